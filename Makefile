@@ -21,16 +21,18 @@ tests: $(BUILD)/build.ninja ## everything: tests, benchmarks and examples, too
 	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON
 	@cmake --build $(BUILD)
 
-figures:                  ## figures of a paper, from what was measured: CSV files in BUILD/figures, and plots where gnuplot is installed
-	@mkdir -p $(BUILD)/figures && cp bench/figures/post.csv bench/figures/throughput.csv $(BUILD)/figures
+figures:                  ## figures of two papers, from what was measured: CSV files in BUILD/figures, and plots where gnuplot is installed
+	@mkdir -p $(BUILD)/figures && cp bench/figures/post.csv bench/figures/throughput.csv bench/figures/flows.csv $(BUILD)/figures
 	@! command -v gnuplot >/dev/null || gnuplot -e "folder='$(BUILD)/figures'" bench/figures/figures.gp
+	@! command -v gnuplot >/dev/null || gnuplot -e "folder='$(BUILD)/figures'" bench/figures/flows.gp
 	@bench/figures/modes.py $(BUILD)/figures && ls $(BUILD)/figures/*
 
 demo: all                 ## a real picture, enlarged by a worker process, and where the time went
 	@$(BUILD)/bin/gpuwire demo $(ARGS)
 
-check: tests              ## every test but those of soak, then the fuzzers for 5 s each; the fuzzers run even when a test fails
-	@failed=0; ($(call ctest,$(BUILD)) -LE long -j$(jobs)) || failed=1; scripts/fuzz.sh 5 || failed=1; exit $$failed
+check: tests              ## every test but those of soak, then the fuzzers for 2 s each; the fuzzers run even when a test fails
+	@nice -n 19 scripts/fuzz.sh --build & \
+	    failed=0; ($(call ctest,$(BUILD)) -LE long -j$(jobs)) || failed=1; wait; scripts/fuzz.sh 2 || failed=1; exit $$failed
 
 test: $(BUILD)/build.ninja ## make test T=NAME: builds what the test needs, and runs it (a regular expression names several)
 	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON

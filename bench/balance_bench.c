@@ -1,238 +1,227 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The balancer's whole data path on one core, from memory to memory: parse, find or open the flow, move its
- * state on, choose, and change the packet. Beside it a loop that swaps the MACs of the same packets, as
- * DPDK's testpmd does in its macswap mode. Both touch every packet's headers; neither has a device.
+ * The balancer's whole data path from memory to memory: parse, find or open the flow, move its state on, choose,
+ * and change the packet. Beside it a loop that swaps the MACs of the same packets, as DPDK's testpmd does in its
+ * macswap mode. Both touch every packet's headers; neither has a device (plane.py has). Then the same on two cores:
+ * each has the connections that a NIC would give it. Rates count the seconds that the threads ran.
  *
  *     balance_bench [ROUNDS [FLOWS]]      5 and 1000000 when not given
  *
  * There are two mixes of packets. "campus" has a mean of 951 bytes, and 3 packets in 100 open a connection.
  * "CAIDA" has a mean of 990 bytes, and 7 do.
  */
+#include <pthread.h>
+#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
-#include "src/balance/balance.h"
-#include "src/balance/checksum.h"
+#include "bench/balance/side.h"
+#include "bench/measure.h"
 
-enum { MOST_ROUNDS = 99, PACKETS = 1 << 16, SLOT = 192, ROOM = 64, TURNS = 10, WORKERS = 32, BURST = 64 };
-#define PACKET_NS 80.6 /* 12.4 million a second: 100 Gbit/s of packets of a thousand bytes */
+enum { MOST_ROUNDS = 15 /* more would fill the tables */, PACKETS = 1 << 16, TURNS = 10, MOST_CORES = 2 };
 
-struct mix {
-    const char *name;
-    uint32_t mean, opens; /* bytes; connections opened by 100 packets */
+/* A core, its packets and its connections: those whose number is its own, modulo the number of cores. */
+struct core {
+    uint8_t *memory; /* PACKETS slots */
+    uint32_t length[PACKETS];
+    uint64_t next, flows, random, index, cores;
+    double opened, now_ns, rate;
+    struct bal_core *core;
+    const struct side_mix *mix;
+    uint64_t sent; /* so that nothing is optimised away */
 };
 
 static struct {
-    uint8_t *memory; /* PACKETS slots: room in front, and the headers */
-    uint32_t length[PACKETS];
-    uint64_t flows, next, random;
-    double opened, now_ns;
+    struct core core[MOST_CORES];
+    pthread_barrier_t barrier;
     struct bal *bal;
-    struct bal_core *core;
+    uint64_t flows;
 } b;
 
-static double now(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* what else runs takes none of it */
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
-}
-
-static uint64_t random64(void)
-{
-    b.random ^= b.random << 13;
-    b.random ^= b.random >> 7;
-    b.random ^= b.random << 17;
-    return b.random;
-}
-
-static uint64_t scramble(uint64_t v)
-{
-    v = (v ^ v >> 32) * 0xd6e8feb86659fd93u;
-    v = (v ^ v >> 32) * 0xd6e8feb86659fd93u;
-    return v ^ v >> 32;
-}
-
-/* A segment of connection number `flow`: headers only; the length says how long the packet would be. */
-static void make_packet(uint32_t at, uint64_t flow, uint8_t flags, uint32_t length)
-{
-    uint8_t *p = b.memory + (size_t)at * SLOT + ROOM, *ip = p + BAL_ETH_LEN, *tcp = ip + 20;
-    uint64_t h = scramble(flow);
-    memset(p, 0, SLOT - ROOM);
-    memcpy(p, (uint8_t[14]){2, 1, 1, 1, 1, 1, 2, 9, 9, 9, 9, 9, 8, 0}, 14);
-    memcpy(ip, (uint8_t[]){0x45, 0, 0, 0, 0, 1, 0x40, 0, 64, 6}, 10);
-    bal_put16(ip + 2, length - BAL_ETH_LEN);
-    memcpy(ip + 12, (uint8_t[]){172, (uint8_t)h, (uint8_t)(h >> 8), (uint8_t)(h >> 16), 10, 1, 0, 1}, 8);
-    bal_checksum_write(ip + 10, bal_sum(ip, 20));
-    bal_put16(tcp, (uint32_t)(h >> 32));
-    bal_put16(tcp + 2, 80);
-    tcp[12] = 0x50;
-    tcp[13] = flags;
-    b.length[at] = length;
-}
-
 /* Packets of connections that are there, and of new ones, whose SYN and ACK stand for their beginning. */
-static void make_packets(const struct mix *mix)
+static void make_packets(struct core *c)
 {
     for (uint32_t i = 0; i < PACKETS; i++) {
-        uint32_t length = random64() % 100 < 40 ? 66 : mix->mean + (mix->mean - 66) * 2 / 3;
-        if (length > 1514) length = 1514;
-        b.opened += mix->opens / 100.0;
-        if (b.opened >= 1) {
-            b.opened -= 1;
-            make_packet(i, b.next++, BAL_SYN, 66);
-            continue;
+        uint8_t flags = BAL_ACK;
+        uint64_t flow;
+        c->length[i] = side_length(c->mix, &c->random);
+        c->opened += c->mix->opens / 100.0;
+        if (c->opened >= 1) {
+            c->opened -= 1;
+            flow = c->next++;
+            flags = BAL_SYN;
+            c->length[i] = 66;
+        } else {
+            flow = c->next - 1 - side_random(&c->random) % c->flows;
         }
-        make_packet(i, b.next - 1 - random64() % b.flows, BAL_ACK, length);
+        side_packet(c->memory + (size_t)i * SIDE_SLOT + SIDE_ROOM, flow * c->cores + c->index, flags,
+                    c->length[i]);
     }
 }
 
-static void packets_at(struct bal_packet *p, uint32_t at)
+static void packets_at(struct core *c, struct bal_packet *p, uint32_t at)
 {
-    for (uint32_t i = 0; i < BURST; i++)
-        p[i] = (struct bal_packet){
-            .data = b.memory + (size_t)(at + i) * SLOT + ROOM, .len = b.length[at + i], .headroom = ROOM};
+    for (uint32_t i = 0; i < SIDE_BURST; i++)
+        p[i] = (struct bal_packet){.data = c->memory + (size_t)(at + i) * SIDE_SLOT + SIDE_ROOM,
+                                   .len = c->length[at + i],
+                                   .headroom = SIDE_ROOM};
 }
 
 /* ---- what is measured ---- */
 
-static uint64_t sent; /* so that nothing is optimised away */
-
-static void balance(void)
+static void balance(struct core *c)
 {
-    struct bal_packet p[BURST];
-    for (uint32_t at = 0; at < PACKETS; at += BURST) {
-        packets_at(p, at);
-        b.now_ns += BURST * PACKET_NS;
-        gw_balance_burst(b.core, p, BURST, (uint64_t)b.now_ns);
-        bal_core_keep(b.core, (uint64_t)b.now_ns);
-        for (uint32_t i = 0; i < BURST; i++) sent += p[i].verdict == BAL_SEND;
+    struct bal_packet p[SIDE_BURST];
+    for (uint32_t at = 0; at < PACKETS; at += SIDE_BURST) {
+        packets_at(c, p, at);
+        c->now_ns += SIDE_BURST * SIDE_PACKET_NS * (double)c->cores;
+        gw_balance_burst(c->core, p, SIDE_BURST, (uint64_t)c->now_ns);
+        bal_core_keep(c->core, (uint64_t)c->now_ns);
+        for (uint32_t i = 0; i < SIDE_BURST; i++) c->sent += p[i].verdict == BAL_SEND;
     }
 }
 
-static void macswap(void)
+static void macswap(struct core *c)
 {
-    struct bal_packet p[BURST];
-    for (uint32_t at = 0; at < PACKETS; at += BURST) {
-        packets_at(p, at);
-        for (uint32_t i = 0; i < BURST; i++) __builtin_prefetch(p[i].data, 1);
-        for (uint32_t i = 0; i < BURST; i++) {
+    struct bal_packet p[SIDE_BURST];
+    for (uint32_t at = 0; at < PACKETS; at += SIDE_BURST) {
+        packets_at(c, p, at);
+        for (uint32_t i = 0; i < SIDE_BURST; i++) __builtin_prefetch(p[i].data, 1);
+        for (uint32_t i = 0; i < SIDE_BURST; i++) {
             uint8_t mac[6];
             memcpy(mac, p[i].data, 6);
             memcpy(p[i].data, p[i].data + 6, 6);
             memcpy(p[i].data + 6, mac, 6);
-            sent += p[i].data[0];
+            c->sent += p[i].data[0];
         }
     }
 }
 
-static double rate(const struct mix *mix, void (*pass)(void))
+/* Making the packets is not what is measured: all cores make theirs first. */
+static double rate(struct core *c, void (*pass)(struct core *c))
 {
     double seconds = 0;
     for (int turn = 0; turn < TURNS; turn++) {
-        make_packets(mix); /* beforehand: making them is not what is measured */
-        double start = now();
-        pass();
-        seconds += now() - start;
+        make_packets(c);
+        pthread_barrier_wait(&b.barrier);
+        double start = bench_thread_seconds();
+        pass(c);
+        seconds += bench_thread_seconds() - start;
+        pthread_barrier_wait(&b.barrier);
     }
     return TURNS * (double)PACKETS / seconds / 1e6;
 }
 
-static int by_size(const void *x, const void *y)
+static void *run_core(void *arg)
 {
-    double d = *(const double *)x - *(const double *)y;
-    return (d > 0) - (d < 0);
+    struct core *c = arg;
+    cpu_set_t set;
+    CPU_ZERO(&set);
+    CPU_SET(c->index, &set);
+    pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
+    c->rate = rate(c, balance);
+    return NULL;
 }
 
-static double median(double *v, int n)
+/* All cores at once; the sum of their rates. */
+static double rate_of_cores(uint32_t cores)
 {
-    qsort(v, (size_t)n, sizeof(*v), by_size);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
-}
-
-static int open_balancer(enum bal_forward forward)
-{
-    static struct bal_config config;
-    char error[256] = "no memory for the tables";
-    const struct bal_attr attr = {.cores = 1, .flows = b.flows * 2, .wide_flows = 1000, .huge_pages = true};
-    memset(&config, 0, sizeof(config));
-    config.port[0] =
-        (struct bal_port){.used = true, .mtu = 9000, .addr = {{4, {10, 0, 0, 1}}}, .prefix = {8}};
-    config.service[1] = (struct bal_service){.used = true,
-                                             .proto = BAL_TCP,
-                                             .scheduler = BAL_WLC,
-                                             .forward = (uint8_t)forward,
-                                             .vip = {4, {10, 1, 0, 1}},
-                                             .port = 80};
-    for (uint32_t w = 0; w < WORKERS; w++)
-        config.worker[w] = (struct bal_worker){.used = true,
-                                               .state = BAL_UP,
-                                               .mac_known = true,
-                                               .mac = {2, [5] = (uint8_t)w},
-                                               .service = 1,
-                                               .weight = 100,
-                                               .addr = {4, {10, 2, 0, (uint8_t)(w + 1)}}};
-    if (bal_create(&attr, &b.bal) || bal_publish(b.bal, &config, error, sizeof(error))) {
-        fprintf(stderr, "balance_bench: %s\n", error);
-        return -1;
+    pthread_t thread[MOST_CORES];
+    double all = 0;
+    pthread_barrier_init(&b.barrier, NULL, cores);
+    for (uint32_t i = 0; i < cores; i++)
+        if (pthread_create(&thread[i], NULL, run_core, &b.core[i])) abort();
+    for (uint32_t i = 0; i < cores; i++) {
+        pthread_join(thread[i], NULL);
+        all += b.core[i].rate;
     }
-    b.core = bal_core_begin(b.bal, 0);
-    b.now_ns = 1e12;
-    b.next = 0;
-    struct bal_packet p;
-    while (b.next < b.flows) { /* every connection is established before the measurement */
-        static const uint8_t flags[2] = {BAL_SYN, BAL_ACK};
-        for (int i = 0; i < 2; i++) {
-            make_packet(0, b.next, flags[i], 66);
-            p = (struct bal_packet){.data = b.memory + ROOM, .len = 66, .headroom = ROOM};
-            gw_balance_burst(b.core, &p, 1, (uint64_t)(b.now_ns += 10));
-        }
-        b.next++;
+    pthread_barrier_destroy(&b.barrier);
+    return all;
+}
+
+/* ---- a balancer with all connections established ---- */
+
+static int open_balancer(uint32_t cores, enum bal_forward forward, const struct side_mix *mix)
+{
+    if (side_open(&b.bal, cores, b.flows, forward)) return -1;
+    for (uint32_t i = 0; i < cores; i++) {
+        struct core *c = &b.core[i];
+        c->index = i;
+        c->cores = cores;
+        c->mix = mix;
+        c->flows = c->next = b.flows / cores;
+        c->random = 0x9e3779b97f4a7c15u;
+        c->now_ns = 1e12;
+        c->core = bal_core_begin(b.bal, i);
+        if (!c->core) return -1;
+        side_establish(c->core, i, c->flows * cores, cores, &c->now_ns);
     }
     return 0;
 }
 
-static int bench(const char *how, enum bal_forward forward, const struct mix *mix, int rounds)
+static void close_balancer(uint32_t cores)
+{
+    for (uint32_t i = 0; i < cores; i++) bal_core_end(b.core[i].core);
+    bal_destroy(b.bal);
+}
+
+/* ---- the rows ---- */
+
+static int bench(const char *how, enum bal_forward forward, const struct side_mix *mix, int rounds)
 {
     double ours[MOST_ROUNDS], peer[MOST_ROUNDS];
-    if (open_balancer(forward)) return 1;
+    if (open_balancer(1, forward, mix)) return 1;
+    pthread_barrier_init(&b.barrier, NULL, 1);
     for (int r = 0; r < rounds; r++) {
-        peer[r] = rate(mix, macswap);
-        ours[r] = rate(mix, balance);
+        peer[r] = rate(&b.core[0], macswap);
+        ours[r] = rate(&b.core[0], balance);
     }
+    pthread_barrier_destroy(&b.barrier);
     struct bal_totals t;
     bal_totals(b.bal, 0, &t);
-    double o = median(ours, rounds), p = median(peer, rounds);
-    setlinebuf(stdout);
+    double o = bench_median(ours, rounds), p = bench_median(peer, rounds);
     printf("%-8s %-8s %7.1f Mpps %7.1f Gbit/s, macswap %7.1f Mpps: %.2fx; %llu flows, %llu of %llu packets "
            "lost\n",
            mix->name, how, o, o * mix->mean * 8 / 1000, p, o / p, (unsigned long long)t.live,
            (unsigned long long)(t.received - t.packets), (unsigned long long)t.received);
-    bal_core_end(b.core);
-    bal_destroy(b.bal);
+    close_balancer(1);
+    return 0;
+}
+
+/* One core and two, as many connections in all. */
+static int bench_cores(const struct side_mix *mix, int rounds)
+{
+    double rates[MOST_CORES][MOST_ROUNDS];
+    for (int r = 0; r < rounds; r++)
+        for (uint32_t cores = 1; cores <= MOST_CORES; cores++) {
+            if (open_balancer(cores, BAL_DR, mix)) return 1;
+            rates[cores - 1][r] = rate_of_cores(cores);
+            close_balancer(cores);
+        }
+    double one = bench_median(rates[0], rounds), two = bench_median(rates[1], rounds);
+    printf("%-8s DR, one core %7.1f Mpps, two cores %7.1f Mpps: %.2fx\n", mix->name, one, two, two / one);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    static const struct mix mix[2] = {{"campus", 951, 3}, {"CAIDA", 990, 7}};
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
     b.flows = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
-    b.random = 0x9e3779b97f4a7c15u;
-    b.memory = calloc(PACKETS, SLOT);
-    if (rounds < 1 || rounds > MOST_ROUNDS || b.flows < 1000 || !b.memory) {
+    if (rounds < 1 || rounds > MOST_ROUNDS || b.flows < 1000) {
         fprintf(stderr, "usage: balance_bench [ROUNDS [FLOWS]]\n");
         return 2;
     }
+    setlinebuf(stdout);
     int failed = 0;
+    for (int i = 0; i < MOST_CORES; i++)
+        failed |= !(b.core[i].memory = aligned_alloc(64, (size_t)PACKETS * SIDE_SLOT));
     for (int m = 0; m < 2 && !failed; m++) {
-        failed = bench("DR", BAL_DR, &mix[m], rounds);
-        if (!failed) failed = bench("NAT", BAL_NAT, &mix[m], rounds);
-        if (!failed) failed = bench("IPIP", BAL_IPIP, &mix[m], rounds);
+        failed = bench("DR", BAL_DR, &side_mixes[m], rounds);
+        if (!failed) failed = bench("NAT", BAL_NAT, &side_mixes[m], rounds);
+        if (!failed) failed = bench("IPIP", BAL_IPIP, &side_mixes[m], rounds);
     }
-    free(b.memory);
+    for (int m = 0; m < 2 && !failed; m++) failed = bench_cores(&side_mixes[m], rounds);
+    for (int i = 0; i < MOST_CORES; i++) free(b.core[i].memory);
     return failed;
 }

@@ -2,98 +2,92 @@
 /*
  * The flow table beside DPDK's rte_hash, on one core: lookups, and whole steps of connection tracking (find
  * the flow or open one, touch it, free those whose time is over). Rounds in turn, medians, and the limit: how many
- * random lines of as much memory this core can read.
+ * random lines of as much memory this core can read. Rates count the seconds that the thread ran.
  *
  *     flow_bench [ROUNDS]      5 when not given
  */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <time.h>
 
-#include "bench/flow_bench.h"
+#include "bench/flow/table.h"
+#include "bench/measure.h"
 
 enum { MOST_ROUNDS = 99, LOOKUPS = 20000000, STEPS = 8000000 };
 #define PACKET_NS 80.6 /* 12.4 million a second: 100 Gbit/s of packets of a thousand bytes */
 
-static double now(void)
+static volatile uint64_t sink; /* so that no result is optimised away */
+
+/* A table, and the trace that runs through it. */
+struct side {
+    const struct flow_kind *kind;
+    void *table, *part;
+    struct flow_trace trace;
+    uint64_t *keys;
+    double now_ns;
+};
+
+static int open_side(struct side *s, const struct flow_kind *kind, uint64_t flows)
 {
-    struct timespec t;
-    clock_gettime(CLOCK_THREAD_CPUTIME_ID, &t); /* what else runs takes none of it */
-    return (double)t.tv_sec + 1e-9 * (double)t.tv_nsec;
+    const bool ours = kind == &flow_ours;
+    const struct flow_how how = {flows, FLOW_PER_CORE, ours ? FLOW_EPOCHS : FLOW_WHEEL};
+    uint64_t keys[FLOW_BURST];
+    *s = (struct side){.kind = kind, .now_ns = 1e9};
+    s->table = kind->open(kind, &how);
+    s->part = s->table ? kind->join(s->table) : NULL;
+    if (!s->part) {
+        fprintf(stderr, "flow_bench: %s: no table of %llu flows\n", kind->name, (unsigned long long)flows);
+        return -1;
+    }
+    for (uint64_t i = 0; i < flows; i += FLOW_BURST) {
+        for (uint64_t k = 0; k < FLOW_BURST; k++) keys[k] = flow_trace_key(&s->trace, i + k);
+        kind->step(s->part, keys, FLOW_BURST, (uint64_t)s->now_ns);
+    }
+    return 0;
 }
 
-static uint64_t scramble(uint64_t v)
+static void close_side(struct side *s)
 {
-    v *= 0x9e3779b97f4a7c15u;
-    v ^= v >> 32;
-    v *= 0xd6e8feb86659fd93u;
-    return v ^ v >> 32;
-}
-
-static int by_size(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return (x > y) - (x < y);
-}
-static double median(double *v, int n)
-{
-    qsort(v, (size_t)n, sizeof(*v), by_size);
-    return n % 2 ? v[n / 2] : (v[n / 2 - 1] + v[n / 2]) / 2;
+    s->kind->leave(s->part);
+    s->kind->close(s->table);
+    free(s->keys);
 }
 
 /* ---- lookups ---- */
 
-static volatile uint64_t sink; /* so that no result is optimised away */
-
-static double lookups(const struct flow_table *t, const uint64_t *keys, size_t burst)
+static double lookups(const struct side *s, const uint64_t *keys, size_t burst)
 {
-    double start = now();
+    double start = bench_thread_seconds();
     size_t hits = 0;
-    for (size_t i = 0; i + burst <= LOOKUPS; i += burst) hits += t->lookup(keys + i, burst);
-    if (hits < LOOKUPS - burst) fprintf(stderr, "flow_bench: %s lost flows: %zu hits\n", t->name, hits);
-    return LOOKUPS / (now() - start) / 1e6;
+    for (size_t i = 0; i + burst <= LOOKUPS; i += burst) hits += s->kind->lookup(s->part, keys + i, burst);
+    if (hits < LOOKUPS - burst) fprintf(stderr, "flow_bench: %s lost flows: %zu hits\n", s->kind->name, hits);
+    return LOOKUPS / (bench_thread_seconds() - start) / 1e6;
 }
 
 /* Random lines of as much memory, 48 reads ahead: no table can be faster. */
 static double random_lines(const uint64_t *keys, uint64_t bytes)
 {
     uint64_t lines = bytes / 64, sum = 0;
-    uint8_t *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (p == MAP_FAILED) return 0;
-    madvise(p, bytes, MADV_HUGEPAGE);
+    uint8_t *p = flow_memory(bytes);
+    if (!p) return 0;
     memset(p, 1, bytes);
-    double start = now();
+    double start = bench_thread_seconds();
     for (size_t i = 0; i < LOOKUPS; i++) {
-        __builtin_prefetch(p + (scramble(keys[(i + 48) % LOOKUPS]) >> 32) * lines / 0x100000000u * 64);
-        sum += p[(scramble(keys[i]) >> 32) * lines / 0x100000000u * 64];
+        __builtin_prefetch(p + (flow_scramble(keys[(i + 48) % LOOKUPS]) >> 32) * lines / 0x100000000u * 64);
+        sum += p[(flow_scramble(keys[i]) >> 32) * lines / 0x100000000u * 64];
     }
-    double rate = LOOKUPS / (now() - start) / 1e6;
+    double rate = LOOKUPS / (bench_thread_seconds() - start) / 1e6;
     sink = sum;
-    munmap(p, bytes);
+    flow_memory_free(p, bytes);
     return rate;
 }
 
-static uint64_t *random_keys(uint64_t flows)
+static uint64_t *random_keys(const struct flow_trace *t, uint64_t flows)
 {
     uint64_t *keys = malloc(LOOKUPS * sizeof(*keys));
-    for (uint64_t i = 0; keys && i < LOOKUPS; i++) keys[i] = scramble(scramble(i + 1) % flows);
+    for (uint64_t i = 0; keys && i < LOOKUPS; i++) keys[i] = flow_trace_key(t, flow_scramble(i + 1) % flows);
     return keys;
-}
-
-static int fill(const struct flow_table *t, uint64_t flows)
-{
-    if (t->open(flows)) {
-        fprintf(stderr, "flow_bench: %s: no table of %llu flows\n", t->name, (unsigned long long)flows);
-        return -1;
-    }
-    uint64_t keys[FLOW_BURST];
-    for (uint64_t i = 0; i < flows; i += FLOW_BURST) {
-        for (uint64_t k = 0; k < FLOW_BURST; k++) keys[k] = scramble(i + k);
-        t->step(keys, FLOW_BURST, 1000000000);
-    }
-    return 0;
 }
 
 static void row(const char *what, double ours, double peer, double limit)
@@ -103,122 +97,95 @@ static void row(const char *what, double ours, double peer, double limit)
     printf("\n");
 }
 
-static int bench_lookups(const struct flow_table *peer, int rounds)
+static int bench_lookups(const struct flow_kind *peer, int rounds)
 {
     const uint64_t flows = 8000000;
     double rate[2][2][MOST_ROUNDS] = {{{0}}}, limit[MOST_ROUNDS];
-    uint64_t *keys = random_keys(flows);
-    if (!keys || fill(&flow_ours, flows) || (peer && fill(peer, flows))) return 1;
+    struct side ours, theirs = {0};
+    if (open_side(&ours, &flow_ours, flows) || (peer && open_side(&theirs, peer, flows))) return 1;
+    uint64_t *keys = random_keys(&ours.trace, flows);
+    if (!keys) return 1;
     for (int r = 0; r < rounds; r++) {
-        limit[r] = random_lines(keys, flow_ours.bytes());
+        limit[r] = random_lines(keys, flow_ours.bytes(ours.table));
         for (int b = 0; b < 2; b++) {
-            rate[0][b][r] = lookups(&flow_ours, keys, b ? FLOW_BURST : 32);
-            if (peer) rate[1][b][r] = lookups(peer, keys, b ? FLOW_BURST : 32);
+            rate[0][b][r] = lookups(&ours, keys, b ? FLOW_BURST : 32);
+            if (peer) rate[1][b][r] = lookups(&theirs, keys, b ? FLOW_BURST : 32);
         }
     }
-    double most = median(limit, rounds);
-    row("lookups, 8 M flows, bursts of 32 (M/s)", median(rate[0][0], rounds), median(rate[1][0], rounds),
-        most);
-    row("lookups, 8 M flows, bursts of 64 (M/s)", median(rate[0][1], rounds), median(rate[1][1], rounds),
-        most);
+    double most = bench_median(limit, rounds);
+    for (int b = 0; b < 2; b++)
+        row(b ? "lookups, 8 M flows, bursts of 64 (M/s)" : "lookups, 8 M flows, bursts of 32 (M/s)",
+            bench_median(rate[0][b], rounds), bench_median(rate[1][b], rounds), most);
     printf("%-44s %9.1f\n", "bytes of a flow, 8 M flows",
-           (double)flow_ours.bytes() / (double)flow_ours.count());
-    flow_ours.close();
-    if (peer) peer->close();
+           (double)flow_ours.bytes(ours.table) / (double)flow_ours.count(ours.table));
+    close_side(&ours);
+    if (peer) close_side(&theirs);
     free(keys);
     return 0;
 }
 
 /* ---- connection tracking ---- */
 
-/* Packets of a window of living flows, of which `churn` per cent open a new one while the oldest falls silent. */
-struct trace {
-    uint64_t next, window, packet;
-    double churn, opened;
-};
-
-static void packets(struct trace *t, uint64_t *keys, size_t n)
+static double steps(struct side *s)
 {
-    for (size_t i = 0; i < n; i++) {
-        t->opened += t->churn;
-        t->packet++;
-        if (t->opened >= 1) {
-            t->opened -= 1;
-            keys[i] = scramble(t->next++);
-        } else {
-            keys[i] = scramble(t->next - 1 - (scramble(t->packet) >> 20) % t->window);
-        }
-    }
-}
-
-struct run {
-    struct trace trace;
-    const struct flow_table *table;
-    uint64_t *keys;
-    double now_ns;
-};
-
-static double steps(struct run *r)
-{
-    packets(&r->trace, r->keys, STEPS); /* beforehand: making them is not what is measured */
+    flow_trace_keys(&s->trace, s->keys, STEPS); /* beforehand: making them is not what is measured */
     uint64_t sum = 0;
-    double start = now();
+    double start = bench_thread_seconds();
     for (size_t i = 0; i < STEPS; i += FLOW_BURST) {
-        r->now_ns += FLOW_BURST * PACKET_NS;
-        sum += r->table->step(r->keys + i, FLOW_BURST, (uint64_t)r->now_ns);
+        s->now_ns += FLOW_BURST * PACKET_NS;
+        sum += s->kind->step(s->part, s->keys + i, FLOW_BURST, (uint64_t)s->now_ns);
     }
-    double rate = STEPS / (now() - start) / 1e6;
+    double rate = STEPS / (bench_thread_seconds() - start) / 1e6;
     sink = sum;
     return rate;
 }
 
-/* `flows` in the table in all: those that send, and those that are silent and not yet freed. */
-static int begin(struct run *r, const struct flow_table *table, uint64_t flows, double churn)
+static int begin_steps(struct side *s, const struct flow_kind *kind, uint64_t flows, double churn)
 {
-    double silent = churn / PACKET_NS * (double)FLOW_IDLE_NS;
-    memset(r, 0, sizeof(*r));
-    r->table = table;
-    r->now_ns = 1e9;
-    r->trace = (struct trace){.next = flows, .window = flows - (uint64_t)silent, .churn = churn};
-    r->keys = malloc(STEPS * sizeof(*r->keys));
-    if (!r->keys || fill(table, flows)) return -1;
+    if (open_side(s, kind, flows)) return -1;
+    s->trace = flow_trace_of(flows, churn, PACKET_NS, 0);
+    s->keys = malloc(STEPS * sizeof(*s->keys));
+    if (!s->keys) return -1;
     double warm = 2.0 * (double)FLOW_IDLE_NS / PACKET_NS / STEPS; /* until as many are freed as come */
-    for (int i = 0; i < (int)warm + 1; i++) steps(r);
+    for (int i = 0; i < (int)warm + 1; i++) steps(s);
     return 0;
 }
 
-static int bench_steps(const struct flow_table *peer, int rounds, double churn)
+static int bench_steps(const struct flow_kind *peer, int rounds, double churn)
 {
     const uint64_t flows = 4000000;
-    struct run ours, theirs;
+    struct side ours, theirs;
     double rate[2][MOST_ROUNDS] = {{0}};
     char what[80];
-    if (begin(&ours, &flow_ours, flows, churn) || (peer && begin(&theirs, peer, flows, churn))) return 1;
+    if (begin_steps(&ours, &flow_ours, flows, churn) || (peer && begin_steps(&theirs, peer, flows, churn)))
+        return 1;
     for (int r = 0; r < rounds; r++) {
         rate[0][r] = steps(&ours);
         if (peer) rate[1][r] = steps(&theirs);
     }
     snprintf(what, sizeof(what), "conntrack step, 4 M flows, %.0f %% churn (M/s)", 100 * churn);
-    row(what, median(rate[0], rounds), median(rate[1], rounds), 0);
-    printf("  in the tables at the end: %llu and %llu flows\n", (unsigned long long)flow_ours.count(),
-           peer ? (unsigned long long)peer->count() : 0);
-    flow_ours.close();
-    free(ours.keys);
-    if (peer) {
-        peer->close();
-        free(theirs.keys);
-    }
+    row(what, bench_median(rate[0], rounds), bench_median(rate[1], rounds), 0);
+    printf("  in the tables at the end: %llu and %llu flows\n",
+           (unsigned long long)flow_ours.count(ours.table),
+           peer ? (unsigned long long)peer->count(theirs.table) : 0);
+    close_side(&ours);
+    if (peer) close_side(&theirs);
     return 0;
 }
 
 int main(int argc, char **argv)
 {
-    const struct flow_table *peer = flow_peer();
+#ifdef FLOW_RTE
+    const struct flow_kind *peer = &flow_rte;
+#else
+    const struct flow_kind *peer = NULL;
+#endif
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
     if (rounds < 1 || rounds > MOST_ROUNDS || argc > 2) {
         fprintf(stderr, "usage: flow_bench [ROUNDS], 1 to %d\n", MOST_ROUNDS);
         return 2;
     }
+    setlinebuf(stdout);
     printf("medians of %d rounds, in turn%s\n", rounds, peer ? "" : "; built without DPDK: no peer");
     printf("%-44s %9s %9s %9s\n", "", "ours", "rte_hash", "ratio");
     return bench_lookups(peer, rounds) || bench_steps(peer, rounds, 0.03) || bench_steps(peer, rounds, 0.10);

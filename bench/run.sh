@@ -42,6 +42,16 @@ round_trip tests/serve/models echo 20000
 round_trip models identity 5000
 part "the balancer's data path on one core, from memory"
 "$bin/balance_bench"
+part "flow tables beside rte_hash"
+"$bin/flow_bench"
+if [ "$(id -u)" = 0 ]; then
+    part "flow tables beside BPF's LRU map, which Katran has"
+    "$bin/lru_bench" || true
+    part "the balancer on DPDK's drivers, beside testpmd"
+    bench/plane.py "${1:-build}"
+    part "NAT in network namespaces, beside nftables"
+    (bench/nat.sh "${1:-build}") || true
+fi
 part "the HTTP door beside nginx"
 bench/http_door.sh "${1:-build}"
 part "the software NIC beside UCX and iperf3"

@@ -57,7 +57,7 @@ mkdir -p "$out/tests/serve"
 cp tests/serve/test_plugin.sh tests/serve/lib.sh "$out/tests/serve/"
 # The Python package, and its test on a GPU.
 scripts/wheel.py "$build" "$out/python" >/dev/null
-mkdir -p "$out/tests/python" && cp tests/python/gpu_serving.py "$out/tests/python/"
+mkdir -p "$out/tests/python" && cp tests/python/gpu_serving.py tests/python/gpu_nccl.py "$out/tests/python/"
 cp scripts/gpu-check.sh scripts/gpu-bench.sh tests/gpu-tests.txt "$out/"
 # The same to carry about: mostly one library's code for many processors, which packs well.
 tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"

@@ -1,15 +1,15 @@
 #!/usr/bin/env bash
 # scripts/fuzz.sh SECONDS: builds every fuzz target with clang, AddressSanitizer and UndefinedBehaviorSanitizer, and runs
 # each for so long, one per processor at a time. The corpus lives in memory. Exit 1 at any finding; the input that
-# made it is kept in build-fuzz/findings/.
+# made it is kept in build-fuzz/findings/. scripts/fuzz.sh --build: builds them, and says only what fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 
 seconds=${1:-60}
 build=${FUZZ_BUILD:-build-fuzz}
 findings=$build/findings
-if ! [[ $seconds =~ ^[1-9][0-9]*$ ]]; then
-    echo "usage: scripts/fuzz.sh SECONDS" >&2
+if ! [[ $seconds =~ ^([1-9][0-9]*|--build)$ ]]; then
+    echo "usage: scripts/fuzz.sh SECONDS|--build" >&2
     exit 2
 fi
 if ! command -v clang >/dev/null; then
@@ -21,11 +21,12 @@ log=$build/build.log
 mkdir -p "$build"
 # fuzzer-no-link: every module tells the fuzzer which of its branches an input reached.
 if ! { cmake -S . -B "$build" -G Ninja -DCMAKE_C_COMPILER=clang -DCMAKE_C_FLAGS=-fsanitize=fuzzer-no-link \
-        -DGW_FUZZ=ON -DGW_TESTS=OFF -DGW_TOOL=OFF -DGW_CUDA=OFF -DGW_SANITIZE=address,undefined && cmake --build "$build" --target fuzzers; } >"$log" 2>&1; then
+        -DCMAKE_C_FLAGS_RELWITHDEBINFO="-O1 -g1 -DNDEBUG" -DGW_FUZZ=ON -DGW_TESTS=OFF -DGW_TOOL=OFF -DGW_CUDA=OFF -DGW_SANITIZE=address,undefined && cmake --build "$build" --target fuzzers; } >"$log" 2>&1; then
     tail -n 30 "$log" >&2
     echo "gpuwire: the fuzz targets did not build; the whole log is in $log" >&2
     exit 1
 fi
+[ "$seconds" != --build ] || exit 0
 mapfile -t targets < <(find "$build/bin" -maxdepth 1 -type f -name 'fuzz_*' -executable | sort)
 if [ "${#targets[@]}" -eq 0 ]; then
     echo "gpuwire: no fuzz target in $build/bin" >&2

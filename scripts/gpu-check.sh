@@ -54,6 +54,10 @@ fi
 if python3 -c 'import torch, numpy' 2>/dev/null; then
     python3 -m zipfile -e python/*.whl "$logs/package"
     check 300 "python tests/python/gpu_serving.py" env "PYTHONPATH=$logs/package" python3 tests/python/gpu_serving.py
+    # NCCL opens libibverbs by its name.
+    nccl=(env "LD_LIBRARY_PATH=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" python3 tests/python/gpu_nccl.py)
+    check 450 "python tests/python/gpu_nccl.py" "${nccl[@]}"
+    check 450 "python tests/python/gpu_nccl.py --faults" "${nccl[@]}" --faults
 else
     echo "skipped python: PyTorch and numpy are not installed for python3"
 fi

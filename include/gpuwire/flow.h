@@ -128,6 +128,9 @@ GW_API int gw_flow_scan(struct gw_flow_table *table, uint64_t *cursor, size_t bu
 /* Flows in the table: of all workers, and of one. A flow whose time is over counts until it is freed. */
 GW_API uint64_t gw_flow_count(const struct gw_flow_table *table);
 GW_API uint32_t gw_flow_worker_count(const struct gw_flow_table *table, uint32_t worker);
+/* The counts of all workers, GW_FLOW_WORKERS of them, in one place: to compare many. They change as flows come and
+ * go, and may be read by the table's thread until gw_flow_destroy. */
+GW_API const uint32_t *gw_flow_worker_counts(const struct gw_flow_table *table);
 /* Bytes that the table takes. */
 GW_API uint64_t gw_flow_bytes(const struct gw_flow_table *table);
 /* How this processor compares keys: "avx512", "avx2" or "scalar". GPUWIRE_FLOW_SIMD in the environment of

@@ -165,7 +165,9 @@ struct gw_plan_stats {
     uint64_t weight_bytes, arena_bytes; /* that the plan holds */
     uint32_t steps;                     /* that one run takes; on a GPU: kernels */
     uint32_t reserved;
-    uint64_t run_ns; /* what a run took on the GPU, as a graph, when the plan was made; 0: not measured */
+    /* The time of a run on the GPU, measured when the plan was made. The run is a graph, or with GW_PLAN_RESIDENT a
+     * part of a kernel that runs already. 0: nobody has measured it. */
+    uint64_t run_ns;
 };
 /* What a plan costs. */
 GW_API void gw_plan_stats(const struct gw_plan *plan, struct gw_plan_stats *stats);

@@ -39,6 +39,13 @@ extern "C" {
 
 struct gw_serving;
 
+/* Which small models run inside the kernel that waits for requests (docs/scheduling.md). */
+enum gw_serving_resident {
+    GW_SERVING_RESIDENT_NEVER = 0,
+    GW_SERVING_RESIDENT_AUTO = 1, /* on a GPU, those that are measured to be faster so */
+    GW_SERVING_RESIDENT_ALWAYS = 2,
+};
+
 /* Zero means the default. Later versions may add members behind the last one: `size` says which a program knows. The
  * texts need only live until gw_serving_start returns. */
 struct gw_serving_opts {
@@ -74,6 +81,18 @@ struct gw_serving_opts {
     uint32_t model_control;  /* 1: clients may load and unload its models */
     uint32_t max_batch;      /* its models run up to so many rows together, where they allow it; 0: 1 */
     uint64_t batch_delay_ns; /* a request for them waits so long for others to share its run */
+    const char *model;       /* serves this one of them alone; NULL: all */
+    uint32_t
+        watch; /* 1: versions and models that come into the repository are served, those that go are not */
+
+    /* How the server is run. */
+    uint32_t resident; /* enum gw_serving_resident */
+    const char
+        *access_log; /* a line of JSON for each request is appended to this file; "-" is standard output */
+    /* What the servers of this process say on standard error: "error", "warning", "info" or "debug". NULL: as before,
+     * "info" at first. */
+    const char *log_level;
+    uint64_t drain_ns; /* gw_serving_stop gives what is under way so long to finish; 0: it is cut off */
 };
 
 /* How a model is served. */
@@ -91,7 +110,8 @@ struct gw_serving_model {
 
 /* Starts a server, without models unless there is a repository; it answers until gw_serving_stop. Errors: -EINVAL (an
  * option, a certificate, a token), -ENODEV (no such GPU or RDMA device), -EADDRINUSE, -ENOENT and -EACCES (a file that
- * an option names), -ENOTSUP (built without gRPC), -ENOMEM, -EIO, and those of gw_serving_add_file. */
+ * an option names, or no such model in the repository), -ENOTSUP (built without gRPC), -ENOMEM, -EIO, and those of
+ * gw_serving_add_file. */
 GW_API int gw_serving_start(const struct gw_serving_opts *opts, struct gw_serving **serving);
 
 /* The port that HTTP listens on. Any thread. */
@@ -195,8 +215,13 @@ GW_API int gw_serving_wait(struct gw_serving *serving, uint64_t deadline_ns);
 /* Wakes a gw_serving_wait. Any thread, and signal handlers. */
 GW_API void gw_serving_wake(struct gw_serving *serving);
 
-/* Removes all models, ends the server and frees it. One thread, when no other call is under way. NULL is allowed. 0;
- * -EBUSY: a model is still at work on a request, and nothing was freed: only the process's end ends it. */
+/* Opens the access log's file again by its name, when somebody has moved it away. Any thread. 0; -ENOENT: the server
+ * writes no access log. */
+GW_API int gw_serving_reopen_log(struct gw_serving *serving);
+
+/* Removes all models, ends the server and frees it. With drain_ns it takes nothing new from now on, and first answers
+ * what is under way; a line on standard error says when the time did not suffice. One thread, when no other call is under
+ * way. NULL is allowed. 0; -EBUSY: a model is still at work on a request, and nothing was freed: only the process's end ends it. */
 GW_API int gw_serving_stop(struct gw_serving *serving);
 
 #ifdef __cplusplus

@@ -16,7 +16,8 @@ class Opts(c.Structure):
         ("grpc", c.c_uint32), ("grpc_port", c.c_uint32), ("metrics_port", c.c_uint32), ("open_health", c.c_uint32),
         ("tls_cert", c.c_char_p), ("tls_key", c.c_char_p), ("token", c.c_char_p), ("token_file", c.c_char_p),
         ("max_body", c.c_uint64), ("models", c.c_char_p), ("model_control", c.c_uint32), ("max_batch", c.c_uint32),
-        ("batch_delay_ns", c.c_uint64),
+        ("batch_delay_ns", c.c_uint64), ("model", c.c_char_p), ("watch", c.c_uint32), ("resident", c.c_uint32),
+        ("access_log", c.c_char_p), ("log_level", c.c_char_p), ("drain_ns", c.c_uint64),
     ]
 
 
@@ -75,5 +76,6 @@ def library() -> c.CDLL:
     declare(lib, "gw_serving_resume", c.c_int, serving)
     declare(lib, "gw_serving_wait", c.c_int, serving, c.c_uint64)
     declare(lib, "gw_serving_wake", None, serving)
+    declare(lib, "gw_serving_reopen_log", c.c_int, serving)
     declare(lib, "gw_serving_stop", c.c_int, serving)
     return lib

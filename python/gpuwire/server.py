@@ -18,6 +18,7 @@ from .capture import Captured, capture
 
 _LOOK_NS = 1_000_000_000  # a signal that comes just before a wait begins is seen a second later at most
 BATCH_SIZES = (1, 2, 4, 8)
+_RESIDENT = ("never", "auto", "always")
 _NEVER = 2**64 - 1
 Path = Union[str, "os.PathLike[str]"]
 
@@ -70,6 +71,13 @@ class Server:
         model_control: clients may load and unload the repository's models.
         max_batch: the repository's models run up to so many samples together.
         batch_delay: seconds that a request for one of them may wait for others to share its run.
+        model: serves this one of the repository alone.
+        watch: versions and models that come into the repository are served, those that go are not any more.
+        resident: which small models run inside the kernel that waits for requests: "never", "auto" or "always".
+        access_log: a line of JSON for each request is appended to this file; "-" is standard output. See reopen_log.
+        log_level: what the servers of this process say on standard error: "error", "warning", "info" or "debug". None:
+            as before; at first, "info".
+        drain: close gives what is under way so many seconds to finish; 0: it is cut off.
     Raises:
         Unsupported: there is no such GPU or RDMA device, or no gRPC here. NotFound: no such file. Invalid: an argument
         does not fit. Error: the port is taken, or something else failed.
@@ -81,11 +89,18 @@ class Server:
                  max_body: int = 0, tls_cert: Optional[Path] = None, tls_key: Optional[Path] = None,
                  token: Optional[str] = None, token_file: Optional[Path] = None, open_health: bool = False,
                  metrics_port: int = 0, models: Optional[Path] = None, model_control: bool = False, max_batch: int = 0,
-                 batch_delay: float = 0.0):
+                 batch_delay: float = 0.0, model: Optional[str] = None, watch: bool = False, resident: str = "never",
+                 access_log: Optional[Path] = None, log_level: Optional[str] = None, drain: float = 0.0):
+        if resident not in _RESIDENT:
+            raise errors.Invalid(f"Server: resident={resident!r}: one of {', '.join(_RESIDENT)} is wanted")
         self._lib = abi.library()
         opts = abi.Opts(size=ctypes.sizeof(abi.Opts), host=host.encode(), exec=exec.encode(),
                         device=device.encode() if device else None, open_health=open_health, model_control=model_control,
                         grpc=grpc_port is not None, token=token.encode() if token is not None else None,
+                        model=model.encode() if model is not None else None, watch=watch,
+                        resident=_RESIDENT.index(resident),
+                        log_level=log_level.encode() if log_level is not None else None,
+                        drain_ns=_count("drain", drain * 1e9, _NEVER),
                         idle_ns=_NEVER if idle is None else _count("idle", idle * 1e9, _NEVER),
                         batch_delay_ns=_count("batch_delay", batch_delay * 1e9, _NEVER))
         for name, value in (("port", port), ("grpc_port", grpc_port or 0), ("metrics_port", metrics_port)):
@@ -95,7 +110,8 @@ class Server:
             setattr(opts, name, _count(name, value, 2**32 - 1))
         for name, value in (("model_memory", model_memory), ("max_body", max_body)):
             setattr(opts, name, _count(name, value, _NEVER))
-        for name, path in (("tls_cert", tls_cert), ("tls_key", tls_key), ("token_file", token_file), ("models", models)):
+        for name, path in (("tls_cert", tls_cert), ("tls_key", tls_key), ("token_file", token_file), ("models", models),
+                           ("access_log", access_log)):
             setattr(opts, name, os.fsencode(path) if path is not None else None)
         handle = ctypes.c_void_p()
         try:
@@ -305,6 +321,11 @@ class Server:
             self._woken = True
             self._lib.gw_serving_wake(self._handle)
 
+    def reopen_log(self) -> None:
+        """Opens the access log's file again by its name, when somebody has moved it away. NotFound: there is none."""
+        with self._use(shared=True):
+            check(self._lib.gw_serving_reopen_log(self._handle))
+
     def run(self) -> None:
         """Prints where the server is, sleeps until Ctrl-C or wake, and closes it."""
         print(f"gpuwire: serving on {self.url}, until Ctrl-C", file=sys.stderr, flush=True)
@@ -316,8 +337,9 @@ class Server:
             self.close()
 
     def close(self) -> None:
-        """Stops all models and ends the server. A second call does nothing. Busy: a model is still at work on a request;
-        nothing was freed, and only the end of the process ends it."""
+        """Stops all models and ends the server. With `drain` it takes nothing new, and first answers what is under way. A
+        second call does nothing. Busy: a model is still at work on a request; nothing was freed, and only the end of the
+        process ends it."""
         with self._lock:
             if not self._closer.alive:
                 return

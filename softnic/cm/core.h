@@ -31,10 +31,11 @@ enum {
     /* Of one address: requests that were taken and are neither refused nor a connection yet. Of one
      * process of this host a quarter of that. */
     CM_MAX_HALF_OPEN = CM_MAX_IDS / 4,
-    CM_RETRIES = 15,       /* how often a message is repeated, as Linux says in its REQs */
-    CM_RESPONSE_TIME = 20, /* 4.096 us * 2^20: within which an answer is promised, as Linux promises it */
-    CM_SERVICE_TIME = 24,  /* how much longer it takes once a program has to decide */
-    CM_LIFETIME = 16,      /* of a packet, as Linux reckons for RoCE */
+    CM_RETRIES = 15,        /* how often a message is repeated, as Linux says in its REQs */
+    CM_RETRIES_ASKED = 256, /* and at most, where the peer asks for more time */
+    CM_RESPONSE_TIME = 20,  /* 4.096 us * 2^20: within which an answer is promised, as Linux promises it */
+    CM_SERVICE_TIME = 24,   /* how much longer it takes once a program has to decide */
+    CM_LIFETIME = 16,       /* of a packet, as Linux reckons for RoCE */
     CM_ACK_DELAY = 15,
     CM_HOP_LIMIT = 64,
     CM_UDP_QKEY = 0x01234567, /* RDMA_UDP_QKEY */
@@ -175,6 +176,7 @@ struct cm_id {
     bool last_word; /* that is a REJ or SIDR_REP: nothing comes after it, and no answer */
     bool kept;      /* for its sake; the program has let go */
     uint32_t tries;
+    uint64_t patience; /* until then the peer has asked for time: what it is sent is repeated on and on */
     uint64_t wait, deadline; /* SN_NEVER: nothing is due */
 };
 

@@ -182,16 +182,21 @@ static void reply(struct cm_id *id, const struct roce_cm *m)
     cm_event_post(e);
 }
 
-/* More time, for us to wait: not more than we would ask for. */
+/*
+ * More time, for us to wait: not more than we would ask for. The peer repeats its REP by itself, so a REQ is not
+ * repeated meanwhile. Nobody repeats an RTU: our REP is, since that brings it about.
+ */
 static void wait_longer(struct cm_id *id, const struct roce_cm *m)
 {
     uint32_t time = m->service_timeout < CM_SERVICE_TIME ? m->service_timeout : CM_SERVICE_TIME;
+    uint64_t longer = cm_time_ns(time) + cm_time_ns(CM_RESPONSE_TIME);
 
-    if (id->state == CM_REQ_SENT && m->about == ROCE_ABOUT_REQ)
+    if (id->state == CM_REQ_SENT && m->about == ROCE_ABOUT_REQ) {
         id->remote_id = m->local_id;
-    else if (id->state != CM_REP_SENT || m->about != ROCE_ABOUT_REP)
-        return;
-    cm_deadline(id, cm_time_ns(time) + cm_time_ns(CM_RESPONSE_TIME));
+        cm_deadline(id, longer);
+    } else if (id->state == CM_REP_SENT && m->about == ROCE_ABOUT_REP) {
+        id->patience = id->cm->env.now(id->cm->env.ctx) + longer;
+    }
 }
 
 static void ready_to_use(struct cm_id *id, const struct roce_cm *m)

@@ -50,6 +50,7 @@ void cm_ask(struct cm_id *id, struct roce_cm *m)
 {
     cm_say(id, m);
     id->tries = 0;
+    id->patience = 0;
     id->wait = CM_REPEAT_MIN_NS;
     cm_deadline(id, id->wait);
 }

@@ -22,7 +22,7 @@
 #include "softnic/wire/near.h"
 #include "src/roce/segment.h"
 
-enum { LETTERS_AT_ONCE = 64, WATCHED_AT_ONCE = 16, EXIT_MS = 300, STACK = 256 << 10 };
+enum { LETTERS_AT_ONCE = 64, WATCHED_AT_ONCE = 16, EXIT_MS = 300, FAREWELL_MS = 700, STACK = 256 << 10 };
 
 static struct cm the_cm;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
@@ -402,20 +402,47 @@ static void disconnect_all(void)
         if (the_cm.ids[i] && the_cm.ids[i]->file) cm_destroy(the_cm.ids[i]);
 }
 
+static const struct timespec exit_step = {.tv_nsec = 1000000};
+
+static bool lock_soon(int *ms)
+{
+    while (pthread_mutex_trylock(&the_cm.lock)) {
+        if ((*ms)++ == EXIT_MS) return false;
+        nanosleep(&exit_step, NULL);
+    }
+    return true;
+}
+
+static bool anybody_waits_for_an_answer(void)
+{
+    for (uint32_t i = 0; i < the_cm.high; i++)
+        if (the_cm.ids[i] && the_cm.ids[i]->state == CM_DREQ_SENT) return true;
+    return false;
+}
+
+/* A farewell may get lost, and after the process's end nobody repeats it: the peer would wait for ever. Leaves
+ * the lock for moments. False: it could not be had again. */
+static bool await_answers(int *ms)
+{
+    for (int waited = 0; waited < FAREWELL_MS && anybody_waits_for_an_answer(); waited++) {
+        pthread_mutex_unlock(&the_cm.lock);
+        nanosleep(&exit_step, NULL);
+        if (!lock_soon(ms)) return false;
+    }
+    return true;
+}
+
 /* The process ends: peers are told, as the kernel would tell them. Other threads may still be inside. */
 __attribute__((destructor)) static void at_exit(void)
 {
-    const struct timespec step = {.tv_nsec = 1000000};
     int ms = 0;
 
-    if (!service.up) return;
-    while (pthread_mutex_trylock(&the_cm.lock)) {
-        if (ms++ == EXIT_MS) return;
-        nanosleep(&step, NULL);
-    }
+    if (!service.up || !lock_soon(&ms)) return;
     disconnect_all();
+    env_wake(NULL); /* the thread repeats what is not answered */
+    if (!await_answers(&ms)) return;
     __atomic_store_n(&service.stop, true, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&the_cm.lock);
     env_wake(NULL);
-    while (pthread_tryjoin_np(service.thread, NULL) && ms++ < EXIT_MS) nanosleep(&step, NULL);
+    while (pthread_tryjoin_np(service.thread, NULL) && ms++ < EXIT_MS) nanosleep(&exit_step, NULL);
 }

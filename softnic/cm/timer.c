@@ -18,6 +18,12 @@ static void give_up(struct cm_id *id)
     cm_tell(id, CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
 
+static bool patience_ends(const struct cm_id *id)
+{
+    if (id->tries < CM_RETRIES) return false;
+    return id->tries >= CM_RETRIES_ASKED || id->cm->env.now(id->cm->env.ctx) >= id->patience;
+}
+
 static void due(struct cm_id *id)
 {
     id->deadline = SN_NEVER;
@@ -28,7 +34,7 @@ static void due(struct cm_id *id)
     if (id->state == CM_TIMEWAIT) {
         id->state = CM_ENDED;
         cm_tell(id, CM_EVENT_TIMEWAIT_EXIT, 0);
-    } else if (id->tries == CM_RETRIES) {
+    } else if (patience_ends(id)) {
         give_up(id);
     } else {
         id->tries++;

@@ -25,6 +25,21 @@ typedef struct CUstream_st *sn_cu_stream;
 typedef struct CUevent_st *sn_cu_event;
 typedef struct CUmod_st *sn_cu_module;
 typedef struct CUfunc_st *sn_cu_function;
+typedef unsigned long long sn_cu_memory; /* an allocation of cuMemCreate */
+
+struct sn_cu_location {
+    int type, id;
+};
+struct sn_cu_memory_prop {
+    int type, handle_types;
+    struct sn_cu_location location;
+    void *unused;
+    uint8_t flags[8];
+};
+struct sn_cu_access {
+    struct sn_cu_location location;
+    int flags;
+};
 
 enum {
     SN_CU_SUCCESS = 0,
@@ -39,6 +54,8 @@ enum {
     SN_CU_ATTR_IPC_CAPABLE = 10,
     SN_CU_ATTR_RANGE_START = 11,
     SN_CU_ATTR_RANGE_SIZE = 12,
+    SN_CU_ATTR_MAPPING_SIZE = 18,
+    SN_CU_ATTR_MAPPING_BASE = 19,
 
     SN_CU_WRITES_ORDERING = 118, /* of a device */
     SN_CU_ORDERING_OWNER = 100,
@@ -50,6 +67,9 @@ enum {
     SN_CU_EVENT_DISABLE_TIMING = 2,
     SN_CU_HOST_ALLOC_PORTABLE = 1,
     SN_CU_IPC_LAZY_PEER_ACCESS = 1,
+    SN_CU_LOCATION_DEVICE = 1,
+    SN_CU_HANDLE_FILE = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
+    SN_CU_ACCESS_READ_WRITE = 3,
 };
 
 struct sn_cuda_api {
@@ -68,6 +88,7 @@ struct sn_cuda_api {
     sn_cu_result (*event_query)(sn_cu_event event);
     sn_cu_result (*copy_to_device)(sn_cu_ptr dst, const void *src, size_t len, sn_cu_stream stream);
     sn_cu_result (*copy_to_host)(void *dst, sn_cu_ptr src, size_t len, sn_cu_stream stream);
+    sn_cu_result (*copy)(sn_cu_ptr dst, sn_cu_ptr src, size_t len, sn_cu_stream stream); /* or NULL */
     sn_cu_result (*error_name)(sn_cu_result error, const char **name);
     /* For memory of another process; NULL where the driver has no such calls. */
     sn_cu_result (*device_count)(int *n);
@@ -78,6 +99,20 @@ struct sn_cuda_api {
     sn_cu_result (*ipc_get)(sn_cu_ipc *handle, sn_cu_ptr ptr);
     sn_cu_result (*ipc_open)(sn_cu_ptr *ptr, sn_cu_ipc handle, unsigned flags);
     sn_cu_result (*ipc_close)(sn_cu_ptr ptr);
+    /* The same for memory of cuMemCreate; NULL likewise. */
+    sn_cu_result (*mem_retain)(sn_cu_memory *memory, void *mapped_at);
+    sn_cu_result (*mem_release)(sn_cu_memory memory);
+    sn_cu_result (*mem_properties)(struct sn_cu_memory_prop *prop, sn_cu_memory memory);
+    sn_cu_result (*mem_export)(void *handle, sn_cu_memory memory, int type, unsigned long long flags);
+    sn_cu_result (*mem_import)(sn_cu_memory *memory, void *handle,
+                               int type); /* the handle's value, as a pointer */
+    sn_cu_result (*mem_reserve)(sn_cu_ptr *at, size_t size, size_t alignment, sn_cu_ptr wanted,
+                                unsigned long long flags);
+    sn_cu_result (*mem_unreserve)(sn_cu_ptr at, size_t size);
+    sn_cu_result (*mem_map)(sn_cu_ptr at, size_t size, size_t offset, sn_cu_memory memory,
+                            unsigned long long flags);
+    sn_cu_result (*mem_unmap)(sn_cu_ptr at, size_t size);
+    sn_cu_result (*mem_access)(sn_cu_ptr at, size_t size, const struct sn_cu_access *access, size_t n);
     /* For copies between GPUs; NULL likewise. */
     sn_cu_result (*can_access_peer)(int *can, sn_cu_device dev, sn_cu_device peer);
     sn_cu_result (*enable_peer)(sn_cu_ctx peer, unsigned flags); /* for the current context */

@@ -214,5 +214,6 @@ void sn_cuda_forked(void)
 {
     pthread_mutex_init(&devices_lock, NULL);
     memset(devices, 0, sizeof(devices));
+    sn_cuda_export_forked();
     sn_cuda_api_forked();
 }

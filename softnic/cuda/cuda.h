@@ -42,6 +42,15 @@ enum sn_cuda_origin {
     SN_CUDA_MAPPED, /* cuMemMap, or a pool: it says itself who reaches it, so no other GPU is taken to */
 };
 
+/* Allocations of cuMemCreate, as files that other processes import. Of one region, of all regions at most. */
+enum { SN_CUDA_FILES = 64, SN_CUDA_FILES_ALL = 256 };
+struct sn_cuda_files {
+    unsigned n;
+    int fd[SN_CUDA_FILES];
+    uint64_t size[SN_CUDA_FILES]; /* of what is mapped of each, from its beginning on, one behind the other */
+};
+struct sn_cuda_export;
+
 struct sn_cuda_region {
     struct sn_cuda_device *dev;
     uint64_t addr, len;
@@ -51,7 +60,9 @@ struct sn_cuda_region {
     int error;      /* of a copy to this region, reported by the next flush */
     uint64_t last;  /* the copy kernel's last command for it */
     bool shared;
-    struct sn_gpu_share share; /* if shared: the allocation, for other processes */
+    struct sn_gpu_share share;       /* if shared: the allocation, for other processes */
+    struct sn_cuda_export *exported; /* if that is by files: them */
+    bool imported;                   /* another process's, by its files */
 };
 
 /* A region as the NIC's DMA sees it; the context is the region. */
@@ -71,18 +82,27 @@ enum { SN_CUDA_WHY = 160 };
 int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t len,
                         struct sn_cuda_region *region, char *why);
 
-/* Finds out how other processes can open the region's memory. False, and region->shared is: they cannot (it
- * was mapped by cuMemMap, or comes from a pool). May wait for the GPU: not for the data path. */
+/*
+ * Finds out how other processes can open the region's memory. False, and region->shared is: they cannot. It
+ * comes from a pool, or cuMemCreate made it without CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR, or it lies in
+ * more than SN_CUDA_FILES allocations. May wait for the GPU: not for the data path.
+ */
 bool sn_cuda_share(struct sn_cuda_region *region);
+
+/* The files of memory that is shared so, copies that are the caller's. False: there is no such memory (any
+ * more), or there are no descriptors left. Waits for nothing; any thread. */
+bool sn_cuda_files(const struct sn_gpu_share *share, struct sn_cuda_files *files);
+void sn_cuda_files_close(struct sn_cuda_files *files);
 
 /*
  * Opens another process's allocation: *region is the whole of it, at its place here. In the context of a GPU
  * that this process uses: its own one, or one that reaches it, whichever something is registered of. May wait
  * for the GPU, as long as a kernel runs. 0, or with one line in why: -ENODEV (this process uses no such GPU),
- * -ENOSYS, -EIO. sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
+ * -ENOSYS, -EIO. files: those of the allocation, which stay the caller's, if it is opened by them.
+ * sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
  */
 int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
-                 struct sn_cuda_region *region, char *why);
+                 const struct sn_cuda_files *files, struct sn_cuda_region *region, char *why);
 void sn_cuda_close(struct sn_cuda_region *region);
 /*
  * May it be closed now? The driver closes memory only when no kernel runs, and meanwhile lets no other call
@@ -158,7 +178,8 @@ struct sn_cuda_stats {
     uint64_t launches, slow;              /* of that kernel, and times that it kept somebody waiting */
     uint64_t refused;                     /* times that the driver did not launch it */
     uint64_t peer_copies,
-        peer_bytes; /* from another GPU, or to one, in any way but through the host's memory */
+        peer_bytes;    /* from another GPU, or to one, in any way but through the host's memory */
+    uint64_t unshared; /* regions so far whose memory other processes cannot open */
 };
 void sn_cuda_region_stats(const struct sn_cuda_region *region, struct sn_cuda_stats *stats);
 

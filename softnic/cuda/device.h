@@ -53,6 +53,7 @@ struct sn_cuda_device {
     unsigned index;            /* among the devices */
     unsigned regions;          /* atomic: how many there are */
     unsigned opened;           /* atomic: those among them that are other processes' memory */
+    unsigned unshared;         /* atomic: regions so far whose memory other processes cannot open */
     uint64_t met;            /* devices, by index: those that it was to reach; with the lock of all of them */
     uint64_t reaches;        /* atomic: those whose memory its kernel and its engines reach */
     sn_cu_result peer_error; /* atomic: why one could not be let in */
@@ -75,6 +76,19 @@ struct sn_cuda_device *sn_cuda_device(unsigned index);
 /* A region of memory that the context has, the GPU's or another one's. 0, or a negative errno and why. */
 int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, uint64_t addr, uint64_t len,
                       struct sn_cuda_region *region, char *why);
+
+/* export.c. Makes files of what the region lies in, and tells how it is shared. NULL: no files can be had of
+ * it. The caller unexports it when the region goes. */
+struct sn_cuda_export *sn_cuda_export(const struct sn_cuda_region *region, struct sn_gpu_share *share);
+void sn_cuda_unexport(struct sn_cuda_export *e);
+void sn_cuda_export_forked(void);
+/* Finds what one call of cuMemMap mapped around addr. */
+bool sn_cuda_mapping(const struct sn_cuda_api *api, uint64_t addr, uint64_t *base, uint64_t *size);
+/* import.c. Maps what is shared by files, for that GPU. Not 0: that cannot be done. Both may wait for the
+ * GPU. */
+int sn_cuda_import(const struct sn_cuda_api *api, int gpu, const struct sn_gpu_share *share,
+                   const struct sn_cuda_files *files, uint64_t *at);
+void sn_cuda_unimport(const struct sn_cuda_api *api, uint64_t at, uint64_t size);
 
 /* cuda_peer.c. Lets the two reach each other, if they can. With the lock of all devices. */
 void sn_cuda_meet(struct sn_cuda_device *a, struct sn_cuda_device *b);

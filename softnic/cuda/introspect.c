@@ -146,6 +146,7 @@ bool sn_cuda_introspect(unsigned i, struct sn_cuda_view *view)
     view->stats = dev->stats;
     view->stats.slow = dev->copier.slow;
     view->stats.refused = dev->copier.refused;
+    view->stats.unshared = __atomic_load_n(&dev->unshared, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&dev->lock);
     return true;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* GPU memory of one process in another, by the driver's handles for it. */
+/* GPU memory of one process in another: by the driver's handles for it, or by its files. */
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
@@ -14,8 +14,12 @@ static int refuse(char *why, int err, const char *text)
 
 static bool has_ipc(const struct sn_cuda_api *api)
 {
-    return api && api->device_count && api->device_get && api->device_uuid && api->primary_ctx_state &&
-           api->ipc_get && api->ipc_open && api->ipc_close;
+    return api->ipc_get && api->ipc_open && api->ipc_close;
+}
+
+static bool knows_gpus(const struct sn_cuda_api *api)
+{
+    return api && api->device_count && api->device_get && api->device_uuid && api->primary_ctx_state;
 }
 
 /* ---- giving -------------------------------------------------------------------------------------------- */
@@ -33,19 +37,31 @@ static bool find_allocation(const struct sn_cuda_region *region, struct sn_gpu_s
     return region->addr >= start && region->len <= size && region->addr - start <= size - region->len;
 }
 
+/* Memory of cuMemAlloc. */
+static bool share_by_handle(struct sn_cuda_region *region)
+{
+    const struct sn_cuda_api *api = region->dev->api;
+    sn_cu_device dev;
+    int ordinal = -1;
+
+    memset(&region->share, 0, sizeof(region->share));
+    return has_ipc(api) && find_allocation(region, &region->share, &ordinal) &&
+           !api->device_get(&dev, ordinal) && !api->device_uuid(region->share.gpu, dev) &&
+           !api->ipc_get((sn_cu_ipc *)region->share.handle, region->share.base);
+}
+
 bool sn_cuda_share(struct sn_cuda_region *region)
 {
     const struct sn_cuda_api *api = region->dev->api;
     sn_cu_ctx popped;
-    sn_cu_device dev;
-    int ordinal = -1;
 
     region->shared = false;
-    if (!has_ipc(api) || !find_allocation(region, &region->share, &ordinal)) return false;
-    if (api->ctx_push(region->dev->ctx)) return false;
-    region->shared = !api->device_get(&dev, ordinal) && !api->device_uuid(region->share.gpu, dev) &&
-                     !api->ipc_get((sn_cu_ipc *)region->share.handle, region->share.base);
+    if (!knows_gpus(api) || api->ctx_push(region->dev->ctx)) return false;
+    region->shared = share_by_handle(region);
+    if (!region->shared) region->exported = sn_cuda_export(region, &region->share);
+    region->shared |= region->exported != NULL;
     api->ctx_pop(&popped);
+    if (!region->shared) __atomic_fetch_add(&region->dev->unshared, 1, __ATOMIC_RELAXED);
     return region->shared;
 }
 
@@ -84,18 +100,42 @@ static int no_gpu(char *why)
                   "`nvidia-smi topo -p2p r`)");
 }
 
+/* Its place here. */
+static int open_memory(const struct sn_cuda_api *api, int gpu, const struct sn_gpu_share *share,
+                       const struct sn_cuda_files *files, uint64_t *at)
+{
+    sn_cu_ptr opened = 0;
+    sn_cu_ipc handle;
+
+    if (share->way == SN_GPU_BY_FILES) return sn_cuda_import(api, gpu, share, files, at);
+    memcpy(&handle, share->handle, sizeof(handle));
+    if (api->ipc_open(&opened, handle, SN_CU_IPC_LAZY_PEER_ACCESS)) return -1;
+    *at = opened;
+    return 0;
+}
+
+static void close_memory(const struct sn_cuda_api *api, bool imported, uint64_t at, uint64_t size)
+{
+    if (imported)
+        sn_cuda_unimport(api, at, size);
+    else
+        api->ipc_close(at);
+}
+
 /* In the context of a GPU, which is current. */
 static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const struct sn_gpu_share *share,
-                   struct sn_cuda_region *region, char *why)
+                   const struct sn_cuda_files *files, struct sn_cuda_region *region, char *why)
 {
     struct sn_gpu_share own;
-    sn_cu_ptr at = 0;
-    sn_cu_ipc handle;
+    uint64_t at;
     int err, ordinal;
 
-    memcpy(&handle, share->handle, sizeof(handle));
-    if (api->ipc_open(&at, handle, SN_CU_IPC_LAZY_PEER_ACCESS))
-        return region->elsewhere ? no_gpu(why) : refuse(why, -EIO, "cuIpcOpenMemHandle failed");
+    if (open_memory(api, gpu, share, files, &at))
+        return region->elsewhere
+                   ? no_gpu(why)
+                   : refuse(why, -EIO,
+                            region->imported ? "cuMemImportFromShareableHandle, or mapping it, failed"
+                                             : "cuIpcOpenMemHandle failed");
     err = sn_cuda_region_in(api, ctx, gpu, at, share->size, region, why);
     if (!err && !find_allocation(region, &own, &ordinal)) {
         /* The memory behind it may be anybody's. */
@@ -103,21 +143,22 @@ static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const 
         err = refuse(why, -EIO, "the peer's memory is shorter than it says");
     }
     if (err)
-        api->ipc_close(at);
+        close_memory(api, region->imported, at, share->size);
     else
         __atomic_fetch_add(&region->dev->opened, 1, __ATOMIC_RELAXED);
-    region->origin = SN_CUDA_OPENED;
+    region->origin = region->imported ? SN_CUDA_MAPPED : SN_CUDA_OPENED;
     return err;
 }
 
 int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
-                 struct sn_cuda_region *region, char *why)
+                 const struct sn_cuda_files *files, struct sn_cuda_region *region, char *why)
 {
     sn_cu_ctx ctx, popped;
     int n = 0, err = -ENODEV;
 
     memset(region, 0, sizeof(*region));
-    if (!has_ipc(api))
+    region->imported = share->way == SN_GPU_BY_FILES;
+    if (!knows_gpus(api) || !(region->imported ? api->mem_import != NULL : has_ipc(api)))
         return refuse(why, -ENOSYS, "this process has loaded no CUDA driver that shares memory");
     if (api->device_count(&n)) n = 0;
     no_gpu(why);
@@ -130,7 +171,7 @@ int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share
         if (!primary_in_use(api, i % n, &same, share->gpu, &ctx) || same != (i / n % 2 == 0)) continue;
         if (api->ctx_push(ctx)) return refuse(why, -EIO, "cuCtxPushCurrent failed");
         region->elsewhere = !same;
-        err = open_in(api, ctx, i % n, share, region, why);
+        err = open_in(api, ctx, i % n, share, files, region, why);
         api->ctx_pop(&popped);
     }
     return err;
@@ -139,14 +180,14 @@ int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share
 void sn_cuda_close(struct sn_cuda_region *region)
 {
     struct sn_cuda_device *dev = region->dev;
-    uint64_t at = region->addr;
+    uint64_t at = region->addr, size = region->len;
     sn_cu_ctx popped;
 
     if (!dev) return;
     sn_cuda_region_fini(region);
     __atomic_fetch_sub(&dev->opened, 1, __ATOMIC_RELAXED);
     if (dev->api->ctx_push(dev->ctx)) return;
-    dev->api->ipc_close(at);
+    close_memory(dev->api, region->imported, at, size);
     dev->api->ctx_pop(&popped);
 }
 

@@ -335,5 +335,7 @@ void sn_cuda_region_fini(struct sn_cuda_region *region)
     sn_cuda_forget_reads(dev, region->addr, region->len);
     pthread_mutex_unlock(&dev->lock);
     __atomic_fetch_sub(&dev->regions, 1, __ATOMIC_RELAXED);
+    if (region->exported) sn_cuda_unexport(region->exported);
+    region->exported = NULL;
     region->dev = NULL;
 }

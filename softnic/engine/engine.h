@@ -24,6 +24,7 @@ void sn_sq_rung(struct sn_qp *qp, unsigned half, uint64_t ring); /* after this r
 void sn_sq_leave(struct sn_qp *qp);                              /* before it is reset */
 
 /* qp.c */
+void sn_qp_last_word(struct sn_qp *qp);  /* before its program takes it from its work: see there */
 void sn_qp_forget(struct sn_qp *qp);     /* as created */
 bool sn_qp_flush_step(struct sn_qp *qp); /* in ERR: flushes one. false: nothing left */
 

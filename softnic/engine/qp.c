@@ -176,6 +176,21 @@ int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp
 
 /* ---- destruction --------------------------------------------------------------------------------------- */
 
+/*
+ * A program may destroy a queue pair, and end, the moment it sees the completion of a message. An adapter has
+ * acknowledged that message by then. Here the acknowledgement may wait for the NIC's next turn, and without it
+ * the sender would repeat the message in vain.
+ */
+void sn_qp_last_word(struct sn_qp *qp)
+{
+    enum { LAST_WORDS = 64 };
+
+    if (qp->nic->failed || !sn_qp_reliable(qp) || !qp->resp.ack_pending || qp->resp.nak_pending) return;
+    for (int i = 0; i < LAST_WORDS && qp->resp.ack_pending; i++)
+        if (sn_responder_step(qp) != SN_DID) break;
+    sn_tx_push(qp->nic);
+}
+
 int sn_qp_destroy(struct sn_qp *qp)
 {
     struct sn_nic *nic = qp->nic;
@@ -183,6 +198,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     sn_nic_lock(nic);
     sn_sq_settle(qp); /* a ring that is there was only not seen yet */
     if (sn_record_ahead(qp) >= 0) sn_report_missing_ring(qp);
+    sn_qp_last_word(qp);
     sn_qp_forget(qp);
     sn_window_unbind_qp(qp);
     sn_ringer_del(qp);

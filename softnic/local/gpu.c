@@ -9,6 +9,8 @@
 
 #include "softnic/base/spawn.h"
 #include "softnic/cuda/cuda.h"
+#include "softnic/local/lend.h"
+#include "softnic/local/state.h"
 #include "softnic/local/table.h"
 
 enum { MAPS = 64 };   /* allocations open at once; those beyond are reached by packets */
@@ -26,6 +28,8 @@ struct map {
     enum state state;
     const struct sn_peer *peer;
     bool inside;
+    uint8_t name[SN_MEET_NAME]; /* the peer's, and its process */
+    pid_t pid;
     uint32_t key; /* a region in it */
     struct sn_gpu_share share;
     struct sn_cuda_region region; /* the thread's until it is OPEN */
@@ -78,13 +82,28 @@ static struct map *next_work(struct sn_gpu *g)
     }
 }
 
+static bool open_by_files(const struct map *m, struct sn_cuda_region *region, char *why)
+{
+    struct sn_cuda_files files;
+    bool ok = sn_borrow(m->name, m->pid, m->key, &m->share, &files);
+
+    if (!ok) {
+        snprintf(why, SN_CUDA_WHY, "its process (%d) did not hand over the files of it", (int)m->pid);
+        return false;
+    }
+    ok = !sn_cuda_open(sn_cuda_api_loaded(), &m->share, &files, region, why);
+    sn_cuda_files_close(&files);
+    return ok;
+}
+
 /* A peer that is another NIC of this process has memory that is open already. */
-static bool open_one(bool inside, const struct sn_gpu_share *share, struct sn_cuda_region *region, char *why)
+static bool open_one(const struct map *m, struct sn_cuda_region *region, char *why)
 {
     const struct sn_cuda_api *api = sn_cuda_api_loaded();
 
-    if (inside) return sn_cuda_region_init(api, share->base, share->size, region, why) == 1;
-    return !sn_cuda_open(api, share, region, why);
+    if (m->inside) return sn_cuda_region_init(api, m->share.base, m->share.size, region, why) == 1;
+    if (m->share.way == SN_GPU_BY_FILES) return open_by_files(m, region, why);
+    return !sn_cuda_open(api, &m->share, NULL, region, why);
 }
 
 static void close_one(bool inside, struct sn_cuda_region *region)
@@ -104,7 +123,7 @@ static void do_work(struct sn_gpu *g, struct map *m)
 
     pthread_mutex_unlock(&g->lock);
     if (was == WANTED)
-        ok = open_one(copy.inside, &copy.share, &copy.region, why);
+        ok = open_one(&copy, &copy.region, why);
     else
         close_one(copy.inside,
                   &m->region); /* which nobody else looks at now; copies name it by its address */
@@ -198,7 +217,9 @@ bool sn_gpu_find(struct sn_gpu *g, const struct sn_peer *peer, bool inside, uint
     pthread_mutex_lock(&g->lock);
     m = find_map(g, peer, share);
     if (m && m->state == UNUSED && start(g)) {
-        *m = (struct map){.state = WANTED, .peer = peer, .inside = inside, .share = *share};
+        *m = (struct map){
+            .state = WANTED, .peer = peer, .inside = inside, .pid = peer->pid, .key = key, .share = *share};
+        memcpy(m->name, peer->name, SN_MEET_NAME);
         pthread_cond_signal(&g->work);
     }
     if (m) {

@@ -11,9 +11,11 @@
 #include <unistd.h>
 
 #include "softnic/local/cma.h"
+#include "softnic/local/lend.h"
 #include "softnic/local/meet.h"
 #include "softnic/local/ring.h"
 #include "softnic/local/state.h"
+#include "softnic/local/table.h"
 
 /* How soon somebody is asked for its name again; each time it is twice as long, and then it is given up. */
 #define ASK_AGAIN_NS 20000000u
@@ -123,14 +125,29 @@ static void accept_some(struct sn_local *h, const struct sn_local_guard *g)
     h->unaccepted = fd != -EAGAIN;
 }
 
+/* Somebody comes for files only: see lend.h. */
+static bool lend(struct sn_local *h, const struct sn_local_guard *g, int fd)
+{
+    struct sn_want want;
+
+    if (!sn_lend_asked(fd, &want)) return false;
+    g->lock(g->nic); /* the table does not change */
+    if (!sn_table_shares(h->table, want.key, &want.share)) want.share.size = 0;
+    g->unlock(g->nic);
+    if (want.share.size) sn_lend(fd, &want.share);
+    return true;
+}
+
 /* Its hello. False: it is none, and the sender goes. */
 static bool hear_sender(struct sn_local *h, const struct sn_local_guard *g, struct sn_sender *s)
 {
     struct sn_hello hello,
         answer = {.magic = SN_HELLO_MAGIC, .version = SN_SHARE_VERSION, .slot = h->cfg.slot};
     struct sn_channel *ch;
-    int fd, err = sn_meet_hear(s->fd, &hello, &fd);
+    int fd, err;
 
+    if (lend(h, g, s->fd)) return false;
+    err = sn_meet_hear(s->fd, &hello, &fd);
     if (err) return err == -EAGAIN;
     err = sn_share_map(fd, sizeof(*ch), true, (void **)&ch);
     close(fd);

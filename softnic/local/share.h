@@ -19,7 +19,7 @@
 #include "softnic/nic/nic.h"
 
 enum {
-    SN_SHARE_VERSION = 6,
+    SN_SHARE_VERSION = 7,
     SN_SHARE_QUEUES = 1 << 16,  /* by the lower half of their numbers */
     SN_SHARE_REGIONS = 1 << 16, /* by their key's index; those beyond are reached by packets only */
     SN_SHARE_KEY_SHIFT = 12,    /* of a key's index, as region/mr.c has it */

@@ -69,9 +69,15 @@ struct sn_sender {
     bool gone;       /* it died, or left; what it sent before still counts */
 };
 
+/* A part of the table that is entered at random places, as keys are. */
+struct sn_touched {
+    uint32_t entered, pages; /* entries that were ever made; its first pages, which are there already */
+};
+
 struct sn_local {
     struct sn_local_config cfg;
     struct sn_table *table;
+    struct sn_touched regions, gpus;      /* of the table; inside the NIC's lock */
     int table_fd, listener, epoll, event; /* event: something is wanted */
     uint64_t nonce;
     bool paused;

@@ -113,11 +113,16 @@ struct sn_wire_ops {
 /* ---- peers on the same host
  * ----------------------------------------------------------------------------------- */
 
-/* An allocation of GPU memory, for processes that see that GPU. */
+/* How another process comes to an allocation of GPU memory: by the driver's handle for it, or by files that
+ * its process hands over. */
+enum sn_gpu_way { SN_GPU_BY_HANDLE, SN_GPU_BY_FILES };
+
+/* An allocation of GPU memory, or several that follow each other, for processes that see that GPU. */
 struct sn_gpu_share {
-    uint8_t handle[64]; /* the driver's, of this allocation alone */
+    uint8_t handle[64]; /* the driver's, of this allocation alone; BY_FILES: a number never given twice */
     uint8_t gpu[16];    /* its UUID */
     uint64_t base, size;
+    uint32_t way, files; /* BY_FILES: so many */
 };
 
 /*
@@ -317,8 +322,9 @@ unsigned sn_nic_ringable(const struct sn_nic *nic);
 /* Grows with every doorbell taken, packet received and completion written. For back-off. No lock. */
 uint64_t sn_nic_activity(const struct sn_nic *nic);
 
-/* Around fork() only: nobody is inside the engine while the lock is held. */
+/* Around fork(), and at the process's end: nobody is inside the engine while the lock is held. */
 void sn_nic_lock(struct sn_nic *nic);
+bool sn_nic_trylock(struct sn_nic *nic);
 void sn_nic_unlock(struct sn_nic *nic);
 
 struct sn_counters {

@@ -29,6 +29,11 @@ void sn_nic_lock(struct sn_nic *nic)
     pthread_mutex_lock(&nic->lock);
 }
 
+bool sn_nic_trylock(struct sn_nic *nic)
+{
+    return pthread_mutex_trylock(&nic->lock) == 0;
+}
+
 void sn_nic_unlock(struct sn_nic *nic)
 {
     pthread_mutex_unlock(&nic->lock);

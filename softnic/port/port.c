@@ -369,9 +369,15 @@ void sn_port_on_refused(struct sn_port *port, sn_udp_refused *refused)
     if (port->udp) sn_udp_on_refused(port->udp, refused);
 }
 
+void sn_port_let_go(struct sn_port *port)
+{
+    if (port->tx) sn_fault_run(port->tx, UINT64_MAX);
+}
+
 void sn_port_close(struct sn_port *port)
 {
     if (!port) return;
+    sn_port_let_go(port);
     sn_fault_free(port->tx);
     sn_fault_free(port->rx);
     free(port->received);

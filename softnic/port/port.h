@@ -30,6 +30,9 @@ extern const struct sn_wire_ops sn_port_wire_ops;
  */
 int sn_port_open(const struct sn_config *config, struct sn_port **port, char why[256]);
 void sn_port_close(struct sn_port *port);
+/* Inside the NIC's lock, or when it is gone. Frames that the faults hold back leave now: they have left the
+ * process, and its end does not take them back. sn_port_close does so, too. */
+void sn_port_let_go(struct sn_port *port);
 /* See sn_udp_on_refused; nothing on a wire where nobody says so. */
 void sn_port_on_refused(struct sn_port *port, sn_udp_refused *refused);
 

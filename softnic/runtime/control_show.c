@@ -93,9 +93,9 @@ static const char *const pcap_names[] = {"packets", "bytes", "missing", "stopped
 static const char *const qp_names[] = {"tx_packets",    "tx_bytes",     "rx_packets", "rx_bytes",
                                        "retransmits",   "go_backs",     "timeouts",   "probes",
                                        "naks_received", "rnr_received", "naks_sent",  "rnr_sent"};
-static const char *const gpu_names[] = {"copies_in", "bytes_in",      "copies_out",   "bytes_out",
-                                        "read_hits", "kernel_copies", "kernel_bytes", "launches",
-                                        "slow",      "refused",       "peer_copies",  "peer_bytes"};
+static const char *const gpu_names[] = {
+    "copies_in", "bytes_in", "copies_out", "bytes_out",   "read_hits",  "kernel_copies", "kernel_bytes",
+    "launches",  "slow",     "refused",    "peer_copies", "peer_bytes", "unshared"};
 ALL_NAMED(struct sn_cuda_stats, gpu_names);
 ALL_NAMED(struct sn_counters, nic_names);
 ALL_NAMED(struct sn_udp_stats, udp_names);

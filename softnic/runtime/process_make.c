@@ -238,6 +238,10 @@ void sn_process_end(struct sn_process_nic *p)
     sn_process_set_thread(p, NULL);
     stop_control(p);
     stop_threads(p, thread, SN_EXIT_MS);
+    if (p->users && sn_nic_trylock(p->nic)) {
+        sn_port_let_go(p->port);
+        sn_nic_unlock(p->nic);
+    }
     if (p->users && sn_port_pcap(p->port)) sn_pcap_flush(sn_port_pcap(p->port), SN_EXIT_MS);
     left_at_exit[p - sn_process_table] = thread; /* not freed: others may be about to use it */
 }

@@ -105,6 +105,7 @@ static void adaptive_loop(struct sn_thread *t)
     bool was_away = false;
 
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
+        bool polls = was_away && sn_thread_still_polls(t);
         uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
         uint64_t before = sn_nic_activity(t->nic), now = sn_now_ns(), next = sn_nic_progress(t->nic, now);
         uint64_t after = sn_nic_activity(t->nic);
@@ -112,7 +113,7 @@ static void adaptive_loop(struct sn_thread *t)
 
         sn_thread_looked(t, t->linger ? now : 0);
 
-        if (was_away && !sn_thread_kicked(t) && after != before &&
+        if (was_away && !polls && !sn_thread_kicked(t) && after != before &&
             drives == __atomic_load_n(&t->drives, __ATOMIC_RELAXED))
             sn_thread_deserted(t);
         was_away = false;

@@ -19,6 +19,8 @@ enum { POLLING_CREDIT = 2 };
  * look. */
 #define DEAF_NS 20000u
 enum { DISTRUST_MAX = 1 << 16 };
+/* One that polls may stand still because we have its CPU: it gets so long to be seen at it. */
+#define STILL_NS 10000u
 /* Somebody who stops polling without saying so waits this long for us. */
 #define AWAY_MAX_NS 1000000u
 /* Sleeps that packets end sooner than this are not worth it; so often in a row it lingers for nothing. */
@@ -58,6 +60,19 @@ static bool somebody_polls(struct sn_thread *t, bool inside)
         return true;
     }
     return t->credit && t->credit--;
+}
+
+bool sn_thread_still_polls(struct sn_thread *t)
+{
+    uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
+    uint64_t until = sn_now_ns() + STILL_NS;
+
+    do {
+        if (sn_thread_kicked(t) || __atomic_load_n(&t->stop, __ATOMIC_RELAXED)) return false;
+        sched_yield();
+        if (__atomic_load_n(&t->drives, __ATOMIC_RELAXED) != drives) return true;
+    } while (sn_now_ns() < until);
+    return false;
 }
 
 void sn_thread_deserted(struct sn_thread *t)

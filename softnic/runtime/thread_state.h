@@ -65,6 +65,8 @@ struct plan {
 /* All of them the thread's own. Has a thread said that it goes to sleep, since it was last asked who polls?
  */
 bool sn_thread_kicked(const struct sn_thread *t);
+/* After it stayed away: lets others run, and sees whether one of them polls. */
+bool sn_thread_still_polls(struct sn_thread *t);
 /*
  * It stayed away for somebody who polls, and then found work that nobody was about to do: a program that
  * polls for its completions in turn with watching memory, as latency tests do.

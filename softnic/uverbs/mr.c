@@ -194,7 +194,7 @@ int uv_rereg_mr(const struct uv_cmd *c)
 
     if (!mr || !flags || (flags & ~known)) return -EINVAL;
     if (mr->dm) return -EINVAL; /* as in the kernel: neither is changed */
-    if (mr->map) return -EOPNOTSUPP;
+    if (mr->of_fd) return -EOPNOTSUPP;
     if (mr->obj.users) return -EBUSY;
     struct uv_pd *pd = flags & IBV_REREG_MR_CHANGE_PD ? uv_find(c->file, UV_PD, req->pd_handle) : mr->pd;
     struct uv_mr_user asked = mr->user;
@@ -221,27 +221,30 @@ static int64_t length_of(int fd)
 }
 
 /*
- * The NIC reaches the memory as the program would: by mapping it. Memory of a device whose driver does not
- * allow that (NVIDIA's, today) is out of its reach; ibv_reg_mr on the GPU address is the way there.
+ * The NIC reaches the memory as the program would: by mapping it. -EOPNOTSUPP: the driver whose memory it is
+ * lets nobody.
  */
 static int map_fd(int fd, uint64_t offset, uint64_t length, uint32_t access, void **map, size_t *map_length)
 {
+    enum {
+        KERNEL_ENOTSUPP = 524
+    }; /* the kernel's own, which libc does not know: what NVIDIA's driver says */
     int prot = PROT_READ | (access & IB_UVERBS_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0);
     uint64_t first = offset & ~(uint64_t)(PAGE - 1), end;
     int64_t there = length_of(fd);
 
+    *map = NULL;
     if (there < 0) return (int)there;
     if (!length || __builtin_add_overflow(offset, length, &end) || end > (uint64_t)there) return -EINVAL;
     *map_length = end - first;
-    *map = mmap(NULL, *map_length, prot, MAP_SHARED, fd, (off_t)first);
-    if (*map != MAP_FAILED) return 0;
-    int err = errno == ENODEV || errno == ENOTSUP ? -EOPNOTSUPP : -errno;
-    fprintf(stderr,
-            "gpuwire: ibv_reg_dmabuf_mr: fd %d cannot be mapped (%s); the software NIC reaches only what "
-            "this process can map, and GPU memory by ibv_reg_mr\n",
-            fd, strerror(errno));
-    *map = NULL;
-    return err;
+    void *at = mmap(NULL, *map_length, prot, MAP_SHARED, fd, (off_t)first);
+    if (at != MAP_FAILED) {
+        *map = at;
+        return 0;
+    }
+    if (errno == ENODEV || errno == ENOTSUP || errno == KERNEL_ENOTSUPP) return -EOPNOTSUPP;
+    fprintf(stderr, "gpuwire: ibv_reg_dmabuf_mr: fd %d cannot be mapped: %s\n", fd, strerror(errno));
+    return -errno;
 }
 
 struct dmabuf_request {
@@ -276,9 +279,42 @@ static int answer(const struct uv_request *r, const struct uv_mr *mr)
     return err ? err : uv_attr_out(r, UVERBS_ATTR_REG_DMABUF_MR_RESP_RKEY, &key, sizeof(key));
 }
 
+/*
+ * What of a dma-buf cannot be mapped is a GPU's memory. The GPU knows it by its address, which programs give as
+ * the iova: they want to use the same number in their requests. What the fd stands for is not compared with it.
+ */
+static int aim_gpu(const struct dmabuf_request *q, struct sn_mr_init *init)
+{
+    *init = (struct sn_mr_init){
+        .addr = q->iova, .length = q->length, .iova = q->iova, .access = uv_mr_kept(q->access)};
+    int found = uv_dma_target(q->iova, q->length, &init->dma, &init->dma_ctx);
+
+    init->unordered = uv_dma_unordered(init->dma_ctx);
+    if (!found)
+        fprintf(
+            stderr,
+            "gpuwire: ibv_reg_dmabuf_mr: fd %d cannot be mapped, and iova 0x%llx is no address of a GPU's "
+            "memory: give that address as the iova, or use ibv_reg_mr\n",
+            q->fd, (unsigned long long)q->iova);
+    return found < 0 ? found : found ? 0 : -EOPNOTSUPP;
+}
+
+static int aim_fd(const struct dmabuf_request *q, struct sn_mr_init *init, void **map, size_t *map_length)
+{
+    int err = map_fd(q->fd, q->offset, q->length, q->access, map, map_length);
+
+    if (err == -EOPNOTSUPP) return aim_gpu(q, init);
+    *init = (struct sn_mr_init){.addr = (uintptr_t)*map + q->offset % PAGE,
+                                .length = q->length,
+                                .iova = q->iova,
+                                .access = uv_mr_kept(q->access)};
+    return err;
+}
+
 int uv_reg_dmabuf_mr(struct uv_file *f, const struct uv_request *r)
 {
     struct dmabuf_request q;
+    struct sn_mr_init init;
     struct uv_mr *mr;
     size_t map_length = 0;
     void *map;
@@ -287,19 +323,16 @@ int uv_reg_dmabuf_mr(struct uv_file *f, const struct uv_request *r)
     if (err) return err;
     struct uv_pd *pd = uv_find(f, UV_PD, q.pd);
     if (!pd) return -EINVAL;
-    err = map_fd(q.fd, q.offset, q.length, q.access, &map, &map_length);
+    err = aim_fd(&q, &init, &map, &map_length);
     if (err) return err;
-    struct sn_mr_init init = {.addr = (uintptr_t)map + q.offset % PAGE,
-                              .length = q.length,
-                              .iova = q.iova,
-                              .access = uv_mr_kept(q.access)};
     err = uv_mr_make(f, pd, &init, &mr);
     if (err) {
-        munmap(map, map_length);
+        if (map) munmap(map, map_length);
         return err;
     }
     mr->map = map;
     mr->map_length = map_length;
+    mr->of_fd = true;
     mr->user = (struct uv_mr_user){.length = q.length, .iova = q.iova, .access = q.access};
     err = answer(r, mr);
     if (err) uv_destroy(f, &mr->obj);

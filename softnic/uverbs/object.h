@@ -37,8 +37,9 @@ struct uv_mr {
     struct uv_mr_user {
         uint64_t start, length, iova;
         uint32_t access;
-    } user;    /* as asked for; a dma-buf and device memory have no start */
-    void *map; /* of a dma-buf, or NULL */
+    } user;     /* as asked for; a dma-buf and device memory have no start */
+    bool of_fd; /* of a dma-buf, */
+    void *map;  /* which is mapped here, or NULL: a GPU reaches it */
     size_t map_length;
     struct uv_dm *dm; /* whose memory it is, or NULL */
 };

@@ -59,10 +59,10 @@ void bal_snapshot_free(struct bal_snapshot *s);
 /* Where packets to an address go from a port: to itself, or to the gateway if that may be. false: nowhere. */
 bool bal_route(const struct bal_port *p, const struct bal_addr *to, bool gateway, struct bal_addr *hop);
 
-/* The number of the service at an address, or -1. */
-int bal_find_vip(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr, uint16_t port);
+/* The number of the service at an address of 4 or 16 bytes, or -1. */
+int bal_find_vip(const struct bal_snapshot *s, uint8_t proto, const uint8_t *addr, bool ipv6, uint16_t port);
 /* The first worker at an address, or BAL_NO_WORKER. */
-uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr,
+uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const uint8_t *addr, bool ipv6,
                        uint16_t port);
 /* Is it the address of a service? */
 bool bal_is_vip(const struct bal_snapshot *s, const struct bal_addr *addr);
@@ -70,7 +70,7 @@ bool bal_is_vip(const struct bal_snapshot *s, const struct bal_addr *addr);
 static inline bool bal_same_addr(const struct bal_addr *a, const struct bal_addr *b)
 {
     if (a->family != b->family) return false;
-    return !__builtin_memcmp(a->byte, b->byte, a->family == 4 ? 4 : 16);
+    return a->family == 4 ? !__builtin_memcmp(a->byte, b->byte, 4) : !__builtin_memcmp(a->byte, b->byte, 16);
 }
 static inline struct bal_addr bal_addr_of(const uint8_t *p, bool ipv6)
 {
@@ -100,7 +100,7 @@ void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, ui
 
 struct bal_counters {
     struct {
-        _Atomic uint64_t packets, bytes, opened, live;
+        _Atomic uint64_t packets, bytes, opened, live, held;
     } worker[BAL_WORKERS];
     _Atomic uint64_t received, received_bytes, packets, bytes, answered, opened, expired, evicted, moved,
         stateless, live;
@@ -151,16 +151,19 @@ struct bal_choice {                /* what a core remembers for choosing */
     uint64_t random;
 };
 
+enum { BAL_CLASSES = 512 };
+
 /* What happened to the tables in this burst: what was found before may have moved, or be in another state. */
 struct bal_burst {
     bool inserted;
-    uint64_t changed; /* a bit for each of 64 classes of keys */
+    uint64_t changed[BAL_CLASSES / 64]; /* a bit for each class of keys */
 };
 
 struct bal_core {
     struct bal *bal;
     const struct bal_snapshot *snap;
     struct gw_flow_table *narrow, *wide; /* keys of 8 bytes, and of BAL_WIDE_KEY */
+    const uint32_t *count[2];            /* of their flows, by worker */
     struct bal_counters *counters;
     uint32_t index;
     uint64_t now_ns, kept_ns, fed_ns;
@@ -186,7 +189,7 @@ struct bal {
     _Atomic uint64_t seen[BAL_CORES]; /* the publication that a core looks at; BAL_OFFLINE */
     _Atomic bool stop, feeding;
     struct bal_neighbours *neighbours;
-    _Atomic uint64_t port_mac[BAL_PORTS];
+    _Atomic uint64_t port_mac[BAL_PORTS]; /* in its first six bytes */
     struct {
         _Atomic uint64_t when_ns, bytes;
         _Atomic uint32_t queue_depth;
@@ -197,6 +200,11 @@ struct bal {
 
 /* The MAC of a port, which is known when its device is open. */
 void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6]);
+static inline void bal_port_mac(const struct bal *bal, uint32_t port, uint8_t mac[6])
+{
+    uint64_t v = atomic_load_explicit(&bal->port_mac[port], memory_order_relaxed);
+    __builtin_memcpy(mac, &v, 6);
+}
 
 /* A core begins and ends: between these one thread calls the functions below. */
 struct bal_core *bal_core_begin(struct bal *bal, uint32_t index);

@@ -3,7 +3,7 @@
  * the cores evenly enough for that. */
 #include <string.h>
 
-#include "src/balance/balance.h"
+#include "src/balance/step.h"
 
 static uint32_t random_below(struct bal_choice *c, uint32_t n)
 {
@@ -29,7 +29,7 @@ uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *
 
 static uint64_t connections(const struct bal_core *core, uint16_t w)
 {
-    return gw_flow_worker_count(core->narrow, w) + gw_flow_worker_count(core->wide, w);
+    return (uint64_t)core->count[0][w] + core->count[1][w] + core->count[1][bal_beside(w)];
 }
 
 /* Telemetry that is new enough to believe; what this core did since it came is counted beside it. */
@@ -96,14 +96,16 @@ static uint16_t wrr(struct bal_core *core, const struct field *f)
 }
 
 /* The smallest load for its weight. Among equals each has its turn. */
-static uint16_t least(struct bal_core *core, const struct field *f,
-                      uint64_t (*load)(struct bal_core *core, uint16_t w), bool weighted)
+static inline __attribute__((always_inline)) uint16_t
+least(struct bal_core *core, const struct field *f, uint64_t (*load)(struct bal_core *core, uint16_t w),
+      bool weighted)
 {
     uint16_t best = BAL_NO_WORKER;
     uint64_t best_load = 0, best_weight = 1;
-    uint32_t start = core->choice.next[f->service]++;
+    uint32_t at = core->choice.next[f->service]++ % f->count;
     for (uint32_t i = 0; i < f->count; i++) {
-        uint16_t w = f->member[(start + i) % f->count];
+        uint16_t w = f->member[at];
+        at = at + 1 < f->count ? at + 1 : 0;
         if (!bal_is_up(core->snap, w)) continue;
         uint64_t l = load(core, w), weight = weighted ? core->snap->config.worker[w].weight : 1;
         /* no load at all: the heavier one first */

@@ -63,13 +63,13 @@ static bool from_client(struct bal_core *core, struct bal_work *w)
 {
     const uint8_t *frame = w->p->data;
     const struct bal_meta *m = &w->m;
-    struct bal_addr vip = bal_addr_of(bal_dst(frame, m), m->ipv6);
+    const uint8_t *vip = bal_dst(frame, m);
     bool error = m->kind == BAL_K_ERROR;
     uint8_t proto = error ? m->in_proto : m->proto;
     uint16_t port = error ? m->in_sport : m->dport;
-    int service = bal_find_vip(core->snap, proto, &vip, port);
+    int service = bal_find_vip(core->snap, proto, vip, m->ipv6, port);
     if (service < 0) return false;
-    if (error && memcmp(frame + m->in_l3 + (m->ipv6 ? 8 : 12), vip.byte, m->ipv6 ? 16 : 4)) return false;
+    if (error && memcmp(frame + m->in_l3 + (m->ipv6 ? 8 : 12), vip, m->ipv6 ? 16 : 4)) return false;
     w->service = (uint16_t)service;
     w->side = core->snap->config.service[service].forward == BAL_NAT ? BAL_FROM_CLIENT : BAL_CLIENT_ONLY;
     w->client = error ? frame + m->in_l3 + (m->ipv6 ? 24 : 16) : bal_src(frame, m);
@@ -86,9 +86,8 @@ static bool from_worker(struct bal_core *core, struct bal_work *w)
     bool error = m->kind == BAL_K_ERROR;
     /* Inside an error stands what the client sent: from it, to the worker. */
     const uint8_t *worker = error ? frame + m->in_l3 + (m->ipv6 ? 24 : 16) : bal_src(frame, m);
-    struct bal_addr addr = bal_addr_of(worker, m->ipv6);
     uint16_t port = error ? m->in_dport : m->sport;
-    w->back = bal_find_back(core->snap, error ? m->in_proto : m->proto, &addr, port);
+    w->back = bal_find_back(core->snap, error ? m->in_proto : m->proto, worker, m->ipv6, port);
     if (w->back == BAL_NO_WORKER) return false;
     w->service = core->snap->config.worker[w->back].service;
     w->side = BAL_FROM_WORKER;
@@ -98,16 +97,22 @@ static bool from_worker(struct bal_core *core, struct bal_work *w)
     return true;
 }
 
+/* Is it this balancer's own, on the port that the packet came by? A worker answers a health check there. */
+static bool is_own(const struct bal_core *core, const struct bal_work *w, const uint8_t *addr)
+{
+    const struct bal_addr *own = &core->snap->config.port[w->p->port].addr[w->m.ipv6];
+    return own->family && !memcmp(own->byte, addr, w->m.ipv6 ? 16 : 4);
+}
+
 static bool of_roce(struct bal_core *core, struct bal_work *w)
 {
     const uint8_t *frame = w->p->data;
     const struct bal_meta *m = &w->m;
-    struct bal_addr src = bal_addr_of(bal_src(frame, m), m->ipv6),
-                    dst = bal_addr_of(bal_dst(frame, m), m->ipv6);
-    int service = core->snap->has_roce ? bal_find_vip(core->snap, BAL_ROCE, &dst, 0) : -1;
-    w->back =
-        core->snap->has_nat && service < 0 ? bal_find_back(core->snap, BAL_ROCE, &src, 0) : BAL_NO_WORKER;
-    if (service < 0 && w->back == BAL_NO_WORKER) return false;
+    const struct bal_snapshot *s = core->snap;
+    int service = s->has_roce ? bal_find_vip(s, BAL_ROCE, bal_dst(frame, m), m->ipv6, 0) : -1;
+    bool answer = s->has_nat && service < 0;
+    w->back = answer ? bal_find_back(s, BAL_ROCE, bal_src(frame, m), m->ipv6, 0) : BAL_NO_WORKER;
+    if (service < 0 && (w->back == BAL_NO_WORKER || is_own(core, w, bal_dst(frame, m)))) return false;
     w->roce = true;
     w->client = service >= 0 ? bal_src(frame, m) : bal_dst(frame, m);
     w->service = service >= 0 ? (uint16_t)service : core->snap->config.worker[w->back].service;
@@ -166,16 +171,24 @@ static void classify(struct bal_core *core, struct bal_work *w)
 
 /* ---- flows ---- */
 
-static uint64_t class_of(const struct bal_work *w)
+static uint32_t class_of(const struct bal_work *w)
 {
     uint64_t h = w->where == BAL_NARROW ? w->narrow : w->wide.x + ((uint64_t)w->wide.service << 32);
-    return UINT64_C(1) << ((h ^ h >> 32) * 0x9e3779b97f4a7c15u >> 58);
+    return (uint32_t)((h ^ h >> 32) * 0x9e3779b97f4a7c15u >> 32) % BAL_CLASSES;
+}
+
+static void mark_changed(struct bal_core *core, const struct bal_work *w)
+{
+    uint32_t c = class_of(w);
+    core->burst.changed[c / 64] |= UINT64_C(1) << c % 64;
 }
 
 /* Looks again where an earlier packet of the burst may have changed this one's flow. */
 static void refresh(struct bal_core *core, struct bal_work *w, bool slot)
 {
-    if (!(core->burst.changed & class_of(w)) && !(slot && core->burst.inserted)) return;
+    uint32_t c = class_of(w);
+    bool changed = core->burst.changed[c / 64] >> c % 64 & 1;
+    if (!changed && !(slot && core->burst.inserted)) return;
     gw_flow_lookup_bulk(bal_table_of(core, w), bal_key_of(w), 1, &w->found);
 }
 
@@ -188,7 +201,7 @@ static void set_state(struct bal_core *core, struct bal_work *w, int state)
     bool told = state == BAL_ESTABLISHED || state == BAL_UDP_STREAM || state == BAL_CLOSE;
     if (told) bal_tell(core, w->where, bal_key_of(w), w->found.worker, (uint8_t)state);
     w->found.state = (uint8_t)state;
-    core->burst.changed |= class_of(w);
+    mark_changed(core, w);
 }
 
 static bool is_crowded(const struct bal_core *core, const struct bal_work *w)
@@ -236,7 +249,7 @@ static void open_flow(struct bal_core *core, struct bal_work *w, int state)
     if (track) {
         int rc = gw_flow_insert(bal_table_of(core, w), bal_key_of(w), worker, (uint32_t)state, &w->found);
         core->burst.inserted = true;
-        core->burst.changed |= class_of(w);
+        mark_changed(core, w);
         if (rc == 1) bal_count(&core->counters->evicted, 1);
         if (rc < 0) {
             /* No room: without memory, Maglev's choice is the one that all packets of the flow will get. */
@@ -262,7 +275,7 @@ static uint16_t move(struct bal_core *core, struct bal_work *w)
     if (w->found.slot == GW_FLOW_NONE) return worker;
     gw_flow_set_worker(bal_table_of(core, w), w->found.slot, worker);
     w->found.worker = worker;
-    core->burst.changed |= class_of(w);
+    mark_changed(core, w);
     bal_count(&core->counters->moved, 1);
     bal_chosen(core, worker);
     return worker;
@@ -346,15 +359,15 @@ void bal_note_fragment(struct bal_core *core, struct bal_work *w, uint16_t worke
     struct bal_wide key = fragment_key(w);
     struct gw_flow at;
     core->burst.inserted = true;
-    if (gw_flow_insert(core->wide, &key, worker, BAL_FRAGMENT, &at) == -EEXIST)
-        gw_flow_set_worker(core->wide, at.slot, worker);
+    if (gw_flow_insert(core->wide, &key, bal_beside(worker), BAL_FRAGMENT, &at) == -EEXIST)
+        gw_flow_set_worker(core->wide, at.slot, bal_beside(worker));
 }
 
 static void of_fragment(struct bal_core *core, struct bal_work *w)
 {
     /* The first one may be in this burst. */
     if (w->found.slot == GW_FLOW_NONE) gw_flow_lookup_bulk(core->wide, &w->wide, 1, &w->found);
-    uint16_t worker = w->found.worker;
+    uint16_t worker = bal_worker_of(w->found.worker);
     if (w->found.slot == GW_FLOW_NONE || !core->snap->config.worker[worker].used) {
         if (w->p->hops + 1u < core->bal->attr.cores)
             pass(w, (core->index + 1) % core->bal->attr.cores);

@@ -5,12 +5,6 @@
 #include "src/balance/forward.h"
 #include "src/balance/step.h"
 
-static void own_mac(const struct bal_core *core, uint32_t port, uint8_t mac[6])
-{
-    uint64_t v = atomic_load_explicit(&core->bal->port_mac[port], memory_order_relaxed);
-    for (int i = 0; i < 6; i++) mac[i] = (uint8_t)(v >> 8 * i);
-}
-
 static struct bal_frame *new_frame(struct bal_core *core, uint8_t port)
 {
     if (core->outbox_used == BAL_OUTBOX) return NULL;
@@ -33,7 +27,7 @@ static bool link_of(const struct bal_core *core, uint32_t port, uint8_t family, 
                     uint8_t mac[6])
 {
     const struct bal_port *p = &core->snap->config.port[port];
-    own_mac(core, port, mac);
+    bal_port_mac(core->bal, port, mac);
     link->vlan = p->vlan;
     link->mac = mac;
     for (int i = 0; i < 2; i++)
@@ -135,7 +129,7 @@ void bal_to_worker(struct bal_core *core, struct bal_work *w, uint16_t worker)
         }
         bal_nat(w->p->data, &w->m, true, &to->addr, to->port);
     }
-    own_mac(core, to->via, own);
+    bal_port_mac(core->bal, to->via, own);
     if (!bal_ethernet(w->p, port, l3, len, own, mac))
         bal_drop(core, w, BAL_DROP_NO_ROOM);
     else
@@ -168,7 +162,7 @@ void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker)
         return;
     }
     bal_nat(w->p->data, &w->m, false, &s->vip, s->port);
-    own_mac(core, out, own);
+    bal_port_mac(core->bal, out, own);
     if (!bal_ethernet(w->p, &core->snap->config.port[out], w->m.l3, w->m.ip_len, own, mac))
         bal_drop(core, w, BAL_DROP_NO_ROOM);
     else

@@ -99,11 +99,14 @@ static uint8_t *icrc_of(uint8_t *frame, const struct bal_meta *m)
     return frame + m->l4 + bal_get16(frame + m->l4 + 4) - ROCE_ICRC_LEN;
 }
 
-/* The ICRC after covered bytes changed, of which `from` is a copy. */
-static void patch_icrc(uint8_t *icrc, const uint8_t *from, const uint8_t *at, size_t n)
+/* The ICRC after covered bytes changed, of which `from` is a copy; what that adds to UDP's checksum. */
+static uint64_t patch_icrc(uint8_t *icrc, const uint8_t *from, const uint8_t *at, size_t n)
 {
+    uint8_t before[4];
     uint32_t value = icrc[0] | (uint32_t)icrc[1] << 8 | (uint32_t)icrc[2] << 16 | (uint32_t)icrc[3] << 24;
+    memcpy(before, icrc, 4);
     roce_icrc_end(roce_icrc_patch(value, from, at, n, (size_t)(icrc - at) - n), icrc);
+    return bal_sum_change(before, icrc, 4);
 }
 
 static void nat_roce(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to)
@@ -111,8 +114,8 @@ static void nat_roce(uint8_t *frame, const struct bal_meta *m, bool destination,
     uint8_t before[16], *at = (uint8_t *)(destination ? bal_dst(frame, m) : bal_src(frame, m));
     size_t n = m->ipv6 ? 16 : 4;
     memcpy(before, at, n);
-    patch_udp(frame + m->l4 + 6, change_address(frame + m->l3, m->ipv6, destination, to));
-    patch_icrc(icrc_of(frame, m), before, at, n);
+    uint64_t change = change_address(frame + m->l3, m->ipv6, destination, to);
+    patch_udp(frame + m->l4 + 6, change + patch_icrc(icrc_of(frame, m), before, at, n));
 }
 
 void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to,
@@ -136,8 +139,8 @@ void bal_roce_change(uint8_t *frame, const struct bal_meta *m, uint32_t at, cons
 {
     uint8_t before[16], *p = frame + m->l4 + 8 + at;
     memcpy(before, p, n);
-    patch_udp(frame + m->l4 + 6, overwrite(p, to, n));
-    patch_icrc(icrc_of(frame, m), before, p, n);
+    uint64_t change = overwrite(p, to, n);
+    patch_udp(frame + m->l4 + 6, change + patch_icrc(icrc_of(frame, m), before, p, n));
 }
 
 /* ---- tunnels ---- */

@@ -119,13 +119,20 @@ static void learn(struct bal_core *core, const struct bal_record *r)
     const void *key = narrow ? (const void *)&k : &wide;
     struct gw_flow_table *t = narrow ? core->narrow : core->wide;
     struct gw_flow at;
+    bool there = gw_flow_lookup_bulk(t, key, 1, &at) == 1;
     if (r->state == BAL_ENDED) {
+        /* Another worker's is not this one's to end. */
+        if (!there || at.worker != r->worker) return;
         gw_flow_delete(t, key);
+    } else if (there) {
+        gw_flow_set_worker(t, at.slot, r->worker);
+        gw_flow_set_state(t, at.slot, r->state);
         return;
+    } else if (gw_flow_insert(t, key, r->worker, r->state, &at) >= 0) {
+        bal_count(&core->counters->opened, 1);
+        bal_count(&core->counters->worker[r->worker].opened, 1);
     }
-    if (gw_flow_insert(t, key, r->worker, r->state, &at) != -EEXIST) return;
-    gw_flow_set_worker(t, at.slot, r->worker);
-    gw_flow_set_state(t, at.slot, r->state);
+    bal_tell(core, narrow ? BAL_NARROW : BAL_WIDE, key, r->worker, r->state); /* to this one's own standby */
 }
 
 static void take_inbox(struct bal_core *core)
@@ -170,13 +177,16 @@ static void feed_slice(struct bal_core *core)
 
 static void count_live(struct bal_core *core)
 {
-    for (uint32_t w = 0; w < BAL_WORKERS; w++) {
-        uint64_t live = gw_flow_worker_count(core->narrow, w) + gw_flow_worker_count(core->wide, w);
+    uint64_t all = 0;
+    for (uint16_t w = 0; w < BAL_WORKERS; w++) {
+        uint64_t live = (uint64_t)core->count[0][w] + core->count[1][w];
+        uint64_t held = core->count[1][bal_beside(w)];
+        all += live;
         atomic_store_explicit(&core->counters->worker[w].live, live, memory_order_relaxed);
+        atomic_store_explicit(&core->counters->worker[w].held, held, memory_order_relaxed);
         core->choice.bytes[w] /= 2; /* without telemetry: what went there of late */
     }
-    atomic_store_explicit(&core->counters->live, gw_flow_count(core->narrow) + gw_flow_count(core->wide),
-                          memory_order_relaxed);
+    atomic_store_explicit(&core->counters->live, all, memory_order_relaxed);
 }
 
 static void resolve(struct bal_core *core)
@@ -198,9 +208,8 @@ static void announce(struct bal_core *core)
                  port = (uint32_t)(core->announce_at % BAL_PORTS);
         if (!s->config.service[service].used || !s->config.port[port].used) continue;
         if (core->outbox_used > BAL_OUTBOX / 2) return; /* the rest next time */
-        uint64_t v = atomic_load_explicit(&core->bal->port_mac[port], memory_order_relaxed);
         uint8_t mac[6];
-        for (int i = 0; i < 6; i++) mac[i] = (uint8_t)(v >> 8 * i);
+        bal_port_mac(core->bal, port, mac);
         struct bal_link link = {s->config.port[port].vlan, mac, s->config.service[service].vip};
         struct bal_frame *f = &core->outbox[core->outbox_used++];
         f->port = (uint8_t)port;

@@ -7,7 +7,12 @@
 
 #include "src/balance/balance.h"
 
-#define KNOWN     (UINT64_C(1) << 48)   /* beside a MAC: there is one */
+/* Beside a MAC, which is the first six bytes of a word: there is one. */
+#if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
+#define KNOWN (UINT64_C(1) << 48)
+#else
+#define KNOWN UINT64_C(1)
+#endif
 #define AGAIN_NS  UINT64_C(200000000)   /* until an unanswered question is asked once more */
 #define FRESH_NS  UINT64_C(20000000000) /* a MAC that is older is asked for again, and used meanwhile */
 #define MOST_FULL (BAL_NEIGHBOURS / 4 * 3)
@@ -88,7 +93,7 @@ bool bal_neighbour_mac(const struct bal_neighbours *n, uint32_t entry, uint8_t m
     if (entry == BAL_NO_NEIGHBOUR) return false;
     /* relaxed: the MAC is in the one word */
     uint64_t v = atomic_load_explicit(&n->entry[entry].mac, memory_order_relaxed);
-    for (int i = 0; i < 6; i++) mac[i] = (uint8_t)(v >> 8 * i);
+    memcpy(mac, &v, 6);
     return v & KNOWN;
 }
 
@@ -110,9 +115,10 @@ void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal
                         const uint8_t mac[6], uint64_t now_ns)
 {
     uint32_t i = find(n, port, addr);
-    uint64_t v = KNOWN;
+    uint64_t v = 0;
     if (!is_used(n, i) || mac[0] & 1) return; /* a group's MAC is nobody's */
-    for (int k = 0; k < 6; k++) v |= (uint64_t)mac[k] << 8 * k;
+    memcpy(&v, mac, 6);
+    v |= KNOWN;
     atomic_store_explicit(&n->entry[i].told_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&n->entry[i].mac, v, memory_order_relaxed);
 }

@@ -51,18 +51,33 @@ void bal_roce_key(struct bal_core *core, struct bal_work *w)
 
 static bool look(struct bal_core *core, const struct bal_wide *key, struct gw_flow *at)
 {
-    return gw_flow_lookup_bulk(core->wide, key, 1, at) == 1;
+    if (gw_flow_lookup_bulk(core->wide, key, 1, at) != 1) return false;
+    at->worker = bal_worker_of(at->worker);
+    return true;
+}
+
+/* A queue pair is a connection, and so is one client's datagrams. The rest leads to them. */
+static uint32_t entry_of(const struct bal_wide *key, uint16_t worker)
+{
+    return key->kind == BAL_W_QP || key->kind == BAL_W_DATAGRAM ? worker : bal_beside(worker);
+}
+
+/* Such packets are few, and name several flows each. */
+static void all_changed(struct bal_core *core)
+{
+    memset(core->burst.changed, 0xff, sizeof(core->burst.changed));
 }
 
 static void put(struct bal_core *core, const struct bal_wide *key, uint16_t worker, enum bal_flow_state state)
 {
     struct gw_flow at;
-    int rc = gw_flow_insert(core->wide, key, worker, state, &at);
+    uint32_t entry = entry_of(key, worker);
+    int rc = gw_flow_insert(core->wide, key, entry, state, &at);
     core->burst.inserted = true;
-    core->burst.changed = UINT64_MAX; /* such packets are few, and name several flows each */
+    all_changed(core);
     if (rc == 1) bal_count(&core->counters->evicted, 1);
     if (rc == -EEXIST) {
-        gw_flow_set_worker(core->wide, at.slot, worker);
+        gw_flow_set_worker(core->wide, at.slot, entry);
         gw_flow_set_state(core->wide, at.slot, state);
     }
     if (rc >= 0 || rc == -EEXIST) bal_tell(core, BAL_WIDE, key, worker, (uint8_t)state);
@@ -73,7 +88,7 @@ static void close_one(struct bal_core *core, const struct bal_wide *key)
     struct gw_flow at;
     if (!look(core, key, &at)) return;
     gw_flow_set_state(core->wide, at.slot, BAL_ROCE_CLOSING);
-    core->burst.changed = UINT64_MAX;
+    all_changed(core);
     bal_tell(core, BAL_WIDE, key, at.worker, BAL_ENDED);
 }
 
@@ -150,8 +165,10 @@ static void request(struct bal_core *core, struct bal_work *w)
     struct bal_wide peer = key_of(w, BAL_W_PEER, 0);
     struct gw_flow at;
     uint16_t worker = w->found.worker;
-    bool again = w->found.slot != GW_FLOW_NONE && w->found.state == BAL_ROCE_OPENING &&
-                 bal_keeps(core->snap, worker, w->service);
+    bool there = w->found.slot != GW_FLOW_NONE && bal_keeps(core->snap, worker, w->service);
+    /* Of a connection that lives it is an old copy. Or the number is used again: that worker will do, if it is up. */
+    bool again = there && (w->found.state == BAL_ROCE_OPENING ||
+                           (w->found.state == BAL_ROCE_LIVE && bal_is_up(core->snap, worker)));
     if (!again) {
         bool blind = w->side == BAL_CLIENT_ONLY && look(core, &peer, &at);
         if (blind && bal_is_up(core->snap, at.worker) && bal_keeps(core->snap, at.worker, w->service)) {
@@ -255,6 +272,7 @@ void bal_roce(struct bal_core *core, struct bal_work *w)
     struct roce_cm cm;
     const uint8_t *mad = mad_of(w);
     bool is_cm = mad && !roce_cm_parse(mad, &cm);
+    w->found.worker = bal_worker_of(w->found.worker);
     if (w->side == BAL_FROM_WORKER) {
         if (core->snap->next_back[w->back] != BAL_NO_WORKER) find_answered(core, w);
         from_worker(core, w, is_cm ? &cm : NULL);

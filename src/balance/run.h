@@ -20,6 +20,7 @@ struct bal_run {
         *cores; /* processors, as taskset -c takes them; NULL: the first ones. As many as bal_attr.cores */
     bool huge_pages;    /* else: ordinary memory. It is slower, and gw_balance_run says so once on stderr */
     uint32_t memory_mb; /* for packets; 0: what the queues need */
+    uint32_t buffers;   /* for packets, beyond what the queues need: pcap-loop keeps its whole file in them */
     void (*started)(void *arg); /* called when packets flow; NULL is allowed */
     void *arg;
 };

@@ -175,9 +175,9 @@ static int set_up_queues(struct plane *d, uint32_t index, const char *text)
     return 0;
 }
 
-static int make_pools(struct plane *d)
+static int make_pools(struct plane *d, uint32_t more)
 {
-    unsigned packets = 4 * DESCRIPTORS * d->devices * d->cores + HANDED * (d->cores - 1) + 1024;
+    unsigned packets = 4 * DESCRIPTORS * d->devices * d->cores + HANDED * (d->cores - 1) + 1024 + more;
     d->pool = rte_pktmbuf_pool_create("packets", packets, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
     if (!d->pool) return refuse(d, -ENOMEM, "no memory for %u packets: give --memory more", packets);
     for (uint32_t i = 0; i < d->cores; i++) {
@@ -352,7 +352,7 @@ int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size
         rc = refuse(&d, -EINVAL, "%u processors are named, and the balancer has %u cores", rte_lcore_count(),
                     d.cores);
     for (uint32_t i = 0; i < d.devices && !rc; i++) rc = open_device(&d, i, how->device[i]);
-    if (!rc) rc = make_pools(&d);
+    if (!rc) rc = make_pools(&d, how->buffers);
     for (uint32_t i = 0; i < d.devices && !rc; i++) rc = set_up_queues(&d, i, how->device[i]);
     if (!rc) rc = run_all(&d, how);
     uint16_t port;

@@ -82,7 +82,11 @@ static int core_new(struct bal *bal, uint32_t index)
     if (!c->counters || !c->feed || !c->inbox) return -ENOMEM;
     struct gw_flow_attr narrow = table_attr(&bal->attr, false), wide = table_attr(&bal->attr, true);
     int error = gw_flow_create(&narrow, &c->narrow);
-    return error ? error : gw_flow_create(&wide, &c->wide);
+    if (!error) error = gw_flow_create(&wide, &c->wide);
+    if (error) return error;
+    c->count[0] = gw_flow_worker_counts(c->narrow);
+    c->count[1] = gw_flow_worker_counts(c->wide);
+    return 0;
 }
 
 int bal_create(const struct bal_attr *attr, struct bal **out)
@@ -207,7 +211,7 @@ void bal_stop(struct bal *bal)
 void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6])
 {
     uint64_t v = 0;
-    for (int i = 0; i < 6; i++) v |= (uint64_t)mac[i] << 8 * i;
+    memcpy(&v, mac, 6);
     if (port < BAL_PORTS) atomic_store_explicit(&bal->port_mac[port], v, memory_order_relaxed);
 }
 
@@ -279,6 +283,7 @@ void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts
         out->bytes += read_count(&c->worker[worker].bytes);
         out->opened += read_count(&c->worker[worker].opened);
         out->live += read_count(&c->worker[worker].live);
+        out->held += read_count(&c->worker[worker].held);
     }
 }
 
@@ -295,6 +300,7 @@ void bal_service_counts(const struct bal *bal, uint32_t service, struct bal_coun
         out->bytes += w.bytes;
         out->opened += w.opened;
         out->live += w.live;
+        out->held += w.held;
     }
 }
 
@@ -302,5 +308,5 @@ uint64_t bal_worker_live(const struct bal *bal, uint32_t worker)
 {
     struct bal_counts c;
     bal_worker_counts(bal, worker, &c);
-    return c.live;
+    return c.live + c.held;
 }

@@ -2,10 +2,10 @@
 /*
  * services.h: what the control plane and the data plane of the balancer share.
  *
- * The control plane describes the whole configuration in a struct bal_config and publishes it. The cores of
- * the data plane see the old one or the new one, never a mixture: one pointer is exchanged. The old one is
- * freed when each core has said that it no longer looks at it (bal_generation_seen). Telemetry goes beside that:
- * numbers that change many times a second are written in place. So do the counters, in the other direction.
+ * The control plane publishes the whole configuration, as a struct bal_config. One pointer is exchanged: the
+ * cores see the old one or the new one, and no mixture. When each core has left the old one
+ * (bal_generation_seen), it is freed. Loads of workers change many times a second, and are written in place.
+ * The cores write their counters in place, too.
  *
  *     bal_create(&attr, &bal);
  *     bal_publish(bal, &config, error, sizeof(error));         // as often as something changes
@@ -141,10 +141,10 @@ int bal_create(const struct bal_attr *attr, struct bal **out);
 void bal_destroy(struct bal *bal); /* no core may run any more; NULL is allowed */
 
 /*
- * Checks a configuration, makes what lookups need of it, and lets all cores see it. The old one is freed by a
- * later call, or by bal_destroy. `error` gets one line when it is refused: what, on what, what to do.
- * -EINVAL: it contradicts itself (two services with one address and port; a worker of no service; IPv6
- * behind NAT for an IPv4 VIP; …). -ENOMEM.
+ * Checks a configuration, makes what lookups need of it, and lets all cores see it. A later call, or
+ * bal_destroy, frees the old one. `error` gets one line when it is refused: what, on what, what to do.
+ * -EINVAL: it contradicts itself. Two services have one address and port, say, or a worker has no service.
+ * -ENOMEM.
  */
 int bal_publish(struct bal *bal, const struct bal_config *config, char *error, size_t size);
 /* Counts the publications. `seen`: each core that has run since looks at this one or a later one. */
@@ -183,8 +183,9 @@ const char *bal_drop_name(enum bal_drop why); /* "no_worker": a label for metric
 
 struct bal_counts {
     uint64_t packets, bytes; /* forwarded, both directions */
-    uint64_t opened;         /* connections */
-    uint64_t live;           /* as of the core's last housekeeping, 100 ms ago at most */
+    uint64_t opened;         /* connections that it was given, or that this balancer was told of */
+    uint64_t live;           /* of these; as of the core's last housekeeping, 100 ms ago at most */
+    uint64_t held;           /* beside these: requests of CM, and packets in fragments, that are under way */
 };
 struct bal_totals {
     uint64_t received, received_bytes;
@@ -203,7 +204,7 @@ void bal_totals(const struct bal *bal, int core, struct bal_totals *out);
 void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts *out);
 void bal_service_counts(const struct bal *bal, uint32_t service,
                         struct bal_counts *out); /* the publishing thread */
-/* Flows that a worker has: bal_worker_counts' live. When a worker was set to BAL_DRAINING or BAL_DOWN, wait
+/* Live and held of bal_worker_counts: the worker still needs its connections. When a worker was set to BAL_DRAINING or BAL_DOWN, wait
  * for bal_generation_seen and 200 ms before believing in 0. */
 uint64_t bal_worker_live(const struct bal *bal, uint32_t worker);
 

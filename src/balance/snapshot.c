@@ -33,48 +33,59 @@ const char *bal_addr_text(const struct bal_addr *addr, char text[BAL_ADDR_TEXT])
 
 /* ---- hashes of addresses ---- */
 
-static uint32_t hash(uint8_t proto, const struct bal_addr *addr, uint16_t port, uint32_t rows)
+static uint32_t hash(uint8_t proto, const uint8_t *addr, bool ipv6, uint16_t port, uint32_t rows)
 {
     uint64_t a[2] = {0}, h = (uint64_t)proto << 16 | port;
-    memcpy(a, addr->byte, addr->family == 4 ? 4 : 16);
+    uint32_t short_one;
+    if (ipv6) {
+        memcpy(a, addr, 16);
+    } else {
+        memcpy(&short_one, addr, 4);
+        a[0] = short_one;
+    }
     h = (h ^ a[0]) * 0x9e3779b97f4a7c15u;
     h = (h ^ h >> 32 ^ a[1]) * 0xd6e8feb86659fd93u;
     return (uint32_t)((h >> 32) * rows >> 32);
 }
 
-static struct bal_entry *find(const struct bal_entry *table, uint32_t rows, uint8_t proto,
-                              const struct bal_addr *addr, uint16_t port)
+static bool is_at(const struct bal_entry *e, uint8_t proto, const uint8_t *addr, bool ipv6, uint16_t port)
 {
-    uint32_t i = hash(proto, addr, port, rows);
-    while (table[i].used &&
-           (table[i].port != port || table[i].proto != proto || !bal_same_addr(&table[i].addr, addr)))
-        i = i + 1 < rows ? i + 1 : 0;
+    if (e->port != port || e->proto != proto || e->addr.family != (ipv6 ? 6 : 4)) return false;
+    return ipv6 ? !memcmp(e->addr.byte, addr, 16) : !memcmp(e->addr.byte, addr, 4);
+}
+
+static struct bal_entry *find(const struct bal_entry *table, uint32_t rows, uint8_t proto,
+                              const uint8_t *addr, bool ipv6, uint16_t port)
+{
+    uint32_t i = hash(proto, addr, ipv6, port, rows);
+    while (table[i].used && !is_at(&table[i], proto, addr, ipv6, port)) i = i + 1 < rows ? i + 1 : 0;
     return (struct bal_entry *)&table[i];
 }
 
-int bal_find_vip(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr, uint16_t port)
+int bal_find_vip(const struct bal_snapshot *s, uint8_t proto, const uint8_t *addr, bool ipv6, uint16_t port)
 {
-    const struct bal_entry *e = find(s->vip, BAL_VIP_ROWS, proto, addr, port);
-    if (!e->used && s->has_any_port) e = find(s->vip, BAL_VIP_ROWS, proto, addr, 0);
+    const struct bal_entry *e = find(s->vip, BAL_VIP_ROWS, proto, addr, ipv6, port);
+    if (!e->used && s->has_any_port) e = find(s->vip, BAL_VIP_ROWS, proto, addr, ipv6, 0);
     return e->used ? e->value : -1;
 }
 
-uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const struct bal_addr *addr,
+uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const uint8_t *addr, bool ipv6,
                        uint16_t port)
 {
-    const struct bal_entry *e = find(s->back, BAL_BACK_ROWS, proto, addr, port);
-    if (!e->used) e = find(s->back, BAL_BACK_ROWS, proto, addr, 0); /* of a service on any port */
+    const struct bal_entry *e = find(s->back, BAL_BACK_ROWS, proto, addr, ipv6, port);
+    if (!e->used) e = find(s->back, BAL_BACK_ROWS, proto, addr, ipv6, 0); /* of a service on any port */
     return e->used ? e->value : BAL_NO_WORKER;
 }
 
 bool bal_is_vip(const struct bal_snapshot *s, const struct bal_addr *addr)
 {
-    return find(s->vip, BAL_VIP_ROWS, 0, addr, 0)->used;
+    return find(s->vip, BAL_VIP_ROWS, 0, addr->byte, addr->family == 6, 0)->used;
 }
 
 static void add(struct bal_entry *table, uint32_t rows, const struct bal_entry *entry)
 {
-    struct bal_entry *e = find(table, rows, entry->proto, &entry->addr, entry->port);
+    struct bal_entry *e =
+        find(table, rows, entry->proto, entry->addr.byte, entry->addr.family == 6, entry->port);
     *e = *entry;
     e->used = true;
 }
@@ -111,8 +122,8 @@ static int check_service(const struct maker *m, uint32_t i)
         return refuse(m, "%s: tracking only flows that would move needs the scheduler mh", text);
     if (s->track_moved && (s->proto != BAL_TCP || s->forward == BAL_NAT))
         return refuse(m, "%s: only TCP without NAT can do without tracking every flow", text);
-    const struct bal_entry *e =
-        find(m->s->vip, BAL_VIP_ROWS, s->proto, &s->vip, s->proto == BAL_ROCE ? 0 : s->port);
+    const struct bal_entry *e = find(m->s->vip, BAL_VIP_ROWS, s->proto, s->vip.byte, s->vip.family == 6,
+                                     s->proto == BAL_ROCE ? 0 : s->port);
     return e->used ? refuse(m, "%s: two services have it; give one another port", text) : 0;
 }
 
@@ -215,7 +226,7 @@ static void take_back(const struct maker *m, uint32_t i)
     const struct bal_worker *w = &s->config.worker[i];
     const struct bal_service *v = &s->config.service[w->service];
     uint16_t port = v->proto == BAL_ROCE ? 0 : w->port;
-    struct bal_entry *e = find(s->back, BAL_BACK_ROWS, v->proto, &w->addr, port);
+    struct bal_entry *e = find(s->back, BAL_BACK_ROWS, v->proto, w->addr.byte, w->addr.family == 6, port);
     s->next_back[i] = e->used ? e->value : BAL_NO_WORKER;
     add(s->back, BAL_BACK_ROWS,
         &(struct bal_entry){.addr = w->addr, .port = port, .proto = v->proto, .value = (uint16_t)i});

@@ -55,6 +55,20 @@ struct bal_work {
     struct gw_flow found;
 };
 
+/*
+ * Some entries of a table are not connections: a connection that CM is still opening, a fragment whose rest is
+ * on its way. They are counted for another worker of the table's, so that they are no live connections.
+ */
+static inline uint32_t bal_beside(uint16_t worker)
+{
+    return (uint32_t)worker + BAL_WORKERS;
+}
+static inline uint16_t bal_worker_of(uint16_t entry)
+{
+    return entry % BAL_WORKERS;
+}
+_Static_assert(2 * BAL_WORKERS <= GW_FLOW_WORKERS, "a table has room for both kinds");
+
 static inline struct gw_flow_table *bal_table_of(const struct bal_core *c, const struct bal_work *w)
 {
     return w->where == BAL_NARROW ? c->narrow : c->wide;

@@ -23,8 +23,6 @@
 #include "src/serve/log.h"
 #include "src/serve/server.h"
 
-#define ACCESS_ROOM ((size_t)1 << 20) /* bytes of lines that wait to be written */
-
 static int is_loopback(const char *host)
 {
     struct in_addr v4;
@@ -86,7 +84,7 @@ static int open_log(const struct gw_cli_serving *all, struct running *r)
 {
     if (!all->access_log) return 0;
     r->quiet = !strcmp(all->access_log, "-");
-    int error = gw_access_open(all->access_log, ACCESS_ROOM, &r->access);
+    int error = gw_access_open(all->access_log, GW_ACCESS_ROOM, &r->access);
     if (!error) r->hangup_fd = gw_catch_hangup();
     return error ? error : r->hangup_fd < 0 ? r->hangup_fd : 0;
 }
@@ -105,7 +103,8 @@ static int open_doors(const struct gw_cli_serving *all, struct running *r)
     if (!error) error = gw_http_door_start(r->server, r->infer, &all->http, &r->http);
     if (!error) error = gw_cli_grpc_open(r->server, r->infer, &all->http, &all->grpc, &r->grpc_port);
     return error ? error
-                 : gw_cli_balancer_start(&all->balancer, r->infer, gw_http_door_port(r->http), &r->balancer);
+                 : gw_cli_balancer_start(&all->balancer, r->infer, view.sessions, gw_http_door_port(r->http),
+                                         &r->balancer);
 }
 
 static int start(struct gw_cli_serving *all, struct running *r)
@@ -144,17 +143,10 @@ static int run(struct running *r)
 
 /* ---- ending ---- */
 
-/* The balancer sends nothing more. */
-static void leave_balancer(struct running *r)
-{
-    gw_cli_balancer_stop(r->balancer);
-    r->balancer = NULL;
-}
-
 /* A second signal ends the process at once. */
 static void drain(const struct gw_cli_serving *all, struct running *r)
 {
-    leave_balancer(r);
+    gw_cli_balancer_leave(r->balancer);
     if (!all->drain_ns) return;
     gw_log(GW_LOG_INFO,
            "the server ends: it takes nothing new, and answers what is under way for %llu s at most",
@@ -168,10 +160,11 @@ static void drain(const struct gw_cli_serving *all, struct running *r)
 
 static int stop(struct running *r, uint64_t *stop_ns)
 {
-    leave_balancer(r);
+    gw_cli_balancer_leave(r->balancer);
     gw_control_close(r->control); /* nobody waits for it any more */
     int error = gw_server_stop(r->server, stop_ns);
-    if (error) return error; /* nothing was freed */
+    if (error) return error;           /* nothing was freed */
+    gw_cli_balancer_stop(r->balancer); /* the last sessions have ended */
     gw_infer_destroy(r->infer);
     gw_control_destroy(r->control);
     gw_watch_destroy(r->watch);

@@ -184,11 +184,9 @@ static int set(struct gw_cli_serving *all, int id, const char *name, const char 
         o->exec = value;
         break;
     case RESIDENT:
-        if (strcmp(value, "auto") && strcmp(value, "always") && strcmp(value, "never"))
+        if (gw_resident_parse(value) < 0)
             return gw_usage_error("serve", "%s %s: auto, always or never is wanted", name, value);
-        o->resident = *value == 'n'     ? GW_RESIDENT_NEVER
-                      : value[1] == 'l' ? GW_RESIDENT_ALWAYS
-                                        : GW_RESIDENT_AUTO;
+        o->resident = (enum gw_resident_mode)gw_resident_parse(value);
         break;
     case DEVICE: o->device = value; break;
     case LISTEN: http->host = value; break;

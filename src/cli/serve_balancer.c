@@ -16,6 +16,7 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
+#include "src/cli/serve_pairs.h"
 #include "src/client/http_client.h"
 #include "src/infer/stats.h"
 #include "src/serve/secret.h"
@@ -26,10 +27,15 @@
 struct gw_cli_balancer {
     struct gw_infer *infer;
     struct gw_http *http;
+    struct gw_cli_pairs pairs;
     pthread_t thread;
-    int end_fd;
+    pthread_mutex_t lock; /* of `leaving` and `left` */
+    pthread_cond_t moved;
+    int leaving;        /* the server ends: the models are not looked at any more */
+    int left;           /* and the balancer has been told, or does not answer */
+    int end_fd, now_fd; /* eventfds: the thread ends; it beats at once */
     char *base, *token;
-    char path[256], address[64];
+    char path[3 * GW_CLI_SERVICE], address[64];
     uint16_t port;
     uint64_t weight;
     int told; /* the balancer has taken the last word */
@@ -76,15 +82,15 @@ static int own_address(struct gw_cli_balancer *b)
     return error ? gw_error_errno(error, "--balancer: no way to %s; give --balancer-address", name) : 0;
 }
 
-/* The host's name, where it can be one there, and the port. */
-static void name_path(struct gw_cli_balancer *b, const char *service)
+/* This server's name there: the host's, where that can be one, its address and the port. */
+static void name_path(struct gw_cli_balancer *b, const char *service, char worker[GW_CLI_SERVICE])
 {
-    char host[40] = "";
+    char host[20] = "";
     gethostname(host, sizeof(host) - 1);
     for (char *c = host; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", *c)) *c = '-';
-    snprintf(b->path, sizeof(b->path), "v1/services/%.64s/workers/%s-%s-%u", service, host, b->address,
-             b->port);
+    snprintf(worker, GW_CLI_SERVICE, "%s-%.36s-%u", host, b->address, b->port);
+    snprintf(b->path, sizeof(b->path), "v1/services/%.64s/workers/%s", service, worker);
 }
 
 static uint64_t queue_depth(struct gw_infer *infer)
@@ -101,27 +107,55 @@ static uint64_t queue_depth(struct gw_infer *infer)
     return depth;
 }
 
+/* What this server says of itself. */
+static json_t *beat_of(struct gw_cli_balancer *b, int *leaving)
+{
+    pthread_mutex_lock(&b->lock);
+    *leaving = b->leaving;
+    uint64_t queue = b->leaving ? 0 : queue_depth(b->infer);
+    pthread_mutex_unlock(&b->lock);
+    return json_pack("{s:s, s:I, s:I, s:I, s:b}", "address", b->address, "weight", (json_int_t)b->weight,
+                     "queue", (json_int_t)queue, "beat_ms", (json_int_t)BEAT_MS, "leaving", *leaving);
+}
+
 static void tell(struct gw_cli_balancer *b)
 {
-    json_t *reply = NULL, *body;
-    body = json_pack("{s:s, s:I, s:I, s:I, s:I}", "address", b->address, "port", (json_int_t)b->port,
-                     "weight", (json_int_t)b->weight, "queue", (json_int_t)queue_depth(b->infer), "beat_ms",
-                     (json_int_t)BEAT_MS);
+    int leaving;
+    json_t *reply = NULL, *rdma = beat_of(b, &leaving), *body = json_copy(rdma);
+    json_object_set_new(body, "port", json_integer(b->port));
     b->told = body && !gw_http_call(b->http, "PUT", b->path, body, &reply);
+    gw_cli_pairs_hear(&b->pairs, b->told ? reply : NULL);
     if (b->told != !b->said) {
         fprintf(stderr, "gpuwire serve: balancer: %s\n",
                 b->told ? "it knows this server now" : gw_last_error());
         b->said = !b->told;
     }
+    gw_cli_pairs_beat(&b->pairs, b->http, rdma);
+    json_decref(rdma);
     json_decref(body);
     json_decref(reply);
+    pthread_mutex_lock(&b->lock);
+    b->left = leaving;
+    pthread_cond_broadcast(&b->moved);
+    pthread_mutex_unlock(&b->lock);
 }
 
 static void *run(void *arg)
 {
     struct gw_cli_balancer *b = arg;
-    do tell(b);
-    while (gw_wait_fds(&b->end_fd, 1, gw_deadline(BEAT_MS * 1000000ull)) <= 0);
+    const int fds[] = {b->end_fd, b->now_fd, b->pairs.wake_fd};
+    uint64_t next = 0, count;
+    for (int64_t ready = 0; !(ready & 1);) {
+        int now = read(b->now_fd, &count, sizeof(count)) > 0;
+        if (now || gw_deadline(0) >= next) {
+            tell(b);
+            next = gw_deadline(BEAT_MS * 1000000ull);
+        }
+        gw_cli_pairs_sync(&b->pairs, b->http);
+        ready = gw_wait_fds(fds, 3, next);
+        if (ready < 0) ready = 0;
+    }
+    gw_cli_pairs_sync(&b->pairs, b->http);
     return NULL;
 }
 
@@ -130,7 +164,11 @@ static void free_balancer(struct gw_cli_balancer *b)
     gw_http_close(b->http);
     gw_secret_forget(b->token);
     free(b->base);
+    gw_cli_pairs_free(&b->pairs);
     if (b->end_fd >= 0) close(b->end_fd);
+    if (b->now_fd >= 0) close(b->now_fd);
+    pthread_cond_destroy(&b->moved);
+    pthread_mutex_destroy(&b->lock);
     free(b);
 }
 
@@ -144,47 +182,80 @@ static int start_thread(struct gw_cli_balancer *b)
     return error ? gw_error_errno(error, "balancer: thread") : 0;
 }
 
-int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer *infer, uint16_t port,
-                          struct gw_cli_balancer **out)
+static struct gw_cli_balancer *new_balancer(const struct gw_cli_balancer_opts *o, struct gw_infer *infer,
+                                            uint16_t port)
 {
-    const char *service = NULL;
-    *out = NULL;
-    if (!o->url) return 0;
     struct gw_cli_balancer *b = calloc(1, sizeof(*b));
-    if (!b) return gw_error_errno(-ENOMEM, "balancer");
+    if (!b) return NULL;
     b->infer = infer;
     b->port = port;
     b->weight = o->weight ? o->weight : 1;
     b->end_fd = eventfd(0, EFD_CLOEXEC);
+    b->now_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    b->pairs.wake_fd = -1;
+    pthread_mutex_init(&b->lock, NULL);
+    pthread_cond_init(&b->moved, NULL);
+    return b;
+}
+
+static int take_options(struct gw_cli_balancer *b, const struct gw_cli_balancer_opts *o)
+{
+    const char *service = NULL;
+    char worker[GW_CLI_SERVICE];
     int error = split_url(b, o->url, &service);
     if (!error && o->token_file) error = gw_secret_take_token(NULL, o->token_file, &b->token);
     if (!error && o->address) snprintf(b->address, sizeof(b->address), "%s", o->address);
     if (!error && !o->address) error = own_address(b);
-    if (!error) {
-        struct gw_http_opts http = {.base = b->base, .token = b->token, .timeout_ns = TIMEOUT_NS};
-        error = gw_http_open(&http, &b->http);
-    }
-    if (!error) {
-        name_path(b, service);
-        error = start_thread(b);
-    }
-    if (error)
+    if (error) return error;
+    struct gw_http_opts http = {
+        .base = b->base, .token = b->token, .timeout_ns = TIMEOUT_NS, .program = "gpuwire balance"};
+    error = gw_http_open(&http, &b->http);
+    if (error) return error;
+    name_path(b, service, worker);
+    return gw_cli_pairs_init(&b->pairs, worker);
+}
+
+int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer *infer,
+                          struct gw_table *sessions, uint16_t port, struct gw_cli_balancer **out)
+{
+    *out = NULL;
+    if (!o->url) return 0;
+    struct gw_cli_balancer *b = new_balancer(o, infer, port);
+    if (!b) return gw_error_errno(-ENOMEM, "balancer");
+    int error = take_options(b, o);
+    if (!error) error = start_thread(b);
+    if (error) {
         free_balancer(b);
-    else
-        *out = b;
-    return error;
+        return error;
+    }
+    gw_table_set_route(sessions, &b->pairs.route);
+    *out = b;
+    return 0;
+}
+
+void gw_cli_balancer_leave(struct gw_cli_balancer *b)
+{
+    const uint64_t one = 1;
+    if (!b) return;
+    pthread_mutex_lock(&b->lock);
+    b->leaving = 1;
+    if (write(b->now_fd, &one, sizeof(one)) < 0) b->left = 1; /* it beats every second anyway */
+    while (!b->left) pthread_cond_wait(&b->moved, &b->lock);  /* a call ends after TIMEOUT_NS */
+    pthread_mutex_unlock(&b->lock);
 }
 
 void gw_cli_balancer_stop(struct gw_cli_balancer *b)
 {
-    uint64_t one = 1;
+    const uint64_t one = 1;
     json_t *reply = NULL;
     if (!b) return;
     if (write(b->end_fd, &one, sizeof(one)) < 0) { /* an eventfd takes it */
     }
     pthread_join(b->thread, NULL);
-    if (b->told && gw_http_call(b->http, "DELETE", b->path, NULL, &reply))
-        fprintf(stderr, "gpuwire serve: balancer: %s\n", gw_last_error());
+    gw_cli_pairs_leave(&b->pairs, b->http);
+    /* It has left already where none of its connections was open. */
+    int error = b->told ? gw_http_call(b->http, "DELETE", b->path, NULL, &reply) : 0;
+    if (error && error != -ENOENT) fprintf(stderr, "gpuwire serve: balancer: %s\n", gw_last_error());
     json_decref(reply);
     free_balancer(b);
 }

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A server that names itself to a load balancer (gpuwire balance), and goes on telling it how much waits
- * here. */
+ * here, and which queue pairs its sessions have. */
 #ifndef GW_CLI_SERVE_BALANCER_H
 #define GW_CLI_SERVE_BALANCER_H
 
 #include <stdint.h>
 
 #include "src/infer/infer.h"
+#include "src/serve/table.h"
 
 struct gw_cli_balancer_opts {
     const char *url;     /* of the service there: http://10.0.0.5:9091/web; NULL: there is no balancer */
@@ -19,9 +20,12 @@ struct gw_cli_balancer;
 
 /* Begins to tell it, on a thread; `port` is the server's. The balancer need not be there yet. *out is NULL
  * when there is none to tell. 0 or a negative errno with the reason in gw_last_error(). */
-int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer *infer, uint16_t port,
-                          struct gw_cli_balancer **out);
-/* Takes leave: the balancer gives this server no more connections. NULL is allowed. */
+int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer *infer,
+                          struct gw_table *sessions, uint16_t port, struct gw_cli_balancer **out);
+/* Takes leave: the balancer gives this server no more connections, and those that it has go on. From now on `infer` is
+ * not used any more. It takes some seconds when the balancer does not answer. NULL is allowed. */
+void gw_cli_balancer_leave(struct gw_cli_balancer *b);
+/* After that, and after the server has stopped: its last sessions have ended. NULL is allowed. */
 void gw_cli_balancer_stop(struct gw_cli_balancer *b);
 
 #endif

@@ -294,7 +294,7 @@ static void take_answer(struct gw_client *c, struct transfer *t, struct gw_clien
     }
     int error = t->rc == CURLE_WRITE_ERROR
                     ? gw_error(-EPROTO, "server %s: the answer is too long", c->url.base)
-                    : gw_http_connection_error(t->curl, t->rc, c->url.base, t->why);
+                    : gw_http_connection_error(t->curl, t->rc, c->url.base, t->why, NULL);
     reply->error = error == -ECONNREFUSED || error == -EIO ? -ECONNRESET : error;
     snprintf(t->answer.why, sizeof(t->answer.why), "%s", gw_last_error());
     reply->why = t->answer.why;

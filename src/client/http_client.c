@@ -3,6 +3,7 @@
 #include "src/serve/plain.h"
 
 #include <errno.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -47,6 +48,8 @@ void gw_http_prepare(CURL *curl, const struct gw_http_opts *opts, char *why)
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
+    /* A session lives as long as the connection that opened it, which curl would give up after two idle minutes. */
+    curl_easy_setopt(curl, CURLOPT_MAXAGE_CONN, 365L * 24 * 3600);
     /* RDMA passes no proxy, so the control path must not either; and a proxy would see the token. */
     curl_easy_setopt(curl, CURLOPT_PROXY, "");
     curl_easy_setopt(curl, CURLOPT_PROTOCOLS_STR, "http,https");
@@ -100,7 +103,7 @@ void gw_http_close(struct gw_http *h)
     free(h);
 }
 
-int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const char *why)
+int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const char *why, const char *program)
 {
     long number = 0;
     if (!why[0]) why = curl_easy_strerror(rc);
@@ -111,7 +114,8 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
         curl_easy_getinfo(curl, CURLINFO_OS_ERRNO, &number);
         if (number)
             why = strerror((int)number); /* curl's own text says how long it took, each time another */
-        return gw_error(-ECONNREFUSED, "server %s: %s; is `gpuwire serve` running there?", base, why);
+        return gw_error(-ECONNREFUSED, "server %s: %s; is `%s` running there?", base, why,
+                        program ? program : "gpuwire serve");
     case CURLE_ABORTED_BY_CALLBACK: return gw_error(-EINTR, "interrupted");
     case CURLE_OPERATION_TIMEDOUT:
         return gw_error(-ETIMEDOUT, "server %s: %s; is it stopped, or out of reach?", base, why);
@@ -132,6 +136,7 @@ static int status_error(const struct gw_http *h, long status, const json_t *answ
     const char *said = json_string_value(json_object_get(answer, "error"));
     char plain[300];
     int error = status == 404                                    ? -ENOENT
+                : status == 421                                  ? -ESTALE
                 : status == 401 || status == 403                 ? -EACCES
                 : json_is_true(json_object_get(answer, "retry")) ? -EAGAIN
                 : status == 503 || status == 429                 ? -EBUSY
@@ -161,6 +166,22 @@ static CURLcode perform(struct gw_http *h)
 int gw_http_socket(const struct gw_http *h)
 {
     return h->socket == CURL_SOCKET_BAD ? -1 : h->socket;
+}
+
+void gw_http_peer(const struct gw_http *h, char text[GW_HTTP_PEER])
+{
+    struct sockaddr_storage peer;
+    socklen_t length = sizeof(peer);
+    text[0] = 0;
+    if (h->socket == CURL_SOCKET_BAD || getpeername(h->socket, (struct sockaddr *)&peer, &length) ||
+        getnameinfo((struct sockaddr *)&peer, length, text, GW_HTTP_PEER, NULL, 0, NI_NUMERICHOST))
+        text[0] = 0;
+    text[strcspn(text, "%")] = 0; /* without a link's name */
+}
+
+void gw_http_set_timeout(struct gw_http *h, uint64_t timeout_ns)
+{
+    curl_easy_setopt(h->curl, CURLOPT_TIMEOUT_MS, (long)(timeout_ns / 1000000));
 }
 
 int gw_http_hung_up(const struct gw_http *h)
@@ -195,7 +216,7 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
     curl_slist_free_all(headers);
     free(url);
     free(text);
-    if (rc != CURLE_OK) return gw_http_connection_error(h->curl, rc, h->base, h->why);
+    if (rc != CURLE_OK) return gw_http_connection_error(h->curl, rc, h->base, h->why, h->opts.program);
 
     long status = 0;
     curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);

@@ -91,14 +91,16 @@ static int open_session(struct gw_client *c, uint32_t slots)
 {
     struct gw_client_session *s = c->own;
     struct gw_endpoint mine, peer;
-    char endpoint[GW_ENDPOINT_TEXT], addr[24];
+    char endpoint[GW_ENDPOINT_TEXT], addr[24], via[GW_HTTP_PEER];
     json_t *reply;
     gw_qp_endpoint(s->qp, &mine);
     gw_endpoint_format(&mine, endpoint);
     snprintf(addr, sizeof(addr), "0x%" PRIx64, s->out_mr->addr);
-    json_t *wish = json_pack("{s:s, s:I, s:s, s:s, s:I, s:I}", "model", c->name, "slots", (json_int_t)slots,
-                             "endpoint", endpoint, "reply_addr", addr, "reply_stride",
-                             (json_int_t)s->out_stride, "reply_rkey", (json_int_t)s->out_mr->rkey);
+    gw_http_peer(c->http, via); /* the model was asked for over this connection */
+    json_t *wish =
+        json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:s*}", "model", c->name, "slots", (json_int_t)slots,
+                  "endpoint", endpoint, "reply_addr", addr, "reply_stride", (json_int_t)s->out_stride,
+                  "reply_rkey", (json_int_t)s->out_mr->rkey, "via", via[0] ? via : NULL);
     if (!wish) return gw_error_errno(-ENOMEM, "client");
     int error = ask_for_session(c, wish, &reply);
     json_decref(wish);
@@ -235,7 +237,7 @@ int gw_session_keep(struct gw_client *c)
     uint64_t limit = s->has_requested ? s->idle_ns : s->unused_ns;
     if (!limit || c->in_flight || gw_deadline(0) - s->used < limit / 2) return 0;
     int error = session_call(c, "PUT");
-    if (error == -ENOENT || error == -EINVAL) return open_again(c);
+    if (error == -ENOENT || error == -ESTALE || error == -EINVAL) return open_again(c);
     if (!error) s->used = gw_deadline(0);
     return error;
 }
@@ -256,18 +258,52 @@ static int ask_server(const struct gw_client *c, const char *method, const char 
     return error;
 }
 
-static int server_is_there(const struct gw_client *c)
+/* The session's server, and what is behind its address: */
+enum there {
+    IS_THERE, /* it, or nobody could tell */
+    OTHER,    /* another server: it was started again, or a load balancer has several */
+    NOBODY,
+};
+
+static enum there who_is_there(const struct gw_client *c)
 {
-    int error = ask_server(c, "GET", "v2/health/live");
-    return error != -ECONNREFUSED && error != -EHOSTUNREACH && error != -ETIMEDOUT && error != -ECONNRESET &&
-           error != -EIO;
+    const struct gw_client_session *s = c->own;
+    char path[64];
+    snprintf(path, sizeof(path), "v2/rdma/sessions/%s", s->id);
+    int error = ask_server(c, "PUT", path);
+    if (error == -ESTALE) return OTHER;
+    return error == -ECONNREFUSED || error == -EHOSTUNREACH || error == -ETIMEDOUT || error == -ECONNRESET ||
+                   error == -EIO
+               ? NOBODY
+               : IS_THERE;
+}
+
+static int has_gone(const struct gw_client *c, enum there who)
+{
+    if (who == OTHER)
+        return gw_error(
+            -ECONNRESET,
+            "the server that had the session has gone; another one answers at %s: open a new session",
+            c->url.base);
+    return gw_error(-ECONNRESET, "the server %s has gone", c->url.base);
 }
 
 int gw_session_hung_up(struct gw_client *c)
 {
-    if (!server_is_there(c)) return gw_error(-ECONNRESET, "the server %s has gone", c->url.base);
+    enum there who = who_is_there(c);
+    if (who != IS_THERE) return has_gone(c, who);
     return gw_error(-EIO, "the server %s has ended the session: it has closed the connection that opened it",
                     c->url.base);
+}
+
+/* Another server has answered: a load balancer leads each connection to one of several. The connection that opened the
+ * session still leads to its server. */
+static int ask_own(struct gw_client *c)
+{
+    gw_http_set_timeout(c->http, GONE_NS);
+    int error = session_call(c, "PUT");
+    gw_http_set_timeout(c->http, c->http_opts.timeout_ns);
+    return error;
 }
 
 uint64_t gw_session_confirm_at(const struct gw_client *c)
@@ -283,12 +319,15 @@ int gw_session_confirm(struct gw_client *c)
     struct gw_client_session *s = c->own;
     char path[64];
     snprintf(path, sizeof(path), "v2/rdma/sessions/%s", s->id);
-    int error = ask_server(c, "PUT", path);
+    int error = ask_server(c, "PUT", path), other = error == -ESTALE;
+    if (other) error = ask_own(c);
     s->heard = gw_deadline(0);
     /* A server, or a network, that has too much to do is no end. */
-    if (error != -ENOENT && error != -ECONNREFUSED && error != -EHOSTUNREACH) return 0;
+    if (error != -ENOENT && error != -ESTALE && error != -ECONNREFUSED && error != -EHOSTUNREACH &&
+        !(other && error == -ECONNRESET))
+        return 0;
     gw_qp_abort(s->qp); /* nothing comes any more, and nothing more can be sent */
-    if (error != -ENOENT) return gw_error(-ECONNRESET, "the server %s has gone", c->url.base);
+    if (error != -ENOENT) return has_gone(c, other ? OTHER : NOBODY);
     return gw_error(
         -EIO,
         "the server %s has ended the session and will not answer: its NIC had no answer from this "
@@ -303,7 +342,8 @@ int gw_session_broken(struct gw_client *c, int error)
     char why[160];
     if (gw_qp_fault(s->qp, &fault) <= 0) return gw_error_errno(error, "connection to the worker");
     gw_fault_text(&fault, why, sizeof(why));
-    if (!server_is_there(c)) return gw_error(-ECONNRESET, "the server %s has gone", c->url.base);
+    enum there who = who_is_there(c);
+    if (who == NOBODY || (who == OTHER && gw_http_hung_up(c->http) > 0)) return has_gone(c, who);
     return gw_error(-EIO, "the server %s has ended the session, or the network has cut it off: %s",
                     c->url.base, why);
 }

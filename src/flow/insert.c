@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Flows that come, change and go. */
 #include <errno.h>
-#include <stdbool.h>
 
 #include "src/flow/table.h"
 
@@ -36,6 +35,12 @@ static unsigned find(const struct gw_flow_table *t, uint64_t bucket, const struc
             (!t->long_keys || !memcmp(long_key(t, slot_of(bucket, w)), key, t->key_bytes)))
             return w;
     return WAYS;
+}
+
+/* In how many of its two buckets a key may be. The second one's line is far away. */
+static int places(const struct gw_flow_table *t, const uint64_t two[2])
+{
+    return t->bucket[two[0]].spilled ? 2 : 1;
 }
 
 /* A free way; WAYS: none. Flows whose time is over make room. */
@@ -170,7 +175,7 @@ int gw_flow_insert(struct gw_flow_table *t, const void *key, uint32_t worker, ui
     struct place p = place_of(t, key);
     const uint64_t two[2] = {first_bucket(t, p.hash), second_bucket(t, p.hash)};
     unsigned way = WAYS;
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < places(t, two); i++) {
         unsigned w = find(t, two[i], &p, key);
         if (w == WAYS) continue;
         if (is_over(t, t->bucket[two[i]].value[w])) {
@@ -225,7 +230,7 @@ int gw_flow_delete(struct gw_flow_table *t, const void *key)
 {
     struct place p = place_of(t, key);
     const uint64_t two[2] = {first_bucket(t, p.hash), second_bucket(t, p.hash)};
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < places(t, two); i++) {
         unsigned way = find(t, two[i], &p, key);
         if (way == WAYS) continue;
         int over = is_over(t, t->bucket[two[i]].value[way]);

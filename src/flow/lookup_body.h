@@ -5,12 +5,16 @@
  *
  * A dependent read of memory takes some hundred nanoseconds, and a core has a few dozen reads under way at
  * once. So the line of key i + AHEAD is asked for when key i is looked at.
+ *
+ * Short keys, which nearly all are, have a copy of their own: `wide` is a constant in both.
  */
 #define AHEAD 48u
 #define BURST 256u /* keys whose second line may be outstanding */
 
-TARGET static inline void probe(struct gw_flow_table *t, struct bucket *b, unsigned ways, const void *key,
-                                struct gw_flow *found)
+#define INLINE static inline __attribute__((always_inline))
+
+TARGET INLINE void probe(struct gw_flow_table *t, struct bucket *b, unsigned ways, const void *key,
+                         struct gw_flow *found, bool wide)
 {
     found->slot = GW_FLOW_NONE;
     ways &= b->used;
@@ -18,7 +22,7 @@ TARGET static inline void probe(struct gw_flow_table *t, struct bucket *b, unsig
         unsigned way = (unsigned)__builtin_ctz(ways);
         uint32_t value = b->value[way], slot = slot_of((uint64_t)(b - t->bucket), way);
         ways &= ways - 1;
-        if (t->long_keys && memcmp(long_key(t, slot), key, t->key_bytes)) continue;
+        if (wide && memcmp(long_key(t, slot), key, t->key_bytes)) continue;
         if (is_over(t, value)) continue;
         uint32_t seen = (value & ~EPOCH_MASK) | (uint32_t)(t->tick & EPOCH_MASK);
         if (seen != value) b->value[way] = seen; /* a line that nothing changes in stays clean */
@@ -27,21 +31,25 @@ TARGET static inline void probe(struct gw_flow_table *t, struct bucket *b, unsig
     }
 }
 
-TARGET static size_t burst(struct gw_flow_table *t, const uint8_t *keys, size_t n, struct gw_flow *found)
+TARGET INLINE void ask_for(const struct gw_flow_table *t, const uint8_t *key, struct place *place, bool wide)
 {
+    *place = wide ? long_place(t, key) : short_place(t, key);
+    __builtin_prefetch(&t->bucket[first_bucket(t, place->hash)], 1);
+}
+
+TARGET INLINE size_t burst(struct gw_flow_table *t, const uint8_t *keys, size_t n, struct gw_flow *found,
+                           bool wide)
+{
+    const size_t size = wide ? t->key_bytes : 8;
     struct place place[BURST];
     uint32_t second[BURST];
     size_t hits = 0, seconds = 0;
-    for (size_t i = 0; i < n + AHEAD; i++) {
-        if (i < n) {
-            place[i] = place_of(t, keys + i * t->key_bytes);
-            __builtin_prefetch(&t->bucket[first_bucket(t, place[i].hash)], 1);
-        }
-        if (i < AHEAD) continue;
-        size_t k = i - AHEAD;
+    for (size_t i = 0; i < n && i < AHEAD; i++) ask_for(t, keys + i * size, &place[i], wide);
+    for (size_t k = 0; k < n; k++) {
+        if (k + AHEAD < n) ask_for(t, keys + (k + AHEAD) * size, &place[k + AHEAD], wide);
         struct bucket *b = &t->bucket[first_bucket(t, place[k].hash)];
         unsigned ways = MATCH(b, place[k].tag);
-        probe(t, b, ways, keys + k * t->key_bytes, &found[k]);
+        probe(t, b, ways, keys + k * size, &found[k], wide);
         hits += found[k].slot != GW_FLOW_NONE;
         if (found[k].slot != GW_FLOW_NONE || !b->spilled) continue;
         __builtin_prefetch(&t->bucket[second_bucket(t, place[k].hash)], 1);
@@ -51,7 +59,7 @@ TARGET static size_t burst(struct gw_flow_table *t, const uint8_t *keys, size_t 
         size_t k = second[i];
         struct bucket *b = &t->bucket[second_bucket(t, place[k].hash)];
         unsigned ways = MATCH(b, place[k].tag);
-        probe(t, b, ways, keys + k * t->key_bytes, &found[k]);
+        probe(t, b, ways, keys + k * size, &found[k], wide);
         hits += found[k].slot != GW_FLOW_NONE;
     }
     return hits;
@@ -61,7 +69,10 @@ TARGET size_t LOOKUP(struct gw_flow_table *t, const void *keys, size_t n, struct
 {
     const uint8_t *key = keys;
     size_t hits = 0;
-    for (size_t done = 0; done < n; done += BURST)
-        hits += burst(t, key + done * t->key_bytes, n - done < BURST ? n - done : BURST, found + done);
+    for (size_t done = 0; done < n; done += BURST) {
+        size_t some = n - done < BURST ? n - done : BURST;
+        hits += t->long_keys ? burst(t, key + done * t->key_bytes, some, found + done, true)
+                             : burst(t, key + done * 8, some, found + done, false);
+    }
     return hits;
 }

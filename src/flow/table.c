@@ -137,6 +137,11 @@ uint32_t gw_flow_worker_count(const struct gw_flow_table *t, uint32_t worker)
     return worker < GW_FLOW_WORKERS ? t->of_worker[worker] : 0;
 }
 
+const uint32_t *gw_flow_worker_counts(const struct gw_flow_table *t)
+{
+    return t->of_worker;
+}
+
 uint64_t gw_flow_bytes(const struct gw_flow_table *t)
 {
     return t->bucket_bytes + t->key_store_bytes;

@@ -11,6 +11,7 @@
 #define GW_FLOW_TABLE_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <gpuwire/flow.h>
@@ -96,14 +97,16 @@ static inline uint64_t mix(uint64_t a, uint64_t b)
 
 /* A key of 8 bytes stands for itself. A longer one has two hashes, from seeds of their own: strangers who do
  * not know the seeds cannot aim at a bucket with either. */
-static inline struct place place_of(const struct gw_flow_table *t, const void *key)
+static inline struct place short_place(const struct gw_flow_table *t, const void *key)
 {
     struct place p;
-    if (t->key_bytes == 8) {
-        memcpy(&p.tag, key, 8);
-        p.hash = mix(mix(p.tag ^ t->seed[0], t->seed[1]) ^ t->seed[2], t->seed[3]);
-        return p;
-    }
+    memcpy(&p.tag, key, 8);
+    p.hash = mix(mix(p.tag ^ t->seed[0], t->seed[1]) ^ t->seed[2], t->seed[3]);
+    return p;
+}
+static inline struct place long_place(const struct gw_flow_table *t, const void *key)
+{
+    struct place p;
     uint64_t word[KEY_WORDS] = {0};
     memcpy(word, key, t->key_bytes);
     p.hash = t->seed[2];
@@ -114,6 +117,10 @@ static inline struct place place_of(const struct gw_flow_table *t, const void *k
     }
     p.hash = mix(p.hash ^ t->seed[3], t->seed[1]);
     return p;
+}
+static inline struct place place_of(const struct gw_flow_table *t, const void *key)
+{
+    return t->long_keys ? long_place(t, key) : short_place(t, key);
 }
 
 static inline uint64_t first_bucket(const struct gw_flow_table *t, uint64_t hash)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /metrics: Prometheus' text format, with Triton's names and ours. */
+#include <malloc.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -197,6 +198,16 @@ static uint64_t resident_of(const struct gw_infer_stats *s, uint32_t k)
     return s->batch[k].resident;
 }
 
+static uint64_t graph_ns_of(const struct gw_infer_stats *s, uint32_t k)
+{
+    return s->batch[k].graph_ns;
+}
+
+static uint64_t own_ns_of(const struct gw_infer_stats *s, uint32_t k)
+{
+    return s->batch[k].own_ns;
+}
+
 static void write_batches(struct gw_text *t, struct gw_api *api)
 {
     write_head(t, "gpuwire_batch_exec_count", "counter", "Runs of the model, by batch size");
@@ -204,6 +215,12 @@ static void write_batches(struct gw_text *t, struct gw_api *api)
     write_head(t, "gpuwire_batch_resident", "gauge",
                "1: the kernel that waits for requests runs the model itself");
     write_each_batch(t, api, "gpuwire_batch_resident", resident_of);
+    write_head(t, "gpuwire_batch_graph_ns", "gauge",
+               "A run as a graph when the model was loaded, in nanoseconds; 0: not measured");
+    write_each_batch(t, api, "gpuwire_batch_graph_ns", graph_ns_of);
+    write_head(t, "gpuwire_batch_resident_ns", "gauge",
+               "A run inside the kernel that waits when the model was loaded; 0: not measured");
+    write_each_batch(t, api, "gpuwire_batch_resident_ns", own_ns_of);
 }
 
 static void write_cpu(struct gw_text *t)
@@ -213,6 +230,15 @@ static void write_cpu(struct gw_text *t)
     write_head(t, "gpuwire_cpu_seconds_total", "counter", "CPU time of the server, and of its software NIC");
     gw_text_printf(t, "gpuwire_cpu_seconds_total{part=\"server\"} %.3f\n", (double)cpu.own_ns / 1e9);
     gw_text_printf(t, "gpuwire_cpu_seconds_total{part=\"nic\"} %.3f\n", (double)cpu.nic_ns / 1e9);
+}
+
+/* A leak shows here, and nothing else does: pages that are touched for the first time, and room that malloc keeps, are
+ * not counted. */
+static void write_heap(struct gw_text *t)
+{
+    struct mallinfo2 heap = mallinfo2();
+    write_head(t, "gpuwire_heap_bytes", "gauge", "Memory that the server has allocated and not freed");
+    gw_text_printf(t, "gpuwire_heap_bytes %zu\n", heap.uordblks + heap.hblkhd);
 }
 
 unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, const char *rest,
@@ -233,6 +259,7 @@ unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, co
     write_batches(&t, api);
     write_latencies(&t, api);
     write_cpu(&t);
+    write_heap(&t);
     if (api->server.on_gpu) write_gpus(&t);
     write_server(&t, api);
     json_t *text = t.broken ? NULL : json_stringn(t.at, t.bytes);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* v2/rdma/sessions: sessions that clients open over HTTP, and use by RDMA. */
+#include <arpa/inet.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,6 +10,8 @@
 
 #include "src/http/calls.h"
 #include "src/serve/wire.h"
+
+#define MISDIRECTED 421 /* HTTP's word for: this server cannot answer that, another one can */
 
 static int parse_address(const json_t *value, uint64_t *out)
 {
@@ -20,6 +23,18 @@ static int parse_address(const json_t *value, uint64_t *out)
     return errno || *end || text[2] == '-' || text[2] == '+' ? -EINVAL : 0;
 }
 
+/* An address in digits as a GID. */
+static int parse_via(const char *text, uint8_t gid[16])
+{
+    struct in_addr v4;
+    memset(gid, 0, 16);
+    if (inet_pton(AF_INET6, text, gid) == 1) return 0;
+    if (inet_pton(AF_INET, text, &v4) != 1) return -EINVAL;
+    memset(gid + 10, 0xff, 2);
+    memcpy(gid + 12, &v4, 4);
+    return 0;
+}
+
 static const char *parse_wish(const json_t *body, struct gw_session_wish *wish)
 {
     json_t *wanted = json_object_get(body, "slots");
@@ -27,6 +42,7 @@ static const char *parse_wish(const json_t *body, struct gw_session_wish *wish)
     json_int_t stride = json_integer_value(json_object_get(body, "reply_stride"));
     json_t *rkey = json_object_get(body, "reply_rkey");
     const char *endpoint = json_string_value(json_object_get(body, "endpoint"));
+    const json_t *via = json_object_get(body, "via");
     if ((wanted && !json_is_integer(wanted)) || slots < 0 || slots > UINT32_MAX)
         return "slots: a number from 0 (as many as there are)";
     if (!endpoint || gw_endpoint_parse(endpoint, &wish->endpoint)) return "endpoint: not of the form gw:1:…";
@@ -35,6 +51,8 @@ static const char *parse_wish(const json_t *body, struct gw_session_wish *wish)
     if (stride <= 0) return "reply_stride: a positive number of bytes";
     if (!json_is_integer(rkey) || json_integer_value(rkey) < 0 || json_integer_value(rkey) > UINT32_MAX)
         return "reply_rkey: a 32-bit number";
+    if (via && (!json_is_string(via) || parse_via(json_string_value(via), wish->via)))
+        return "via: the server's address as the client has called it, in digits";
     wish->slots = (uint32_t)slots;
     wish->reply_stride = (uint64_t)stride;
     wish->reply_rkey = (uint32_t)json_integer_value(rkey);
@@ -62,10 +80,10 @@ static unsigned refuse(int error, json_t **reply)
         *reply = json_pack("{s:s, s:b}", "error", gw_last_error(), "retry", 1);
         return 503;
     }
-    return gw_http_fail(error == -EBUSY    ? 503
-                        : error == -EDQUOT ? 429
-                        : error == -EINVAL ? 400
-                                           : 500,
+    return gw_http_fail(error == -EBUSY || error == -EHOSTUNREACH ? 503
+                        : error == -EDQUOT                        ? 429
+                        : error == -EINVAL                        ? 400
+                                                                  : 500,
                         reply, gw_last_error());
 }
 
@@ -102,7 +120,11 @@ static unsigned call_one(struct gw_api *api, const char *method, const char *id,
     int renew = !strcmp(method, "PUT");
     if (!renew && strcmp(method, "DELETE")) return gw_http_fail(405, reply, "PUT and DELETE only");
     int error = renew ? gw_table_renew(api->server.sessions, id) : gw_table_close(api->server.sessions, id);
-    if (error) return gw_http_fail(error == -ENOENT ? 404 : 409, reply, gw_last_error());
+    if (error)
+        return gw_http_fail(error == -ENOENT   ? 404
+                            : error == -ESTALE ? MISDIRECTED
+                                               : 409,
+                            reply, gw_last_error());
     return gw_http_done(200, reply, json_object());
 }
 

@@ -14,6 +14,7 @@
 struct gw_cuda_memory {
     const struct sn_cuda_api *api;
     sn_cu_ctx ctx; /* the GPU's primary one, which stays */
+    int device;    /* the GPU */
     sn_cu_ptr at;
     sn_cu_stream stream;
     sn_cu_event copied;
@@ -87,6 +88,7 @@ int gw_cuda_map(const uint8_t handle[GW_CUDA_HANDLE], uint64_t device, uint64_t 
     if (!m) return gw_infer_fail(error, GW_INFER_INTERNAL, "out of memory");
     m->api = api;
     m->ctx = ctx;
+    m->device = (int)device;
     if (api->ctx_push(ctx)) {
         free(m);
         return refuse(error, "the GPU's context cannot be used");
@@ -114,17 +116,23 @@ void gw_cuda_unmap(struct gw_cuda_memory *m)
     free(m);
 }
 
-/* ---- copies: through pinned memory, since the driver would allocate some for any other ---- */
+/* ---- copies for the host: through pinned memory, since the driver would allocate some for any other ---- */
 
-static int copy_piece(struct gw_cuda_memory *m, sn_cu_ptr at, size_t bytes, int out)
+/* Waits for what the stream has been given. */
+static int wait_copied(struct gw_cuda_memory *m)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
-    int wrong = out ? m->api->copy_to_host(m->stage, at, bytes, m->stream)
-                    : m->api->copy_to_device(at, m->stage, bytes, m->stream);
-    if (!wrong) wrong = m->api->event_record(m->copied, m->stream);
+    int wrong = m->api->event_record(m->copied, m->stream);
     if (wrong) return wrong;
     while ((wrong = m->api->event_query(m->copied)) == SN_CU_NOT_READY) nanosleep(&look, NULL);
     return wrong;
+}
+
+static int copy_piece(struct gw_cuda_memory *m, sn_cu_ptr at, size_t bytes, int out)
+{
+    int wrong = out ? m->api->copy_to_host(m->stage, at, bytes, m->stream)
+                    : m->api->copy_to_device(at, m->stage, bytes, m->stream);
+    return wrong ? wrong : wait_copied(m);
 }
 
 int gw_cuda_read(struct gw_cuda_memory *m, uint64_t offset, uint64_t bytes, void *to)
@@ -151,6 +159,30 @@ int gw_cuda_write(struct gw_cuda_memory *m, uint64_t offset, uint64_t bytes, con
         memcpy(m->stage, (const uint8_t *)from + done, n);
         wrong = copy_piece(m, m->at + offset + done, n, 0);
     }
+    m->api->ctx_pop(&popped);
+    return wrong ? -EIO : 0;
+}
+
+/* ---- copies that the host has no part in ---- */
+
+int gw_cuda_reaches(const struct gw_cuda_memory *m, const void *at, uint64_t bytes)
+{
+    int attributes[] = {SN_CU_ATTR_MEMORY_TYPE, SN_CU_ATTR_DEVICE_ORDINAL}, device = -1;
+    unsigned type = 0;
+    void *data[] = {&type, &device};
+    sn_cu_ptr p = (uintptr_t)at;
+    if (!m->api->copy || m->api->pointer_get_attributes(2, attributes, data, p)) return 0;
+    if (type != SN_CU_MEMORY_HOST && (type != SN_CU_MEMORY_DEVICE || device != m->device)) return 0;
+    return has_bytes(m->api, p, bytes);
+}
+
+int gw_cuda_copy(struct gw_cuda_memory *m, uint64_t offset, uint64_t bytes, void *other, int out)
+{
+    sn_cu_ptr own = m->at + offset, there = (uintptr_t)other;
+    sn_cu_ctx popped;
+    if (m->api->ctx_push(m->ctx)) return -EIO;
+    int wrong = m->api->copy(out ? there : own, out ? own : there, bytes, m->stream);
+    if (!wrong) wrong = wait_copied(m);
     m->api->ctx_pop(&popped);
     return wrong ? -EIO : 0;
 }

@@ -23,4 +23,11 @@ void gw_cuda_unmap(struct gw_cuda_memory *m);
 int gw_cuda_read(struct gw_cuda_memory *m, uint64_t offset, uint64_t bytes, void *to);
 int gw_cuda_write(struct gw_cuda_memory *m, uint64_t offset, uint64_t bytes, const void *from);
 
+/* Does the driver reach those bytes from the memory's GPU, without help of the host? They lie on that GPU, or in pinned
+ * memory. Any thread. */
+int gw_cuda_reaches(const struct gw_cuda_memory *m, const void *at, uint64_t bytes);
+/* Copies from the memory to such bytes (out 1), or from them into the memory. One thread at a time for each memory. 0 or
+ * -EIO. */
+int gw_cuda_copy(struct gw_cuda_memory *m, uint64_t offset, uint64_t bytes, void *other, int out);
+
 #endif

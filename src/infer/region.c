@@ -304,3 +304,22 @@ int gw_region_check(struct gw_regions *r, const char *who, const char *name, uin
     pthread_mutex_unlock(&r->lock);
     return wrong;
 }
+
+int gw_region_reaches(struct gw_regions *r, const char *who, const char *name, const void *at, uint64_t bytes)
+{
+    pthread_mutex_lock(&r->lock);
+    const struct region *g = find(r, who, name);
+    int reaches = g && g->cuda && gw_cuda_reaches(g->cuda, at, bytes);
+    pthread_mutex_unlock(&r->lock);
+    return reaches;
+}
+
+int gw_region_copy(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
+                   void *other, int out, struct gw_infer_error *error)
+{
+    struct part p;
+    if (open_part(r, who, name, offset, bytes, &p, error)) return -1;
+    int failed = !p.cuda || gw_cuda_copy(p.cuda, p.at, bytes, other, out);
+    close_part(r, &p);
+    return failed ? gpu_failed(name, error) : 0;
+}

@@ -52,6 +52,13 @@ int gw_region_read(struct gw_regions *r, const char *who, const char *name, uint
                    void *to, struct gw_infer_error *error);
 int gw_region_write(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
                     const void *from, struct gw_infer_error *error);
+/* May gw_region_copy be called with that address? No for system shared memory, and for addresses that no GPU reaches. */
+int gw_region_reaches(struct gw_regions *r, const char *who, const char *name, const void *at,
+                      uint64_t bytes);
+/* As gw_region_read (out 1) and gw_region_write, of CUDA shared memory, to or from an address that gw_region_reaches says yes
+ * to: the GPU copies it. */
+int gw_region_copy(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
+                   void *other, int out, struct gw_infer_error *error);
 /* Does the region exist, and has it these bytes? */
 int gw_region_check(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
                     struct gw_infer_error *error);

@@ -27,7 +27,9 @@ struct gw_infer_run {
     struct gw_call *call;
     char who[GW_WHO_TEXT];
     uint32_t inputs, outputs, rows, priority;
-    int answered;                                             /* the call has a reply */
+    uint32_t
+        flags;    /* GW_SERVE_PLACED, GW_SERVE_STAY: what goes from GPU to GPU, past the call's own memory */
+    int answered; /* the call has a reply */
     uint64_t deadline, timeout_us;                            /* 0: none */
     uint32_t input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO]; /* the request's i-th: which of the model's */
     struct place from[GW_MODEL_MAX_IO], to[GW_MODEL_MAX_IO];
@@ -201,18 +203,72 @@ static int check(struct gw_infer_run *r, const struct gw_infer_request *q, struc
     return wrong;
 }
 
+static uint64_t bytes_of(const struct gw_infer_run *r, int output, uint32_t tensor)
+{
+    return gw_layout_tensor_bytes(gw_call_layout(r->call, output), tensor, r->rows);
+}
+
+static int check_sizes(const struct gw_infer_run *r, struct gw_infer_error *error)
+{
+    for (uint32_t i = 0; i < r->inputs; i++) {
+        uint64_t bytes = bytes_of(r, 0, r->input[i]);
+        if (r->from[i].region[0] && r->from[i].bytes != bytes)
+            return gw_infer_fail(error, GW_INFER_INVALID,
+                                 "input '%.100s' got unexpected byte size %llu, expected %llu",
+                                 gw_infer_input_info(r, i)->name, (unsigned long long)r->from[i].bytes,
+                                 (unsigned long long)bytes);
+    }
+    return 0;
+}
+
+/* Where the worker has tensor `tensor` of the call, behind `first`, which is tensor 0. */
+static uint8_t *there(const struct gw_infer_run *r, int output, uint32_t tensor, uint8_t *first)
+{
+    return first + gw_layout_offset(gw_call_layout(r->call, output), tensor, r->rows);
+}
+
+/* Do all inputs, or outputs, lie where the GPU copies them from or to the worker's own slot? */
+static int all_reach(const struct gw_infer_run *r, int output, uint8_t *first)
+{
+    const struct place *p = output ? r->to : r->from;
+    const uint32_t *tensor = output ? r->output : r->input;
+    uint32_t n = output ? r->outputs : r->inputs;
+    for (uint32_t i = 0; i < n; i++)
+        if (!p[i].region[0] ||
+            !gw_region_reaches(gw_infer_regions(r->infer), r->who, p[i].region,
+                               there(r, output, tensor[i], first), bytes_of(r, output, tensor[i])))
+            return 0;
+    return n != 0;
+}
+
+/* Finds out what goes past the host, and brings the inputs that do. */
+static int fetch_on_gpu(struct gw_infer_run *r, struct gw_infer_error *error)
+{
+    uint8_t *in, *out;
+    int wrong = 0, shared = 0;
+    for (uint32_t i = 0; i < r->inputs; i++) shared |= r->from[i].region[0];
+    for (uint32_t k = 0; k < r->outputs; k++) shared |= r->to[k].region[0];
+    if (!shared) return 0;
+    int err = gw_call_enter_slot(r->call, &in, &out);
+    if (err) return gw_infer_fail_errno(error, err);
+    if (all_reach(r, 1, out)) r->flags |= GW_SERVE_STAY;
+    if (all_reach(r, 0, in)) r->flags |= GW_SERVE_PLACED;
+    for (uint32_t i = 0; !wrong && r->flags & GW_SERVE_PLACED && i < r->inputs; i++)
+        wrong = gw_region_copy(gw_infer_regions(r->infer), r->who, r->from[i].region, r->from[i].offset,
+                               r->from[i].bytes, there(r, 0, r->input[i], in), 1, error);
+    gw_call_leave_slot(r->call);
+    return wrong;
+}
+
 /* Inputs that lie in shared memory. */
 static int fetch(struct gw_infer_run *r, struct gw_infer_error *error)
 {
-    for (uint32_t i = 0; i < r->inputs; i++) {
+    if (check_sizes(r, error) || fetch_on_gpu(r, error)) return -1;
+    for (uint32_t i = 0; i < r->inputs && !(r->flags & GW_SERVE_PLACED); i++) {
         const struct place *p = &r->from[i];
         uint64_t bytes;
         if (!p->region[0]) continue;
         void *to = gw_call_input(r->call, r->input[i], r->rows, &bytes);
-        if (p->bytes != bytes)
-            return gw_infer_fail(
-                error, GW_INFER_INVALID, "input '%.100s' got unexpected byte size %llu, expected %llu",
-                gw_infer_input_info(r, i)->name, (unsigned long long)p->bytes, (unsigned long long)bytes);
         if (gw_region_read(gw_infer_regions(r->infer), r->who, p->region, p->offset, bytes, to, error))
             return -1;
     }
@@ -288,7 +344,7 @@ static void on_ended(void *ctx, struct gw_call *call)
 static int submit(struct gw_infer_run *r, struct gw_infer_error *error)
 {
     uint64_t now = gw_deadline(0);
-    struct gw_call_ask ask = {.rows = r->rows, .priority = r->priority};
+    struct gw_call_ask ask = {.rows = r->rows, .priority = r->priority, .flags = r->flags};
     if (r->deadline && now >= r->deadline) return too_late(error);
     if (is_gone(r, error)) return -1;
     if (r->deadline) ask.budget_ns = r->deadline - now;
@@ -322,8 +378,8 @@ static int failed(const struct gw_infer_run *r, struct gw_infer_error *error)
     }
 }
 
-/* Where output k is, and what it looks like. */
-static int deliver(struct gw_infer_run *r, uint32_t k, struct gw_infer_error *error)
+/* Where output k is, and what it looks like. first: where the worker has output 0, of outputs that stayed there. */
+static int deliver(struct gw_infer_run *r, uint32_t k, uint8_t *first, struct gw_infer_error *error)
 {
     const struct place *p = &r->to[k];
     struct gw_infer_output *o = &r->out[k];
@@ -339,19 +395,32 @@ static int deliver(struct gw_infer_run *r, uint32_t k, struct gw_infer_error *er
             "shared memory size specified with the request for output '%.100s' (%llu bytes) should be "
             "at least %llu bytes to hold the results",
             o->info->name, (unsigned long long)p->bytes, (unsigned long long)o->bytes);
-    int wrong =
-        gw_region_write(gw_infer_regions(r->infer), r->who, p->region, p->offset, o->bytes, o->data, error);
+    const void *data = o->data;
     o->data = NULL;
-    return wrong;
+    if (r->flags & GW_SERVE_STAY)
+        return gw_region_copy(gw_infer_regions(r->infer), r->who, p->region, p->offset, o->bytes,
+                              there(r, 1, r->output[k], first), 0, error);
+    return gw_region_write(gw_infer_regions(r->infer), r->who, p->region, p->offset, o->bytes, data, error);
+}
+
+static int deliver_all(struct gw_infer_run *r, uint8_t *first, struct gw_infer_error *error)
+{
+    for (uint32_t k = 0; k < r->outputs; k++)
+        if (deliver(r, k, first, error)) return -1;
+    return 0;
 }
 
 int gw_infer_finish(struct gw_infer_run *r, struct gw_infer_error *error)
 {
     r->answered = r->call->error != -EIO && r->call->error != -ESHUTDOWN;
     if (r->call->error) return failed(r, error);
-    for (uint32_t k = 0; k < r->outputs; k++)
-        if (deliver(r, k, error)) return -1;
-    return 0;
+    if (!(r->flags & GW_SERVE_STAY)) return deliver_all(r, NULL, error);
+    uint8_t *in, *out;
+    int err = gw_call_enter_slot(r->call, &in, &out);
+    if (err) return gw_infer_fail_errno(error, err);
+    int wrong = deliver_all(r, out, error);
+    gw_call_leave_slot(r->call);
+    return wrong;
 }
 
 int gw_infer_wait(struct gw_infer_run *r, struct gw_infer_error *error)

@@ -9,6 +9,8 @@ static void copy_batches(const struct gw_worker *w, const struct gw_serve_varian
     for (uint32_t i = 0; i < s->batches; i++) {
         s->batch[i].rows = rows[i];
         s->batch[i].resident = gw_worker_resident(w, i) != 0;
+        s->batch[i].graph_ns = gw_worker_choice(w, i)->graph_ns;
+        s->batch[i].own_ns = gw_worker_choice(w, i)->own_ns;
         s->batch[i].executions = v[i].executions;
         s->batch[i].infer_ns = v[i].infer_ns;
     }

@@ -19,6 +19,8 @@ struct gw_infer_stats {
     struct {
         uint32_t rows;
         uint32_t resident; /* 1: the kernel that waits for requests runs it itself */
+        /* When the model was loaded: a run as a graph, and inside that kernel; 0: not measured. */
+        uint64_t graph_ns, own_ns;
         uint64_t executions, infer_ns;
     } batch[GW_SERVE_VARIANTS];
     uint64_t latency[GW_SERVE_BUCKETS]; /* successes, by gw_serve_bucket_end (src/serve/cost.h) */

@@ -74,9 +74,11 @@ struct gwm_gpu {
     bool resident;              /* the plan becomes a program, */
     struct gwm_program program; /* which is this, */
     struct gw_mem program_mem;  /* and lies here */
-    float run_us;               /* what a run takes; 0: not measured */
-    struct gwm_lib *lib;        /* NVIDIA's libraries, or NULL */
-    struct gwm_timer *timer;    /* NULL: nothing is measured */
+    struct gwm_program_times times;
+    uint32_t program_runs;   /* in one launch; 0: one */
+    float run_us;            /* what a run takes; 0: not measured */
+    struct gwm_lib *lib;     /* NVIDIA's libraries, or NULL */
+    struct gwm_timer *timer; /* NULL: nothing is measured */
     struct gwm_cache *cache;
     struct gwm_gpu_buf *buf;
     struct gwm_span *span; /* per buffer, when all are known; */
@@ -258,6 +260,8 @@ void gwm_timer_machine(const struct gwm_timer *t, char *text, size_t size);
  * device. */
 float gwm_timer_nodes(struct gwm_timer *t, struct gwm_gpu *p, int first);
 float gwm_timer_plan(struct gwm_timer *t, struct gwm_gpu *p);
+/* Why the last call of gwm_timer_plan failed. */
+const char *gwm_timer_why(const struct gwm_timer *t);
 
 /* ---- gpu_lib.c ---- */
 struct gwm_lib *gwm_lib_open(void);

@@ -4,6 +4,7 @@
  * memory, and the kernel of kernels_program.h takes them from there.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,6 +17,8 @@
 #define MOST_WORK    ((int64_t)64 << 20) /* products of two elements */
 #define MOST_WEIGHTS ((size_t)32 << 20)
 #define MOST_OPS     256
+
+#define RUNS 16 /* in one launch, when it is measured: where it will run nothing is launched */
 
 GW_KERNEL_DECLARE(gwm_program_kernel);
 
@@ -179,21 +182,25 @@ static uint32_t threads(const struct gwm_gpu *p)
 /* The fewest blocks that are nearly as fast as any number of them; without a clock, the most. */
 static void choose_blocks(struct gwm_gpu *p)
 {
-    float us[8], least = -1;
-    uint32_t n, most = most_blocks(p), tried[8];
+    struct gwm_program_times *t = &p->times;
+    uint32_t most = most_blocks(p);
+    float least = -1;
 
     p->program.blocks = most;
     p->program.threads = threads(p);
     if (!p->timer) return;
-    for (n = 0; n < 8 && 1u << n <= most; n++) {
-        p->program.blocks = tried[n] = 1u << n;
-        us[n] = gwm_timer_plan(p->timer, p);
-        if (us[n] >= 0 && (least < 0 || us[n] < least)) least = us[n];
+    p->program_runs = RUNS;
+    for (; t->tries < GWM_PROGRAM_TRIES && 1u << t->tries <= most; t->tries++) {
+        p->program.blocks = 1u << t->tries;
+        float us = t->us[t->tries] = gwm_timer_plan(p->timer, p) / RUNS;
+        if (us < 0) snprintf(t->why, sizeof(t->why), "%s", gwm_timer_why(p->timer));
+        if (us >= 0 && (least < 0 || us < least)) least = us;
     }
-    for (uint32_t i = n; i-- > 0;) {
-        if (us[i] < 0 || us[i] > least * 1.1f) continue;
-        p->program.blocks = tried[i];
-        p->run_us = us[i];
+    p->program_runs = 0;
+    for (uint32_t i = t->tries; i-- > 0;) {
+        if (t->us[i] < 0 || t->us[i] > least * 1.1f) continue;
+        p->program.blocks = 1u << i;
+        p->run_us = t->us[i];
     }
 }
 
@@ -214,7 +221,8 @@ int gwm_program_make(struct gwm_gpu *p, const struct gwm_msg *msg)
 
 int gwm_program_enqueue(struct gwm_gpu *p, const struct gwm_where *where, void *stream)
 {
-    struct gwm_program_args a = {.program = p->program, .io = where->io};
+    struct gwm_program_args a = {
+        .program = p->program, .io = where->io, .times = p->program_runs ? p->program_runs : 1};
 
     for (uint32_t i = 0; i < p->g->ninput && where->in; i++) a.own.in[i] = where->in[i];
     for (uint32_t i = 0; i < p->g->noutput && where->in; i++) a.own.out[i] = where->out[i];
@@ -227,9 +235,10 @@ int gwm_program_enqueue(struct gwm_gpu *p, const struct gwm_where *where, void *
     return rc;
 }
 
-int gwm_gpu_program(const struct gwm_gpu *p, struct gwm_program *program)
+int gwm_gpu_program(const struct gwm_gpu *p, struct gwm_program *program, struct gwm_program_times *times)
 {
     if (!p->program.ops) return -ENOTSUP;
     *program = p->program;
+    *times = p->times;
     return 0;
 }

@@ -20,6 +20,7 @@ struct gwm_timer {
     char *pool; /* where the buffers of what is measured lie */
     size_t size, most;
     char name[256];
+    const char *why; /* the last measurement failed */
 };
 
 struct gwm_timer *gwm_timer_open(struct gw_exec *exec, size_t most)
@@ -136,7 +137,8 @@ static float measure(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at
              cudaEventElapsedTime(&us[i], t->start, t->end);
     }
     if (exec) cudaGraphExecDestroy(exec);
-    (void)cudaGetLastError(); /* what failed here must not be found by others */
+    cudaError_t error = cudaGetLastError(); /* what failed here must not be found by others */
+    t->why = error ? cudaGetErrorString(error) : "a launch failed";
     if (rc) return -1;
     qsort(us, RUNS, sizeof(us[0]), compare);
     return us[RUNS / 2] * 1000 / REPEATS;
@@ -154,4 +156,9 @@ float gwm_timer_nodes(struct gwm_timer *t, struct gwm_gpu *p, int first)
 float gwm_timer_plan(struct gwm_timer *t, struct gwm_gpu *p)
 {
     return measure(t, p, 0, NULL);
+}
+
+const char *gwm_timer_why(const struct gwm_timer *t)
+{
+    return t->why;
 }

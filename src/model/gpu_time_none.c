@@ -34,3 +34,9 @@ float gwm_timer_plan(struct gwm_timer *t, struct gwm_gpu *p)
     (void)p;
     return -1;
 }
+
+const char *gwm_timer_why(const struct gwm_timer *t)
+{
+    (void)t;
+    return "built without CUDA";
+}

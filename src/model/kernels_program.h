@@ -7,9 +7,14 @@
 
 GW_KERNEL(gwm_program_kernel, struct gwm_program_args, a)
 {
-    if (gw_global_idx() == 0) gwm_program_aim(&a->program, a->io ? a->io : &a->own);
-    gwm_meet(a->program.meeting);
-    gwm_program_run(&a->program);
+    uint32_t i;
+
+    for (i = 0; i < a->times; i++) {
+        if (i) gwm_meet(a->program.meeting); /* as the server's kernel, which then sends the answers */
+        if (gw_global_idx() == 0) gwm_program_aim(&a->program, a->io ? a->io : &a->own);
+        gwm_meet(a->program.meeting);
+        gwm_program_run(&a->program);
+    }
 }
 
 #endif

@@ -252,7 +252,7 @@ int gw_plan_enqueue_indirect(struct gw_plan *p, void *stream, const struct gw_pl
     return io ? p->be->enqueue_indirect(p->impl, stream, io) : -EINVAL;
 }
 
-int gwm_plan_program(const struct gw_plan *p, struct gwm_program *program)
+int gwm_plan_program(const struct gw_plan *p, struct gwm_program *program, struct gwm_program_times *times)
 {
-    return p->be == gw_model_onnx() ? gwm_onnx_program(p->impl, program) : -ENOTSUP;
+    return p->be == gw_model_onnx() ? gwm_onnx_program(p->impl, program, times) : -ENOTSUP;
 }

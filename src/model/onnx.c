@@ -160,11 +160,11 @@ static int enqueue_indirect(void *plan, void *stream, const struct gw_plan_io *i
     return p->gpu ? gwm_gpu_enqueue(p->gpu, stream, NULL, NULL, io) : -ENOTSUP;
 }
 
-int gwm_onnx_program(const void *plan, struct gwm_program *program)
+int gwm_onnx_program(const void *plan, struct gwm_program *program, struct gwm_program_times *times)
 {
     const struct plan *p = (const struct plan *)plan;
 
-    return p->gpu ? gwm_gpu_program(p->gpu, program) : -ENOTSUP;
+    return p->gpu ? gwm_gpu_program(p->gpu, program, times) : -ENOTSUP;
 }
 
 const struct gw_model_backend *gw_model_onnx(void)

@@ -8,6 +8,7 @@
 struct gwm_cpu;
 struct gwm_gpu;
 struct gwm_program;
+struct gwm_program_times;
 
 /* cpu.c: own loops and oneDNN (cpu_dnnl.c). */
 int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_cpu **plan,
@@ -23,7 +24,7 @@ void gwm_gpu_free(struct gwm_gpu *p);
 void gwm_gpu_stats(const struct gwm_gpu *p, struct gw_plan_stats *s);
 int gwm_gpu_run(struct gwm_gpu *p, const void *const in[], void *const out[]);
 /* As gwm_plan_program. */
-int gwm_gpu_program(const struct gwm_gpu *p, struct gwm_program *program);
+int gwm_gpu_program(const struct gwm_gpu *p, struct gwm_program *program, struct gwm_program_times *times);
 /* The addresses are in[] and out[], or, when io is given, what *io says when the kernels run. */
 int gwm_gpu_enqueue(struct gwm_gpu *p, void *stream, const void *const in[], void *const out[],
                     const struct gw_plan_io *io);

@@ -37,17 +37,28 @@ struct gwm_program {
     uint32_t reserved;
 };
 
+/* What a run took when the program was made, with 1, 2, 4 blocks and so on. */
+#define GWM_PROGRAM_TRIES 6
+struct gwm_program_times {
+    uint32_t tries;              /* 0: nothing was measured */
+    float us[GWM_PROGRAM_TRIES]; /* negative: with so many blocks it failed */
+    char why[128];               /* what the last that failed says */
+};
+
 /* The argument of the kernel that runs a program. */
 struct gwm_program_args {
     struct gwm_program program;
     const struct gw_plan_io *io; /* NULL: own */
     struct gw_plan_io own;
+    uint32_t times; /* that it runs the program: more than one when that is measured */
+    uint32_t reserved;
 };
 
 /* The program of a plan that was made with GW_PLAN_RESIDENT; it lives as long as the plan. -ENOTSUP:
  * another plan. */
-int gwm_plan_program(const struct gw_plan *plan, struct gwm_program *program);
+int gwm_plan_program(const struct gw_plan *plan, struct gwm_program *program,
+                     struct gwm_program_times *times);
 /* The same of the importer's own object. */
-int gwm_onnx_program(const void *plan, struct gwm_program *program);
+int gwm_onnx_program(const void *plan, struct gwm_program *program, struct gwm_program_times *times);
 
 #endif

@@ -10,7 +10,8 @@
 
 struct gw_access;
 
-#define GW_ACCESS_LINE 4096u /* bytes of a line at most */
+#define GW_ACCESS_LINE 4096u             /* bytes of a line at most */
+#define GW_ACCESS_ROOM ((size_t)1 << 20) /* of lines that wait to be written: enough for a server */
 
 /* One inference. Strings may be strangers'; NULL leaves the field out. */
 struct gw_access_request {

@@ -77,16 +77,18 @@ GW_DEV int gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival 
     uint64_t bytes = (uint64_t)length - sizeof(*q), budget = gw_ld_relaxed_u64(&q->budget_ns);
     uint32_t magic = gw_ld_relaxed_u32(&q->magic), rows = gw_ld_relaxed_u32(&q->rows);
     uint32_t priority = gw_ld_relaxed_u32(&q->priority), version = gw_ld_relaxed_u16(&q->version);
-    uint32_t slot = gw_ld_relaxed_u16(&q->slot);
+    uint32_t slot = gw_ld_relaxed_u16(&q->slot), flags = gw_ld_relaxed_u32(&q->flags);
     uint64_t said =
         gw_ld_relaxed_u64(&q->bytes); /* all loads at once: a GPU would wait for each of them alone */
     r->id = gw_ld_relaxed_u64(&q->id);
     if (length < sizeof(*q) || magic != GW_SERVE_MAGIC || version != GW_SERVE_VERSION || slot != r->slot ||
-        !rows || rows > a->rows || bytes != said || bytes != gw_layout_bytes(&a->in, rows))
+        !rows || rows > a->rows || flags & ~GW_SERVE_FLAGS || bytes != said ||
+        bytes != (flags & GW_SERVE_PLACED ? 0 : gw_layout_bytes(&a->in, rows)))
         return 0;
     /* One header, one request: an immediate that no header came with finds none. */
     gw_st_relaxed_u32(&q->magic, 0);
     r->rows = rows;
+    r->flags = flags;
     r->priority = !priority                        ? GW_SERVE_PRIORITY
                   : priority < GW_SERVE_PRIORITIES ? priority
                                                    : GW_SERVE_PRIORITIES;

@@ -80,6 +80,7 @@ int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, stru
     while (!(got = step(c, who, deadline_ns, &s))) continue;
     if (got > 0) {
         s->state = CALL_TAKEN;
+        s->placed = 0;
         s->done = NULL;
         s->call.error = 0;
         strncpy(s->who, who, sizeof(s->who) - 1);
@@ -114,6 +115,42 @@ const void *gw_call_output(const struct gw_call *call, uint32_t i, uint64_t *byt
     return (const uint8_t *)(call->reply + 1) + gw_layout_offset(out, i, rows);
 }
 
+const struct gw_layout *gw_call_layout(const struct gw_call *call, int output)
+{
+    const struct gw_calls_opts *o = &slot_of(call)->calls->opts;
+    return output ? &o->out : &o->in;
+}
+
+/* ---- the slot at the worker ---- */
+
+int gw_call_enter_slot(struct gw_call *call, uint8_t **in, uint8_t **out)
+{
+    struct gw_slot *s = slot_of(call);
+    struct gw_calls *c = s->calls;
+    int error = 0;
+    pthread_mutex_lock(&c->lock);
+    int open = s->lane->life == LANE_OPEN; /* else its generation is about to change */
+    if (open && s->state == CALL_TAKEN) s->generation = s->lane->generation; /* it has not been sent yet */
+    if (!open || s->generation != s->lane->generation)
+        error = gw_error(-EIO, "model %s: the session of the server's own broke", c->opts.name);
+    if (!error) {
+        s->lane->visitors++;
+        s->placed = s->generation + 1;
+        gw_session_slot(c->opts.pool, s->lane->grant.index, s->index, in, out);
+    }
+    pthread_mutex_unlock(&c->lock);
+    return error;
+}
+
+void gw_call_leave_slot(struct gw_call *call)
+{
+    struct gw_calls *c = slot_of(call)->calls;
+    pthread_mutex_lock(&c->lock);
+    slot_of(call)->lane->visitors--;
+    pthread_cond_broadcast(&c->freed);
+    pthread_mutex_unlock(&c->lock);
+}
+
 /* ---- asking ---- */
 
 /* The send queue holds twice as many requests as there are slots: so there is nearly always room, and else
@@ -145,7 +182,8 @@ static int begin(struct gw_slot *s, const struct gw_call_ask *ask)
     pthread_mutex_lock(&c->lock);
     if (c->closing)
         error = gw_error(-ESHUTDOWN, "model %s is being stopped", c->opts.name);
-    else if (s->lane->life != LANE_OPEN)
+    else if (s->lane->life != LANE_OPEN ||
+             (ask->flags & GW_SERVE_PLACED && s->placed != s->lane->generation + 1))
         error = gw_error(-EIO, "model %s: the session of the server's own broke", c->opts.name);
     if (!error) {
         s->state = CALL_SENT;
@@ -166,7 +204,7 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
     if (ask->rows < 1 || ask->rows > c->opts.rows)
         return gw_error(-EINVAL, "model %s takes 1 to %u samples at once, not %u", c->opts.name, c->opts.rows,
                         ask->rows);
-    uint64_t bytes = gw_layout_bytes(&c->opts.in, ask->rows);
+    uint64_t bytes = ask->flags & GW_SERVE_PLACED ? 0 : gw_layout_bytes(&c->opts.in, ask->rows);
     int error = begin(s, ask);
     if (error) return error;
     *gw_calls_request(s) = (struct gw_serve_request){.magic = GW_SERVE_MAGIC,
@@ -176,6 +214,7 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
                                                      .bytes = bytes,
                                                      .rows = ask->rows,
                                                      .priority = ask->priority,
+                                                     .flags = ask->flags,
                                                      .budget_ns = ask->budget_ns};
     call->submitted = gw_deadline(0);
     pthread_mutex_lock(&s->lane->post);

@@ -65,6 +65,20 @@ int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, stru
 /* Also while it is at work: it is then free when it has ended. NULL is allowed. */
 void gw_call_give(struct gw_call *call);
 
+/*
+ * For inputs and outputs that lie where the worker's slots do: on a GPU. Between the two calls the caller owns the tensors
+ * of the call's slot at the worker. Input 0 begins at *in, and output 0 at *out; the others follow as gw_layout_offset
+ * tells. Both are addresses of the worker's executor. A caller writes the inputs there before gw_call_submit with
+ * GW_SERVE_PLACED. It reads the outputs, which GW_SERVE_STAY has left there, when the call has ended.
+ *
+ * It waits for nothing; a session that breaks meanwhile waits for gw_call_leave_slot. -EIO: the session has broken since
+ * the inputs were written, or since the call was submitted.
+ */
+int gw_call_enter_slot(struct gw_call *call, uint8_t **in, uint8_t **out);
+void gw_call_leave_slot(struct gw_call *call);
+/* The layouts of what the slot holds. */
+const struct gw_layout *gw_call_layout(const struct gw_call *call, int output);
+
 /* Where input i begins when the call has `rows` samples, and how many bytes it takes: write it there. */
 void *gw_call_input(struct gw_call *call, uint32_t i, uint32_t rows, uint64_t *bytes);
 /* Output i of a call that has ended with error 0, and its size. It stays until the call is given back. */
@@ -74,6 +88,7 @@ struct gw_call_ask {
     uint32_t rows;      /* 1 … gw_calls_rows */
     uint32_t priority;  /* 1 is served first; 0: the model's default */
     uint64_t budget_ns; /* an answer later than this is worth nothing; 0: no deadline */
+    uint32_t flags;     /* GW_SERVE_PLACED, GW_SERVE_STAY (wire.h) */
     /* Called once when it has ended, on the calls' one thread: it must not wait for anything. It may give the
      * call back. NULL: gw_call_wait is used. Not called when gw_call_submit fails. */
     void (*done)(void *ctx, struct gw_call *call);

@@ -96,6 +96,9 @@ static void mend(struct gw_calls *c, struct gw_lane *l)
     char why[160] = "its queue pair failed";
     if (gw_qp_fault(l->qp, &fault) > 0) gw_fault_text(&fault, why, sizeof(why));
     gw_say(&c->said, "model %s: a session of the server's own broke: %s", c->opts.name, why);
+    pthread_mutex_lock(&c->lock);
+    while (l->visitors) pthread_cond_wait(&c->freed, &c->lock);
+    pthread_mutex_unlock(&c->lock);
     gw_session_close(c->opts.pool, l->grant.index);
     /* Nobody polls meanwhile: this thread is the answers' poller, and who posts holds the lock. */
     pthread_mutex_lock(&l->post);

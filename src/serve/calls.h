@@ -24,7 +24,8 @@ struct gw_slot {
     struct gw_call call; /* what the caller sees; first, so that one is the other */
     struct gw_calls *calls;
     struct gw_lane *lane;
-    uint32_t index, rows, generation; /* generation: the session's that it was sent by */
+    /* generation: that of the session it was sent by; placed: of the one that has its inputs, plus one. 0: none has. */
+    uint32_t index, rows, generation, placed;
     enum gw_call_state state;
     uint64_t id;
     void (*done)(void *ctx, struct gw_call *call);
@@ -48,6 +49,7 @@ struct gw_lane {
     enum gw_lane_life life;
     struct gw_session_grant grant;
     uint32_t sent, generation;  /* under `post`: requests of this session; sessions so far */
+    uint32_t visitors;          /* callers that are in its slots: it is closed when they have left */
     uint64_t in_addr, out_addr; /* its slots, as the NIC names them */
     struct gw_slot *slot;
 };

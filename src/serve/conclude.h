@@ -11,21 +11,21 @@ GW_DEV void gw_serve_answer(const struct gw_serve_args *a, struct gw_serve_item 
     const struct gw_serve_work *w = a->work;
     struct gw_serve_session *s = &a->session[item->session];
     struct gw_serve_reply *reply = gw_serve_reply_of(a, s, item->slot);
+    uint64_t bytes = w->failed || item->flags & GW_SERVE_STAY ? 0 : gw_layout_bytes(&a->out, item->rows);
     item->failed = 0;
     if (!s->open) return; /* it has failed since the request was taken */
     reply->magic = GW_SERVE_MAGIC;
     reply->version = GW_SERVE_VERSION;
     reply->status = w->failed ? GW_SERVE_FAILED : GW_SERVE_OK;
     reply->id = item->id;
-    reply->bytes = w->failed ? 0 : gw_layout_bytes(&a->out, item->rows);
+    reply->bytes = bytes;
     reply->arrived = item->arrived;
     reply->started = w->started;
     reply->done = w->done;
     reply->posted = gw_clock_ns();
     reply->last_post_ns = s->last_post_ns;
     reply->batch = w->rows;
-    item->failed = gw_serve_post(a, item->session, item->slot,
-                                 w->failed ? 0 : gw_layout_bytes(&a->out, item->rows)) != 0;
+    item->failed = gw_serve_post(a, item->session, item->slot, bytes) != 0;
 }
 
 /* Counts what the batch has done, before its clients hear of it. */

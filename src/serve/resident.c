@@ -2,7 +2,10 @@
 #include "src/serve/resident.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
+
+#include "src/serve/log.h"
 
 GW_KERNEL_DECLARE(gw_resident);
 
@@ -10,6 +13,15 @@ GW_KERNEL_DECLARE(gw_resident);
 #define SMALL_NS 50000u
 /* Launching a graph from the device takes so long, and waiting in the kernel that does the work does not. */
 #define LAUNCH_NS 8000u
+
+int gw_resident_parse(const char *name)
+{
+    static const char *const names[] = {
+        [GW_RESIDENT_NEVER] = "never", [GW_RESIDENT_AUTO] = "auto", [GW_RESIDENT_ALWAYS] = "always"};
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(names[i], name)) return i;
+    return -1;
+}
 
 /*
  * Blocks of resident kernels wait for each other, so all must run at once. Each takes a multiprocessor at
@@ -38,26 +50,31 @@ void gw_resident_free(struct gw_resident *r)
     gw_mem_free(&r->mem);
 }
 
-/* A plan that the kernel can run; -ENOTSUP: there is none, or no room on the GPU. */
+/* A plan that the kernel can run; -ENOTSUP: there is none, or no room on the GPU, and the choice says why. */
 static int make(struct gw_resident *r, uint32_t i, const struct gw_model *model,
                 const struct gw_plan_options *options, struct gw_plan **plan)
 {
+    struct gw_resident_choice *c = &r->choice[i];
     struct gw_plan_options o = *options;
     struct gwm_program *p = &r->args.program[i];
     o.place = GW_PLACE_GPU; /* whose kernels run on CPU threads, too */
     o.flags |= GW_PLAN_RESIDENT;
-    int error = gw_plan_create(model, &o, plan, NULL, 0);
-    if (error) return error;
-    error = gwm_plan_program(*plan, p);
+    int error = gw_plan_create(model, &o, plan, c->why, sizeof(c->why));
+    if (error) return -ENOTSUP;
+    error = gwm_plan_program(*plan, p, &c->times);
+    if (error) snprintf(c->why, sizeof(c->why), "only models from ONNX files can be run so");
     uint32_t blocks = gw_exec_kind(o.exec) == GW_EXEC_GPU ? p->blocks : 1;
     uint32_t more = !error && blocks > r->blocks ? blocks - r->blocks : 0;
-    if (!error) error = take(r, o.exec, more);
+    if (!error && (error = take(r, o.exec, more)))
+        snprintf(c->why, sizeof(c->why),
+                 "it needs %u multiprocessors; such kernels have their half of the GPU", more);
     if (error) {
         p->ops = 0;
         gw_plan_free(*plan);
         *plan = NULL;
         return -ENOTSUP;
     }
+    c->blocks = blocks;
     r->blocks += more;
     if (p->threads > r->threads) r->threads = p->threads;
     return 0;
@@ -70,19 +87,37 @@ static uint64_t run_ns(const struct gw_plan *plan)
     return s.run_ns;
 }
 
+/* Is it worth while to try the kernel? */
+static int is_small(struct gw_resident_choice *c)
+{
+    if (!c->graph_ns) snprintf(c->why, sizeof(c->why), "nothing could be measured");
+    if (c->graph_ns > SMALL_NS)
+        snprintf(c->why, sizeof(c->why), "that is for models below %u us", SMALL_NS / 1000);
+    return c->graph_ns && c->graph_ns <= SMALL_NS;
+}
+
+static int is_faster(const struct gw_resident_choice *c)
+{
+    return c->own_ns && c->own_ns < SMALL_NS && c->own_ns <= c->graph_ns + LAUNCH_NS;
+}
+
 int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mode,
                      const struct gw_model *model, const struct gw_plan_options *options,
                      struct gw_plan **plan, char *err, size_t errlen)
 {
+    struct gw_resident_choice *c = &r->choice[i];
     struct gw_plan *small = NULL;
     *plan = NULL;
-    if (mode == GW_RESIDENT_ALWAYS && !make(r, i, model, options, plan)) return 0;
+    if (mode == GW_RESIDENT_ALWAYS && !make(r, i, model, options, plan)) {
+        c->own_ns = run_ns(*plan);
+        return 0;
+    }
     int error = gw_plan_create(model, options, plan, err, errlen);
-    if (error || mode != GW_RESIDENT_AUTO) return error;
-    uint64_t graph = run_ns(*plan);
-    if (!graph || graph > SMALL_NS || make(r, i, model, options, &small)) return 0;
-    uint64_t own = run_ns(small);
-    if (own && own < SMALL_NS && own <= graph + LAUNCH_NS) {
+    if (error) return error;
+    c->graph_ns = run_ns(*plan);
+    if (mode != GW_RESIDENT_AUTO || !is_small(c) || make(r, i, model, options, &small)) return 0;
+    c->own_ns = run_ns(small);
+    if (is_faster(c)) {
         gw_plan_free(*plan);
         *plan = small;
     } else {
@@ -90,6 +125,46 @@ int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mo
         gw_plan_free(small);
     }
     return 0;
+}
+
+static const char *in_us(uint64_t ns, char *text, size_t size)
+{
+    if (!ns) return "not measured";
+    snprintf(text, size, "%.1f us", (double)ns / 1000);
+    return text;
+}
+
+static void tell_times(const struct gwm_program_times *t, const char *model, uint32_t rows)
+{
+    char text[GWM_PROGRAM_TRIES * 24] = "";
+    size_t n = 0;
+    for (uint32_t k = 0; k < t->tries; k++)
+        n += (size_t)snprintf(text + n, sizeof(text) - n, t->us[k] < 0 ? " failed," : " %.1f us,",
+                              (double)t->us[k]);
+    if (n) text[n - 1] = '\0';
+    if (n)
+        gw_log(GW_LOG_DEBUG, "model %s, batches of %u: one kernel of 1, 2, 4 blocks and so on takes%s%s%s",
+               model, rows, text, *t->why ? "; " : "", t->why);
+}
+
+void gw_resident_tell(const struct gw_resident *r, uint32_t i, const char *model, uint32_t rows)
+{
+    const struct gw_resident_choice *c = &r->choice[i];
+    char text[2][32];
+    const char *graph = in_us(c->graph_ns, text[0], sizeof(text[0])),
+               *own = in_us(c->own_ns, text[1], sizeof(text[1]));
+    tell_times(&c->times, model, rows);
+    if (gw_resident_has(r, i))
+        gw_log(GW_LOG_INFO,
+               "model %s, batches of %u: in the kernel that waits. There: %s, with %u blocks; as a graph: %s",
+               model, rows, own, c->blocks, graph);
+    else if (*c->why)
+        gw_log(GW_LOG_INFO, "model %s, batches of %u: as a graph (%s). Not in the kernel that waits: %s",
+               model, rows, graph, c->why);
+    else
+        gw_log(GW_LOG_INFO,
+               "model %s, batches of %u: as a graph (%s). In the kernel that waits: %s, with %u blocks",
+               model, rows, graph, own, c->blocks);
 }
 
 int gw_resident_has(const struct gw_resident *r, uint32_t i)

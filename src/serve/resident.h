@@ -17,12 +17,24 @@ enum gw_resident_mode {
     GW_RESIDENT_ALWAYS, /* all that can be */
 };
 
+/* The mode of that name: never, auto or always. -1: there is none. */
+int gw_resident_parse(const char *name);
+
+/* What was found out about a batch size when its plan was made. */
+struct gw_resident_choice {
+    uint64_t graph_ns, own_ns; /* a run as a graph, and inside the kernel; 0: not measured */
+    uint32_t blocks;           /* that the kernel wants for it; 0: it cannot run it */
+    char why[GW_MODEL_ERR];    /* why it cannot, or is not even asked */
+    struct gwm_program_times times;
+};
+
 /* What a worker has of it. All zero at first. */
 struct gw_resident {
     struct gw_mem mem;
     struct gw_resident_args args;
     uint32_t blocks, threads; /* of the kernel; 0: there is none */
     uint32_t taken;           /* blocks of the GPU's share that are taken for it */
+    struct gw_resident_choice choice[GW_SERVE_VARIANTS];
 };
 
 /*
@@ -34,6 +46,8 @@ int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mo
                      struct gw_plan **plan, char *err, size_t errlen);
 /* Does the kernel run it? */
 int gw_resident_has(const struct gw_resident *r, uint32_t i);
+/* Says in the log who runs batches of so many rows of the model, and why. */
+void gw_resident_tell(const struct gw_resident *r, uint32_t i, const char *model, uint32_t rows);
 
 /* The kernel as a stage, when gw_resident_has said yes for any: r->args.serve is complete. */
 int gw_resident_stage(struct gw_resident *r, struct gw_exec *exec, struct gw_loop_stage *stage);

@@ -87,6 +87,7 @@ GW_DEV void gw_serve_take(const struct gw_serve_args *a, const struct gw_serve_a
     item->session = r->session;
     item->slot = r->slot;
     item->rows = r->rows;
+    item->flags = r->flags;
     item->at = w->rows;
     w->rows += r->rows;
     a->session[r->session].in_work++;

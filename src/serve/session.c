@@ -460,6 +460,13 @@ int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wis
     return 0;
 }
 
+void gw_session_slot(const struct gw_session_pool *p, uint32_t i, uint32_t slot, uint8_t **in, uint8_t **out)
+{
+    uint64_t at = (uint64_t)i * p->opts.slots + slot;
+    *in = (uint8_t *)p->in.dev + at * p->in_stride + sizeof(struct gw_serve_request);
+    *out = (uint8_t *)p->out.dev + at * p->out_stride + sizeof(struct gw_serve_reply);
+}
+
 void gw_session_close(struct gw_session_pool *p, uint32_t i)
 {
     if (life_of(p, i) == OPEN) cut_off(p, i);

@@ -14,7 +14,8 @@ struct gw_session_wish {
     struct gw_endpoint endpoint;
     uint64_t reply_addr, reply_stride;
     uint32_t reply_rkey;
-    uint32_t own; /* 1: one of those kept for the server itself */
+    uint32_t own;    /* 1: one of those kept for the server itself */
+    uint8_t via[16]; /* the address that the client has called, as a GID; zeros: it did not say */
 };
 
 struct gw_session_grant {
@@ -59,6 +60,9 @@ int gw_session_pool_args(struct gw_session_pool *pool, struct gw_loop_ctl *ctl, 
  * as the NIC's driver takes to connect a queue pair. */
 int gw_session_open(struct gw_session_pool *pool, const struct gw_session_wish *wish,
                     struct gw_session_grant *grant);
+/* Where a slot's tensors lie, for the executor: the inputs, and the outputs. */
+void gw_session_slot(const struct gw_session_pool *pool, uint32_t index, uint32_t slot, uint8_t **in,
+                     uint8_t **out);
 /* Closes it: cuts the peer off at once; gw_session_pool_tend frees it. One thread closes a session. */
 void gw_session_close(struct gw_session_pool *pool, uint32_t index);
 /* Makes closed sessions that the loop has let go of ready for the next client: its memory is zeroed, its

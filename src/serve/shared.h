@@ -130,7 +130,7 @@ struct gw_serve_arrival {
     uint32_t session, slot, rows;
     uint32_t priority; /* 1 is served first; 0: it is none that can be served, and is refused */
     uint32_t closing;  /* 1: it came when the model was being stopped */
-    uint32_t reserved;
+    uint32_t flags;    /* as in its header */
 };
 
 /* A request that is in work. */
@@ -139,7 +139,7 @@ struct gw_serve_item {
     uint32_t session, slot, rows;
     uint32_t at;     /* its first row in the batch */
     uint32_t failed; /* 1: its answer could not be posted */
-    uint32_t reserved;
+    uint32_t flags;  /* as in its header */
 };
 
 /* How long runs of the model take: counts of the latest. */

@@ -28,14 +28,21 @@ struct gw_table_session {
     uint32_t activity; /* as last seen; 0: it has had no request */
     uint64_t events;   /* requests that came and answers that left, so far as seen */
     uint64_t opened;
+    int routed; /* the route is to hear of its end */
+    uint32_t qpn;
+    uint8_t client_gid[16];
     char who[GW_WHO_TEXT];
     char id[GW_SESSION_ID];
 };
 
 int gw_table_init(struct gw_table *t, uint32_t most_each, uint64_t unused_ns, uint64_t idle_ns)
 {
+    uint32_t random;
     *t = (struct gw_table){.most_each = most_each, .unused_ns = unused_ns, .idle_ns = idle_ns};
     pthread_mutex_init(&t->lock, NULL);
+    if (getrandom(&random, sizeof(random), 0) != sizeof(random))
+        return gw_error_errno(-errno, "sessions: no random numbers");
+    snprintf(t->server, sizeof(t->server), "%08x", random);
     t->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     return t->news_fd < 0 ? gw_error_errno(-errno, "sessions: cannot make an eventfd") : 0;
 }
@@ -92,17 +99,25 @@ static void log_session(const struct gw_table *t, const struct gw_table_session 
            reason ? reason : "");
 }
 
-static void end(struct gw_table *t, struct gw_table_session *s, const char *reason)
+/* Should the call fail: the housekeeper comes by now and then. */
+static void call_housekeeper(const struct gw_table *t)
 {
     const uint64_t one = 1;
+    if (write(t->news_fd, &one, sizeof(one)) < 0) return;
+}
+
+static void end(struct gw_table *t, struct gw_table_session *s, const char *reason)
+{
+    const struct gw_table_route *route =
+        __atomic_load_n(&t->route, __ATOMIC_ACQUIRE); /* its ctx is seen whole */
     uint32_t activity;
     gw_session_heard(gw_worker_sessions(s->worker), s->index, &activity);
     look_at(s, activity);
     log_session(t, s, reason);
     gw_session_close(gw_worker_sessions(s->worker), s->index);
+    if (s->routed && route) route->close(route->ctx, s->client_gid, s->qpn);
     free(s);
-    /* Should the call fail: the housekeeper comes by now and then. */
-    if (write(t->news_fd, &one, sizeof(one)) < 0) return;
+    call_housekeeper(t);
 }
 
 static int has_id(struct gw_table_session *s, const void *arg)
@@ -119,15 +134,19 @@ static int serves(struct gw_table_session *s, const void *arg)
     return s->worker == arg;
 }
 
-static struct gw_table_session *new_session(struct gw_worker *w, const void *connection, const char *who)
+/* The id ends with the server's: behind one address there may be several servers, and only this one can tell that the
+ * session is over. The rest is what nobody can guess. */
+static struct gw_table_session *new_session(const struct gw_table *t, struct gw_worker *w,
+                                            const void *connection, const char *who)
 {
-    uint8_t random[16];
+    uint8_t random[(GW_SESSION_ID - GW_SERVER_ID) / 2];
     struct gw_table_session *s = calloc(1, sizeof(*s));
     if (!s || getrandom(random, sizeof(random), 0) != sizeof(random)) {
         free(s);
         return NULL;
     }
-    for (int i = 0; i < 16; i++) snprintf(s->id + 2 * i, 3, "%02x", random[i]);
+    for (size_t i = 0; i < sizeof(random); i++) snprintf(s->id + 2 * i, 3, "%02x", random[i]);
+    snprintf(s->id + 2 * sizeof(random), GW_SERVER_ID, "%s", t->server);
     snprintf(s->who, sizeof(s->who), "%s", who);
     s->connection = connection;
     s->worker = w;
@@ -168,11 +187,37 @@ static void settle(struct gw_table *t, struct gw_table_session *s, int error, ui
 
 /* ---- what clients ask for ---- */
 
+void gw_table_set_route(struct gw_table *t, const struct gw_table_route *route)
+{
+    __atomic_store_n(&t->route, route, __ATOMIC_RELEASE); /* what ctx points to is written before */
+}
+
+/* Nothing comes to the session before whatever lies between knows it. */
+static int tell_route(const struct gw_table *t, struct gw_table_session *s,
+                      const struct gw_session_wish *wish, struct gw_session_grant *grant)
+{
+    const struct gw_table_route *route = __atomic_load_n(&t->route, __ATOMIC_ACQUIRE);
+    s->qpn = grant->endpoint.qpn;
+    memcpy(s->client_gid, wish->endpoint.gid, sizeof(s->client_gid));
+    int wants = route ? route->open(route->ctx, wish, &grant->endpoint) : 0;
+    s->routed = wants > 0;
+    return wants < 0 ? wants : 0;
+}
+
+/* A session that is not here: has it ended, or is it another server's? */
+static int unknown(const struct gw_table *t, const char *id)
+{
+    size_t n = strlen(id), own = GW_SERVER_ID - 1;
+    if (n != GW_SESSION_ID - 1 || !strcmp(id + n - own, t->server))
+        return gw_error(-ENOENT, "no such session: it has expired or was closed");
+    return gw_error(-ESTALE, "another server has that session, or had it");
+}
+
 int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_session_wish *wish,
                  const void *connection, const char *who, struct gw_session_grant *grant,
                  char id[GW_SESSION_ID])
 {
-    struct gw_table_session *s = new_session(w, connection, who);
+    struct gw_table_session *s = new_session(t, w, connection, who);
     if (!s) return gw_error(-ENOMEM, "out of memory");
     if (!enlist(t, s)) {
         free(s);
@@ -183,6 +228,11 @@ int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_sessio
     memcpy(id, s->id, GW_SESSION_ID);
     grant->index = 0;
     int error = gw_session_open(gw_worker_sessions(w), wish, grant);
+    if (!error) {
+        error = tell_route(t, s, wish, grant);
+        if (error) gw_session_close(gw_worker_sessions(w), grant->index);
+        if (error) call_housekeeper(t);
+    }
     settle(t, s, error, grant->index);
     return error;
 }
@@ -199,7 +249,7 @@ int gw_table_renew(struct gw_table *t, const char *id)
         if (activity) s->used = gw_deadline(0);
     }
     pthread_mutex_unlock(&t->lock);
-    if (error == -ENOENT) return gw_error(error, "no such session: it has expired or was closed");
+    if (error == -ENOENT) return unknown(t, id);
     return error ? gw_error(error, "the session has had no request yet: it cannot be kept, open another one")
                  : 0;
 }
@@ -207,7 +257,7 @@ int gw_table_renew(struct gw_table *t, const char *id)
 int gw_table_close(struct gw_table *t, const char *id)
 {
     struct gw_table_session *s = take(t, has_id, id);
-    if (!s) return gw_error(-ENOENT, "no such session: it has expired or was closed");
+    if (!s) return unknown(t, id);
     end(t, s, "its client has closed it");
     return 0;
 }

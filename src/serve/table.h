@@ -16,11 +16,24 @@
 #include "src/serve/worker.h"
 
 #define GW_SESSION_ID 33 /* bytes of an id, with the final zero */
+#define GW_SERVER_ID  9  /* the same of a server's, which is random */
 
 struct gw_table_session;
 
+/* Something between clients and this server that must know of the sessions: a load balancer. `open` comes before the
+ * client is told of its session, and may change `own`, the endpoint that the client gets. `open` returns 1: it
+ * wants to hear of the session's end. 0: the session does not concern it. A negative errno, with the reason in
+ * gw_last_error(): there is no session. Any thread. `open` may wait for seconds, `close` may not. */
+struct gw_table_route {
+    void *ctx;
+    int (*open)(void *ctx, const struct gw_session_wish *wish, struct gw_endpoint *own);
+    void (*close)(void *ctx, const uint8_t client_gid[16], uint32_t qpn);
+};
+
 struct gw_table {
     pthread_mutex_t lock;
+    const struct gw_table_route *route; /* NULL: there is none */
+    char server[GW_SERVER_ID];          /* the end of each session's id; other servers have another one */
     struct gw_table_session *first;
     uint32_t most_each;       /* sessions of one model that one client may have */
     uint64_t unused_ns;       /* a session without a request ends so long after it was opened */
@@ -35,15 +48,20 @@ int gw_table_init(struct gw_table *t, uint32_t most_each, uint64_t unused_ns, ui
 /* Forgets everything; the workers are the caller's. */
 void gw_table_free(struct gw_table *t);
 
+/* From now on it is told of sessions; NULL: no longer. It must stay until then. Sessions that are open already are none
+ * of its business. */
+void gw_table_set_route(struct gw_table *t, const struct gw_table_route *route);
+
 /* Opens a session of the worker's for a connection of the client `who`; `id` is its name. As
- * gw_session_open, and -EDQUOT: the client has as many as one may have; -ENOMEM. */
+ * gw_session_open, and -EDQUOT: the client has as many as one may have; -ENOMEM; and the route's errors. */
 int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_session_wish *wish,
                  const void *connection, const char *who, struct gw_session_grant *grant,
                  char id[GW_SESSION_ID]);
 /* The client wants to keep the session, and its idle time begins anew. -ENOENT: there is none, it has
- * ended. -EBADR: it has had no request yet, and only its first request keeps it. */
+ * ended. -ESTALE: another server has it, or had it. -EBADR: it has had no request yet, and only its first request
+ * keeps it. */
 int gw_table_renew(struct gw_table *t, const char *id);
-/* -ENOENT: there is none. */
+/* -ENOENT, -ESTALE: there is none, as above. */
 int gw_table_close(struct gw_table *t, const char *id);
 void gw_table_close_all_of(struct gw_table *t, const void *connection);
 void gw_table_close_model(struct gw_table *t, const struct gw_worker *w);

@@ -49,8 +49,15 @@ struct gw_serve_request {
     uint32_t rows;      /* samples: 1 up to the session's most; a model without open batch has 1 */
     uint32_t priority;  /* 1 is served first; 0: the model's default */
     uint64_t budget_ns; /* an answer later than this after arrival is worth nothing; 0: no deadline */
-    uint8_t reserved[24];
+    uint32_t flags;     /* GW_SERVE_PLACED and so on; a request with others is refused */
+    uint8_t reserved[20];
 };
+
+/* The server's own sessions need not send what already lies on the GPU. The slots are the session's alone, so these do
+ * no harm in a stranger's hands. */
+#define GW_SERVE_PLACED 1u /* the inputs are in the slot already: the header comes alone, and `bytes` is 0 */
+#define GW_SERVE_STAY   2u /* the outputs stay in the worker's slot: so does the answer's header */
+#define GW_SERVE_FLAGS  (GW_SERVE_PLACED | GW_SERVE_STAY)
 
 /* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. `arrived` is when
  * the request's completion became visible to the worker, `started` when the model got it, `done` when the

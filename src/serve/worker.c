@@ -152,6 +152,8 @@ static int make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
     if (error == -E2BIG)
         return gw_error(error, "model %s: %s beside its slots; raise --model-memory-limit (%llu MiB)",
                         w->name, why, (unsigned long long)w->opts.memory >> 20);
+    if (!error && w->opts.resident != GW_RESIDENT_NEVER)
+        gw_resident_tell(&w->resident, i, w->name, w->variant[i].rows);
     return error ? gw_error(error, "model %s: %s", w->name, why) : 0;
 }
 
@@ -384,6 +386,10 @@ struct gw_calls *gw_worker_calls(const struct gw_worker *w)
 int gw_worker_resident(const struct gw_worker *w, uint32_t i)
 {
     return gw_resident_has(&w->resident, i);
+}
+const struct gw_resident_choice *gw_worker_choice(const struct gw_worker *w, uint32_t i)
+{
+    return &w->resident.choice[i];
 }
 int gw_worker_fd(const struct gw_worker *w)
 {

@@ -81,6 +81,8 @@ int gw_worker_run_error(const struct gw_worker *w);
 uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS]);
 /* Does the kernel that waits for requests run the model itself, with the batch size of that number? */
 int gw_worker_resident(const struct gw_worker *w, uint32_t i);
+/* What was measured for that. */
+const struct gw_resident_choice *gw_worker_choice(const struct gw_worker *w, uint32_t i);
 /* Readable when the loop has ended by itself, which only an error does. */
 int gw_worker_fd(const struct gw_worker *w);
 

@@ -16,7 +16,11 @@
 
 #include "src/http/http.h"
 #include "src/infer/infer.h"
+#include "src/infer/watch.h"
+#include "src/serve/access.h"
+#include "src/serve/log.h"
 #include "src/serve/server.h"
+#include "src/serve/worker.h"
 #ifdef GW_HAVE_GRPC
 #include "src/grpc/door.h"
 #endif
@@ -34,7 +38,10 @@ struct gw_serving {
     struct gw_server *server;
     struct gw_infer *infer;
     struct gw_control *control;
-    char *models; /* the repository, for the control; NULL: there is none */
+    char *models, *model; /* the repository, and the only one of it, for those that look there; NULL: none */
+    struct gw_watch *watch;   /* NULL: the repository's changes are not looked for */
+    struct gw_access *access; /* NULL: there is no such log */
+    uint64_t drain_ns;
     struct gw_http_door *http;
     uint16_t grpc_port; /* 0: no such door */
     pthread_t thread;
@@ -56,7 +63,7 @@ static void poke(int fd)
     if (write(fd, &one, sizeof(one)) < 0) errno = saved; /* full: it is readable already */
 }
 
-static int drain(int fd)
+static int empty(int fd)
 {
     uint64_t count;
     return read(fd, &count, sizeof(count)) == sizeof(count);
@@ -85,13 +92,16 @@ static void note_failure(struct gw_serving *s, int error)
 static void *keep_house(void *arg)
 {
     struct gw_serving *s = arg;
-    const int fds[] = {s->job_fd, gw_control_fd(s->control)};
-    int quit = 0;
+    int fds[] = {s->job_fd, gw_control_fd(s->control), -1}, quit = 0;
     while (!quit) {
+        /* A model that comes would end the program's pause. */
+        int watches = s->watch && !s->failed && !gw_server_is_paused(s->server);
+        fds[2] = watches ? gw_watch_fd(s->watch) : -1;
         /* A server that has failed only waits for its end; its house is not kept. */
-        int error = s->failed ? (int)gw_wait_fds(fds, 2, GW_NEVER) : gw_server_run(s->server, fds, 2);
-        drain(s->job_fd);
+        int error = s->failed ? (int)gw_wait_fds(fds, 2, GW_NEVER) : gw_server_run(s->server, fds, 3);
+        empty(s->job_fd);
         gw_control_do(s->control);
+        if (watches && !error) gw_watch_do(s->watch, s->server);
         pthread_mutex_lock(&s->lock);
         if (error < 0 && !s->failed) note_failure(s, error);
         if (s->job) do_job(s);
@@ -142,16 +152,33 @@ static int check_opts(const struct gw_serving_opts *o)
     if (o->max_batch > GW_SERVING_MAX_ROWS)
         return gw_error(-EINVAL, "serving: max_batch is at most %d", GW_SERVING_MAX_ROWS);
     if (o->token && o->token_file) return gw_error(-EINVAL, "serving: give token or token_file, not both");
-    if (o->model_control && !o->models)
-        return gw_error(-EINVAL, "serving: model_control needs a repository in models");
+    if ((o->model_control || o->watch || o->model) && !o->models)
+        return gw_error(-EINVAL, "serving: %s needs a repository in models",
+                        o->model_control ? "model_control"
+                        : o->watch       ? "watch"
+                                         : "model");
+    if (o->resident > GW_SERVING_RESIDENT_ALWAYS)
+        return gw_error(-EINVAL, "serving: resident is %u, which is no enum gw_serving_resident",
+                        o->resident);
+    if (o->log_level && gw_log_parse(o->log_level) < 0)
+        return gw_error(-EINVAL, "serving: log_level %s: error, warning, info or debug is wanted",
+                        o->log_level);
     if (o->grpc_port && !o->grpc) return gw_error(-EINVAL, "serving: grpc_port is of no use without grpc");
     return 0;
 }
 
-static struct gw_server_opts server_opts(const struct gw_serving_opts *o)
+_Static_assert((int)GW_SERVING_RESIDENT_NEVER == GW_RESIDENT_NEVER &&
+                   (int)GW_SERVING_RESIDENT_AUTO == GW_RESIDENT_AUTO &&
+                   (int)GW_SERVING_RESIDENT_ALWAYS == GW_RESIDENT_ALWAYS,
+               "one is the other");
+
+static struct gw_server_opts server_opts(const struct gw_serving *s, const struct gw_serving_opts *o)
 {
     return (struct gw_server_opts){
         .models = o->models,
+        .only = o->model,
+        .access = s->access,
+        .resident = (enum gw_resident_mode)o->resident,
         .exec = o->exec ? o->exec : "auto",
         .device = o->device,
         .sessions = o->sessions ? o->sessions : 16,
@@ -209,23 +236,38 @@ static int open_doors(struct gw_serving *s, const struct gw_serving_opts *o)
 {
     struct gw_server_view view;
     gw_server_view(s->server, &view);
-    s->models = o->models ? strdup(o->models) : NULL;
-    int error = o->models && !s->models ? gw_error(-ENOMEM, "serving: no memory") : 0;
-    if (!error) error = gw_control_create(s->server, o->model_control ? s->models : NULL, &s->control);
-    struct gw_infer_opts infer = {
-        .worker = view.worker, .workers = view.workers, .control = s->control, .lock = view.lock};
+    int error = gw_control_create(s->server, o->model_control ? s->models : NULL, &s->control);
+    struct gw_infer_opts infer = {.worker = view.worker,
+                                  .workers = view.workers,
+                                  .control = s->control,
+                                  .lock = view.lock,
+                                  .access = s->access};
     if (!error) error = gw_infer_create(&infer, &s->infer);
     if (!error) error = open_http(s, o);
     return error ? error : open_grpc(s, o);
 }
 
+/* What outlives gw_serving_start, and comes before the models. */
+static int prepare(struct gw_serving *s, const struct gw_serving_opts *o)
+{
+    s->drain_ns = o->drain_ns;
+    s->models = o->models ? strdup(o->models) : NULL;
+    s->model = o->model ? strdup(o->model) : NULL;
+    if ((o->models && !s->models) || (o->model && !s->model)) return gw_error(-ENOMEM, "serving: no memory");
+    if (o->log_level) gw_log_set((enum gw_log_level)gw_log_parse(o->log_level));
+    int error = o->access_log ? gw_access_open(o->access_log, GW_ACCESS_ROOM, &s->access) : 0;
+    /* Before the models are read: what changes from now on is noticed. */
+    return error || !o->watch ? error : gw_watch_create(s->models, s->model, &s->watch);
+}
+
 static int begin(struct gw_serving *s, const struct gw_serving_opts *o)
 {
-    struct gw_server_opts opts = server_opts(o);
     s->job_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error =
         s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
+    if (!error) error = prepare(s, o);
+    struct gw_server_opts opts = server_opts(s, o);
     if (!error) error = gw_server_start(&opts, &s->server);
     if (!error) error = open_doors(s, o);
     if (!error) {
@@ -404,7 +446,7 @@ int gw_serving_wait(struct gw_serving *s, uint64_t deadline_ns)
     pthread_mutex_unlock(&s->lock);
     if (failed) return gw_error(failed, "%s", why);
     if (ready < 0) return (int)ready;
-    if (ready && drain(s->news_fd)) return -EINTR;
+    if (ready && empty(s->news_fd)) return -EINTR;
     return ready ? -EINTR : gw_error(-ETIMEDOUT, "the server still runs at the deadline");
 }
 
@@ -424,16 +466,37 @@ static void end_thread(struct gw_serving *s)
     s->runs = 0;
 }
 
+/* The thread has ended, so this one keeps the house. */
+static void drain(struct gw_serving *s)
+{
+    if (!s->drain_ns || s->failed || !s->infer) return;
+    gw_infer_drain(s->infer);
+    if (gw_server_drain(s->server, gw_deadline(s->drain_ns)))
+        gw_log(GW_LOG_WARNING, "not all is answered after %.1f s: %s", (double)s->drain_ns / 1e9,
+               gw_last_error());
+}
+
+int gw_serving_reopen_log(struct gw_serving *s)
+{
+    if (!s->access) return gw_error(-ENOENT, "serving: there is no access log; set access_log");
+    gw_access_reopen(s->access);
+    return 0;
+}
+
 int gw_serving_stop(struct gw_serving *s)
 {
     if (!s) return 0;
     end_thread(s);
     gw_control_close(s->control);
+    drain(s);
     int error = gw_server_stop(s->server, NULL);
     if (error) return error;
     gw_infer_destroy(s->infer);
     gw_control_destroy(s->control);
+    gw_watch_destroy(s->watch);
+    gw_access_close(s->access);
     free(s->models);
+    free(s->model);
     if (s->job_fd >= 0) close(s->job_fd);
     if (s->news_fd >= 0) close(s->news_fd);
     pthread_cond_destroy(&s->done);

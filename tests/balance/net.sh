@@ -7,6 +7,8 @@
 #   at NAME COMMAND...         runs it in client, lb, w1, w2, … with no wait for the end of what it starts
 #   balance FILE               `gpuwire balance` there; sets $balancer and $api
 #   ask WORD...                `gpuwire balance WORD...` of that balancer
+#   watch NAME...              from now on each frame that reaches these hosts is written down, up to 40 MB
+#   watched LEAST              ends that. At least so many frames came from the balancer, and all their checksums and ICRCs are right
 [ "$(id -u)" = 0 ] || { echo "skipped: network namespaces with several hosts need root"; exit 77; }
 need ip ethtool
 id=gwb$$
@@ -105,3 +107,41 @@ ask() { at lb "$GPUWIRE" balance "$@" --api "$api"; }
 up_are() { [ "$(ask list --json | jq "[.services[] | select(.name == \"$1\") | .workers[] | select(.state == \"up\")] | length")" = "$2" ]; }
 # opened SERVICE WORKER: how many connections it was given.
 worker_value() { ask list --json | jq ".services[] | select(.name == \"$1\") | .workers[] | select(.name == \"$2\") | $3"; }
+
+watch() {
+    local n
+    watchers=()
+    for n in "$@"; do
+        ip netns exec "$id-$n" dumpcap -P -q -i eth0 -a filesize:40000 -w "$work/$n.pcap" >"$work/$n.watch" 2>&1 &
+        watchers+=($!)
+        pids+=($!)
+        wait_for "$work/$n.watch" 'File:' $! || fail "dumpcap: $(cat "$work/$n.watch")"
+    done
+    watched_hosts=("$@")
+}
+
+# Two who know nothing of the balancer look: tshark at checksums, and zlib at ICRCs.
+watched() {
+    local n mac frames packets wrong all=0
+    mac=$(at lb cat /sys/class/net/eth0/address)
+    sleep 0.5
+    kill -TERM "${watchers[@]}" 2>/dev/null
+    wait "${watchers[@]}" 2>/dev/null
+    for n in "${watched_hosts[@]}"; do
+        tshark -r "$work/$n.pcap" -F pcap -w "$work/$n.forwarded" -Y "eth.src == $mac && (ip || ipv6)" 2>/dev/null
+        tshark -r "$work/$n.forwarded" -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE \
+            -o udp.ignore_ipv6_zero_checksum:TRUE -T fields -e frame.number -e ip.checksum.status -e tcp.checksum.status \
+            -e udp.checksum.status -e icmp.checksum.status -e icmpv6.checksum.status -e _ws.malformed >"$work/$n.seen" 2>/dev/null ||
+            fail "tshark cannot read what $n got"
+        frames=$(wc -l <"$work/$n.seen")
+        # "Bad" is 0; a tunnel's frame has the status of both headers.
+        awk -F '\t' '{ for (i = 2; i <= 6; i++) if ("," $i "," ~ /,0,/ || $7 != "") { print; bad = 1 } } END { exit bad }' "$work/$n.seen" >"$work/bad.out" ||
+            fail "$n: tshark finds fault with forwarded frames, first $(head -n 1 "$work/bad.out"): $(tshark -r "$work/$n.forwarded" -Y "frame.number == $(head -n 1 "$work/bad.out" | cut -f1)" 2>/dev/null)"
+        read -r packets wrong < <(python3 "$(dirname "$0")/../integration/pcap_icrc.py" "$work/$n.forwarded")
+        [ "$wrong" = 0 ] || fail "$n: $wrong of $packets ICRCs are wrong"
+        all=$((all + frames))
+        echo "$n got $frames frames from the balancer, $packets of them RoCE: all checksums and ICRCs are right"
+        rm -f "$work/$n.pcap" "$work/$n.forwarded"
+    done
+    [ "$all" -ge "$1" ] || fail "only $all frames were forwarded"
+}

@@ -156,6 +156,8 @@ void rig_roce(struct rig_packet *out, struct bal_addr from, struct bal_addr to, 
     memcpy(udp + 8, bytes, len);
     roce_path_of_packet(out->p.data + BAL_ETH_LEN, out->p.len - BAL_ETH_LEN, &path, &n);
     roce_icrc_end(roce_icrc(&path, udp + 8, n), udp + 8 + len);
+    uint8_t last = from.byte[from.family == 6 ? 15 : 3] ^ to.byte[to.family == 6 ? 15 : 3];
+    if (last & 1) seal(out, 6); /* hardware leaves UDP's checksum out, software does not */
 }
 
 void rig_error(struct rig_packet *out, struct bal_addr router, const struct rig_packet *about)
@@ -270,6 +272,15 @@ int rig_open(struct rig *r, const struct bal_attr *attr)
     bal_set_port_mac(r->bal, 0, (const uint8_t[6]){2, 1, 1, 1, 1, 1});
     r->core = bal_core_begin(r->bal, 0);
     return 0;
+}
+
+int rig_open_three(struct rig *r, uint8_t proto)
+{
+    const struct bal_attr attr = {0};
+    int error = rig_open(r, &attr);
+    rig_service(r, 1, false, proto)->scheduler = BAL_RR;
+    for (uint32_t w = 1; w <= 3; w++) rig_worker(r, w, 1);
+    return error ? error : rig_publish(r);
 }
 
 void rig_close(struct rig *r)

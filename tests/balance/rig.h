@@ -26,7 +26,7 @@ struct bal_addr rig_ip6(uint32_t which);
  * pattern. */
 void rig_tcp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint8_t flags, uint32_t payload);
 void rig_udp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint32_t payload);
-/* `bytes` of UDP payload, from BTH to the last before the ICRC. */
+/* `bytes` of UDP payload, from BTH to the last before the ICRC. Between every other pair of addresses UDP has a checksum. */
 void rig_roce(struct rig_packet *out, struct bal_addr from, struct bal_addr to, const void *bytes,
               uint32_t len);
 /* An ICMP error (type 3 code 1, or ICMPv6 1, 0) from `router` to the packet's sender, about the packet. */
@@ -53,6 +53,8 @@ struct rig {
 
 /* One port: 10.0.0.1/8 and fd00::1/64. `cores` cores, of which the first has begun. */
 int rig_open(struct rig *r, const struct bal_attr *attr);
+/* With service 1 of that protocol, IPv4 and by turns, over workers 1 to 3. */
+int rig_open_three(struct rig *r, uint8_t proto);
 void rig_close(struct rig *r);
 /* Service i: VIP 10.1.0.i or fd00::100:i, port 80. `proto`, `scheduler`, `forward`. */
 struct bal_service *rig_service(struct rig *r, uint32_t i, bool ipv6, uint8_t proto);

@@ -16,12 +16,8 @@ static struct rig_packet p;
 
 static int open_rig(void **state)
 {
-    const struct bal_attr attr = {0};
     (void)state;
-    int error = rig_open(&r, &attr);
-    rig_service(&r, 1, false, BAL_TCP)->scheduler = BAL_RR;
-    for (uint32_t w = 1; w <= 3; w++) rig_worker(&r, w, 1);
-    return error ? error : rig_publish(&r);
+    return rig_open_three(&r, BAL_TCP);
 }
 static int close_rig(void **state)
 {

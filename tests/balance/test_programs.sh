@@ -3,7 +3,7 @@
 # Programs of the distribution through the balancer, in network namespaces: test_programs.sh DR|TUN|GUE|NAT
 . "$(dirname "$0")/../integration/lib.sh"
 . "$(dirname "$0")/net.sh"
-need nginx curl jq wrk redis-server redis-cli iperf3
+need nginx curl jq wrk redis-server redis-cli iperf3 tshark dumpcap
 "$GPUWIRE" balance check /dev/null >/dev/null || fail "gpuwire has no balancer"
 forward=$1
 make_net 2 "$forward"
@@ -65,6 +65,7 @@ for s in web web6 redis; do eventually up_are $s 2 || { ask list >&2; fail "$s: 
 
 # ---- curl: both workers answer, in turn, over IPv4 and IPv6 ----
 
+watch w1 w2 client
 fetch() { at client curl -sf --max-time "$patience" "$@"; }
 for url in "http://$vip/" "http://[$vip6]/"; do
     eventually fetch "$url" >/dev/null || fail "$url: no answer"
@@ -92,6 +93,8 @@ for flags in "" "-u -b 20M" "-R"; do
     at client timeout "$patience" iperf3 -c "$vip" -t 1 $flags >"$work/iperf.out" 2>&1 || fail "iperf3 $flags"
     echo "iperf3 $flags: $(sed -n 's/.*sec  *\(.*bits\/sec\).*receiver/\1/p' "$work/iperf.out")"
 done
+
+watched 1000
 
 # ---- a worker drains while a connection is open: that one stays, new ones go to the other ----
 

@@ -19,12 +19,8 @@ static struct rig_packet p;
 
 static int open_rig(void **state)
 {
-    const struct bal_attr attr = {0};
     (void)state;
-    int error = rig_open(&r, &attr);
-    rig_service(&r, 1, false, BAL_ROCE)->scheduler = BAL_RR;
-    for (uint32_t w = 1; w <= 3; w++) rig_worker(&r, w, 1);
-    return error ? error : rig_publish(&r);
+    return rig_open_three(&r, BAL_ROCE);
 }
 static int close_rig(void **state)
 {
@@ -139,7 +135,11 @@ static void by_nat(void **state)
             assert_int_equal(data(c % 3, 500 + c), BAL_NO_WORKER); /* nobody knows this queue pair */
             assert_int_equal(worker_says(of[c], c % 3, ROCE_CM_REP, 100 + c, 500 + c), BAL_SEND);
             assert_int_equal(says(c % 3, ROCE_CM_RTU, 100 + c, 0), of[c]);
+            assert_int_equal(says(c % 3, ROCE_CM_REQ, 100 + c, 7), of[c]); /* one that was long on its way */
         }
+        struct bal_totals t;
+        bal_totals(r.bal, -1, &t);
+        assert_int_equal(t.opened, 9 * (1 + ipv6));
         r.config.worker[1].state = BAL_DRAINING;
         assert_int_equal(rig_publish(&r), 0);
         for (int k = 0; k < 50; k++)

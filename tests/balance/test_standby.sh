@@ -1,7 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A standby takes over: connections that are older than a second go on at their workers, though the standby could not have guessed
-# which these are. A stranger without the key is turned away.
+# A standby takes over while connections come and go. The docs promise that none breaks that was established more than a second
+# before. The test holds it to ten seconds, because this machine may have other work, and says how old the oldest broken one was.
+# The standby could not have guessed the workers. A stranger without the key is turned away.
 . "$(dirname "$0")/../integration/lib.sh"
 . "$(dirname "$0")/net.sh"
 need redis-server redis-cli jq python3
@@ -67,25 +68,65 @@ mkfifo "$work/go"
 at client python3 - "$vip" "$work/go" >"$work/client.out" 2>&1 <<'EOP' &
 import socket
 import sys
+import threading
 import time
 
-
-def ask(s, line):
-    s.sendall(line.encode() + b"\r\n")
-    return s.recv(64)
+SECONDS = 14
+taken_over = threading.Event()
 
 
-held = [socket.create_connection((sys.argv[1], 6379), timeout=60) for _ in range(12)]
-for i, s in enumerate(held):
-    assert ask(s, f"INCR held{i}") == b":1\r\n", i
+class Connection:
+    """One connection, which counts on its server: the same server answers 2 to the second question."""
+
+    def __init__(self, name):
+        self.socket = socket.create_connection((sys.argv[1], 6379), timeout=10)
+        self.name, self.asked = name, 0
+        self.ask()
+        self.since = time.time()
+
+    def ask(self):
+        self.asked += 1
+        self.socket.sendall(f"INCR {self.name}\r\n".encode())
+        answer = self.socket.recv(64)
+        assert answer == f":{self.asked}\r\n".encode(), f"{self.name} has moved: {answer}"
+
+    def lives(self):
+        try:
+            self.ask()
+            return True
+        except OSError:
+            return False
+
+
+def wait_for_word():
+    with open(sys.argv[2], encoding="ascii") as words:
+        return words.readline()
+
+
+held = [Connection(f"held{i}") for i in range(12)]
 print("held", flush=True)
-open(sys.argv[2], encoding="ascii").read()
-for i, s in enumerate(held):
-    answer = ask(s, f"INCR held{i}")
-    assert answer == b":2\r\n", (i, answer) # the same server, on the same connection
-fresh = socket.create_connection((sys.argv[1], 6379), timeout=60)
-assert ask(fresh, "PING") == b"+PONG\r\n"
-print("went on", flush=True)
+wait_for_word()
+threading.Thread(target=lambda: (wait_for_word(), taken_over.set()), daemon=True).start()
+later, begun = [], time.time()
+while not taken_over.is_set():
+    try:
+        later.append(Connection(f"later{len(later)}"))
+    except OSError:
+        break  # nobody forwards
+    if begun and time.time() - begun > SECONDS:
+        begun = 0
+        print("enough", flush=True)
+    time.sleep(0.03)
+died = later[-1].since
+taken_over.wait()
+assert all(c.lives() for c in held), "a connection broke that was there from the beginning"
+lost = [died - c.since for c in later if not c.lives()]
+old = sum(died - c.since > 10 for c in later)
+assert old > 50, f"only {old} connections were older than 10 s"
+assert max(lost, default=0) < 10, f"{len(lost)} of {len(later)} broke, up to {max(lost):.1f} s old"
+assert Connection("fresh").lives(), "a new connection does not work"
+print(f"{len(later)} connections came in the {SECONDS} s before; {len(lost)} of them broke, "
+      f"the oldest {max(lost, default=0):.2f} s after it was established")
 EOP
 client=$!
 pids+=($client)
@@ -95,13 +136,16 @@ eventually told || fail "the standby was not told: $(at lb2 curl -s "http://$api
 [ "$(sync_of lb2 "$api2" unknown)" = 0 ] || fail "the standby does not know what it was told"
 for w in w1 w2; do [ "$(at $w redis-cli DBSIZE)" = 6 ] || fail "the connections are not spread"; done
 
+echo open >"$work/go"
+wait_for "$work/client.out" enough $client || fail "connections do not come: $(cat "$work/client.out")"
+
 # The active one is gone, its link with it.
 ip -n "$id-sw" link set lb down
 kill -KILL $(ip netns pids "$id-lb") 2>/dev/null
 ip -n "$id-sw" link set lb2 up
 ip -n "$id-client" neigh flush all
-echo go >"$work/go"
+echo over >"$work/go"
 wait "$client" || fail "connections broke: $(cat "$work/client.out")"
-echo "standby: 12 connections went on"
+echo "standby: 12 old connections went on; $(tail -n 1 "$work/client.out")"
 kill -TERM "$standby"
 wait "$standby" || fail "the standby ended with $?"

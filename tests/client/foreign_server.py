@@ -153,9 +153,15 @@ class Handler(http.server.BaseHTTPRequestHandler):
             self.say_json(400, {"error": str(why)})
 
 
+class Server(http.server.ThreadingHTTPServer):
+    daemon_threads = True
+    # Python's own backlog is five. A connection beyond that seems to be there, and the server hears of it when the client's
+    # kernel has repeated its first bytes, or never: a minute passes.
+    request_queue_size = 128
+
+
 def main():
-    server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    server.daemon_threads = True
+    server = Server(("127.0.0.1", 0), Handler)
     if "--cert" in sys.argv:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(sys.argv[sys.argv.index("--cert") + 1], sys.argv[sys.argv.index("--key") + 1])

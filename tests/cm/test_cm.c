@@ -250,6 +250,59 @@ static void datagrams_find_their_queue_pair(void **state)
     }
 }
 
+/* The client has asked for time, and then its program was ready at once; its word gets lost. */
+static void a_lost_ready_to_use_is_asked_for_soon(void **state)
+{
+    struct rdma_ucm_event_resp e;
+    struct cm_id *client, *server;
+
+    (void)state;
+    net_up(&net, 15, 0);
+    net_listener(&net, 0, RDMA_PS_TCP);
+    client = net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT);
+    assert_int_equal(net_connect(client, 5, "who"), 0);
+    e = net_event(&net, 0, CM_EVENT_CONNECT_REQUEST);
+    server = cm_id_find(&net.ends[0].cm, &net.ends[0].file, e.id);
+    assert_int_equal(net_accept(server, 700, 0x280002, "me"), 0);
+    net_event(&net, 1, CM_EVENT_CONNECT_RESPONSE);
+    net_run(&net, 10 * NET_DELAY);
+    net.cut = true;
+    assert_int_equal(net_ready(client), 0);
+    net.cut = false;
+    assert_int_equal(server->state, CM_REP_SENT);
+    net_run(&net, UINT64_C(1000000000));
+    assert_int_equal(server->state, CM_ESTABLISHED);
+    net_event(&net, 0, CM_EVENT_ESTABLISHED);
+    net_down(&net);
+}
+
+/* A client may take its time, and say so, for minutes; one that is gone is given up. */
+static void a_client_that_asks_for_time_gets_it(void **state)
+{
+    struct rdma_ucm_event_resp e;
+    struct cm_id *client, *server;
+
+    (void)state;
+    for (int gone = 0; gone < 2; gone++) {
+        net_up(&net, 16, 0);
+        net_listener(&net, 0, RDMA_PS_TCP);
+        client = net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT);
+        assert_int_equal(net_connect(client, 5, "who"), 0);
+        e = net_event(&net, 0, CM_EVENT_CONNECT_REQUEST);
+        server = cm_id_find(&net.ends[0].cm, &net.ends[0].file, e.id);
+        assert_int_equal(net_accept(server, 700, 0x280002, "me"), 0);
+        net_event(&net, 1, CM_EVENT_CONNECT_RESPONSE);
+        net_run(&net, 10 * NET_DELAY);
+        net.cut = gone;
+        net_run(&net, UINT64_C(70000000000));
+        assert_int_equal(server->state, CM_REP_SENT);
+        net_run(&net, UINT64_C(70000000000));
+        assert_int_equal(server->state, gone ? CM_ENDED : CM_REP_SENT);
+        if (gone) net_event(&net, 0, CM_EVENT_UNREACHABLE);
+        net_down(&net);
+    }
+}
+
 /* Whoever is not the peer can say what it likes. */
 static void strangers_change_nothing(void **state)
 {
@@ -331,6 +384,8 @@ int main(void)
         cmocka_unit_test(events_follow_an_id_to_another_channel),
         cmocka_unit_test(a_request_is_nobodys_until_it_was_read),
         cmocka_unit_test(datagrams_find_their_queue_pair),
+        cmocka_unit_test(a_lost_ready_to_use_is_asked_for_soon),
+        cmocka_unit_test(a_client_that_asks_for_time_gets_it),
         cmocka_unit_test(strangers_change_nothing),
         cmocka_unit_test(a_refusal_is_remembered),
     };

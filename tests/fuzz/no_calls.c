@@ -17,6 +17,12 @@ int gw_worker_resident(const struct gw_worker *w, uint32_t i)
     (void)w, (void)i;
     return 0;
 }
+const struct gw_resident_choice *gw_worker_choice(const struct gw_worker *w, uint32_t i)
+{
+    static const struct gw_resident_choice none;
+    (void)w, (void)i;
+    return &none;
+}
 
 uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS])
 {
@@ -110,4 +116,20 @@ int gw_call_wait(struct gw_call *call, uint64_t deadline_ns)
     (void)deadline_ns;
     require(!call);
     return -1;
+}
+int gw_call_enter_slot(struct gw_call *call, uint8_t **in, uint8_t **out)
+{
+    (void)in, (void)out;
+    require(!call);
+    return -1;
+}
+void gw_call_leave_slot(struct gw_call *call)
+{
+    require(!call);
+}
+const struct gw_layout *gw_call_layout(const struct gw_call *call, int output)
+{
+    (void)output;
+    require(!call);
+    return NULL;
 }

@@ -7,12 +7,45 @@
 
 /* ---- a side ------------------------------------------------------------------------------------------- */
 
+int side_memory_named(const char *word)
+{
+    static const char *const names[] = {"allocated", "mapped", "private"};
+
+    for (int i = 0; i < 3; i++)
+        if (!strcmp(word, names[i])) return i;
+    return -1;
+}
+
+/* Two allocations, the border between them in the middle of the side's memory. */
+static int map_memory(struct side *s, int gpu)
+{
+    const struct cu_prop prop = {
+        .type = 1, .handle_types = s->memory == SIDE_MAPPED, .location = 1, .gpu = gpu};
+    const struct cu_access access = {1, gpu, 3};
+    unsigned long long memory;
+    size_t size = 0;
+    cu_ptr at;
+
+    TRY(!cuMemGetAllocationGranularity(&size, &prop, 0) && size);
+    size = (SIDE_BYTES / 2 + size - 1) / size * size;
+    TRY(!cuMemAddressReserve(&at, 2 * size, 0, 0, 0));
+    for (int i = 0; i < 2; i++) {
+        TRY(!cuMemCreate(&memory, size, &prop, 0) && !cuMemMap(at + i * size, size, 0, memory, 0));
+        TRY(!cuMemRelease(memory));
+    }
+    TRY(!cuMemSetAccess(at, 2 * size, &access, 1));
+    s->gpu = at + size - SIDE_BYTES / 2;
+    return 0;
+}
+
 static int open_gpu(struct side *s, int gpu)
 {
     int dev;
 
     TRY(!cuInit(0) && !cuDeviceGet(&dev, gpu) && !cuDevicePrimaryCtxRetain(&s->ctx, dev));
-    TRY(!cuCtxSetCurrent(s->ctx) && !cuMemAlloc_v2(&s->gpu, SIDE_BYTES));
+    TRY(!cuCtxSetCurrent(s->ctx));
+    if (s->memory != SIDE_ALLOCATED) return map_memory(s, gpu);
+    TRY(!cuMemAlloc_v2(&s->gpu, SIDE_BYTES));
     return 0;
 }
 

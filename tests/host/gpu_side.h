@@ -28,6 +28,28 @@ int cuMemcpyHtoD_v2(cu_ptr to, const void *from, size_t n);
 int cuMemcpyDtoH_v2(void *to, cu_ptr from, size_t n);
 int cuStreamSynchronize(void *stream);
 
+/* Where memory of the GPU comes from: cuMemAlloc; cuMemMap, two allocations that can be shared by files; or
+ * that cannot. */
+enum side_memory { SIDE_ALLOCATED, SIDE_MAPPED, SIDE_PRIVATE };
+/* Of its name, as a word of a command line; -1: there is none. */
+int side_memory_named(const char *word);
+
+struct cu_prop { /* CUmemAllocationProp */
+    int type, handle_types, location, gpu;
+    void *unused;
+    uint64_t flags;
+};
+struct cu_access { /* CUmemAccessDesc */
+    int location, gpu, flags;
+};
+int cuMemGetAllocationGranularity(size_t *size, const struct cu_prop *prop, int option);
+int cuMemCreate(unsigned long long *memory, size_t size, const struct cu_prop *prop,
+                unsigned long long flags);
+int cuMemAddressReserve(cu_ptr *at, size_t size, size_t alignment, cu_ptr wanted, unsigned long long flags);
+int cuMemMap(cu_ptr at, size_t size, size_t offset, unsigned long long memory, unsigned long long flags);
+int cuMemSetAccess(cu_ptr at, size_t size, const struct cu_access *access, size_t n);
+int cuMemRelease(unsigned long long memory);
+
 enum kind { GPU, HOST, KINDS };
 enum mode { PUT, PUT_IMM, GET, SEND, FETCH_ADD, CMP_SWAP };
 
@@ -46,6 +68,7 @@ struct side {
     uint8_t *host, *want;
     void *ctx;
     cu_ptr gpu;
+    enum side_memory memory; /* before it is opened */
     struct card peer;
     struct side *other; /* the peer, where it is in this process; else */
     int fd;             /* a socket to it */

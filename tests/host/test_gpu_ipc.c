@@ -2,8 +2,11 @@
 /*
  * GPU memory of two processes, each with a NIC: WRITEs and READs between all kinds of memory, driven from
  * either side, every byte looked at; they are copies, not packets, where both see the GPU; regions that go
- * and a process that is killed in the midst. test_gpu_ipc [same|other|alone|bench]; other: of the fake GPUs
- * each side sees one of its own
+ * and a process that is killed in the midst.
+ *
+ *     test_gpu_ipc [same|other|alone|bench] [allocated|mapped|private]
+ *
+ * other: of the fake GPUs each side sees one of its own. private: cuMemMap's, and nobody else can open it.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -79,9 +82,25 @@ static int bench(void)
 
 /* ---- both ---------------------------------------------------------------------------------------------- */
 
+/* The peer gets these two words and the number of its socket. */
+static char words[2][16] = {"same", "allocated"};
+
+static pid_t start_peer(int *fd)
+{
+    char word[40];
+
+    snprintf(word, sizeof(word), "%s %s", words[0], words[1]);
+    return child_exec("peer", word, fd);
+}
+
+static int can_share(void)
+{
+    return strcmp(words[0], "other") && s.memory != SIDE_PRIVATE;
+}
+
 static int peer(int fd, int shared)
 {
-    if (!shared) setenv("FAKE_GPU", "b", 1);
+    if (!strcmp(words[0], "other")) setenv("FAKE_GPU", "b", 1);
     TRY(!side_open(&s, "softnic", 0, fd) && !side_meet(&s) && !side_serve(&s) && !drive(shared) &&
         !side_tell(&s, (struct order){.what = 'e'}));
     return side_serve(&s);
@@ -97,8 +116,7 @@ static int next_peer(int fd)
 static int both(int shared)
 {
     int fd[2];
-    const char *word = shared ? "same" : "other";
-    pid_t pid[2] = {child_exec("peer", word, &fd[0]), child_exec("peer", word, &fd[1])};
+    pid_t pid[2] = {start_peer(&fd[0]), start_peer(&fd[1])};
 
     TRY(pid[0] > 0 && pid[1] > 0 && !side_open(&s, "softnic", 0, fd[0]) && !side_meet(&s));
     TRY(!drive(shared) && !side_tell(&s, (struct order){.what = 'e'}) && !side_serve(&s));
@@ -146,20 +164,45 @@ static int alone(void)
     return 0;
 }
 
-int main(int argc, char **argv)
+static int take_words(const char *how, const char *memory)
+{
+    int kind = side_memory_named(memory);
+
+    if (kind < 0 || strlen(how) >= sizeof(words[0])) return -1;
+    snprintf(words[0], sizeof(words[0]), "%s", how);
+    snprintf(words[1], sizeof(words[1]), "%s", memory);
+    s.memory = (enum side_memory)kind;
+    return 0;
+}
+
+static int run_bench(void)
 {
     int fd, line;
+    pid_t pid = start_peer(&fd);
+
+    line = side_open(&s, "softnic", 0, fd) || side_meet(&s) || bench();
+    kill(pid, SIGKILL);
+    return line;
+}
+
+static int run(int argc, char **argv)
+{
+    if (take_words(argc > 1 ? argv[1] : "same", argc > 2 ? argv[2] : "allocated")) return __LINE__;
+    if (!strcmp(words[0], "bench")) return run_bench();
+    return !strcmp(words[0], "alone") ? alone() : both(can_share());
+}
+
+int main(int argc, char **argv)
+{
+    char how[16], memory[16];
+    int line;
 
     setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
-    if (argc == 3 && !strcmp(argv[0], "peer")) return peer(atoi(argv[1]), !strcmp(argv[2], "same")) ? 1 : 0;
-    if (argc == 2 && !strcmp(argv[1], "bench")) {
-        pid_t pid = child_exec("peer", "same", &fd);
-
-        line = side_open(&s, "softnic", 0, fd) || side_meet(&s) || bench();
-        kill(pid, SIGKILL);
-        return line ? 1 : 0;
+    if (argc == 3 && !strcmp(argv[0], "peer")) {
+        if (sscanf(argv[2], "%15s %15s", how, memory) != 2 || take_words(how, memory)) return 1;
+        return peer(atoi(argv[1]), can_share()) ? 1 : 0;
     }
-    line = argc == 2 && !strcmp(argv[1], "alone") ? alone() : both(argc != 2 || strcmp(argv[1], "other"));
+    line = run(argc, argv);
     if (!line) printf("ok\n");
     return line ? 1 : 0;
 }

@@ -8,6 +8,8 @@
  *     test_gpu_two apart   in two processes, each of which uses its own GPU
  *     test_gpu_two both    in two processes that use both GPUs
  *     test_gpu_two hidden  in two processes, each of which sees its own GPU alone
+ *
+ * mapped-apart, mapped-both, mapped-hidden: with memory of cuMemMap.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +18,7 @@
 #include "tests/host/gpu_side.h"
 
 static struct side a, b; /* on GPU 0, which drives first; on GPU 1, if it is in this process */
-static const char *how = "one";
+static const char *word = "one", *how = "one"; /* as it was said; without "mapped-" */
 
 enum { TOO_FEW, APART, NEAR }; /* near: they reach each other's memory; else all goes through the host's */
 
@@ -134,7 +136,7 @@ static int figures(struct side *s, const char *way)
         printf("bench: %s, %s, %s and its completion, median of %d: 8 B %.1f us, 4 KiB %.1f us, 64 KiB %.1f "
                "us, 1 MiB %.1f us; "
                "1 MiB each, 16 at once: %.1f GB/s\n",
-               how, way, mode == PUT ? "WRITE" : "READ", SIDE_TIMES, us[0], us[1], us[2], us[3], speed);
+               word, way, mode == PUT ? "WRITE" : "READ", SIDE_TIMES, us[0], us[1], us[2], us[3], speed);
     }
     return 0;
 }
@@ -188,7 +190,7 @@ static int peer(int fd)
 static int two_processes(int can)
 {
     int fd, status;
-    pid_t pid = child_exec("peer", how, &fd);
+    pid_t pid = child_exec("peer", word, &fd);
 
     TRY(pid > 0 && write(fd, &can, sizeof(can)) == sizeof(can));
     if (!strcmp(how, "hidden")) hide_others("0");
@@ -204,7 +206,11 @@ int main(int argc, char **argv)
 {
     int found, line;
 
-    if (argc > 1) how = argv[argc - 1];
+    if (argc > 1) word = how = argv[argc - 1];
+    if (!strncmp(word, "mapped-", 7)) {
+        how = word + 7;
+        a.memory = b.memory = SIDE_MAPPED;
+    }
     setvbuf(stdout, NULL, _IOLBF, 0);
     setenv("GPUWIRE_NIC", !strcmp(how, "nics") ? "addr=127.0.0.1;addr=127.0.0.2" : "addr=127.0.0.1", 1);
     if (!strcmp(argv[0], "peer")) return argc == 3 && !peer(atoi(argv[1])) ? 0 : 1;

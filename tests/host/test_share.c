@@ -143,7 +143,7 @@ static void an_entry_in_the_making_is_refused(void **state)
 /* Who it is granted to must find it inside the allocation that it is said to be in. */
 static void gpu_memory_is_told_with_its_allocation(void **state)
 {
-    struct sn_gpu_share gpu = {{1, 2, 3}, {4}, 0x7000000 - 0x1000, 0x1000 + 0x8000}, got;
+    struct sn_gpu_share gpu = {{1, 2, 3}, {4}, 0x7000000 - 0x1000, 0x1000 + 0x8000, SN_GPU_BY_FILES, 3}, got;
     struct sn_peer_region r = region;
     uint64_t addr;
 

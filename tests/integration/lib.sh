@@ -138,7 +138,7 @@ unanswered_last_word() {
     for done_side in server client; do
         failed_side=client
         [ $done_side = client ] && failed_side=server
-        grep -q 'iters in' "$work/$1.$done_side.out" && grep -q 'retry counter exceeded' "$work/$1.$failed_side.out" &&
+        grep -qE 'iters in|^success$' "$work/$1.$done_side.out" && grep -q 'retry counter exceeded' "$work/$1.$failed_side.out" &&
             return 0
     done
     return 1

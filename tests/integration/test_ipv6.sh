@@ -15,6 +15,7 @@ for address in $a $b; do ip addr add $address/64 dev lo nodad || fail "cannot ad
 "${gpuwire[@]}" run --nic addr=$b -- ibv_devinfo -v >"$work/info.out" 2>&1 || fail "ibv_devinfo"
 grep -q "GID\[ *0\]:.*$b, RoCE v2" "$work/info.out" || fail "no GID $b"
 
+PAIR_TRIES=3 # of those that lose packets: see lib.sh
 for nics in "addr=::1 addr=::1" "addr=$a addr=$b" "addr=$a,loss=1%,reorder=1% addr=$b,loss=1%,dup=1%"; do
     set -- $nics
     pair pingpong "$1" "$2" ibv_rc_pingpong -g 0 -n 200 -c

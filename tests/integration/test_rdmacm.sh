@@ -3,7 +3,7 @@
 # Unmodified programs of librdmacm find each other through rdma_cm. With an argument "lossy" where packets get lost, come
 # twice and overtake each other. udaddy's datagrams are never sent again, and it waits for each: of it, none gets lost.
 . "${0%/*}/lib.sh"
-need rping ucmatose udaddy rstream riostream
+need rping ucmatose udaddy rstream riostream rcopy rdma_client rdma_xclient
 kind=${1:-plain}
 one=addr=$net.1
 two=addr=$net.2
@@ -55,9 +55,26 @@ if command -v NPtcp >/dev/null && [ -e "$preload" ]; then
 fi
 
 if [ "$kind" = lossy ]; then
+    # The client's words get lost, its last ones too: the server hears of its end all the same.
+    for i in 1 2 3; do
+        between "farewell_$i" "addr=$net.1" "addr=$net.2,tx.loss=40%" "rping -s -C 3 -p $port" "rping -c -a $net.1 -C 3 -p $port"
+    done
     nothing_left
     exit 0
 fi
+
+# A file's copy over rsockets, and the examples of librdmacm's own calls: with a shared receive queue, too.
+head -c 3000001 /dev/urandom >"$work/source"
+GPUWIRE_NIC=$one timeout -k 5 "$patience" "${gpuwire[@]}" run -- rcopy >"$work/rcopy.server.out" 2>&1 &
+server=$!
+pids+=("$server")
+wait_service "$net.1" 7427 "$server" || fail 'rcopy: the server does not listen'
+GPUWIRE_NIC=$two timeout -k 5 "$patience" "${gpuwire[@]}" run -- rcopy "$work/source" "$net.1:$work/copy" >"$work/rcopy.client.out" 2>&1 ||
+    fail "rcopy: the client ended with $?"
+eventually cmp -s "$work/source" "$work/copy" || fail 'rcopy: the copy is another'
+kill -TERM "$server"
+between rdma_client "$one" "$two" "rdma_server -p $port" "rdma_client -s $net.1 -p $port"
+between rdma_xclient "$one" "$two" "rdma_xserver -c r -p $port" "rdma_xclient -c r -s $net.1 -p $port"
 
 # Nobody listens.
 GPUWIRE_NIC=$two timeout "$patience" "${gpuwire[@]}" run -- rping -c -a "$net.2" -C 1 -p "$port" >"$work/refused.out" 2>&1 &&

@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
 """The server inside a program: ONNX files on CPU threads. What needs a GPU is in gpu_serving.py."""
 import array
+import json
+import os
 import pathlib
 import shutil
 import signal
@@ -135,7 +137,9 @@ class Options(unittest.TestCase):
     def test_wrong(self):
         for wrong, says in (({"token": "short"}, "16 characters"), ({"token": TOKEN, "token_file": "/dev/null"}, "not both"),
                             ({"port": 70000}, "port=70000"), ({"sessions": -1}, "sessions=-1"), ({"model_control": True}, "repository"),
-                            ({"tls_cert": "/nonexistent"}, "go together"), ({"idle": -1}, "idle"), ({"max_batch": 1000}, "max_batch")):
+                            ({"tls_cert": "/nonexistent"}, "go together"), ({"idle": -1}, "idle"), ({"max_batch": 1000}, "max_batch"),
+                            ({"watch": True}, "watch needs"), ({"resident": "often"}, "never, auto, always"),
+                            ({"log_level": "loud"}, "log_level loud"), ({"drain": -1}, "drain")):
             with self.assertRaisesRegex(gpuwire.Invalid, says):
                 gpuwire.Server(**{"port": 0, "exec": "cpu", **wrong})
         with self.assertRaisesRegex(gpuwire.NotFound, "/nonexistent"):
@@ -155,6 +159,69 @@ class Options(unittest.TestCase):
             self.assertEqual(asked(server, "echo", ROW), ROW)
             with urllib.request.urlopen(f"http://127.0.0.1:{metrics}/metrics", timeout=PATIENCE) as page:
                 self.assertIn(b"nv_inference_request_success", page.read())
+
+    def test_a_repository_is_followed(self):
+        with tempfile.TemporaryDirectory() as folder:
+            models = pathlib.Path(folder, "models")
+            shutil.copytree(MODELS / "echo", models / "echo")
+            shutil.copytree(MODELS / "sum", models / "sum")
+            with gpuwire.Server(port=0, exec="cpu", models=models, watch=True, model="echo") as server:
+                with self.assertRaises(gpuwire.NotFound):
+                    asked(server, "sum", ROW, bytes(256))
+                shutil.copytree(MODELS / "echo/1", folder + "/7")
+                os.rename(folder + "/7", models / "echo/7")
+                until = time.monotonic() + PATIENCE
+                while versions(server, "echo") != ["7"] and time.monotonic() < until:
+                    time.sleep(0.05)
+                self.assertEqual(versions(server, "echo"), ["7"])
+                self.assertEqual(asked(server, "echo", ROW), ROW)
+
+    def test_access_log(self):
+        with tempfile.TemporaryDirectory() as folder:
+            log, old = pathlib.Path(folder, "log"), pathlib.Path(folder, "old")
+            with gpuwire.Server(port=0, exec="cpu", models=MODELS, access_log=log) as server:
+                asked(server, "echo", ROW, door="http")
+                until = time.monotonic() + PATIENCE
+                while '"echo"' not in log.read_text() and time.monotonic() < until:
+                    time.sleep(0.05)
+                log.rename(old)
+                server.reopen_log()
+                asked(server, "echo", ROW, door="http")
+            for file in (log, old):
+                self.assertEqual([json.loads(line)["model"] for line in file.read_text().splitlines()], ["echo"])
+            with gpuwire.Server(port=0, exec="cpu") as server, self.assertRaises(gpuwire.NotFound):
+                server.reopen_log()
+
+    def test_small_models(self):
+        for resident, number in (("never", 0), ("always", 1)):
+            with gpuwire.Server(port=0, exec="cpu", models=MODELS, resident=resident, log_level="error") as server:
+                self.assertEqual(asked(server, "echo", ROW), ROW)
+                metrics = get(server, "/metrics")
+                self.assertIn(f'gpuwire_batch_resident{{model="echo",version="1",batch_size="1"}} {number}\n', metrics)
+
+    def test_what_is_under_way_is_answered(self):
+        """A request whose last byte is missing: with drain, close waits for it; without, it is cut off."""
+        for drain, answer in ((PATIENCE, b"HTTP/1.1 200"), (0, b"")):
+            server = gpuwire.Server(port=0, exec="cpu", models=MODELS, drain=drain, log_level="error")
+            with socket.create_connection(("127.0.0.1", server.port), PATIENCE) as request:
+                body = json.dumps({"inputs": [{"name": "x", "datatype": "FP32", "shape": [1, 64],
+                                               "parameters": {"binary_data_size": len(ROW)}}]}).encode()
+                request.sendall(b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: test\r\nContent-Length: %d\r\n"
+                                b"Inference-Header-Content-Length: %d\r\n\r\n" % (len(body) + len(ROW), len(body)))
+                request.sendall(body + ROW[:-1])
+                time.sleep(0.3)
+                thread = threading.Thread(target=server.close)
+                thread.start()
+                time.sleep(0.5)
+                self.assertEqual(thread.is_alive(), drain > 0)
+                try:
+                    request.sendall(ROW[-1:])
+                    got = request.recv(12, socket.MSG_WAITALL)
+                except ConnectionError:
+                    got = b""
+                thread.join(PATIENCE)
+                self.assertFalse(thread.is_alive())
+                self.assertEqual(got, answer)
 
     def test_grpc(self):
         try:
@@ -183,6 +250,15 @@ class Options(unittest.TestCase):
                     gpuwire.Client(url, "echo", ca_file=f"{folder}/cert.pem")
                 with self.assertRaisesRegex(gpuwire.Error, "not trusted"):
                     gpuwire.Client(url, "echo", token=TOKEN)
+
+
+def get(server, path):
+    with urllib.request.urlopen(f"http://127.0.0.1:{server.port}{path}", timeout=PATIENCE) as page:
+        return page.read().decode()
+
+
+def versions(server, model):
+    return json.loads(get(server, f"/v2/models/{model}"))["versions"]
 
 
 def post(server, path):

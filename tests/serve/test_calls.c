@@ -15,7 +15,7 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/serve/call.h"
+#include "src/serve/calls.h"
 #include "src/serve/worker.h"
 
 enum { OWN = 2, SLOTS = 4, ALL = OWN * SLOTS, SHARE = ALL - ALL / 4, FLOATS = 64 };
@@ -179,6 +179,74 @@ static void broken_sessions_are_opened_again(void **state)
     ask_once(77);
 }
 
+/* A caller that reaches the worker's slots sends the header alone. */
+static void tensors_lie_in_the_workers_slot(void **state)
+{
+    uint8_t *in, *out;
+    struct gw_call_ask ask = {.rows = 1, .flags = GW_SERVE_PLACED | GW_SERVE_STAY};
+    (void)state;
+    for (int round = 0; round < 50; round++) {
+        struct gw_call *call = take("user 1");
+        assert_int_equal(gw_call_submit(call, &ask), -EIO); /* nothing has been placed */
+        assert_int_equal(gw_call_enter_slot(call, &in, &out), 0);
+        memset(out, 0xff, FLOATS * sizeof(float));
+        for (int i = 0; i < FLOATS; i++) ((float *)in)[i] = (float)(round * 1000 + i);
+        gw_call_leave_slot(call);
+        fill(call, -1); /* what its own memory has does not count */
+        assert_int_equal(gw_call_submit(call, &ask), 0);
+        assert_int_equal(gw_call_wait(call, gw_deadline(PATIENCE)), 0);
+        assert_int_equal(call->error, 0);
+        assert_int_equal(call->reply->bytes, 0);
+        assert_int_equal(gw_call_enter_slot(call, &in, &out), 0);
+        for (int i = 0; i < FLOATS; i++) assert_true(((float *)out)[i] == (float)(round * 1000 + i));
+        gw_call_leave_slot(call);
+        gw_call_give(call);
+    }
+    struct gw_call *call = take("user 1");
+    fill(call, 3);
+    assert_int_equal(gw_call_submit(call, &(struct gw_call_ask){.rows = 1, .flags = 4}), 0);
+    assert_int_equal(gw_call_wait(call, gw_deadline(PATIENCE)), 0);
+    assert_int_equal(call->error, -EINVAL); /* the worker knows no such flag */
+    gw_call_give(call);
+    ask_once(8);
+}
+
+static int is_broken(const struct gw_lane *lane)
+{
+    pthread_mutex_lock(&calls->lock);
+    int broken = lane->life == LANE_BROKEN;
+    pthread_mutex_unlock(&calls->lock);
+    return broken;
+}
+
+/* A session that breaks stays open while a caller is in its slots. The next session refuses to run on inputs that were placed
+ * in the last one's. */
+static void placed_inputs_go_with_their_session(void **state)
+{
+    uint8_t *in, *out;
+    uint64_t end = gw_deadline(PATIENCE);
+    struct gw_call *placed = take("user 1");
+    struct gw_lane *lane = ((struct gw_slot *)placed)->lane;
+    (void)state;
+    assert_int_equal(gw_call_enter_slot(placed, &in, &out), 0);
+    gw_calls_break_lane(calls, lane);
+    usleep(100000);
+    assert_true(is_broken(lane));
+    assert_int_equal(gw_call_enter_slot(placed, &in, &out), -EIO); /* nobody else comes in */
+    gw_call_leave_slot(placed);
+    while (is_broken(lane) && gw_deadline(0) < end) usleep(1000);
+    assert_false(is_broken(lane));
+    do { /* as a caller that finds no call */
+        gw_session_pool_tend(gw_worker_sessions(worker));
+        lane->life = LANE_OPENING;
+    } while (gw_calls_open_lane(calls, lane) && gw_deadline(0) < end);
+    assert_int_equal(lane->life, LANE_OPEN);
+    assert_int_equal(gw_call_submit(placed, &(struct gw_call_ask){.rows = 1, .flags = GW_SERVE_PLACED}),
+                     -EIO);
+    gw_call_give(placed);
+    ask_once(9);
+}
+
 static void nothing_is_taken_after_the_end(void **state)
 {
     (void)state;
@@ -195,7 +263,9 @@ int main(void)
         cmocka_unit_test(answers_are_those_of_their_requests),
         cmocka_unit_test(one_client_leaves_some_for_others),
         cmocka_unit_test(an_abandoned_call_is_free_when_it_has_ended),
+        cmocka_unit_test(tensors_lie_in_the_workers_slot),
         cmocka_unit_test(broken_sessions_are_opened_again),
+        cmocka_unit_test(placed_inputs_go_with_their_session),
         cmocka_unit_test(nothing_is_taken_after_the_end),
     };
     return cmocka_run_group_tests(tests, begin, end);

@@ -217,6 +217,10 @@ static void spoilt_headers_and_lengths(void **state)
     assert_refused(&f, IN_BYTES);
     foe_request(&f, 1)->bytes = UINT64_MAX;
     assert_refused(&f, IN_BYTES);
+    foe_request(&f, 1)->flags = 4;
+    assert_refused(&f, IN_BYTES);
+    foe_request(&f, 1)->flags = GW_SERVE_PLACED; /* and all the same it brings them */
+    assert_refused(&f, IN_BYTES);
     memset(foe_request(&f, 1), 0xff, 64);
     assert_refused(&f, IN_BYTES);
     foe_request(&f, 1);

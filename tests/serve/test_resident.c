@@ -5,13 +5,15 @@
  *
  *     test_serve_resident [--exec cpu|gpu]
  *
- * On CPU threads the mode is `always`, with one thread and with four. On a GPU it is `auto`, and the model
- * must have been found small enough. Exit code 77: no GPU.
+ * The mode is `always`, with one CPU thread and with four. On a GPU it is `auto` and `never`, too. What was
+ * measured when the model was loaded, and how long requests then take, is printed for each: that shows whether
+ * `auto` has chosen well. Exit code 77: no GPU.
  */
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 
+#include "src/serve/log.h"
 #include "tests/model/pack.h"
 #include "tests/serve/worker_rig.h"
 
@@ -133,10 +135,13 @@ static void report(const struct setup *s, const struct gw_serve_counters *before
     struct gw_serve_counters t;
     gw_session_pool_counters(gw_worker_sessions(worker), &t, v);
     double n = (double)(t.successes - before->successes) * 1000;
-    print_message("bench: %s: in the queue %.1f us, together %.1f us, model %.1f us, answer %.1f us\n",
-                  s->mode == GW_RESIDENT_NEVER ? "graphs" : "resident",
-                  (double)(t.queue_ns - before->queue_ns) / n, (double)(t.input_ns - before->input_ns) / n,
-                  (double)(t.infer_ns - before->infer_ns) / n, (double)(t.output_ns - before->output_ns) / n);
+    static const char *const name[] = {"never", "auto", "always"};
+    print_message(
+        "bench: --resident %s, batches of 1 %s: in the queue %.1f us, together %.1f us, model %.1f us, "
+        "answer %.1f us\n",
+        name[s->mode], gw_worker_resident(worker, 0) ? "in the kernel" : "as a graph",
+        (double)(t.queue_ns - before->queue_ns) / n, (double)(t.input_ns - before->input_ns) / n,
+        (double)(t.infer_ns - before->infer_ns) / n, (double)(t.output_ns - before->output_ns) / n);
 }
 
 /* Callers on many threads; then what the kernel has counted. */
@@ -147,11 +152,12 @@ static void answers_are_right(void **state)
     struct gw_serve_counters t;
     uint32_t rows[GW_SERVE_VARIANTS], n = gw_worker_batches(worker, rows);
     for (uint32_t i = 0; i < n; i++) {
+        const struct gw_resident_choice *c = gw_worker_choice(worker, i);
         int resident = gw_worker_resident(worker, i);
-        if (s->mode == GW_RESIDENT_AUTO) /* it measures, and takes the faster way */
-            print_message("bench: batches of %u: %s\n", rows[i], resident ? "resident" : "graphs");
-        else
-            assert_int_equal(resident, s->mode == GW_RESIDENT_ALWAYS);
+        if (s->mode != GW_RESIDENT_AUTO) assert_int_equal(resident, s->mode == GW_RESIDENT_ALWAYS);
+        if (resident) assert_true(c->blocks);
+        if (on_gpu()) assert_true(s->mode == GW_RESIDENT_ALWAYS || c->graph_ns);
+        if (on_gpu()) assert_true(s->mode == GW_RESIDENT_NEVER || c->own_ns || *c->why);
     }
     run_callers(ask_on);
     t = counters(v);
@@ -165,8 +171,9 @@ static void answers_are_right(void **state)
 static void large_batches_have_graphs(void **state)
 {
     (void)state;
-    if (!on_gpu()) assert_true(gw_worker_resident(worker, 0));
-    if (!on_gpu()) assert_false(gw_worker_resident(worker, 1));
+    assert_true(gw_worker_resident(worker, 0));
+    assert_false(gw_worker_resident(worker, 1));
+    assert_string_not_equal(gw_worker_choice(worker, 1)->why, "");
     for (uint32_t i = 0; i < 12; i++) assert_true(ask(i % 3 == 1 ? 3 : 1, i));
 }
 
@@ -189,22 +196,26 @@ int main(int argc, char **argv)
                         batches = {1, 3, GW_RESIDENT_ALWAYS, "mlp.onnx"},
                         lanes = {4, 3, GW_RESIDENT_ALWAYS, "mlp.onnx"},
                         never = {1, 3, GW_RESIDENT_NEVER, "mlp.onnx"},
+                        alone = {1, 0, GW_RESIDENT_AUTO, "mlp.onnx"},
+                        best = {1, 3, GW_RESIDENT_AUTO, "mlp.onnx"},
                         wide = {1, 2, GW_RESIDENT_ALWAYS, "wide.onnx"};
     char why[256];
     for (int i = 1; i + 1 < argc; i++)
         if (!strcmp(argv[i], "--exec")) exec_name = argv[++i];
     if (!strcmp(exec_name, "gpu")) {
-        one.mode = batches.mode = lanes.mode = wide.mode = GW_RESIDENT_AUTO;
         if (!gw_exec_gpu_available(why, sizeof(why))) {
             printf("skipped: %s\n", why);
             return 77;
         }
     }
+    gw_log_set(GW_LOG_DEBUG);
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_prestate_setup_teardown(answers_are_right, begin, end, &alone),
+        cmocka_unit_test_prestate_setup_teardown(answers_are_right, begin, end, &best),
+        cmocka_unit_test_prestate_setup_teardown(answers_are_right, begin, end, &never),
         cmocka_unit_test_prestate_setup_teardown(answers_are_right, begin, end, &one),
         cmocka_unit_test_prestate_setup_teardown(answers_are_right, begin, end, &batches),
         cmocka_unit_test_prestate_setup_teardown(answers_are_right, begin, end, &lanes),
-        cmocka_unit_test_prestate_setup_teardown(answers_are_right, begin, end, &never),
         cmocka_unit_test_prestate_setup_teardown(large_batches_have_graphs, begin, end, &wide),
         cmocka_unit_test_prestate_setup_teardown(stopped_and_started, begin, end, &batches),
     };

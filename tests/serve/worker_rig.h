@@ -65,7 +65,7 @@ static int end_devices(void)
 }
 
 /* Each on a thread of its own, with its number; what it returns is NULL, or how many answers were wrong. */
-static void run_callers(void *(*caller)(void *number))
+static inline void run_callers(void *(*caller)(void *number))
 {
     pthread_t thread[CALLERS];
     for (uintptr_t i = 0; i < CALLERS; i++) pthread_create(&thread[i], NULL, caller, (void *)i);
@@ -77,7 +77,7 @@ static void run_callers(void *(*caller)(void *number))
 }
 
 /* Returns what the kernels have counted, and prints how many requests shared how many runs. */
-static struct gw_serve_counters counters(struct gw_serve_variant_counters v[GW_SERVE_VARIANTS])
+static inline struct gw_serve_counters counters(struct gw_serve_variant_counters v[GW_SERVE_VARIANTS])
 {
     struct gw_serve_counters t;
     gw_session_pool_counters(gw_worker_sessions(worker), &t, v);
@@ -86,7 +86,7 @@ static struct gw_serve_counters counters(struct gw_serve_variant_counters v[GW_S
 }
 
 /* All of every caller's requests were answered. */
-static void all_answered(const struct gw_serve_counters *t, uint64_t requests)
+static inline void all_answered(const struct gw_serve_counters *t, uint64_t requests)
 {
     assert_int_equal(t->successes, requests);
     assert_int_equal(t->failures + t->refused + t->late + t->waiting, 0);

@@ -283,6 +283,49 @@ static void fewer_answers_than_are_owed(void **state)
     assert_int_equal(counters(&r, 0).retransmits, 0);
 }
 
+enum end_how { BY_RESET, BY_ERROR, BY_DESTROYING };
+
+static void end_queue_pair(struct end *e, enum end_how how)
+{
+    struct ibv_qp_attr a = {.qp_state = how == BY_RESET ? IBV_QPS_RESET : IBV_QPS_ERR};
+    struct app_qp_options o = {.type = IBV_QPT_RC};
+
+    if (how != BY_DESTROYING) {
+        assert_int_equal(sn_qp_modify(e->qp.qp, &a, IBV_QP_STATE), 0);
+        return;
+    }
+    app_qp_down(&e->qp);
+    app_qp_up(&e->qp, &r.w.nics[1], e->pd, e->uar, &e->cq, &e->cq, &o); /* for who takes all down */
+}
+
+/* A program may end the moment it sees a message, and that moment may come before the NIC's next turn. */
+static void a_message_seen_is_acknowledged_whatever_comes_next(void **state)
+{
+    static const struct world_options slow = {.seed = 1, .budget = 1};
+
+    (void)state;
+    for (enum end_how how = BY_RESET; how <= BY_DESTROYING; how++) {
+        struct gw_mlx5_wc wc;
+
+        rig_down(&r);
+        rig_up(&r, &slow);
+        rig_connect(&r);
+        post_recv(&r.b, 0, 100);
+        post(&r, GW_MLX5_SEND, 0, 100, 0);
+        for (int i = 0; i < 20; i++) world_run(&r.w, 0);
+        for (int i = 0; i < 20 && !app_poll(&r.b.cq, &wc, NULL); i++) {
+            world_advance(&r.w, 1000);
+            world_run(&r.w, 1);
+        }
+        assert_int_equal(wc.opcode, GW_MLX5_CQE_RESP_SEND);
+        assert_int_equal(counters(&r, 1).acks_sent, 0);
+        end_queue_pair(&r.b, how);
+        assert_int_equal(counters(&r, 1).acks_sent, 1);
+        world_settle(&r.w, MS);
+        expect(&r.a, GW_MLX5_CQE_REQ);
+    }
+}
+
 static void ringable_counts_those_beyond_init(void **state)
 {
     struct sn_nic *nic = r.w.nics[0].nic;
@@ -344,6 +387,7 @@ int main(void)
         T(fewer_reads_than_are_under_way),
         T(no_reads_any_more),
         T(fewer_answers_than_are_owed),
+        T(a_message_seen_is_acknowledged_whatever_comes_next),
         T(ringable_counts_those_beyond_init),
         T(kinds_and_sizes_are_checked),
     };

@@ -9,7 +9,7 @@
 #include "tests/wire/fake_memory.h"
 
 uint8_t *fake_gpu;
-int fake_peers, fake_faults;
+int fake_peers, fake_faults, fake_direct;
 unsigned fake_managed, fake_outside, fake_allocations;
 _Thread_local unsigned fake_ctx_depth;
 int fake_fail_copies, fake_dead;
@@ -149,7 +149,9 @@ static int own(sn_cu_ptr p, sn_cu_stream s)
 {
     struct memory m = fake_memory(p);
 
-    if (m.size && m.ctx == ((struct stream *)s)->gpu && m.ctx == fake_cuda_current()) return 1;
+    int gpu = ((struct stream *)s)->gpu;
+
+    if (m.size && fake_memory_is_of(&m, gpu) && gpu == fake_cuda_current()) return 1;
     __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
     return 0;
 }
@@ -157,7 +159,9 @@ static int own(sn_cu_ptr p, sn_cu_stream s)
 static int f_copy_peer(sn_cu_ptr dst, sn_cu_ctx dst_ctx, sn_cu_ptr src, sn_cu_ctx src_ctx, size_t len,
                        sn_cu_stream s)
 {
-    if (fake_memory(dst).ctx != fake_gpu_of(dst_ctx) || fake_memory(src).ctx != fake_gpu_of(src_ctx)) {
+    struct memory to = fake_memory(dst), from = fake_memory(src);
+
+    if (!fake_memory_is_of(&to, fake_gpu_of(dst_ctx)) || !fake_memory_is_of(&from, fake_gpu_of(src_ctx))) {
         __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
         return 1;
     }
@@ -172,6 +176,15 @@ static int f_to_device(sn_cu_ptr dst, const void *src, size_t len, sn_cu_stream 
 static int f_to_host(void *dst, sn_cu_ptr src, size_t len, sn_cu_stream s)
 {
     return own(src, s) ? queue((struct stream *)s, dst, (void *)(uintptr_t)src, len) : 1;
+}
+
+/* Any memory of this GPU's, and of the host. */
+static int f_copy(sn_cu_ptr dst, sn_cu_ptr src, size_t len, sn_cu_stream s)
+{
+    if (fake_memory(dst).size && !own(dst, s)) return 1;
+    if (fake_memory(src).size && !own(src, s)) return 1;
+    __atomic_fetch_add(&fake_direct, 1, __ATOMIC_RELAXED);
+    return queue((struct stream *)s, (void *)(uintptr_t)dst, (void *)(uintptr_t)src, len);
 }
 
 static int f_error_name(sn_cu_result r, const char **name)
@@ -236,6 +249,7 @@ static const struct sn_cuda_api api = {.pointer_get_attributes = fake_attributes
                                        .event_query = f_event_query,
                                        .copy_to_device = f_to_device,
                                        .copy_to_host = f_to_host,
+                                       .copy = f_copy,
                                        .error_name = f_error_name,
                                        .device_get = fake_device_get,
                                        .can_access_peer = fake_can_access_peer,

@@ -16,6 +16,7 @@ enum { FAKE_GPU_SIZE = 3 << 20, FAKE_GPUS = 2 };
 extern uint8_t *fake_gpu;     /* FAKE_GPU_SIZE bytes of "GPU memory" */
 extern int fake_peers;        /* the GPUs can reach each other */
 extern int fake_faults;       /* atomic: kernels, and copies, that touched memory which is not let to them */
+extern int fake_direct;       /* atomic: copies that are neither to nor from the host by name */
 extern unsigned fake_managed; /* what the driver answers for IS_MANAGED */
 extern int fake_fail_copies;  /* the next n copies are refused with an error */
 extern int fake_dead;         /* every query answers with an unspecified launch failure */

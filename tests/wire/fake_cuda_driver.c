@@ -16,7 +16,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "tests/wire/fake_cuda.h"
+#include "tests/wire/fake_mapped.h"
+#include "tests/wire/fake_memory.h"
 
 #define EXPORT __attribute__((visibility("default")))
 
@@ -42,14 +43,6 @@ static int told(const char *word)
     const char *all = getenv("FAKE_CUDA");
 
     return all && strstr(all, word);
-}
-
-static void uuid_of(int gpu, uint8_t uuid[16])
-{
-    const char *name = getenv("FAKE_GPU");
-
-    memset(uuid, name ? name[0] : 0, 16);
-    uuid[15] = (uint8_t)(uuid[15] + gpu);
 }
 
 /* The allocation that it lies in. */
@@ -78,7 +71,7 @@ static int map(int fd, size_t size, const uint8_t gpu[16], int opened, struct al
     int prot = told("opaque") ? PROT_NONE : PROT_READ | PROT_WRITE;
     void *at = a ? mmap(NULL, size, prot, MAP_SHARED, fd, 0) : MAP_FAILED;
 
-    uuid_of(here, own);
+    fake_uuid(here, own);
     if (at == MAP_FAILED || fake_cuda_add_memory(at, size, memcmp(own, gpu, 16) ? !here : here, opened))
         return OUT_OF_MEMORY;
     *a = (struct allocation){.at = at, .handle = {getpid(), fd, size, ++serial, {0}}, .opened = opened};
@@ -105,7 +98,7 @@ EXPORT int cuMemAlloc_v2(sn_cu_ptr *p, size_t size)
     int rc = OUT_OF_MEMORY, fd = memfd_create("fake GPU", MFD_CLOEXEC);
     uint8_t gpu[16];
 
-    uuid_of(fake_cuda_current(), gpu);
+    fake_uuid(fake_cuda_current(), gpu);
     pthread_mutex_lock(&lock);
     if (fd >= 0 && !ftruncate(fd, (off_t)size)) rc = map(fd, size, gpu, 0, &a);
     if (!rc) *p = (uintptr_t)a->at;
@@ -144,7 +137,7 @@ EXPORT int cuIpcOpenMemHandle_v2(sn_cu_ptr *p, sn_cu_ipc handle, unsigned flags)
     (void)flags;
     memcpy(&h, &handle, sizeof(h));
     if (h.pid == getpid()) return INVALID_CONTEXT;
-    uuid_of(fake_cuda_current(), own);
+    fake_uuid(fake_cuda_current(), own);
     if (memcmp(own, h.gpu, 16) && !told("peers")) return 217; /* peer access unsupported */
     snprintf(path, sizeof(path), "/proc/%d/fd/%d", h.pid, h.fd);
     fd = open(path, O_RDWR | O_CLOEXEC);
@@ -199,7 +192,7 @@ EXPORT int cuDeviceGetPCIBusId(char *bus, int size, int dev)
 
 EXPORT int cuDeviceGetUuid_v2(void *uuid, int dev)
 {
-    uuid_of(dev, uuid);
+    fake_uuid(dev, uuid);
     return 0;
 }
 
@@ -355,6 +348,22 @@ EXPORT int cuMemcpyDtoHAsync_v2(void *to, sn_cu_ptr from, size_t n, sn_cu_stream
 {
     return fake_cuda_api()->copy_to_host(to, from, n, s);
 }
+EXPORT int cuMemcpyAsync(sn_cu_ptr to, sn_cu_ptr from, size_t n, sn_cu_stream s)
+{
+    return fake_cuda_api()->copy(to, from, n, s);
+}
+
+/* Host memory of a program's becomes memory of the GPU, as its slots would be with a GPU; and how often cuMemcpyAsync was
+ * called. */
+EXPORT int fake_cuda_adopt(void *at, size_t size)
+{
+    return fake_cuda_add_memory(at, size, 0, 0);
+}
+EXPORT int fake_cuda_direct(void)
+{
+    return __atomic_load_n(&fake_direct, __ATOMIC_RELAXED);
+}
+
 /* Before there are threads, which read it. */
 __attribute__((constructor)) static void set_peers(void)
 {
@@ -387,6 +396,58 @@ EXPORT int cuLaunchKernel(sn_cu_function f, unsigned gx, unsigned gy, unsigned g
                           unsigned bz, unsigned shared, sn_cu_stream s, void **args, void **extra)
 {
     return fake_cuda_api()->launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra);
+}
+EXPORT int cuMemGetAllocationGranularity(size_t *size, const struct sn_cu_memory_prop *prop, int option)
+{
+    (void)prop, (void)option;
+    *size = FAKE_GRAIN;
+    return 0;
+}
+EXPORT int cuMemCreate(sn_cu_memory *m, size_t size, const struct sn_cu_memory_prop *p,
+                       unsigned long long flags)
+{
+    return fake_mem_create(m, size, p, flags);
+}
+EXPORT int cuMemRetainAllocationHandle(sn_cu_memory *m, void *mapped_at)
+{
+    return fake_mem_retain(m, mapped_at);
+}
+EXPORT int cuMemRelease(sn_cu_memory m)
+{
+    return fake_mem_release(m);
+}
+EXPORT int cuMemGetAllocationPropertiesFromHandle(struct sn_cu_memory_prop *p, sn_cu_memory m)
+{
+    return fake_mem_properties(p, m);
+}
+EXPORT int cuMemExportToShareableHandle(void *handle, sn_cu_memory m, int type, unsigned long long flags)
+{
+    return fake_mem_export(handle, m, type, flags);
+}
+EXPORT int cuMemImportFromShareableHandle(sn_cu_memory *m, void *handle, int type)
+{
+    return fake_mem_import(m, handle, type);
+}
+EXPORT int cuMemAddressReserve(sn_cu_ptr *at, size_t size, size_t alignment, sn_cu_ptr wanted,
+                               unsigned long long flags)
+{
+    return fake_mem_reserve(at, size, alignment, wanted, flags);
+}
+EXPORT int cuMemAddressFree(sn_cu_ptr at, size_t size)
+{
+    return fake_mem_unreserve(at, size);
+}
+EXPORT int cuMemMap(sn_cu_ptr at, size_t size, size_t offset, sn_cu_memory m, unsigned long long flags)
+{
+    return fake_mem_map(at, size, offset, m, flags);
+}
+EXPORT int cuMemUnmap(sn_cu_ptr at, size_t size)
+{
+    return fake_mem_unmap(at, size);
+}
+EXPORT int cuMemSetAccess(sn_cu_ptr at, size_t size, const struct sn_cu_access *access, size_t n)
+{
+    return fake_mem_access(at, size, access, n);
 }
 EXPORT int cuGetErrorName(sn_cu_result r, const char **name)
 {

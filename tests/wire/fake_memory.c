@@ -2,6 +2,7 @@
 #include "tests/wire/fake_memory.h"
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "tests/wire/fake_kernel.h"
@@ -39,21 +40,49 @@ int fake_cuda_retained(int gpu)
 }
 
 /* What is memory of the GPU. */
-enum { MEMORIES = 64 };
+enum { MEMORIES = 128 };
 static struct memory memories[MEMORIES];
 static pthread_mutex_t memories_lock = PTHREAD_MUTEX_INITIALIZER;
 
-int fake_cuda_add_memory(void *at, size_t size, int gpu, int opened)
+static int add(struct memory m)
 {
     int i = 0;
 
     pthread_mutex_lock(&memories_lock);
     while (i < MEMORIES && memories[i].size) i++;
-    if (i < MEMORIES)
-        memories[i] =
-            (struct memory){(uintptr_t)at, size, gpu, fake_ctx_depth ? fake_cuda_current() : gpu, opened};
+    if (i < MEMORIES) memories[i] = m;
     pthread_mutex_unlock(&memories_lock);
     return i == MEMORIES;
+}
+
+int fake_cuda_add_memory(void *at, size_t size, int gpu, int opened)
+{
+    return add((struct memory){.base = (uintptr_t)at,
+                               .size = size,
+                               .gpu = gpu,
+                               .ctx = fake_ctx_depth ? fake_cuda_current() : gpu,
+                               .opened = opened,
+                               .range = (uintptr_t)at,
+                               .range_size = size});
+}
+
+int fake_cuda_add_mapping(void *at, size_t size, int gpu, uint64_t range, size_t range_size)
+{
+    return add((struct memory){.base = (uintptr_t)at,
+                               .size = size,
+                               .gpu = gpu,
+                               .ctx = -1,
+                               .mapped = 1,
+                               .range = range,
+                               .range_size = range_size});
+}
+
+void fake_cuda_let_in(void *at, int gpu)
+{
+    pthread_mutex_lock(&memories_lock);
+    for (int i = 0; i < MEMORIES; i++)
+        if (memories[i].base == (uintptr_t)at) memories[i].let |= 1u << gpu;
+    pthread_mutex_unlock(&memories_lock);
 }
 
 void fake_cuda_remove_memory(void *at)
@@ -75,12 +104,17 @@ struct memory fake_memory(sn_cu_ptr p)
     return found;
 }
 
+int fake_memory_is_of(const struct memory *m, int gpu)
+{
+    return m->mapped ? m->let >> gpu & 1 : m->ctx == gpu;
+}
+
 int fake_cuda_lets(int gpu, const void *at)
 {
     struct memory m = fake_memory((uintptr_t)at);
 
-    if (!m.size || m.ctx == gpu || (!m.opened && __atomic_load_n(&let_in[gpu][m.ctx], __ATOMIC_RELAXED)))
-        return 1;
+    if (!m.size || fake_memory_is_of(&m, gpu)) return 1;
+    if (!m.mapped && !m.opened && __atomic_load_n(&let_in[gpu][m.ctx], __ATOMIC_RELAXED)) return 1;
     __atomic_fetch_add(&fake_faults, 1, __ATOMIC_RELAXED);
     return 0;
 }
@@ -92,17 +126,27 @@ int fake_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
 
     for (unsigned i = 0; i < n; i++) {
         switch (attributes[i]) {
-        case SN_CU_ATTR_CONTEXT: *(sn_cu_ctx *)data[i] = gpu ? context(m.ctx) : NULL; break;
+        case SN_CU_ATTR_CONTEXT: *(sn_cu_ctx *)data[i] = gpu && !m.mapped ? context(m.ctx) : NULL; break;
         case SN_CU_ATTR_MEMORY_TYPE: *(unsigned *)data[i] = gpu ? SN_CU_MEMORY_DEVICE : 0; break;
         case SN_CU_ATTR_IS_MANAGED: *(unsigned *)data[i] = gpu ? fake_managed : 0; break;
         case SN_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? m.gpu : -2; break;
-        case SN_CU_ATTR_IPC_CAPABLE: *(unsigned *)data[i] = gpu && !m.opened; break;
-        case SN_CU_ATTR_RANGE_START: *(sn_cu_ptr *)data[i] = m.base; break;
-        case SN_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = m.size; break;
+        case SN_CU_ATTR_IPC_CAPABLE: *(unsigned *)data[i] = gpu && !m.opened && !m.mapped; break;
+        case SN_CU_ATTR_RANGE_START: *(sn_cu_ptr *)data[i] = m.range; break;
+        case SN_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = m.range_size; break;
+        case SN_CU_ATTR_MAPPING_BASE: *(sn_cu_ptr *)data[i] = m.base; break;
+        case SN_CU_ATTR_MAPPING_SIZE: *(size_t *)data[i] = m.size; break;
         default: return 1;
         }
     }
     return 0;
+}
+
+void fake_uuid(int gpu, uint8_t uuid[16])
+{
+    const char *name = getenv("FAKE_GPU");
+
+    memset(uuid, name ? name[0] : 0, 16);
+    uuid[15] = (uint8_t)(uuid[15] + gpu);
 }
 
 int fake_push(sn_cu_ctx ctx)

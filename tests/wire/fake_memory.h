@@ -11,12 +11,23 @@ struct memory {
     size_t size;
     int gpu, ctx; /* whose it is; whose context has it */
     int opened;
+    int mapped; /* by cuMemMap: no context's, but let to GPUs, by bits */
+    unsigned let;
+    uint64_t range; /* which was reserved, and its size */
+    size_t range_size;
 };
 
 /* What p lies in; of size 0: no memory of a GPU. */
 struct memory fake_memory(sn_cu_ptr p);
 int fake_gpu_of(sn_cu_ctx ctx);
 void fake_memory_reset(void);
+void fake_uuid(int gpu, uint8_t uuid[16]);
+/* May that GPU's context touch memory of its own, or that it opened? */
+int fake_memory_is_of(const struct memory *m, int gpu);
+
+/* fake_mapped.c's. Not 0: there is too much. */
+int fake_cuda_add_mapping(void *at, size_t size, int gpu, uint64_t range, size_t range_size);
+void fake_cuda_let_in(void *at, int gpu);
 
 /* The driver's calls. */
 int fake_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p);

@@ -83,6 +83,12 @@ void sn_nic_lock(struct sn_nic *nic)
     pthread_mutex_lock(&inside);
 }
 
+bool sn_nic_trylock(struct sn_nic *nic)
+{
+    (void)nic;
+    return pthread_mutex_trylock(&inside) == 0;
+}
+
 unsigned sn_nic_ringable(const struct sn_nic *nic)
 {
     (void)nic;

@@ -278,7 +278,7 @@ static void shared_memory_is_opened_no_further_than_it_reaches(void **state)
     assert_true(sn_cuda_share(&mine));
     assert_int_equal(mine.share.base, base);
     assert_int_equal(mine.share.size, FAKE_GPU_SIZE);
-    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), 0);
+    assert_int_equal(sn_cuda_open(&api, &mine.share, NULL, &theirs, why), 0);
     assert_int_equal(opens, 1);
     assert_int_equal(sn_cuda_move(&theirs, base + 100, &mine, base + 4096, 100), 0);
     /* A kernel that uses the process's own memory may run, for which closing would wait. */
@@ -295,22 +295,22 @@ static void shared_memory_is_opened_no_further_than_it_reaches(void **state)
     /* Behind it is other memory of the GPU. */
     fake_cuda_add_memory(fake_gpu + FAKE_GPU_SIZE, 4096, 0, 0);
     mine.share.size++;
-    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), -EIO);
+    assert_int_equal(sn_cuda_open(&api, &mine.share, NULL, &theirs, why), -EIO);
     assert_non_null(strstr(why, "shorter"));
     assert_int_equal(opens, 0);
     fake_cuda_remove_memory(fake_gpu + FAKE_GPU_SIZE);
     mine.share.gpu[3] = 1;
     apart = 1;
-    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), -ENODEV);
+    assert_int_equal(sn_cuda_open(&api, &mine.share, NULL, &theirs, why), -ENODEV);
     assert_non_null(strstr(why, "CUDA_VISIBLE_DEVICES"));
     apart = 0;
     mine.share.size--;
-    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), 0);
+    assert_int_equal(sn_cuda_open(&api, &mine.share, NULL, &theirs, why), 0);
     assert_true(theirs.elsewhere);
     sn_cuda_close(&theirs);
     assert_int_equal(opens, 0);
     api.ipc_open = NULL;
-    assert_int_equal(sn_cuda_open(&api, &mine.share, &theirs, why), -ENOSYS);
+    assert_int_equal(sn_cuda_open(&api, &mine.share, NULL, &theirs, why), -ENOSYS);
     sn_cuda_region_fini(&mine);
 }
 

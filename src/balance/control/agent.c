@@ -16,6 +16,7 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
+#include "src/balance/control/claim.h"
 #include "src/balance/control/json.h"
 #include "src/balance/control/sync.h"
 #include "src/balance/control/translate.h"
@@ -156,8 +157,9 @@ static json_t *stats(struct gw_bal_agent *a)
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next) {
             bal_worker_counts(a->bal, w->id, &c);
             json_array_append_new(workers,
-                                  json_pack("[I,I,I,I,I]", (json_int_t)w->id, (json_int_t)c.packets,
-                                            (json_int_t)c.bytes, (json_int_t)c.opened, (json_int_t)c.live));
+                                  json_pack("[I,I,I,I,I,I]", (json_int_t)w->id, (json_int_t)c.packets,
+                                            (json_int_t)c.bytes, (json_int_t)c.opened, (json_int_t)c.live,
+                                            (json_int_t)c.held));
         }
     bal_totals(a->bal, -1, &t);
     for (int i = 0; i < BAL_DROPS; i++)
@@ -260,9 +262,8 @@ static int open_socket(struct gw_bal_agent *a)
     const char *dir = a->global->run_dir;
     int error = gw_bal_socket_path(dir, &a->address);
     if (error) return error;
-    if (mkdir(dir, 0700) && errno != EEXIST)
-        return gw_error(-errno, "run_dir %s: %s; name another in global_defs, or run as root", dir,
-                        strerror(errno));
+    error = gw_bal_make_run_dir(dir);
+    if (error) return error;
     a->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (a->listen_fd < 0) return gw_error_errno(-errno, "socket");
     unlink(a->address.sun_path); /* of one that has gone: the caller has looked that none answers */

@@ -10,6 +10,7 @@
 #include <gpuwire/exec.h>
 
 #include "src/balance/control/json.h"
+#include "src/balance/control/pairs.h"
 #include "src/http/httpd.h"
 
 /* A call on its way: what its path names. */
@@ -35,6 +36,7 @@ static unsigned fail_errno(json_t **reply, int error)
                       : error == -EEXIST ? 409
                       : error == -EINVAL ? 400
                       : error == -ENOSPC ? 507
+                      : error == -EAGAIN ? 503
                                          : 500;
     return fail(reply, status, gw_last_error());
 }
@@ -158,21 +160,43 @@ static unsigned change_worker(struct call *c)
     return done(c->reply, 200, gw_bal_worker_json(c->service, c->worker));
 }
 
+/* Which address clients call, and where their RDMA goes: to a service of the same address. */
+static void add_rdma(const struct call *c, json_t *reply)
+{
+    char addr[GW_BAL_ADDR];
+    json_object_set_new(reply, "vip", json_string(gw_bal_addr_text(&c->service->addr, addr)));
+    for (const struct gw_bal_service *s = c->core->model.services; s; s = s->next) {
+        if (s->protocol != GW_BAL_ROCE || s == c->service || !gw_bal_addr_same(&s->addr, &c->service->addr))
+            continue;
+        json_object_set_new(
+            reply, "rdma",
+            json_pack("{s:s, s:s}", "service", s->name, "forward", gw_bal_forward_names[s->forward]));
+        return;
+    }
+}
+
 /* The worker itself speaks: it is there, and so much waits there. */
 static unsigned beat(struct call *c)
 {
     uint64_t queue = 0, bytes = 0, ms = 1000, n = 0;
+    uint8_t leaving = 0;
     unsigned status = 200;
     if (gw_bal_get_number(c->body, "queue", 0, UINT32_MAX, &queue) < 0 ||
         gw_bal_get_number(c->body, "queue_bytes", 0, INT64_MAX, &bytes) < 0 ||
         gw_bal_get_number(c->body, "beat_ms", 10, 3600000, &ms) < 0 ||
-        gw_bal_get_number(c->body, "weight", 0, GW_BAL_WEIGHT, &n) < 0)
+        gw_bal_get_number(c->body, "weight", 0, GW_BAL_WEIGHT, &n) < 0 ||
+        gw_bal_get_yes(c->body, "leaving", &leaving) < 0)
         return fail_errno(c->reply, -EINVAL);
+    if (!c->worker && leaving) return done(c->reply, 200, json_object()); /* it has left */
     if (!c->worker) status = add_worker(c, GW_BAL_OF_ITSELF);
     if (status > 299) return status;
     struct gw_bal_worker *w = c->worker;
+    if (leaving)
+        gw_bal_leave(&c->core->model, c->service, w, 0);
+    else if (w->leave && w->silent)
+        gw_bal_drain(&c->core->model, w, w->drain); /* it is back */
     if (status == 200) *c->reply = gw_bal_worker_json(c->service, w);
-    if (w->leave && w->silent) gw_bal_drain(&c->core->model, w, w->drain); /* it is back */
+    add_rdma(c, *c->reply);
     w->telemetry = (struct gw_bal_telemetry){
         .at_ns = gw_deadline(0), .beat_ns = ms * 1000000, .queue = (uint32_t)queue, .bytes = bytes};
     return status;
@@ -199,36 +223,27 @@ static unsigned worker(struct call *c)
 
 /* ---- queue pairs that CM did not connect ---- */
 
+/* 200: a packet to it finds its worker from now on; 202: soon. */
+static unsigned told(struct call *c, int error)
+{
+    if (error) return fail_errno(c->reply, error);
+    int done_now = gw_bal_pairs_wait(c->core);
+    return done(c->reply, done_now ? 200 : 202, json_object());
+}
+
 static unsigned queue_pairs(struct call *c)
 {
-    char name[GW_BAL_ENDPOINT] = "", client[GW_BAL_ADDR] = "";
-    struct gw_bal_qp *q;
-    struct gw_bal_worker *w;
-    uint64_t qpn = 0;
-    uint8_t ends = 0;
-    if (!is(c, "POST")) return only(c->reply, "POST");
-    if (c->service->protocol != GW_BAL_ROCE) return fail(c->reply, 400, "the service's protocol is not roce");
-    if (gw_bal_get_text(c->body, "worker", name, sizeof(name)) < 0 ||
-        gw_bal_get_text(c->body, "client", client, sizeof(client)) < 0 ||
-        gw_bal_get_number(c->body, "qpn", 2, 0xffffff, &qpn) < 0 ||
-        gw_bal_get_yes(c->body, "ended", &ends) < 0)
-        return fail_errno(c->reply, -EINVAL);
-    if (!qpn || !name[0] || !client[0]) return fail(c->reply, 400, "worker, client and qpn are wanted");
-    w = gw_bal_find_worker(c->service, name);
-    if (!w) return fail_errno(c->reply, -ENOENT);
-    if (c->core->qps_waiting >= GW_BAL_QPS)
-        return fail(c->reply, 503, "too many queue pairs wait; ask again");
-    if (!(q = calloc(1, sizeof(*q)))) return fail(c->reply, 500, "out of memory");
-    *q = (struct gw_bal_qp){.service = c->service->id, .worker = w->id, .qpn = (uint32_t)qpn, .ends = ends};
-    if (gw_bal_addr_parse(client, &q->client) || q->client.family != c->service->addr.family) {
-        free(q);
-        return fail(c->reply, 400, "client: an address of the service's family is wanted");
-    }
-    struct gw_bal_qp **link = &c->core->qps;
-    while (*link) link = &(*link)->next;
-    *link = q;
-    c->core->qps_waiting++;
-    return done(c->reply, 202, json_object());
+    if (is(c, "GET")) return done(c->reply, 200, gw_bal_pairs_json(c->core, c->service));
+    if (!is(c, "POST")) return only(c->reply, "GET and POST");
+    return told(c, gw_bal_pairs_tell(c->core, c->service, c->body));
+}
+
+static unsigned worker_pairs(struct call *c)
+{
+    c->worker = gw_bal_find_worker(c->service, c->worker_name);
+    if (!c->worker) return fail_errno(c->reply, -ENOENT);
+    if (!is(c, "PUT")) return only(c->reply, "PUT");
+    return told(c, gw_bal_pairs_set(c->core, c->service, c->worker, c->body));
 }
 
 /* ---- the rest ---- */
@@ -285,6 +300,7 @@ static unsigned route(struct call *c, char *path)
     if (n == 3 && !strcmp(word[2], "workers")) return workers(c);
     if (n == 4 && !strcmp(word[2], "workers")) return worker(c);
     if (n == 3 && !strcmp(word[2], "queue_pairs")) return queue_pairs(c);
+    if (n == 5 && !strcmp(word[2], "workers") && !strcmp(word[4], "queue_pairs")) return worker_pairs(c);
     return fail(c->reply, 404, "no such call; see docs/balance.md");
 }
 

@@ -17,11 +17,8 @@ typedef const struct gw_bal_statement statement;
 
 static int set_endpoint(parse *p, statement *s, struct gw_bal_addr *addr, uint16_t *port)
 {
-    uint64_t n = 0;
     int error = gw_bal_take_addr(p, s, 1, addr);
-    if (!error) error = gw_bal_take_number(p, s, 2, 0, 65535, &n);
-    *port = (uint16_t)n;
-    return error;
+    return error ? error : gw_bal_take_u16(p, s, 2, 0, 65535, port);
 }
 
 static int set_api(parse *p, statement *s)
@@ -176,17 +173,11 @@ static int set_gateway(parse *p, statement *s)
 }
 static int set_vlan(parse *p, statement *s)
 {
-    uint64_t n = 0;
-    int error = gw_bal_take_number(p, s, 1, 1, 4094, &n);
-    p->port->vlan = (uint16_t)n;
-    return error;
+    return gw_bal_take_u16(p, s, 1, 1, 4094, &p->port->vlan);
 }
 static int set_mtu(parse *p, statement *s)
 {
-    uint64_t n = 0;
-    int error = gw_bal_take_number(p, s, 1, 1280, 9216, &n);
-    p->port->mtu = (uint16_t)n;
-    return error;
+    return gw_bal_take_u16(p, s, 1, 1280, 9216, &p->port->mtu);
 }
 
 static const struct gw_bal_keyword port_keywords[] = {

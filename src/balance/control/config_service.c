@@ -45,10 +45,7 @@ static int no_check(parse *p, statement *s)
 
 static int set_check_port(parse *p, statement *s)
 {
-    uint64_t n = 0;
-    int error = gw_bal_take_number(p, s, 1, 1, 65535, &n);
-    p->check->port = (uint16_t)n;
-    return error;
+    return gw_bal_take_u16(p, s, 1, 1, 65535, &p->check->port);
 }
 static int set_timeout(parse *p, statement *s)
 {
@@ -62,10 +59,7 @@ static int set_interval(parse *p, statement *s)
 
 static int set_count(parse *p, statement *s, uint16_t *out)
 {
-    uint64_t n = 0;
-    int error = gw_bal_take_number(p, s, 1, 1, 1000, &n);
-    *out = (uint16_t)n;
-    return error;
+    return gw_bal_take_u16(p, s, 1, 1, 1000, out);
 }
 static int set_rise(parse *p, statement *s)
 {
@@ -93,10 +87,7 @@ static int set_host(parse *p, statement *s)
 }
 static int set_status(parse *p, statement *s)
 {
-    uint64_t n = 0;
-    int error = gw_bal_take_number(p, s, 1, 100, 599, &n);
-    p->check->status = (uint16_t)n;
-    return error;
+    return gw_bal_take_u16(p, s, 1, 100, 599, &p->check->status);
 }
 
 #define COMMON_CHECK                                                                                         \
@@ -241,16 +232,13 @@ const struct gw_bal_keyword gw_bal_keywords_service[] = {
 
 int gw_bal_begin_service(parse *p, statement *s)
 {
-    uint64_t port = 0;
     p->service = (struct gw_bal_service){.sched = GW_BAL_WLC};
     gw_bal_check_default(&p->service.check);
     p->check = &p->service.check;
     p->added = NULL;
     p->service_line = s->line;
     int error = gw_bal_take_addr(p, s, 1, &p->service.addr);
-    if (!error && s->words == 3) error = gw_bal_take_number(p, s, 2, 0, 65535, &port);
-    p->service.port = (uint16_t)port;
-    return error;
+    return !error && s->words == 3 ? gw_bal_take_u16(p, s, 2, 0, 65535, &p->service.port) : error;
 }
 
 int gw_bal_end_service(parse *p, statement *s)

@@ -5,10 +5,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
+
+#include "src/balance/control/pairs.h"
 
 int gw_bal_core_init(struct gw_bal_core *c)
 {
@@ -17,15 +20,19 @@ int gw_bal_core_init(struct gw_bal_core *c)
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->wake_fd < 0) return gw_error_errno(-errno, "eventfd");
     pthread_mutex_init(&c->lock, NULL);
+    pthread_condattr_t clock;
+    pthread_condattr_init(&clock);
+    pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
+    pthread_cond_init(&c->qps_moved, &clock);
+    pthread_condattr_destroy(&clock);
+    c->qps_end = &c->qps;
     return 0;
 }
 
 void gw_bal_core_free(struct gw_bal_core *c)
 {
-    for (struct gw_bal_qp *q = c->qps, *next; q; q = next) {
-        next = q->next;
-        free(q);
-    }
+    gw_bal_pairs_free(c);
+    pthread_cond_destroy(&c->qps_moved);
     gw_bal_model_free(&c->model);
     json_decref(c->stats);
     close(c->wake_fd);

@@ -18,7 +18,9 @@ struct gw_bal_qp {
     uint8_t ends;
 };
 
-#define GW_BAL_QPS 4096u /* that may wait for the data plane */
+#define GW_BAL_QPS       4096u  /* that may wait for the data plane */
+#define GW_BAL_PAIRS     65536u /* that may be live */
+#define GW_BAL_PAIR_ROWS 4096u
 
 struct gw_bal_core {
     pthread_mutex_t lock;
@@ -31,8 +33,13 @@ struct gw_bal_core {
     char refused[256];                  /* why it refused the last version; "" when it did not */
     const struct gw_bal_global *global; /* NULL: there is none, in tests */
     int wake_fd;                        /* an eventfd: something has changed */
-    struct gw_bal_qp *qps;              /* to be told to the data plane */
+    struct gw_bal_qp *qps, **qps_end;   /* to be told to the data plane; pairs.h */
     uint32_t qps_waiting;
+    uint64_t qps_told, qps_done; /* so many were put there, and so many the data plane has */
+    pthread_cond_t qps_moved;
+    struct gw_bal_pair *pair[GW_BAL_PAIR_ROWS]; /* those that live */
+    uint32_t pairs;
+    uint64_t pairs_version; /* of the model that they were looked through for */
 };
 
 int gw_bal_core_init(struct gw_bal_core *c);

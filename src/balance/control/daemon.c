@@ -13,10 +13,12 @@
 #include <gpuwire/exec.h>
 
 #include "src/balance/control/api.h"
+#include "src/balance/control/claim.h"
 #include "src/balance/control/core.h"
 #include "src/balance/control/exchange.h"
 #include "src/balance/control/health.h"
 #include "src/balance/control/link.h"
+#include "src/balance/control/pairs.h"
 #include "src/balance/control/probe.h"
 
 #define MS       1000000u
@@ -32,6 +34,7 @@ struct daemon {
     struct gw_bal_probes probes;
     struct gw_bal_api *api;
     uint64_t stats_ns, again_ns;
+    int claim_fd; /* of the control of the data plane in this run_dir */
 };
 
 /* ---- health ---- */
@@ -73,8 +76,11 @@ static int attach(struct daemon *d, int first)
     if (error == -ENOENT || error == -ECONNREFUSED)
         error = gw_bal_link_start(l, d->config.global.run_dir, d->opts->config, d->opts->stopped);
     if (error) return error;
+    pthread_mutex_lock(&d->core.lock);
     if (!first) d->core.restarts++;
+    if (!first) gw_bal_pairs_again(&d->core);
     d->core.attached = 1;
+    pthread_mutex_unlock(&d->core.lock);
     d->exchange.applied = d->exchange.settled = 0; /* whatever it has: it gets ours */
     return 0;
 }
@@ -104,7 +110,9 @@ static void talk(struct daemon *d)
         error = gw_bal_exchange_stats(&d->exchange, &d->core);
     }
     if (!error || d->exchange.link.fd >= 0) return;
+    pthread_mutex_lock(&d->core.lock);
     d->core.attached = 0;
+    pthread_mutex_unlock(&d->core.lock);
     fprintf(stderr, "gpuwire balance: %s\n", gw_last_error());
 }
 
@@ -149,6 +157,7 @@ static void turn(struct daemon *d)
     uint64_t count, now = gw_deadline(0), until = now + STATS_NS;
     pthread_mutex_lock(&d->core.lock);
     gw_bal_tend(&d->core.model, d->exchange.settled, now);
+    gw_bal_pairs_tend(&d->core);
     uint64_t next = begin_checks(d);
     pthread_mutex_unlock(&d->core.lock);
     talk(d);
@@ -200,6 +209,14 @@ static void end_plane(struct daemon *d)
         fprintf(stderr, "gpuwire balance: the data plane, process %d, does not end\n", (int)l->child);
 }
 
+static int begin(struct daemon *d)
+{
+    d->claim_fd = gw_bal_claim_control(d->config.global.run_dir);
+    int error = d->claim_fd < 0 ? d->claim_fd : attach(d, 1);
+    if (!error) error = begin_model(d);
+    return error ? error : gw_bal_api_start(&d->core, &d->config.global, &d->api);
+}
+
 int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
 {
     struct daemon *d = calloc(1, sizeof(*d));
@@ -214,9 +231,7 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
         return error;
     }
     d->core.global = &d->config.global;
-    error = attach(d, 1);
-    if (!error) error = begin_model(d);
-    if (!error) error = gw_bal_api_start(&d->core, &d->config.global, &d->api);
+    error = begin(d);
     if (!error) {
         greet(d);
         while (!o->stopped()) turn(d);
@@ -228,6 +243,7 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
     if (!error || d->exchange.link.child) end_plane(d);
     gw_bal_probes_free(&d->probes);
     gw_bal_link_close(&d->exchange.link);
+    if (d->claim_fd >= 0) close(d->claim_fd);
     gw_bal_core_free(&d->core);
     gw_bal_config_free(&d->config);
     free(d);

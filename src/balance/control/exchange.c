@@ -10,6 +10,7 @@
 #include <gpuwire/exec.h>
 
 #include "src/balance/control/json.h"
+#include "src/balance/control/pairs.h"
 
 int gw_bal_exchange_state(struct gw_bal_exchange *e, struct gw_bal_model *m, int *found)
 {
@@ -71,21 +72,16 @@ static int push_loads(struct gw_bal_exchange *e, struct gw_bal_core *c)
 static struct gw_bal_qp *take_qp(struct gw_bal_core *c)
 {
     pthread_mutex_lock(&c->lock);
-    struct gw_bal_qp *q = c->qps;
-    if (q) {
-        c->qps = q->next;
-        c->qps_waiting--;
-    }
+    struct gw_bal_qp *q = gw_bal_pairs_take(c);
     pthread_mutex_unlock(&c->lock);
     return q;
 }
 
-static void give_back(struct gw_bal_core *c, struct gw_bal_qp *q)
+static void end_qp(struct gw_bal_core *c, struct gw_bal_qp *q,
+                   void (*how)(struct gw_bal_core *c, struct gw_bal_qp *q))
 {
     pthread_mutex_lock(&c->lock);
-    q->next = c->qps;
-    c->qps = q;
-    c->qps_waiting++;
+    how(c, q);
     pthread_mutex_unlock(&c->lock);
 }
 
@@ -103,10 +99,10 @@ static int push_qps(struct gw_bal_exchange *e, struct gw_bal_core *c)
                                     &answer);
         json_decref(answer);
         if (error && error != -EREMOTEIO) { /* later */
-            give_back(c, q);
+            end_qp(c, q, gw_bal_pairs_back);
             return error == -EAGAIN ? 0 : error;
         }
-        free(q);
+        end_qp(c, q, gw_bal_pairs_done);
     }
     return 0;
 }
@@ -120,13 +116,13 @@ int gw_bal_exchange_push(struct gw_bal_exchange *e, struct gw_bal_core *c)
 
 static void take_counts(struct gw_bal_model *m, const json_t *counts, uint64_t settled)
 {
-    json_int_t id, packets, bytes, opened, live;
-    if (json_unpack((json_t *)counts, "[I,I,I,I,I]", &id, &packets, &bytes, &opened, &live)) return;
+    json_int_t id, packets, bytes, opened, live, held;
+    if (json_unpack((json_t *)counts, "[I,I,I,I,I,I]", &id, &packets, &bytes, &opened, &live, &held)) return;
     for (struct gw_bal_service *s = m->services; s; s = s->next)
         for (struct gw_bal_worker *w = s->workers; w; w = w->next) {
             if (w->id != (uint64_t)id) continue;
-            w->counts =
-                (struct gw_bal_counts){(uint64_t)live, (uint64_t)opened, (uint64_t)packets, (uint64_t)bytes};
+            w->counts = (struct gw_bal_counts){(uint64_t)live, (uint64_t)opened, (uint64_t)packets,
+                                               (uint64_t)bytes, (uint64_t)held};
             w->counted = settled;
         }
 }

@@ -34,14 +34,15 @@ json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_w
     char addr[GW_BAL_ADDR];
     const struct gw_bal_telemetry *t = &w->telemetry;
     json_t *j = json_pack(
-        "{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:b, s:b, s:b, s:o, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I, s:I}}",
+        "{s:s, s:I, s:s, s:I, s:I, s:s, s:s, s:b, s:b, s:b, s:I, s:o, s:{s:I, s:I, s:I}, s:{s:I, s:I, s:I, "
+        "s:I}}",
         "name", w->name, "id", (number)w->id, "address", gw_bal_addr_text(&w->addr, addr), "port",
         (number)gw_bal_port_of(s, w), "weight", (number)w->weight, "state",
         gw_bal_state_names[gw_bal_state_of(w)], "origin", origins[w->origin], "drain", w->drain, "leave",
-        w->leave, "silent", w->silent, "health", health_json(&w->health), "telemetry", "queue",
-        (number)t->queue, "bytes", (number)t->bytes, "beat_ms", (number)(t->beat_ns / 1000000), "flows",
-        "live", (number)w->counts.live, "opened", (number)w->counts.opened, "packets",
-        (number)w->counts.packets, "bytes", (number)w->counts.bytes);
+        w->leave, "silent", w->silent, "queue_pairs", (number)w->pairs, "health", health_json(&w->health),
+        "telemetry", "queue", (number)t->queue, "bytes", (number)t->bytes, "beat_ms",
+        (number)(t->beat_ns / 1000000), "flows", "live", (number)w->counts.live, "opened",
+        (number)w->counts.opened, "packets", (number)w->counts.packets, "bytes", (number)w->counts.bytes);
     if (j && w->has_check) json_object_set_new(j, "check", check_json(&w->check));
     return j;
 }
@@ -204,10 +205,10 @@ int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
 
 int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out)
 {
-    static const char *const known[] = {"name",        "id",        "address", "port",  "weight",
-                                        "state",       "origin",    "drain",   "leave", "silent",
-                                        "health",      "telemetry", "flows",   "check", "queue",
-                                        "queue_bytes", "beat_ms",   "now",     NULL};
+    static const char *const known[] = {
+        "name",  "id",          "address", "port",   "weight",      "state",   "origin",
+        "drain", "leave",       "silent",  "health", "telemetry",   "flows",   "check",
+        "queue", "queue_bytes", "beat_ms", "now",    "queue_pairs", "leaving", NULL};
     uint64_t weight = out->weight;
     if (only_known(from, known) || gw_bal_get_text(from, "name", out->name, sizeof(out->name)) < 0 ||
         get_addr(from, &out->addr) < 0 || get_port(from, 0, &out->port) < 0 ||

@@ -316,8 +316,8 @@ static unsigned tend_worker(struct gw_bal_model *m, struct gw_bal_worker *w, uin
     const struct gw_bal_telemetry *t = &w->telemetry;
     int silent = t->beat_ns && now > t->at_ns && now - t->at_ns > BEATS * t->beat_ns;
     /* Only counts that were taken after every core knew of its state say that no flow will come. */
-    int idle =
-        (w->drain || w->leave) && w->changed <= published && w->counted >= w->changed && !w->counts.live;
+    int idle = (w->drain || w->leave) && w->changed <= published && w->counted >= w->changed &&
+               !w->counts.live && !w->counts.held;
     if (silent == w->silent && idle == w->idle) return 0;
     if (silent != w->silent) m->version++;
     w->silent = (uint8_t)silent;

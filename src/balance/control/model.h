@@ -91,6 +91,7 @@ struct gw_bal_telemetry {
 /* What the data plane has counted for a worker. */
 struct gw_bal_counts {
     uint64_t live, opened, packets, bytes;
+    uint64_t held; /* beside `live`: what is about to be a connection, and the rest of packets in fragments */
 };
 
 struct gw_bal_worker {
@@ -110,6 +111,7 @@ struct gw_bal_worker {
     struct gw_bal_health health;
     struct gw_bal_telemetry telemetry;
     struct gw_bal_counts counts;
+    uint32_t pairs;   /* queue pairs that it has told of; pairs.h counts them */
     uint64_t counted; /* the publication that `counts` knows of */
     uint64_t changed; /* the publication that carries its state */
 };

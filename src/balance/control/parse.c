@@ -127,6 +127,15 @@ int gw_bal_take_number(const struct gw_bal_parse *p, const struct gw_bal_stateme
     return 0;
 }
 
+int gw_bal_take_u16(const struct gw_bal_parse *p, const struct gw_bal_statement *s, unsigned k,
+                    uint16_t least, uint16_t most, uint16_t *out)
+{
+    uint64_t n = 0;
+    int error = gw_bal_take_number(p, s, k, least, most, &n);
+    if (!error) *out = (uint16_t)n;
+    return error;
+}
+
 int gw_bal_take_seconds(const struct gw_bal_parse *p, const struct gw_bal_statement *s, uint64_t *ns)
 {
     char *end;

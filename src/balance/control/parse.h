@@ -42,6 +42,8 @@ int gw_bal_wrong_there(const struct gw_bal_parse *p, unsigned line);
 /* Values of word k (1: the first behind the keyword). */
 int gw_bal_take_number(const struct gw_bal_parse *p, const struct gw_bal_statement *s, unsigned k,
                        uint64_t least, uint64_t most, uint64_t *out);
+int gw_bal_take_u16(const struct gw_bal_parse *p, const struct gw_bal_statement *s, unsigned k,
+                    uint16_t least, uint16_t most, uint16_t *out);
 int gw_bal_take_seconds(const struct gw_bal_parse *p, const struct gw_bal_statement *s, uint64_t *ns);
 int gw_bal_take_addr(const struct gw_bal_parse *p, const struct gw_bal_statement *s, unsigned k,
                      struct gw_bal_addr *out);

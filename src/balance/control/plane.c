@@ -12,6 +12,7 @@
 #include <gpuwire/error.h>
 
 #include "src/balance/control/agent.h"
+#include "src/balance/control/claim.h"
 #include "src/balance/control/daemon.h"
 #include "src/balance/control/link.h"
 #include "src/balance/control/sync.h"
@@ -55,8 +56,11 @@ static int forward(const struct gw_bal_global *g, struct gw_bal_agent *agent)
     struct bal_run how = {.devices = g->ports, .huge_pages = g->huge_pages, .started = started, .arg = agent};
     size_t n = 0;
     for (unsigned i = 0; i < g->ports; i++) {
-        name_device(&g->port[i], device[i], sizeof(device[i]));
+        const struct gw_bal_port *p = &g->port[i];
+        name_device(p, device[i], sizeof(device[i]));
         how.device[i] = device[i];
+        /* Two would answer for one VIP, and forward each packet twice. The claim ends with the process. */
+        if (p->interface[0] && gw_bal_claim_interface(p->interface) == -EBUSY) return -EBUSY;
     }
     for (unsigned i = 0; i < g->cores; i++)
         n += (size_t)snprintf(cores + n, sizeof(cores) - n, "%s%u", i ? "," : "", g->core[i]);

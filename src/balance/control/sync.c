@@ -16,41 +16,15 @@
 #include <gpuwire/exec.h>
 
 #include "src/balance/control/json.h"
+#include "src/balance/control/sync_impl.h"
 #include "src/balance/control/translate.h"
 #include "src/balance/control/wire.h"
 #include "src/serve/listen.h"
 #include "src/serve/secret.h"
 
-#define MS        1000000ull
-#define PUSH_NS   (50 * MS)
-#define AGAIN_NS  (500 * MS)
-#define PATIENCE  (5000 * MS)
-#define LEARN_TRY 200u /* times a millisecond, for cores that have not taken the last records */
-#define BATCH     1024u
-#define MAGIC     0x31535747u /* "GWS1"; another one when the format changes */
-
-enum { HELLO = 1, TABLE, FLOWS };
-
-struct frame {
-    uint32_t magic, kind, bytes, record; /* record: the size of one, which both sides must have alike */
-    uint64_t number;                     /* counts from 1 on each connection */
-};
-
-struct gw_bal_sync {
-    struct bal *bal;
-    const struct gw_bal_global *global;
-    struct gw_bal_agent *agent;
-    char *key;
-    int end_fd, listen_fd;
-    pthread_t sender, receiver;
-    int sends, receives;
-    _Atomic uint64_t sent, received, unknown, lost, connected;
-};
-
-static int ended(const struct gw_bal_sync *s, uint64_t wait_ns)
-{
-    return gw_wait_fds(&s->end_fd, 1, gw_deadline(wait_ns)) > 0;
-}
+#define PUSH_NS  (50 * MS)
+#define AGAIN_NS (500 * MS)
+#define BATCH    1024u
 
 /* ---- sending ---- */
 
@@ -63,9 +37,10 @@ struct sending {
 
 static int send_frame(struct sending *o, uint32_t kind, const void *data, size_t bytes)
 {
-    struct frame f = {MAGIC, kind, (uint32_t)bytes, sizeof(struct bal_record), ++o->number};
-    int error = gw_bal_write_all(o->fd, &f, sizeof(f), gw_deadline(PATIENCE));
-    return error ? error : gw_bal_write_all(o->fd, data, bytes, gw_deadline(PATIENCE));
+    struct gw_bal_sync_frame f = {GW_BAL_SYNC_MAGIC, kind, (uint32_t)bytes, sizeof(struct bal_record),
+                                  ++o->number};
+    int error = gw_bal_write_all(o->fd, &f, sizeof(f), gw_deadline(GW_BAL_SYNC_PATIENCE));
+    return error ? error : gw_bal_write_all(o->fd, data, bytes, gw_deadline(GW_BAL_SYNC_PATIENCE));
 }
 
 /* Under the agent's lock. */
@@ -84,7 +59,7 @@ static int send_table(struct sending *o)
     char *text = json_dumps(o->table, JSON_COMPACT);
     json_decref(o->table);
     o->table = NULL;
-    int error = text ? send_frame(o, TABLE, text, strlen(text)) : -ENOMEM;
+    int error = text ? send_frame(o, GW_BAL_SYNC_TABLE, text, strlen(text)) : -ENOMEM;
     free(text);
     return error;
 }
@@ -97,7 +72,7 @@ static int send_flows(struct sending *o)
     for (uint32_t core = 0; core < attr.cores; core++) {
         size_t n;
         while ((n = bal_feed_take(o->s->bal, core, batch, BATCH))) {
-            int error = send_frame(o, FLOWS, batch, n * sizeof(batch[0]));
+            int error = send_frame(o, GW_BAL_SYNC_FLOWS, batch, n * sizeof(batch[0]));
             if (error) return error;
             o->s->sent += n;
         }
@@ -127,13 +102,13 @@ static int connect_to(const struct gw_bal_global *g)
 static void send_all(struct gw_bal_sync *s, int fd)
 {
     struct sending o = {.s = s, .fd = fd};
-    int error = send_frame(&o, HELLO, s->key, strlen(s->key));
+    int error = send_frame(&o, GW_BAL_SYNC_HELLO, s->key, strlen(s->key));
     bal_feed(s->bal, true);
     s->connected = 1;
     do {
         if (!error) error = send_table(&o);
         if (!error) error = send_flows(&o);
-    } while (!error && !ended(s, PUSH_NS));
+    } while (!error && !gw_bal_sync_ended(s, PUSH_NS));
     s->connected = 0;
     bal_feed(s->bal, false);
 }
@@ -146,146 +121,11 @@ static void *run_sender(void *arg)
         if (fd < 0) continue;
         send_all(s, fd);
         close(fd);
-    } while (!ended(s, AGAIN_NS));
+    } while (!gw_bal_sync_ended(s, AGAIN_NS));
     return NULL;
 }
 
-/* ---- receiving ---- */
-
-#define NOT_HERE 0xffffu
-
-struct receiving {
-    struct gw_bal_sync *s;
-    struct gw_bal_model theirs;
-    uint16_t service[GW_BAL_SERVICES], worker[GW_BAL_WORKERS]; /* their number to ours */
-    uint64_t version;                                          /* of our model that these are made from */
-    struct bal_record *batch;
-    size_t n, learnt;
-    int again;
-};
-
-static void map_workers(struct receiving *r, const struct gw_bal_service *mine,
-                        const struct gw_bal_service *their)
-{
-    for (const struct gw_bal_worker *t = their->workers; t; t = t->next)
-        for (const struct gw_bal_worker *w = mine->workers; w; w = w->next)
-            if (gw_bal_addr_same(&w->addr, &t->addr) && gw_bal_port_of(mine, w) == gw_bal_port_of(their, t))
-                r->worker[t->id] = (uint16_t)w->id;
-}
-
-static void map_numbers(struct receiving *r, const struct gw_bal_model *ours)
-{
-    memset(r->service, 0xff, sizeof(r->service));
-    memset(r->worker, 0xff, sizeof(r->worker));
-    for (const struct gw_bal_service *t = r->theirs.services; t; t = t->next)
-        for (const struct gw_bal_service *s = ours->services; s; s = s->next) {
-            if (s->protocol != t->protocol || s->port != t->port || !gw_bal_addr_same(&s->addr, &t->addr))
-                continue;
-            r->service[t->id] = (uint16_t)s->id;
-            map_workers(r, s, t);
-        }
-}
-
-/* Under the agent's lock, which serializes it with publications: goes on where it stopped, until the cores
- * are full. */
-static void learn(void *ctx, const struct gw_bal_model *ours, uint64_t version)
-{
-    struct receiving *r = ctx;
-    if (version != r->version) map_numbers(r, ours);
-    r->version = version;
-    for (r->again = 0; r->learnt < r->n; r->learnt++) {
-        struct bal_record record = r->batch[r->learnt];
-        record.service = record.service < GW_BAL_SERVICES ? r->service[record.service] : NOT_HERE;
-        record.worker = record.worker < GW_BAL_WORKERS ? r->worker[record.worker] : NOT_HERE;
-        int error =
-            record.service == NOT_HERE || record.worker == NOT_HERE ? -EINVAL : bal_learn(r->s->bal, &record);
-        r->again = error == -EAGAIN;
-        if (r->again) return;
-        if (error)
-            r->s->unknown++;
-        else
-            r->s->received++;
-    }
-}
-
-static int take_flows(struct receiving *r, void *data, size_t bytes)
-{
-    if (bytes % sizeof(struct bal_record)) return -EPROTO;
-    r->batch = data;
-    r->n = bytes / sizeof(struct bal_record);
-    r->learnt = 0;
-    for (unsigned i = 0; i < LEARN_TRY; i++) {
-        gw_bal_agent_model(r->s->agent, learn, r);
-        if (!r->again) return 0;
-        if (ended(r->s, MS)) return -ECANCELED;
-    }
-    r->s->lost += r->n - r->learnt;
-    return 0;
-}
-
-static int take_table(struct receiving *r, const char *text, size_t bytes)
-{
-    json_t *j = json_loadb(text, bytes, JSON_REJECT_DUPLICATES, NULL);
-    gw_bal_model_free(&r->theirs);
-    r->theirs = (struct gw_bal_model){0};
-    r->version = UINT64_MAX;
-    int error = j ? gw_bal_model_from(j, &r->theirs) : -EPROTO;
-    json_decref(j);
-    return error;
-}
-
-static int take_hello(const struct gw_bal_sync *s, const char *key, size_t bytes)
-{
-    char *bearer = NULL;
-    if (asprintf(&bearer, "Bearer %.*s", (int)bytes, key) < 0) return -ENOMEM;
-    int ok = gw_secret_allows(s->key, bearer);
-    gw_secret_forget(bearer);
-    return ok ? 0 : -EACCES;
-}
-
-/* One frame; the first must be the hello, and nothing of a stranger is kept before. */
-static int take_frame(struct receiving *r, int fd, uint64_t number)
-{
-    struct frame f;
-    /* A quiet network has nothing to tell for long. */
-    while (gw_wait_fds((int[]){fd, r->s->end_fd}, 2, gw_deadline(AGAIN_NS)) == 0) continue;
-    if (ended(r->s, 0)) return -ECANCELED;
-    int error = gw_bal_read_all(fd, &f, sizeof(f), gw_deadline(PATIENCE));
-    if (error) return error;
-    uint32_t most = number == 1 ? 256 : GW_BAL_MESSAGE;
-    if (f.magic != MAGIC || f.record != sizeof(struct bal_record) || f.number != number || f.bytes > most ||
-        (f.kind == HELLO) != (number == 1))
-        return -EPROTO;
-    char *data = malloc((size_t)f.bytes + 1);
-    if (!data) return -ENOMEM;
-    error = gw_bal_read_all(fd, data, f.bytes, gw_deadline(PATIENCE));
-    if (!error)
-        error = f.kind == HELLO   ? take_hello(r->s, data, f.bytes)
-                : f.kind == TABLE ? take_table(r, data, f.bytes)
-                : f.kind == FLOWS ? take_flows(r, data, f.bytes)
-                                  : -EPROTO;
-    free(data);
-    return error;
-}
-
-static void receive_all(struct gw_bal_sync *s, int fd)
-{
-    struct receiving *r = calloc(1, sizeof(*r));
-    int error = r ? 0 : -ENOMEM;
-    if (r) r->s = s;
-    if (r) r->version = UINT64_MAX;
-    for (uint64_t number = 1; !error; number++) {
-        error = take_frame(r, fd, number);
-        if (!error) s->connected = 1;
-    }
-    s->connected = 0;
-    if (error == -EACCES)
-        fprintf(stderr, "gpuwire balance: flows came with another key; sync_key_file must be the same\n");
-    if (error == -EPROTO)
-        fprintf(stderr, "gpuwire balance: flows came from another version of gpuwire, or a stranger\n");
-    if (r) gw_bal_model_free(&r->theirs);
-    free(r);
-}
+/* ---- receiving: sync_receive.c ---- */
 
 static void *run_receiver(void *arg)
 {
@@ -295,7 +135,7 @@ static void *run_receiver(void *arg)
         int fd = accept4(s->listen_fd, NULL, NULL, SOCK_CLOEXEC);
         if (fd < 0) continue;
         gw_listen_watch(fd); /* an active one that vanishes closes nothing */
-        receive_all(s, fd);
+        gw_bal_sync_receive(s, fd);
         close(fd);
     }
     return NULL;
