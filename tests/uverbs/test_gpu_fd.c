@@ -46,7 +46,8 @@ static void copy_out(void *to, uint64_t from, size_t n)
 
 static int closed_fd(void)
 {
-    int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDWR | O_CLOEXEC); /* root only; a page long */
+    /* Root only; a page long. */
+    int fd = open("/sys/kernel/mm/transparent_hugepage/enabled", O_RDWR | O_CLOEXEC);
     if (fd < 0) skip();
     return fd;
 }
