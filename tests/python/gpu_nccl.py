@@ -96,11 +96,11 @@ def start(rank, folder, net, nic):
     env = dict(os.environ, RANK=str(rank), NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_NET=net, NCCL_IB_HCA="mlx5_0",
                NCCL_IB_GID_INDEX="0", NCCL_CUMEM_ENABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_DEBUG="WARN", GPUWIRE_NIC=nic,
                NCCL_NET_GDR_LEVEL="SYS", TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
-    if "loss" in nic:
-        command.append("--faults")
     if gpus() == 1:
         env["NCCL_HOSTID"] = f"rank{rank}"
     command = [sys.executable, os.path.abspath(__file__), "--rank", str(rank), "--meet", os.path.join(folder, "meet")]
+    if "loss" in nic:
+        command.append("--faults")
     if net == "IB":
         command = [env["GPUWIRE"], "run", "--"] + command
     log = open(os.path.join(folder, f"{net}{rank}.log"), "w+")
