@@ -23,8 +23,8 @@ tests=(
     clang llvm jq python3 python3-venv python3-numpy openssl curl
     procps iproute2 ethtool iperf3 ccache patchelf file dpdk-dev libcuckoo-dev nftables
 )
-# What .ci/run looks at the sources with.
-ci=(clang-format clang-tidy)
+# What .ci/run looks at the sources with, and builds them with for another processor.
+ci=(clang-format clang-tidy gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
 packages=("${build[@]}")
 case ${1:-} in
 '') ;;

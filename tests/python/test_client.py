@@ -2,6 +2,7 @@
 """The client against `gpuwire serve`, over each door."""
 import array
 import os
+import pathlib
 import signal
 import threading
 import time
@@ -213,6 +214,9 @@ class Alone(unittest.TestCase):
         client.infer(ROW)
         worker.process.send_signal(signal.SIGSTOP)
         self.addCleanup(worker.process.send_signal, signal.SIGCONT)
+        while any(t.joinpath("stat").read_text().rsplit(") ")[-1][0] != "T"  # each thread stops by itself
+                  for t in pathlib.Path(f"/proc/{worker.process.pid}/task").iterdir()):
+            time.sleep(0.01)
         future = client.infer_async(ROW)
         with self.assertRaises(TimeoutError):
             future.result(0.2)

@@ -26,7 +26,7 @@ int gw_bal_claim_control(const char *run_dir)
     char path[4096];
     int error = gw_bal_make_run_dir(run_dir);
     if (error) return error;
-    snprintf(path, sizeof(path), "%s/control.lock", run_dir);
+    snprintf(path, sizeof(path), "%s/%s", run_dir, GW_BAL_LOCK);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return gw_error_errno(-errno, "%s", path);
     if (!flock(fd, LOCK_EX | LOCK_NB)) return fd;

@@ -14,6 +14,7 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
+#include "src/balance/control/claim.h"
 #include "src/balance/run.h"
 #include "src/cli/balance/args.h"
 #include "src/cli/balance/demo_load.h"
@@ -218,15 +219,17 @@ static void end_process(pid_t pid, int signal)
 
 static void clean_up(struct demo *d)
 {
-    char run[96];
+    char run[96], lock[128];
     end_process(d->clients, SIGKILL);
     end_process(d->balancer, SIGTERM);
     for (int i = 0; i < GW_DEMO_WORKERS; i++) end_process(d->worker[i], SIGKILL);
     if (d->says) fclose(d->says);
     gw_demo_net_drop(&d->net);
     snprintf(run, sizeof(run), "%s/run", d->dir);
+    snprintf(lock, sizeof(lock), "%s/%s", run, GW_BAL_LOCK);
     if (d->dir[0]) {
         unlink(d->file);
+        unlink(lock);
         rmdir(run);
         rmdir(d->dir);
     }
