@@ -186,8 +186,10 @@ void sn_qp_last_word(struct sn_qp *qp)
     enum { LAST_WORDS = 64 };
 
     if (qp->nic->failed || !sn_qp_reliable(qp) || !qp->resp.ack_pending || qp->resp.nak_pending) return;
+    sn_qp_wake(qp); /* among those that run, not those that are parked: a step changes what it is */
     for (int i = 0; i < LAST_WORDS && qp->resp.ack_pending; i++)
         if (sn_responder_step(qp) != SN_DID) break;
+    qp->parked = false; /* its next turn finds that out again */
     sn_tx_push(qp->nic);
 }
 

@@ -129,7 +129,7 @@ watched() {
     wait "${watchers[@]}" 2>/dev/null
     for n in "${watched_hosts[@]}"; do
         tshark -r "$work/$n.pcap" -F pcap -w "$work/$n.forwarded" -Y "eth.src == $mac && (ip || ipv6)" 2>/dev/null
-        tshark -r "$work/$n.forwarded" -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE \
+        tshark -r "$work/$n.forwarded" -o tcp.desegment_tcp_streams:FALSE -o ip.defragment:FALSE -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE \
             -o udp.ignore_ipv6_zero_checksum:TRUE -T fields -e frame.number -e ip.checksum.status -e tcp.checksum.status \
             -e udp.checksum.status -e icmp.checksum.status -e icmpv6.checksum.status -e _ws.malformed \
             -e tcp.checksum -e tcp.checksum_calculated >"$work/$n.seen" 2>/dev/null ||
