@@ -19,6 +19,9 @@ enum { POLLING_CREDIT = 2 };
  * look. */
 #define DEAF_NS 20000u
 enum { DISTRUST_MAX = 1 << 16 };
+/* One that was seen polling so often in a row is distrusted half as long the next time: it did not poll while
+ * it connected, say. */
+enum { RELIED_ROW = 8 };
 /* One that polls may stand still because we have its CPU: it gets so long to be seen at it. */
 #define STILL_NS 10000u
 /* Somebody who stops polling without saying so waits this long for us. */
@@ -75,8 +78,14 @@ bool sn_thread_still_polls(struct sn_thread *t)
     return false;
 }
 
+void sn_thread_relied(struct sn_thread *t)
+{
+    if (++t->relied % RELIED_ROW == 0 && t->distrust_next > SN_DISTRUST_MIN) t->distrust_next /= 2;
+}
+
 void sn_thread_deserted(struct sn_thread *t)
 {
+    t->relied = 0;
     t->distrust = t->distrust_next;
     if (t->distrust_next < DISTRUST_MAX) t->distrust_next *= 2;
     t->away_ns = 0;

@@ -42,6 +42,7 @@ struct sn_thread {
     uint64_t away_ns; /* how long it stayed away the last time; 0: it did not */
     int credit;
     uint32_t distrust, distrust_next; /* looks for which it does not stay away */
+    uint32_t relied;                  /* times in a row that it stayed away rightly */
     unsigned linger;                  /* times more that it lingers in vain */
     bool heard;                       /* packets ended its last sleep, and it has not been inside since */
     bool overslept;                   /* its last sleep was long, and nothing ended it */
@@ -67,6 +68,7 @@ struct plan {
 bool sn_thread_kicked(const struct sn_thread *t);
 /* After it stayed away: lets others run, and sees whether one of them polls. */
 bool sn_thread_still_polls(struct sn_thread *t);
+void sn_thread_relied(struct sn_thread *t); /* one did */
 /*
  * It stayed away for somebody who polls, and then found work that nobody was about to do: a program that
  * polls for its completions in turn with watching memory, as latency tests do.
