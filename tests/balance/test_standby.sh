@@ -99,12 +99,13 @@ class Connection:
 
 
 def wait_for_word():
-    with open(sys.argv[2], encoding="ascii") as words:
-        return words.readline()
+    while not words.readline():  # no writer has it open now
+        time.sleep(0.002)
 
 
 held = [Connection(f"held{i}") for i in range(12)]
 print("held", flush=True)
+words = open(sys.argv[2], encoding="ascii")  # once: a second look would find a writer of the first word still there
 wait_for_word()
 threading.Thread(target=lambda: (wait_for_word(), taken_over.set()), daemon=True).start()
 later, begun = [], time.time()

@@ -14,6 +14,9 @@
 
 #include <gpuwire/error.h>
 
+/* The file below run_dir that says who is in control. It stays: one that was removed could be locked by two. */
+#define LOCK_FILE "control.lock"
+
 int gw_bal_make_run_dir(const char *run_dir)
 {
     if (!mkdir(run_dir, 0700) || errno == EEXIST) return 0;
@@ -26,7 +29,7 @@ int gw_bal_claim_control(const char *run_dir)
     char path[4096];
     int error = gw_bal_make_run_dir(run_dir);
     if (error) return error;
-    snprintf(path, sizeof(path), "%s/%s", run_dir, GW_BAL_LOCK);
+    snprintf(path, sizeof(path), "%s/%s", run_dir, LOCK_FILE);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return gw_error_errno(-errno, "%s", path);
     if (!flock(fd, LOCK_EX | LOCK_NB)) return fd;

@@ -4,9 +4,6 @@
 #ifndef GW_BALANCE_CONTROL_CLAIM_H
 #define GW_BALANCE_CONTROL_CLAIM_H
 
-/* The file below run_dir that says who is in control. It stays: one that was removed could be locked by two. */
-#define GW_BAL_LOCK "control.lock"
-
 /* Makes the folder if it is not there. 0 or a negative errno with the reason in gw_last_error(). */
 int gw_bal_make_run_dir(const char *run_dir);
 

@@ -2,6 +2,7 @@
 /* gpuwire balance demo: a worker drains, another one dies, and a table says whose connections broke. */
 #include <errno.h>
 #include <fcntl.h>
+#include <ftw.h>
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,7 +15,6 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#include "src/balance/control/claim.h"
 #include "src/balance/run.h"
 #include "src/cli/balance/args.h"
 #include "src/cli/balance/demo_load.h"
@@ -25,6 +25,8 @@
 #define READY_NS  (60 * S)
 #define GATHER_NS (30 * S) /* until all connections that stay are there */
 
+#define GW_DEMO_PATH 256 /* of the folder for its files */
+
 #define DRAINS 0 /* which of the workers */
 #define DIES   1
 
@@ -32,7 +34,7 @@ struct demo {
     struct gw_demo_net net;
     struct gw_demo_tally *tally;
     pid_t balancer, clients, worker[GW_DEMO_WORKERS];
-    char dir[64], file[96], api[48];
+    char dir[GW_DEMO_PATH], file[GW_DEMO_PATH + 16], api[48];
     FILE *says;
 };
 
@@ -44,7 +46,7 @@ static int write_config(struct demo *d)
     int n = snprintf(d->dir, sizeof(d->dir), "%s/gpuwire-demo-XXXXXX", tmp ? tmp : "/tmp");
     if (n < 0 || (size_t)n >= sizeof(d->dir) || !mkdtemp(d->dir)) {
         d->dir[0] = 0;
-        return gw_error(-EINVAL, "TMPDIR: no folder for the demo's files can be made there");
+        return gw_error(-EINVAL, "TMPDIR (%s): no folder for the demo's files can be made there", tmp ? tmp : "/tmp");
     }
     snprintf(d->file, sizeof(d->file), "%s/balance.conf", d->dir);
     FILE *f = fopen(d->file, "we");
@@ -217,22 +219,21 @@ static void end_process(pid_t pid, int signal)
     waitpid(pid, NULL, 0);
 }
 
+static int remove_one(const char *path, const struct stat *s, int type, struct FTW *at)
+{
+    (void)s, (void)type, (void)at;
+    remove(path);
+    return 0;
+}
+
 static void clean_up(struct demo *d)
 {
-    char run[96], lock[128];
     end_process(d->clients, SIGKILL);
     end_process(d->balancer, SIGTERM);
     for (int i = 0; i < GW_DEMO_WORKERS; i++) end_process(d->worker[i], SIGKILL);
     if (d->says) fclose(d->says);
     gw_demo_net_drop(&d->net);
-    snprintf(run, sizeof(run), "%s/run", d->dir);
-    snprintf(lock, sizeof(lock), "%s/%s", run, GW_BAL_LOCK);
-    if (d->dir[0]) {
-        unlink(d->file);
-        unlink(lock);
-        rmdir(run);
-        rmdir(d->dir);
-    }
+    if (d->dir[0]) nftw(d->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);
     munmap(d->tally, sizeof(*d->tally));
 }
 
