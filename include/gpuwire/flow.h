@@ -84,6 +84,10 @@ GW_API uint64_t gw_flow_tick_ns(const struct gw_flow_table *table);
 GW_API size_t gw_flow_lookup_bulk(struct gw_flow_table *table, const void *keys, size_t n,
                                   struct gw_flow *found);
 
+/* Asks memory for what a lookup of the key reads first. Worth it where there is something else to do until then: a
+ * program that parses a burst calls it for each packet, and then looks all of them up. */
+GW_API void gw_flow_prefetch(const struct gw_flow_table *table, const void *key);
+
 /*
  * Adds a flow, whose last packet is now. `at`, which may be NULL, becomes its place.
  *
