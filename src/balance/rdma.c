@@ -65,6 +65,7 @@ static uint32_t entry_of(const struct bal_wide *key, uint16_t worker)
 /* Such packets are few, and name several flows each. */
 static void all_changed(struct bal_core *core)
 {
+    core->burst.any_changed = true;
     memset(core->burst.changed, 0xff, sizeof(core->burst.changed));
 }
 

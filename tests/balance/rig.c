@@ -245,6 +245,16 @@ bool rig_sound(const uint8_t *ip, uint32_t len)
     }
 }
 
+bool rig_same_meta(const struct bal_meta *a, const struct bal_meta *b)
+{
+#define SAME(what) (a->what == b->what)
+    return SAME(kind) && SAME(ipv6) && SAME(first) && SAME(proto) && SAME(ttl) && SAME(flags) &&
+           SAME(opcode) && SAME(vlan) && SAME(l3) && SAME(l4) && SAME(ip_len) && SAME(sport) && SAME(dport) &&
+           SAME(id) && SAME(dqpn) && SAME(sqpn) && SAME(in_l3) && SAME(in_l4) && SAME(in_proto) &&
+           SAME(in_sport) && SAME(in_dport);
+#undef SAME
+}
+
 void rig_ends(const struct rig_packet *p, struct rig_end *from, struct rig_end *to)
 {
     const uint8_t *ip = p->p.data + BAL_ETH_LEN;
