@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The balancer's whole data path from memory to memory: parse, find or open the flow, move its state on, choose,
- * and change the packet. Beside it a loop that swaps the MACs of the same packets, as DPDK's testpmd does in its
- * macswap mode. Both touch every packet's headers; neither has a device (plane.py has). And a bare loop, which reads
- * each packet's header and the line of a table where its flow would be, and nothing else: what memory allows.
- * Then the same on two cores: each has the connections that a NIC would give it. Beside it are two balancers that share
- * nothing but the processor, as two processes would. Rates count the seconds that the threads ran.
+ * The balancer's whole data path from memory to memory: parse, find or open the flow, move its state on,
+ * choose, and change the packet. Two loops stand beside it. One swaps the MACs of the same packets, as DPDK's
+ * testpmd does in its macswap mode. The other is bare: it reads each packet's header, and the line of a table
+ * where its flow would be. No data path can be faster than that. Nothing here has a device (plane.py has).
+ *
+ * Then the same on two cores: each has the connections that a NIC would give it. Beside them run two
+ * balancers that share nothing but the processor, as two processes would. Rates count the seconds that the
+ * threads ran.
  *
  *     balance_bench [ROUNDS [FLOWS]]      5 and 1000000 when not given
  *

@@ -118,7 +118,8 @@ least(struct bal_core *core, const struct field *f, uint64_t (*load)(struct bal_
     return best;
 }
 
-/* The same where the weights are equal or do not count: a row of minima, without a jump that nobody can foretell. */
+/* The same where the weights are equal or do not count. It takes minima: the processor would foretell jumps
+ * wrongly. */
 static uint16_t fewest(struct bal_core *core, const struct field *f)
 {
     const bool narrow = !gw_flow_count(core->wide); /* then a third as many counts are read */

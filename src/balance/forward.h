@@ -39,8 +39,8 @@ bool bal_hop(uint8_t *frame, const struct bal_meta *m);
 void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to,
              uint16_t port);
 
-/* bal_hop, and bal_nat from a VIP to its worker, for TCP and UDP over IPv4: what changes was reckoned when the services were
- * published. false: there is no hop left; the packet is unchanged. */
+/* bal_hop, and bal_nat from a VIP to its worker, for TCP and UDP over IPv4. bal_make_ways has reckoned what
+ * checksums change by. false: there is no hop left. Then the packet is unchanged. */
 bool bal_nat_quickly(uint8_t *frame, const struct bal_meta *m, const struct bal_way *way);
 
 /* Changes n covered bytes at `at` of a RoCE packet's UDP payload, and its ICRC. */

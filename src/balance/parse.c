@@ -177,8 +177,8 @@ int bal_parse_any(const uint8_t *frame, size_t len, struct bal_meta *m)
 
 /* ---- the usual frame ---- */
 
-/* What bal_parse_any makes of a frame without a tag, with a whole IPv4 packet without options, of TCP or UDP. false: it is
- * none, or something about it is wrong. */
+/* Takes TCP and UDP over IPv4, without a tag, options and fragments, and says what bal_parse_any says of them.
+ * false: it is another frame, or something about it is wrong. */
 static bool parse_usual(const uint8_t *frame, size_t len, struct bal_meta *m)
 {
     enum { IP = BAL_ETH_LEN, L4 = IP + 20 };

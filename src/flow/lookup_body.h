@@ -4,8 +4,8 @@
  * function, TARGET its processor's attribute, and MATCH(bucket, tag) gives the ways whose key is the tag.
  *
  * A dependent read of memory takes some hundred nanoseconds, and a core has a few dozen reads under way at
- * once. So the line of key i + AHEAD is asked for when key i is looked at. A long key lies beside the table, in
- * another line or two: that is asked for when the bucket names its slot, and read KEY_AHEAD keys later.
+ * once. So the line of key i + AHEAD is asked for when key i is looked at. A long key lies beside the table,
+ * in another line or two. It is asked for when the bucket names its slot, and read KEY_AHEAD keys later.
  *
  * Short keys, which nearly all are, have a copy of their own: `wide` is a constant in both.
  */

@@ -119,7 +119,8 @@ static void lies_are_refused(void **state)
     assert_int_equal(parse(), -1);
 }
 
-/* Nearly all frames take a short way through the parser. It finds what the long way finds, whatever is damaged. */
+/* Nearly all frames take a short way through the parser. It says what the long way says, also of what is
+ * damaged. */
 static void both_ways_agree(void **state)
 {
     struct rnd rnd = {1};
