@@ -107,8 +107,8 @@ static bool encapsulate(struct bal_core *core, struct bal_work *w, const struct 
     return *len;
 }
 
-/* Nearly all packets take this way. It does what bal_to_worker does. false: it is no way for this packet, or the
- * packet needs an answer. Then nothing has changed. */
+/* Nearly all packets take this way. It does what bal_to_worker does. false: it is no way for this packet, or
+ * the packet needs an answer. Then nothing has changed. */
 static bool send_quickly(struct bal_core *core, struct bal_work *w, uint16_t worker)
 {
     const struct bal_way *way = &core->snap->way[worker];

@@ -177,7 +177,7 @@ int bal_parse_any(const uint8_t *frame, size_t len, struct bal_meta *m)
 
 /* ---- the usual frame ---- */
 
-/* Takes TCP and UDP over IPv4, without a tag, options and fragments, and says what bal_parse_any says of them.
+/* Takes TCP and UDP over IPv4, without a tag, options and fragments, and says what bal_parse_any says of it.
  * false: it is another frame, or something about it is wrong. */
 static bool parse_usual(const uint8_t *frame, size_t len, struct bal_meta *m)
 {

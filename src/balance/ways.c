@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a snapshot says once more, in the form that each packet needs. */
+/* A snapshot says some things twice: here in the form that each packet needs. */
 #include <string.h>
 
 #include "src/balance/balance.h"

@@ -105,7 +105,7 @@ static inline struct place short_place(const struct gw_flow_table *t, const void
     p.hash = mix(mix(p.tag ^ t->seed[0], t->seed[1]) ^ t->seed[2], t->seed[3]);
     return p;
 }
-/* A long key in words, with zeros behind it. Nearly all keys have the greatest length, which is a constant. */
+/* A long key in words, with zeros behind it. Nearly all have the greatest length, which is a constant. */
 static inline void key_words(const struct gw_flow_table *t, const void *key, uint64_t word[KEY_WORDS])
 {
     if (t->key_bytes == GW_FLOW_KEY_MAX) {
