@@ -16,8 +16,7 @@
  * the bus. An acknowledgement does not: it says only that the responder has the WRITE.
  *
  * A GPU may not promise that who sees a completion sees its data. Then in hostile mode what goes to its memory
- * stays behind (on the bus, as it were) until this NIC reads from there, which pushes it. A read of a region with
- * relaxed ordering pushes that region's own data, and may overtake all else.
+ * stays behind (on the bus, as it were) until this NIC reads from there, which pushes it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -95,11 +94,7 @@ void sn_place_read(struct sn_mr *mr)
 {
     struct sn_nic *nic = mr->pd->nic;
 
-    if (!mr->init.unordered || !nic->behind_count) return;
-    if (mr->init.access & IBV_ACCESS_RELAXED_ORDERING)
-        land(nic, NULL, mr->key);
-    else
-        land(nic, line_of(mr), 0);
+    if (mr->init.unordered && nic->behind_count) land(nic, line_of(mr), 0);
 }
 
 /* ---- pieces held back ---------------------------------------------------------------------------------- */

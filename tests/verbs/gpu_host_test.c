@@ -3,6 +3,7 @@
  * Between a NIC and a GPU rings and DMA may go nowhere, and data may come after its completion. The GPU here
  * is made of host memory. The software NIC is as unkind as a real host can be.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -208,11 +209,34 @@ static void late_data_beside_a_coherent_link(void **state)
     late_data(GW_POST_DIRECT, "coherent", "coherent link");
 }
 
-/* The bus may put a READ from such a region in front of what it is to push: the one that flushes is of another. */
+/* libibverbs', in whose way this is: ibv_reg_mr calls it for rights that may be optional. */
+static unsigned strict; /* regions without relaxed ordering */
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+    struct ibv_mr *(*theirs)(struct ibv_pd *, void *, size_t, uint64_t, unsigned) =
+        (struct ibv_mr * (*)(struct ibv_pd *, void *, size_t, uint64_t, unsigned))
+            dlsym(RTLD_NEXT, "ibv_reg_mr_iova2");
+
+    strict += !(access & IBV_ACCESS_RELAXED_ORDERING);
+    return theirs(pd, addr, length, iova, access);
+}
+
+/* The bus may put a READ from such a region in front of what it is to push. So the region of the READ that flushes is
+ * none, whatever is asked for. */
 static void late_data_with_relaxed_ordering(void **state)
 {
+    struct host h;
+
     (void)state;
     setenv("GPUWIRE_RELAXED_ORDERING", "1", 1);
+    strict = 0;
+    open_host(&h, "addr=127.0.0.1,hostile=1,seed=7", "unordered");
+    assert_int_equal(h.info.gpu_flush, 1);
+    assert_int_equal(strict, 1);
+    make_buffers(&h, GW_MEM_DEVICE);
+    assert_int_equal(strict, 1);
+    close_host(&h);
     late_data(GW_POST_DIRECT, "unordered", "CUDA says so");
     unsetenv("GPUWIRE_RELAXED_ORDERING");
 }
@@ -221,6 +245,33 @@ static void late_data_by_proxy(void **state)
 {
     (void)state;
     late_data(GW_POST_PROXY_POST, "unordered", "CUDA says so");
+}
+
+/* Nothing but a READ, by libibverbs' struct: the queue pair has not fetched before. */
+static void late_data_of_a_twin(void **state)
+{
+    struct host h;
+
+    (void)state;
+    open_host(&h, "addr=127.0.0.1,hostile=1,seed=6", "unordered");
+    make_queues(&h, GW_POST_DIRECT);
+    make_buffers(&h, GW_MEM_DEVICE);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        struct ibv_sge sge = {h.gpu_mr->addr, 4096, h.gpu_mr->lkey};
+        struct ibv_send_wr wr = {.sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = IBV_WR_RDMA_READ,
+                                 .send_flags = IBV_SEND_SIGNALED,
+                                 .wr.rdma = {h.host_mr->addr, h.host_mr->rkey}},
+                           *bad;
+
+        fill(&h, i);
+        assert_int_equal(gw_post_send(gw_qp_handle(h.qp), &wr, &bad), 0);
+        (void)next(&h);
+        same(&h, 0, "a READ by gw_post_send", i);
+        memset(h.gpu.dev, 0, 4096);
+    }
+    close_host(&h);
 }
 
 /* Tickets are retired by another way. */
@@ -477,6 +528,7 @@ int main(void)
                                        cmocka_unit_test(late_data_of_an_older_gpu),
                                        cmocka_unit_test(late_data_beside_a_coherent_link),
                                        cmocka_unit_test(late_data_with_relaxed_ordering),
+                                       cmocka_unit_test(late_data_of_a_twin),
                                        cmocka_unit_test(late_ticket),
                                        cmocka_unit_test(stopped_poller),
                                        cmocka_unit_test(asked_for),
