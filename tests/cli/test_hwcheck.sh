@@ -58,7 +58,8 @@ hwcheck -o "$work/none/report.json" there.example >"$work/unwritten.out" 2>&1
     fail "no place for the report"
 # A network that does not lead there: one check says so, and the others do not wait for the same.
 hwcheck --only put --address no..host there.example >"$work/astray.out" 2>&1
-[ $? = 1 ] && [ "$(grep -c '^FAILED' "$work/astray.out")" = 1 ] && grep -q '^skipped.*did not get through' "$work/astray.out" ||
+[ $? = 1 ] && [ "$(grep -c '^FAILED' "$work/astray.out")" = 1 ] && grep -q '^FAILED.*UDP port 4791' "$work/astray.out" &&
+    grep -q '^skipped.*did not get through' "$work/astray.out" ||
     fail "an address that leads nowhere"
 timeout -k 5 "$patience" "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/cut.json" there.example \
     >"$work/cut.out" 2>&1 &
