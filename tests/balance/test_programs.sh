@@ -80,7 +80,7 @@ grep -q '^[24]' "$work/put.out" || fail "a large request got no answer"
 
 # ---- wrk: many connections, and no error ----
 
-at client wrk -t1 -c20 -d2 "http://$vip/" >"$work/wrk.out" 2>&1 || fail "wrk failed"
+at client wrk -t1 -c20 -d2 --timeout 60s "http://$vip/" >"$work/wrk.out" 2>&1 || fail "wrk failed"
 grep -q 'Socket errors' "$work/wrk.out" && fail "wrk has seen errors"
 grep -q 'Requests/sec: *[1-9]' "$work/wrk.out" || fail "wrk had no answers"
 echo "wrk: $(sed -n 's/Requests.sec: */requests\/s /p' "$work/wrk.out")"
