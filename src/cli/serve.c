@@ -98,6 +98,7 @@ static int open_doors(const struct gw_cli_serving *all, struct running *r)
                                   .workers = view.workers,
                                   .control = r->control,
                                   .lock = view.lock,
+                                  .missing = view.missing,
                                   .access = r->access};
     if (!error) error = gw_infer_create(&infer, &r->infer);
     if (!error) error = gw_http_door_start(r->server, r->infer, &all->http, &r->http);
