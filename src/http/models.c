@@ -178,12 +178,12 @@ unsigned gw_http_models(struct gw_api *api, const struct gw_http_request *r, con
     if (!w) return status;
     if (!strcmp(what, "/infer")) return gw_http_fail(405, reply, "POST only");
     if (!strncmp(what, "/trace", 6)) return gw_http_fail(501, reply, "the server does not support tracing");
+    if (*what && strcmp(what, "/ready") && strcmp(what, "/config") && strcmp(what, "/stats"))
+        return gw_http_nothing(reply);
     if (strcmp(r->method, "GET")) return gw_http_fail(405, reply, "GET only");
     if (!*what) return gw_http_done(200, reply, metadata(w));
     if (!strcmp(what, "/ready")) return ready(api, reply);
-    if (!strcmp(what, "/config")) return gw_http_done(200, reply, config(w));
-    if (!strcmp(what, "/stats")) return gw_http_done(200, reply, stats(w));
-    return gw_http_nothing(reply);
+    return gw_http_done(200, reply, strcmp(what, "/config") ? stats(w) : config(w));
 }
 
 static void list_missing(struct gw_api *api, json_t *all)
