@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The balancer's whole data path from memory to memory: parse, find or open the flow, move its state on, choose,
- * and change the packet. Beside it a loop that swaps the MACs of the same packets, as DPDK's testpmd does in its
- * macswap mode. Both touch every packet's headers; neither has a device (plane.py has). Then the same on two cores:
- * each has the connections that a NIC would give it. Rates count the seconds that the threads ran.
+ * The balancer's whole data path from memory to memory: parse, find or open the flow, move its state on,
+ * choose, and change the packet. Beside it a loop that swaps the MACs of the same packets, as DPDK's testpmd
+ * does in its macswap mode. Both touch every packet's headers; neither has a device (plane.py has). Then the
+ * same on two cores: each has the connections that a NIC would give it. Rates count the seconds that the
+ * threads ran.
  *
  *     balance_bench [ROUNDS [FLOWS]]      5 and 1000000 when not given
  *

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flow table beside DPDK's rte_hash, on one core: lookups, and whole steps of connection tracking (find
- * the flow or open one, touch it, free those whose time is over). Rounds in turn, medians, and the limit: how many
- * random lines of as much memory this core can read. Rates count the seconds that the thread ran.
+ * The flow table beside DPDK's rte_hash, on one core: lookups, and whole steps of connection tracking. Such a
+ * step finds the flow or opens one, touches it, and frees those whose time is over. The tables take turns,
+ * and medians are printed. The limit is how many random lines of as much memory this core can read. Rates
+ * count the seconds that the thread ran.
  *
  *     flow_bench [ROUNDS]      5 when not given
  */

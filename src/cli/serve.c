@@ -175,8 +175,8 @@ static int stop(struct running *r, uint64_t *stop_ns)
     return 0;
 }
 
-/* Messages of some hundred kilobytes come and go. Memory that each of them gave back to the kernel would come again page
- * by page, with a fault for each. malloc keeps so much of every arena. */
+/* Messages of some hundred kilobytes come and go. Memory that each of them gave back to the kernel would come
+ * again page by page, with a fault for each. malloc keeps so much of every arena. */
 static void keep_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);

@@ -55,8 +55,9 @@ static void gather(const struct gw_client *c, uint32_t slot, uint32_t rows, cons
     }
 }
 
-/* The send queue holds twice as many requests as there are slots, and an answer mostly comes after its request's
- * acknowledgement. So there nearly always is room. Else there is when acknowledgements have come. */
+/* The send queue holds twice as many requests as there are slots, and an answer mostly comes after its
+ * request's acknowledgement. So there nearly always is room. Else there is when acknowledgements have
+ * come. */
 static int post(struct gw_client *c, uint32_t slot, struct pieces *p)
 {
     struct gw_client_session *s = c->own;
@@ -194,8 +195,8 @@ static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_c
     return 0;
 }
 
-/* A process that dies answers nothing more, and its NIC tells nobody. But its connections end. What it has sent before
- * may still be on the way. */
+/* A process that dies answers nothing more, and its NIC tells nobody. But its connections end. What it has
+ * sent before may still be on the way. */
 static int wait_once(struct gw_client *c, uint64_t deadline_ns, struct ibv_wc *wc)
 {
     struct gw_client_session *s = c->own;

@@ -12,8 +12,8 @@ struct gw_infer_stats {
     uint64_t successes, failures, refused, late; /* requests, by how they were answered */
     uint64_t inferences, executions;             /* samples that were answered; runs of the model */
     uint64_t waiting;                            /* requests that wait, now */
-    /* Nanoseconds, summed over the requests that succeeded: in the queue; while inputs were put together; in the
-     * model; and until the answer was posted. */
+    /* Nanoseconds, summed over the requests that succeeded: in the queue; while inputs were put together; in
+     * the model; and until the answer was posted. */
     uint64_t queue_ns, input_ns, infer_ns, output_ns;
     uint32_t batches;
     struct {

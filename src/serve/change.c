@@ -72,8 +72,8 @@ static size_t find(const struct gw_server *s, const char *name)
     return i;
 }
 
-/* Puts w, or nothing, in place i; a place behind the last is a new one. When it returns no door holds what was there,
- * but for the calls that it has. */
+/* Puts w, or nothing, in place i; a place behind the last is a new one. When it returns no door holds what
+ * was there, but for the calls that it has. */
 static void set_place(struct gw_server *s, size_t i, struct gw_worker *w)
 {
     pthread_rwlock_wrlock(&s->lock);
@@ -205,7 +205,8 @@ uint64_t gw_server_waiting(const struct gw_worker *w)
     return t.waiting;
 }
 
-/* No door finds the model any more. What waits is served first, then what comes is told that the model closes. */
+/* No door finds the model any more. What waits is served first, then what comes is told that the model
+ * closes. */
 static void drain(struct gw_worker *w)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};

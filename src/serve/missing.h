@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models that the repository has and that are not served, with the reason: for those who ask which models there are. */
+/* Models that the repository has and that are not served, with the reason: for those who ask which models
+ * there are. */
 #ifndef GW_SERVE_MISSING_H
 #define GW_SERVE_MISSING_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A model repository, laid out as Triton's: DIR/NAME/VERSION/model.onnx, VERSION a positive number. Where there is a
- * plug-in, DIR/NAME/VERSION/model.so, it is the model: it may well use the model.onnx beside it. A model.onnx may be a
- * folder with the file of that name and its weights in it. */
+/* A model repository, laid out as Triton's: DIR/NAME/VERSION/model.onnx, VERSION a positive number. Where
+ * there is a plug-in, DIR/NAME/VERSION/model.so, it is the model: it may well use the model.onnx beside
+ * it. A model.onnx may be a folder with the file of that name and its weights in it. */
 #ifndef GW_SERVE_REPOSITORY_H
 #define GW_SERVE_REPOSITORY_H
 

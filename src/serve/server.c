@@ -47,8 +47,8 @@ static void batch_sizes(const struct gw_server_opts *o, struct gw_worker_opts *w
     w->delay_ns = o->batch_delay_ns;
 }
 
-/* A model that cannot be served is reported, and the others are served all the same. One that is the only one is the
- * start's own failure. */
+/* A model that cannot be served is reported, and the others are served all the same. One that is the only one
+ * is the start's own failure. */
 static int make_worker(struct gw_server *s, const struct gw_server_opts *o, size_t i)
 {
     const struct gw_repository_entry *e = &s->models.entry[i];

@@ -29,8 +29,8 @@ struct gw_server {
     char *text;
 };
 
-/* One round of what gw_server_run does between its naps. `pause` is what the last round returned; returns how many
- * nanoseconds the next one may wait. */
+/* One round of what gw_server_run does between its naps. `pause` is what the last round returned; returns how
+ * many nanoseconds the next one may wait. */
 #define GW_SERVER_HOUSEKEEPING_NS 200000000u
 uint64_t gw_server_keep_house(struct gw_server *s, uint64_t pause);
 

@@ -19,7 +19,7 @@
 #define GW_SERVE_MAGIC     0x53525747u /* "GWRS" */
 #define GW_SERVE_VERSION   2
 #define GW_SERVE_MAX_SLOTS 256
-#define GW_SERVE_ALIGN     64u /* bytes; each tensor of a slot begins at a multiple, counted from the header */
+#define GW_SERVE_ALIGN     64u /* bytes; a slot's tensors begin at multiples, counted from the header */
 
 /*
  * Both ends' timeout (4.096 us << 18: a second, eight times) where the NIC is the software NIC. That one
@@ -53,8 +53,8 @@ struct gw_serve_request {
     uint8_t reserved[20];
 };
 
-/* The server's own sessions need not send what already lies on the GPU. The slots are the session's alone, so these do
- * no harm in a stranger's hands. */
+/* The server's own sessions need not send what already lies on the GPU. The slots are the session's alone, so
+ * these do no harm in a stranger's hands. */
 #define GW_SERVE_PLACED 1u /* the inputs are in the slot already: the header comes alone, and `bytes` is 0 */
 #define GW_SERVE_STAY   2u /* the outputs stay in the worker's slot: so does the answer's header */
 #define GW_SERVE_FLAGS  (GW_SERVE_PLACED | GW_SERVE_STAY)
@@ -62,8 +62,8 @@ struct gw_serve_request {
 /* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. `arrived` is when
  * the request's completion became visible to the worker, `started` when the model got it, `done` when the
  * model had finished, `posted` just before the reply's work request was written. What writing it and ringing
- * the doorbell takes cannot be in the header that it sends, so the header has what that took for the session's
- * previous answer. */
+ * the doorbell takes cannot be in the header that it sends, so the header has what that took for the
+ * session's previous answer. */
 struct gw_serve_reply {
     uint32_t magic;
     uint16_t version;

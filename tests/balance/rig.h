@@ -26,7 +26,8 @@ struct bal_addr rig_ip6(uint32_t which);
  * pattern. */
 void rig_tcp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint8_t flags, uint32_t payload);
 void rig_udp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint32_t payload);
-/* `bytes` of UDP payload, from BTH to the last before the ICRC. Between every other pair of addresses UDP has a checksum. */
+/* `bytes` of UDP payload, from BTH to the last before the ICRC. Between every other pair of addresses UDP has
+ * a checksum. */
 void rig_roce(struct rig_packet *out, struct bal_addr from, struct bal_addr to, const void *bytes,
               uint32_t len);
 /* An ICMP error (type 3 code 1, or ICMPv6 1, 0) from `router` to the packet's sender, about the packet. */

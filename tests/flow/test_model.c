@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table beside a simple one: an array that has an entry for each key there is. Both get the same calls, in
- * random order, and must give the same answers. An argument is the number of operations.
+ * The table beside a simple one: an array that has an entry for each key there is. Both get the same calls,
+ * in random order, and must give the same answers. An argument is the number of operations.
  */
 #include <errno.h>
 #include <inttypes.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inference requests over HTTP: any headers, any body, in any pieces, for a model of two inputs whose worker
- * answers, fails or is gone. What must hold: no byte is written beside the slot (the inputs' memory is exactly as
- * large as it must be), every slot comes back, an answer is JSON, and a request that is answered was complete.
+ * answers, fails or is gone. These must hold. No byte is written beside the slot: the inputs' memory is
+ * exactly as large as it must be. Every slot comes back. An answer is JSON. An answered request was complete.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker whose model takes several samples at once: callers on many threads share its runs, each gets its own answer, and
- * deadlines hold. In the whole loop, with a NIC. */
+/* A worker whose model takes several samples at once: callers on many threads share its runs, each gets its
+ * own answer, and deadlines hold. In the whole loop, with a NIC. */
 #include <errno.h>
 #include <stdlib.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong between a program and its NIC, or between peers: who is told what, and that nobody else is
- * harmed. */
+/* Errors between a program and its NIC, or between peers: each side that is concerned learns of them, and
+ * nobody else is harmed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datagram sockets over RDMA: kernels that are each other's peers (by UDP, too), every call from a CPU
- * thread, and peers that a test plays by hand, well-behaved and not.
+ * Datagram sockets over RDMA. Kernels are each other's peers (by UDP, too), and a CPU thread makes every
+ * call. A test plays other peers by hand, well-behaved and not.
  *
  * test_socket_datagram serve|ask ADDRESS PORT COUNT [block|warp|thread [LANES]]: a kernel as the other end of
  * librdmacm's udpong -T e.

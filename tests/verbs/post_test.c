@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting and polling against a NIC played by a thread: nothing lost, nothing twice, in order, whoever posts.
+/* Posting and polling against a NIC that a thread plays: nothing lost, nothing twice, in order, whichever
+ * thread posts.
  */
 #include <errno.h>
 #include <setjmp.h>

@@ -46,7 +46,8 @@ static int write_config(struct demo *d)
     int n = snprintf(d->dir, sizeof(d->dir), "%s/gpuwire-demo-XXXXXX", tmp ? tmp : "/tmp");
     if (n < 0 || (size_t)n >= sizeof(d->dir) || !mkdtemp(d->dir)) {
         d->dir[0] = 0;
-        return gw_error(-EINVAL, "TMPDIR (%s): no folder for the demo's files can be made there", tmp ? tmp : "/tmp");
+        return gw_error(-EINVAL, "TMPDIR (%s): no folder for the demo's files can be made there",
+                        tmp ? tmp : "/tmp");
     }
     snprintf(d->file, sizeof(d->file), "%s/balance.conf", d->dir);
     FILE *f = fopen(d->file, "we");
