@@ -33,4 +33,4 @@ bench/http_door.py --write-model "$work/models/identity600/1"
 "$bin/gpuwire" serve --models "$work/models" --exec cpu --port 0 >"$work/says" &
 pids+=($!)
 for _ in $(seq 100); do grep -q port "$work/says" && break || sleep 0.1; done
-bench/http_door.py "$(sed -n 's/.*port \([0-9]*\).*/\1/p' "$work/says")" "$port" "${ROUNDS:-5}" "${REQUESTS:-400}"
+bench/http_door.py "$(sed -n 's/.*HTTP on port \([0-9]*\).*/\1/p' "$work/says")" "$port" "${ROUNDS:-5}" "${REQUESTS:-400}"
