@@ -22,6 +22,7 @@ struct gw_infer_stats {
         /* When the model was loaded: a run as a graph, and inside that kernel; 0: not measured. */
         uint64_t graph_ns, own_ns;
         uint64_t executions, infer_ns;
+        uint64_t p99_ns; /* of a run */
     } batch[GW_SERVE_VARIANTS];
     uint64_t latency[GW_SERVE_BUCKETS]; /* successes, by gw_serve_bucket_end (src/serve/cost.h) */
     uint32_t sessions, sessions_open;   /* that clients can have, and have */

@@ -27,7 +27,6 @@ enum gw_load_mode {
 struct gw_load_options {
     struct gw_door_options door;
     struct gw_client_opts client;
-    struct gw_client_request request; /* rows, priority, budget */
     enum gw_load_mode mode;
     struct gw_sweep sweep;
     uint64_t clients;  /* 0: as many as it takes */
