@@ -3,9 +3,9 @@
  * The entry of the port's GID table that connections leave from, and the addresses by which rdma_cm knows the
  * device.
  *
- * On RoCE a GID is an address of a network interface. A port has several, and most of them lead nowhere:
- * link-local ones reach one subnet alone, those of a VLAN only who is in it, and those of an interface that
- * is down nobody.
+ * On RoCE a GID is an address of a network interface. A port has several, and most of them lead nowhere.
+ * Link-local ones reach one subnet alone. Those of a VLAN reach only its members, and those of an interface
+ * that is down reach nobody.
  */
 #include <endian.h>
 #include <errno.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only one process may have: the control of a data plane, and an interface whose packets are forwarded.
+/* Only one process may have these: the control of a data plane, and an interface whose packets are forwarded.
  * A claim is a descriptor. It ends when that is closed, and with the process, however that ends. */
 #ifndef GW_BALANCE_CONTROL_CLAIM_H
 #define GW_BALANCE_CONTROL_CLAIM_H
