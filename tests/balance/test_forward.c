@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What leaves the balancer: addresses, tunnels, errors, and every checksum as a full computation has it. */
+/* Packets that leave the balancer: addresses, tunnels, errors, and every checksum as a full computation has
+ * it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
