@@ -120,6 +120,7 @@ static void wrong_settings_are_refused(void **state)
     refused("GPUWIRE_TIMEOUT", "long", "from 1 to 31");
     refused("GPUWIRE_GRH", "2", "from 0 to 1");
     refused("GPUWIRE_RELAXED_ORDERING", "yes", "from 0 to 1");
+    refused("GPUWIRE_GPU_FLUSH", "never", "from 0 to 1");
 }
 
 static struct ibv_qp_attr attributes(const struct side *s)

@@ -161,17 +161,20 @@ static void note_placement(struct hwcheck *h, const json_t *head, const char *ex
     const char *posting = text_of(head, "posting"), *buffers = text_of(head, "buffers"),
                *peer_posting = text_of(head, "peer posting"), *peer_buffers = text_of(head, "peer buffers");
     bool gpu = !strcmp(exec, "gpu"), peer_gpu = !strncasecmp(text_of(head, "peer executor"), "gpu", 3);
-    bool fell_back = strcmp(posting, "direct") || strcmp(peer_posting, "direct") ||
-                     (gpu && strcmp(buffers, "GPU memory")) ||
-                     (peer_gpu && strcmp(peer_buffers, "GPU memory"));
+    bool here = strcmp(posting, "direct") || (gpu && strcmp(buffers, "GPU memory"));
+    bool there = strcmp(peer_posting, "direct") || (peer_gpu && strcmp(peer_buffers, "GPU memory"));
+    bool fell_back = here || there, because = json_object_get(head, "posting because") != NULL;
     char said[400];
     json_t *r;
 
     if (h->placed) return;
     h->placed = true;
-    snprintf(said, sizeof(said), "here %s, buffers in %s; there %s, buffers in %s%s%s", posting, buffers,
-             peer_posting, peer_buffers, json_object_get(head, "posting because") ? "; here because: " : "",
-             json_object_get(head, "posting because") ? text_of(head, "posting because") : "");
+    snprintf(said, sizeof(said), "here %s, buffers in %s; there %s, buffers in %s%s%s%s", posting, buffers,
+             peer_posting, peer_buffers, because ? "; here because: " : "",
+             because ? text_of(head, "posting because") : "",
+             there              ? "; `gpuwire info` there says why"
+             : here && !because ? "; `gpuwire info` here says why"
+                                : "");
     printf("%-7s posting and buffers, %s: %s\n", fell_back ? "FELL BACK" : "ok", exec, said);
     r = json_pack("{ss ss ss ss so}", "name", "posting and buffers", "kind", "placement", "executor", exec,
                   "said", said, "ok", fell_back ? json_null() : json_true());
