@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${1:-build}/bin
+[ -x "$bin/gpuwire" ] || { echo "bench/http_door.sh: no build there: $bin/gpuwire is missing (make tests builds in build; or name the folder)" >&2; exit 2; }
 export GPUWIRE_NIC=${GPUWIRE_NIC:-addr=127.0.0.1,verbose=0}
 command -v nginx >/dev/null || { echo "skipped: nginx is not installed"; exit 0; }
 work=$(mktemp -d)

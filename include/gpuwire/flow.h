@@ -85,6 +85,10 @@ GW_API uint64_t gw_flow_tick_ns(const struct gw_flow_table *table);
 GW_API size_t gw_flow_lookup_bulk(struct gw_flow_table *table, const void *keys, size_t n,
                                   struct gw_flow *found);
 
+/* Asks memory for what a lookup of the key reads first, and does not wait. A program that parses a burst
+ * calls it for each packet, and looks all of them up afterwards. */
+GW_API void gw_flow_prefetch(const struct gw_flow_table *table, const void *key);
+
 /*
  * Adds a flow, whose last packet is now. `at`, which may be NULL, becomes its place.
  *

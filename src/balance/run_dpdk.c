@@ -2,6 +2,7 @@
 /* Packets from DPDK's devices: each core has a queue of each device, and takes bursts from receiving to
  * sending. */
 #include <errno.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,6 +63,21 @@ bool gw_balance_has_dpdk(void)
 }
 
 /* ---- DPDK itself ---- */
+
+/* DPDK's af_packet asks the kernel to put fragments together (PACKET_FANOUT_FLAG_DEFRAG). What comes of that is
+ * larger than its buffers, and lost. It has no option for it, and a socket cannot take it back. So this process'
+ * setsockopt, which DPDK's drivers call, too, leaves that flag out. */
+__attribute__((visibility("default"))) int setsockopt(int fd, int level, int name, const void *value,
+                                                      socklen_t size)
+{
+    uint32_t fanout;
+    if (level == SOL_PACKET && name == PACKET_FANOUT && size == sizeof(fanout)) {
+        memcpy(&fanout, value, sizeof(fanout));
+        fanout &= ~((uint32_t)PACKET_FANOUT_FLAG_DEFRAG << 16);
+        value = &fanout;
+    }
+    return (int)syscall(SYS_setsockopt, fd, level, name, value, size);
+}
 
 static int cores_text(struct plane *d, const struct bal_run *how, char *text, size_t size)
 {

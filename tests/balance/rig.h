@@ -40,6 +40,8 @@ void rig_arrive(struct rig_packet *p, const uint8_t *frame, uint32_t len);
 /* Are the checksums, and the ICRC, of the packet that starts with this IP header what a full computation
  * gives? Also of a tunnel's headers and what is in them, and of the packet inside an ICMP error. */
 bool rig_sound(const uint8_t *ip, uint32_t len);
+/* Do both say the same of a frame? */
+bool rig_same_meta(const struct bal_meta *a, const struct bal_meta *b);
 /* The packet's addresses and ports, of the outermost header. */
 void rig_ends(const struct rig_packet *p, struct rig_end *from, struct rig_end *to);
 

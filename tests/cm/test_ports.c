@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports and who listens at them: whose they are, at which address, and how many may wait. */
+/* Ports and their listeners: whose they are, at which address, and how many may wait. */
 #include <errno.h>
 
 #include "tests/cm/pair.h"
