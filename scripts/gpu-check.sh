@@ -3,6 +3,10 @@
 # Exit code 0 when all passed. A test that finds no GPU (exit code 77) counts as failed here, but for one that takes two.
 set -u
 cd "$(dirname "$0")"
+if [ ! -e gpu-tests.txt ]; then
+    echo "gpuwire: this runs from a bundle: \`make gpu-check\` makes one, and runs it there" >&2
+    exit 2
+fi
 # A kernel that is loaded lazily waits for the device to be idle, which it never is behind a resident loop.
 export CUDA_MODULE_LOADING=EAGER
 export GPUWIRE_NIC=${GPUWIRE_NIC:-addr=127.0.0.1} GPUWIRE=$PWD/bin/gpuwire

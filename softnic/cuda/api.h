@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h: the few calls of the CUDA driver that the NIC's DMA needs, and the inference server for memory that clients
- * share with it, as a table.
+ * api.h: the few calls of the CUDA driver that the NIC's DMA needs, and the inference server for memory that
+ * clients share with it, as a table.
  *
  * The driver's library is never linked and never loaded by us: a process that has memory on a GPU has loaded
  * it. Tests fill the table with functions of their own. The types and numbers are those of the driver's

@@ -3,8 +3,9 @@
  * The entry of the port's GID table that connections leave from, and the addresses by which rdma_cm knows the
  * device.
  *
- * On RoCE a GID is an address of a network interface. A port has several, and most of them lead nowhere: link-local
- * ones reach one subnet alone, those of a VLAN only who is in it, and those of an interface that is down nobody.
+ * On RoCE a GID is an address of a network interface. A port has several, and most of them lead nowhere.
+ * Link-local ones reach one subnet alone. Those of a VLAN reach only its members, and those of an interface
+ * that is down reach nobody.
  */
 #include <endian.h>
 #include <errno.h>
@@ -65,8 +66,8 @@ static bool is_vlan(const char *interface)
     return vlan;
 }
 
-/* What is against the interface that has the GID for its address; empty: nothing is known. In a container it may
- * be another network namespace's. */
+/* What is against the interface that has the GID for its address; empty: nothing is known. In a container it
+ * may be another network namespace's. */
 static void against_interface(const struct ifaddrs *all, const uint8_t gid[16], char *why, size_t size)
 {
     *why = 0;
@@ -82,8 +83,8 @@ static void against_interface(const struct ifaddrs *all, const uint8_t gid[16], 
 
 /* ---- the choice ---------------------------------------------------------------------------------------- */
 
-/* RoCE v2 over IPv4 first, which any router passes on; then IPv6; then what stays on the link; then RoCE v1. On
- * InfiniBand all are alike, and the first is the port's own. */
+/* RoCE v2 over IPv4 first, which any router passes on; then IPv6; then what stays on the link; then RoCE v1.
+ * On InfiniBand all are alike, and the first is the port's own. */
 static int rank(const struct ibv_gid_entry *e)
 {
     if (e->gid_type == IBV_GID_TYPE_IB) return 1;

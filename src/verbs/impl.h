@@ -215,8 +215,8 @@ bool gw_first_line(const char *path, char *line, size_t size);
 int gw_cannot_open(const char *device, int err);
 int gw_no_device(const char *name, int err);
 
-/* gid.c: the GID and the P_Key that are used, of so many. They fill in info.gid, .gid_index and .gid_why, roce
- * and pkey_index. 0, or -ENODEV or -EINVAL with a line. */
+/* gid.c: the GID and the P_Key that are used, of so many. They fill in info.gid, .gid_index and .gid_why,
+ * roce and pkey_index. 0, or -ENODEV or -EINVAL with a line. */
 int gw_gid_choose(struct gw_device *dev, uint32_t gids);
 int gw_pkey_choose(struct gw_device *dev, uint32_t keys);
 /* The IP address of the device, of that family, by which rdma_cm knows it; false: it has none. */
@@ -279,8 +279,8 @@ int gw_qp_set_state(struct gw_qp *qp, uint32_t state);
  * PD. */
 struct ibv_ah *gw_ah_of(const struct gw_pd *pd, uint32_t number);
 
-/* refused.c: the error line of memory or queues that the kernel did not take (err: a negative errno). It explains
- * -ENOMEM, which nearly always is the limit of locked memory. Returns err. */
+/* refused.c: the error line of memory or queues that the kernel did not take (err: a negative errno). It
+ * explains -ENOMEM, which nearly always is the limit of locked memory. Returns err. */
 int gw_refused(const struct gw_device *dev, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 

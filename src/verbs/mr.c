@@ -215,7 +215,7 @@ int gw_mr_rekey(struct gw_mr *mr)
     return err ? gw_error_errno(-err, "%s: cannot register a memory region anew", dev->info.name) : 0;
 }
 
-/* ---- does it work --------------------------------------------------------------------------------------- */
+/* ---- does it work -------------------------------------------------------------------------------------- */
 
 int gw_reach_try(struct gw_device *dev, enum gw_reach how)
 {

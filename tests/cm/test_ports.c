@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports and who listens at them: whose they are, at which address, and how many may wait. */
+/* Ports and their listeners: whose they are, at which address, and how many may wait. */
 #include <errno.h>
 
 #include "tests/cm/pair.h"
@@ -125,7 +125,7 @@ static uint32_t knock(struct net *n, unsigned nic, uint16_t port)
     return e.event;
 }
 
-/* Who listens at one address is not met at the other; who listens at all is met at both. */
+/* A listener at one address is not met at the other. A listener at all addresses is met at both. */
 static void listeners_are_met_where_they_listen(void **state)
 {
     struct cm_addr any = net_addr(0, 20), first = net_addr(0, 21), second = net_addr(NET_SECOND, 21);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GPU executor without a GPU, linked before the library's own: what makes devices, regions and queues for a
- * GPU runs with it, and kernels run on a CPU thread. Its memory is the fake CUDA driver's (tests/wire/fake_cuda_driver.c, as
- * libcuda.so.1). FAKE_GPU_IO=refused: the driver does not map registers; lost: it does, and what kernels write
- * there goes nowhere.
- * FAKE_GPU_IS=none|old-driver|hidden|old|broken: what CUDA says instead of starting.
+ * A GPU executor without a GPU, linked before the library's own. The code that makes devices, regions and
+ * queues for a GPU runs with it, and kernels run on a CPU thread. Its memory is the fake CUDA driver's
+ * (tests/wire/fake_cuda_driver.c, as libcuda.so.1). FAKE_GPU_IO=refused: the driver does not map registers;
+ * lost: it does, and what kernels write there goes nowhere. FAKE_GPU_IS=none|old-driver|hidden|old|broken:
+ * what CUDA says instead of starting.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What settings and flags become in the calls of libibverbs: relaxed ordering of regions, and the global routing
- * header of ways on InfiniBand. And what libmlx5 is told by its own settings, where queues would look otherwise.
+ * Settings and flags arrive in the calls of libibverbs: relaxed ordering of regions, and the global routing
+ * header of ways on InfiniBand. And what libmlx5 is told by its own settings, where queues would look
+ * otherwise.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the port's GIDs and P_Keys is used, and the settings for that. The software NIC shows GIDs from which
- * nothing arrives: an empty one, a link-local one, one of RoCE v1, and those of a VLAN and of an interface that is
- * down. */
+/* Which of the port's GIDs and P_Keys is used, and the settings for that. The software NIC shows GIDs from
+ * which nothing arrives: an empty one, a link-local one and one of RoCE v1. Others belong to a VLAN, and to
+ * an interface that is down. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

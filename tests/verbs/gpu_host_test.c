@@ -325,8 +325,8 @@ static void nothing_lost(void **state)
     close_host(&h);
 }
 
-/* By its address it is registered, and does not work; as a dma-buf it does, or cannot be had. The NIC keeps to
- * that for good: last. */
+/* By its address it is registered, and does not work; as a dma-buf it does, or cannot be had. The NIC keeps
+ * to that for good: last. */
 static void lost_dma(void **state)
 {
     struct gw_mem mem;

@@ -14,7 +14,8 @@
 
 #include <gpuwire/error.h>
 
-/* The file below run_dir that says who is in control. It stays: one that was removed could be locked by two. */
+/* The file below run_dir that says who is in control. It stays: one that was removed could be locked by
+ * two. */
 #define LOCK_FILE "control.lock"
 
 int gw_bal_make_run_dir(const char *run_dir)
@@ -50,7 +51,8 @@ int gw_bal_claim_control(const char *run_dir)
 
 /* ---- interfaces ---- */
 
-/* In the abstract namespace of UNIX sockets, which each network namespace has for itself, as it has its interfaces. */
+/* In the abstract namespace of UNIX sockets, which each network namespace has for itself, as it has its
+ * interfaces. */
 static socklen_t address_of(const char *name, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};

@@ -153,8 +153,8 @@ static const char *text_of(const json_t *head, const char *name)
 }
 
 /*
- * What the executor's requests take to the NIC, and where the buffers lie: a row of its own. What works because the
- * library has fallen back works more slowly, and is not what the host was bought for: that is no pass.
+ * What the executor's requests take to the NIC, and where the buffers lie: a row of its own. A check that
+ * works because the library has fallen back is no pass: it is slower, and the host was bought for more.
  */
 static void note_placement(struct hwcheck *h, const json_t *head, const char *exec)
 {

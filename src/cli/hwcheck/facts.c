@@ -174,7 +174,8 @@ static json_t *pci(void)
     return p;
 }
 
-/* What CUDA promises of the order in which a GPU sees writes of NICs: CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_… */
+/* What CUDA promises of the order in which a GPU sees writes of NICs:
+ * CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_… */
 static json_t *write_orders(void)
 {
     enum { WRITES_ORDERING = 118, DMA_BUF = 124 };

@@ -20,8 +20,8 @@ enum perf_op {
     PERF_OPS
 };
 
-/* What masked atomics work with: two fields of which the lower one overflows with every fourth operation, and a
- * compare that fails unless its upper bits are masked out. */
+/* For masked atomics: two fields, of which the lower one overflows with every fourth operation. And a compare
+ * that fails unless its upper bits are masked out. */
 #define PERF_FIELDS_ADD      UINT64_C(0x0000000140000000)
 #define PERF_FIELDS_BOUNDARY UINT64_C(0x8000000080000000)
 #define PERF_SWAP_MASK       UINT64_C(0x0000ffffffffffff)

@@ -20,7 +20,8 @@ GW_DEV void perf_lat_fill(const struct perf_lat_args *a, uint64_t i)
         gw_st_relaxed_u8((uint8_t *)(uintptr_t)a->outbox + at, perf_lat_byte(i, a->answer, at));
 }
 
-/* While the NIC may still write: what has come must be there already, and not only when the kernel has ended. */
+/* While the NIC may still write: what has come must be there already, and not only when the kernel has
+ * ended. */
 GW_DEV void perf_lat_look(struct perf_lat *l, uint64_t i)
 {
     const struct perf_lat_args *a = l->a;

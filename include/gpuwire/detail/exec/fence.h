@@ -22,8 +22,8 @@ extern uint32_t gw_tsan_fence_word;
 __attribute__((weak)) uint32_t gw_tsan_fence_word;
 #define GW_CPU_FENCE_(order) ((void)__atomic_fetch_add(&gw_tsan_fence_word, 0, __ATOMIC_SEQ_CST))
 #elif !defined(__CUDA_ARCH__) && defined(__aarch64__)
-/* The compiler's fences are for the inner shareable domain: CPUs, and devices that are coherent with them. A device
- * may lie in the outer one, and rdma-core's barriers for devices reach there. */
+/* The compiler's fences are for the inner shareable domain: CPUs, and devices that are coherent with them. A
+ * device may lie in the outer one, and rdma-core's barriers for devices reach there. */
 #define GW_CPU_FENCE_(order)                                                                                 \
     do {                                                                                                     \
         if ((order) == __ATOMIC_ACQUIRE)                                                                     \
