@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The options that say which server is asked, how, and with what requests: the same for all commands that ask one. */
+/* The options that say which server is asked, how, and with what requests: the same for all commands that
+ * ask one. */
 #ifndef GW_CLI_DOOR_H
 #define GW_CLI_DOOR_H
 
@@ -31,9 +32,11 @@ struct gw_door_options {
     struct gw_client_request request;
 };
 
-/* 0: it was one of these options; GW_EXIT_USAGE: the same, and what is wrong with its value is said; -1: it was none. */
+/* 0: it was one of these options; GW_EXIT_USAGE: the same, and what is wrong with its value is said; -1: it
+ * was none. */
 int gw_door_option(const char *command, struct gw_door_options *d, int option, const char *value);
-/* What stands behind the options: one word, the model. 0, or GW_EXIT_USAGE after saying what is wrong. */
+/* Reads what stands behind the options: one word, the model. 0, or GW_EXIT_USAGE after saying what is
+ * wrong. */
 int gw_door_model(const char *command, int argc, char **argv, struct gw_client_opts *opts);
 /* Reads the token, and fills the client's part; *d must outlive it. 0, or a negative errno with
  * gw_last_error(). */

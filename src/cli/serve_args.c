@@ -262,6 +262,39 @@ static int set_line(void *args, const struct gw_setting *s)
                                   : 0;
 }
 
+/* Triton's, and what does the same here. */
+static const char *const triton[][2] = {
+    {"model-repository", "--models DIR"},
+    {"model-store", "--models DIR"},
+    {"model-control-mode", "--watch (poll) or --model-control (explicit)"},
+    {"repository-poll-secs", "--watch"},
+    {"load-model", "--model NAME"},
+    {"http-port", "--port N"},
+    {"http-address", "--listen ADDRESS"},
+    {"grpc-port", "--grpc PORT"},
+    {"grpc-address", "--listen ADDRESS"},
+    {"allow-grpc", "--grpc off"},
+    {"metrics-address", "--listen ADDRESS"},
+    {"grpc-use-ssl", "--tls-cert FILE and --tls-key FILE, for both ports"},
+    {"grpc-server-cert", "--tls-cert FILE"},
+    {"grpc-server-key", "--tls-key FILE"},
+    {"exit-timeout-secs", "--drain-seconds N"},
+    {"log-verbose", "--log-level LEVEL"},
+    {"log-info", "--log-level LEVEL"},
+    {"log-warning", "--log-level LEVEL"},
+    {"log-error", "--log-level LEVEL"},
+};
+
+static int no_such_option(char **argv, int option)
+{
+    const char *said = argv[optind - 1];
+    size_t n = strncmp(said, "--", 2) ? 0 : strcspn(said + 2, "=");
+    for (size_t i = 0; option == '?' && n && i < sizeof(triton) / sizeof(triton[0]); i++)
+        if (strlen(triton[i][0]) == n && !strncmp(said + 2, triton[i][0], n))
+            return gw_usage_error("serve", "--%s is Triton's: here it is %s", triton[i][0], triton[i][1]);
+    return gw_option_wrong("serve", argv, option);
+}
+
 /* Of the command line: the name of the file, and whether it is well formed. -1: go on; else the exit code. */
 static int scan(int argc, char **argv, const char **config)
 {
@@ -273,7 +306,7 @@ static int scan(int argc, char **argv, const char **config)
             fputs(usage, stdout);
             return GW_EXIT_OK;
         }
-        if (option == '?' || option == ':') return gw_option_wrong("serve", argv, option);
+        if (option == '?' || option == ':') return no_such_option(argv, option);
         if (option == CONFIG) *config = optarg;
     }
     return optind < argc ? gw_usage_error("serve", "%s: not an option", argv[optind]) : -1;

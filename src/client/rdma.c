@@ -132,7 +132,8 @@ static void split(struct gw_client_session *s, const struct gw_serve_reply *r, u
         s->least_network = network;
         s->clock_offset = (first - last) / 2;
     }
-    /* What posting took is known of the answer before; it can have been no more than what is left here. */
+    /* The time that posting took is known of the answer before. It cannot have been longer than the time that
+     * is left here. */
     int64_t out = last + s->clock_offset, post = between(0, r->last_post_ns);
     if (post > out) post = out > 0 ? out : 0;
     t->total = (int64_t)(seen - sent);

@@ -25,6 +25,7 @@
 #include "src/infer/error.h"
 #include "src/infer/region.h"
 #include "src/serve/access.h"
+#include "src/serve/missing.h"
 #include "src/serve/worker.h"
 
 #define GW_INFER_NAME                                                                                        \
@@ -35,9 +36,10 @@ struct gw_infer;
 struct gw_infer_opts {
     struct gw_worker *const *worker; /* it and they outlive the gw_infer */
     const size_t *workers;
-    struct gw_control *control; /* that loads and unloads models; NULL: they are fixed */
-    pthread_rwlock_t *lock;     /* the gw_server_view's; NULL: models neither come nor go */
-    struct gw_access *access;   /* where doors log requests; it outlives the gw_infer. NULL: nowhere */
+    struct gw_control *control;       /* that loads and unloads models; NULL: they are fixed */
+    pthread_rwlock_t *lock;           /* the gw_server_view's; NULL: models neither come nor go */
+    const struct gw_missing *missing; /* the gw_server_view's; NULL: it does not matter */
+    struct gw_access *access;         /* where doors log requests; it outlives the gw_infer. NULL: nowhere */
 };
 int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out);
 /* When no run is left. NULL is allowed. */
@@ -62,6 +64,8 @@ int gw_infer_find(struct gw_infer *infer, const char *model, const char *version
                   struct gw_infer_error *error);
 /* The i-th model that is served; NULL: there are fewer. */
 struct gw_worker *gw_infer_model(struct gw_infer *infer, size_t i);
+/* The i-th model that is there and not served; NULL: there are fewer. */
+const struct gw_missing_model *gw_infer_missing(struct gw_infer *infer, size_t i);
 /* The most samples of one request: 0 when none of the model's tensors is batched (Triton's
  * max_batch_size). */
 uint32_t gw_infer_max_batch(const struct gw_worker *w);

@@ -2,8 +2,8 @@
 /* Shared memory that clients register under a name, so that messages name it instead of carrying tensors.
  *
  * System shared memory is a POSIX object of this host (shm_open). A client names it, and the server opens it
- * with its own rights: so only a user of this host may register one, and only one that is that user's own or
- * that everybody may read and write. Only that user's requests may name the region afterwards.
+ * with its own rights. So only a user of this host may register one. It must be that user's own, or one that
+ * everybody may read and write. Only that user's requests may name the region afterwards.
  *
  * The server reads and writes it as a file. A mapping would end the server when its owner makes the object
  * smaller.

@@ -114,8 +114,8 @@ int gwm_gpu_call(struct gwm_gpu *p, struct gwm_call *call);
 
 /*
  * The launch made last has buffer `buf` at offset `at` of its arguments: a struct gwm_ref, or a plain address
- * (of a call: number `at`), which cannot be an input or output of the model. Negative buffers are passed on
- * as errors.
+ * (of a call: number `at`). A plain address cannot be an input or output of the model. Negative buffers are
+ * passed on as errors.
  */
 int gwm_gpu_ref(struct gwm_gpu *p, size_t at, int buf);
 int gwm_gpu_fix(struct gwm_gpu *p, size_t at, int buf);

@@ -135,7 +135,8 @@ static int make_window(struct gwm_import *im, struct sides *s, struct gwm_window
     return 0;
 }
 
-/* What a convolution and a transposed one begin with: constant weights and bias, groups, the kernel's sides. */
+/* Reads the parts of a convolution, plain or transposed: constant weights and bias, groups, the kernel's
+ * sides. */
 static int read_conv(struct gwm_import *im, struct sides *s, struct gwm_conv *c)
 {
     const struct gwm_value *wt = gwm_in(im, 1), *b = gwm_in(im, 2);

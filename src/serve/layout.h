@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the tensors of a slot lie: see wire.h. Whoever fills or reads a slot asks here: the worker's host
- * side and its kernels, the client, and the doors. */
+/* Where the tensors of a slot lie: see wire.h. Everyone that fills or reads a slot asks here: the worker's
+ * host side and its kernels, the client, and the doors. */
 #ifndef GW_SERVE_LAYOUT_H
 #define GW_SERVE_LAYOUT_H
 

@@ -13,6 +13,7 @@
 
 #include "src/serve/access.h"
 #include "src/serve/clock.h"
+#include "src/serve/missing.h"
 #include "src/serve/table.h"
 
 struct gw_server;
@@ -69,6 +70,7 @@ struct gw_server_view {
     /* A door read-locks it while it looks at `worker`, and until it has no pointer out of it any more. A
      * model of which the door has taken a call stays until the call is given back. */
     pthread_rwlock_t *lock;
+    const struct gw_missing *missing; /* what the repository has beside them; under the same lock */
 };
 void gw_server_view(struct gw_server *s, struct gw_server_view *view);
 
@@ -95,6 +97,15 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *model);
 /* Serves what waits for the model, answers what comes with GW_SERVE_CLOSING, and frees it. On the thread of
  * gw_server_run, as above. -ENOENT; -EBUSY: a model is still at work after 10 s, and nothing was freed. */
 int gw_server_remove(struct gw_server *s, const char *name);
+
+/* The version of that name that is served; 0: none is. On the thread of gw_server_run, as the
+ * next two. */
+unsigned gw_server_version(const struct gw_server *s, const char *name);
+/* Notes why a model is not served: doors tell whoever asks which models there are. gw_server_add notes each
+ * file that cannot be served. It forgets a model's note when the model is served, and gw_server_remove does
+ * when it goes. */
+void gw_server_miss(struct gw_server *s, const char *name, unsigned version, const char *why);
+void gw_server_forget(struct gw_server *s, const char *name);
 
 /* Pauses all models, so that a program may use CUDA as it likes; nothing happens on CPU threads. Requests
  * wait. gw_server_add and gw_server_remove end the pause, as gw_server_resume does. On the thread of

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A pool of sessions: its memory, the queue pair and the regions of each, and what the kernels get to know of them. */
+/* A pool of sessions: its memory, the queue pair and the regions of each, and what the kernels get to know of
+ * them. */
 #include "src/serve/session_pool.h"
 
 #include <errno.h>

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host and the serving kernels share: one record per session, the requests that wait, and those in
+/* The host and the serving kernels share this: one record per session, the requests that wait, and those in
  * work.
  *
  * Two kinds of memory. `gw_serve_notice` lies in host memory that both sides see: the host writes it when a
- * session opens or closes, the kernel answers in `seen`. The rest lies in the
- * executor's own memory: only kernels touch it once the loop runs, so that serving a request reads nothing
- * across the bus but the request itself.
+ * session opens or closes, the kernel answers in `seen`. The rest lies in the executor's own memory, and only
+ * kernels touch it once the loop runs. So serving a request reads nothing across the bus but the request
+ * itself.
  */
 #ifndef GW_SERVE_SHARED_H
 #define GW_SERVE_SHARED_H

@@ -242,6 +242,7 @@ static int open_doors(struct gw_serving *s, const struct gw_serving_opts *o)
                                   .workers = view.workers,
                                   .control = s->control,
                                   .lock = view.lock,
+                                  .missing = view.missing,
                                   .access = s->access};
     if (!error) error = gw_infer_create(&infer, &s->infer);
     if (!error) error = open_http(s, o);

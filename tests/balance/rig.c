@@ -217,7 +217,7 @@ static bool sound_udp(const uint8_t *ip, const struct ip *h, uint32_t len)
     return at > 0 && roce_icrc_ok(&path, ip + at, n);
 }
 
-/* The packet inside an error: as much of it as can be told from what is there. */
+/* The packet inside an error, as far as its bytes go. */
 static bool sound_inside(const uint8_t *ip, uint32_t len)
 {
     struct ip h = ip_of(ip);

@@ -85,7 +85,7 @@ static void test_start_only(void **state)
     must(gw_host_close(s), "gw_host_close");
 }
 
-/* What a launch that cannot be, or that fails, returns; the next one is none the worse. */
+/* The return of a launch that cannot be, or that fails. The next one is none the worse. */
 static void test_launch_errors(void **state)
 {
     struct gw_host_attr a = {.kernels = table, .count = HK_KERNELS};

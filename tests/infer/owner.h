@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* owner.h: a process that owns memory on a GPU, and tells its handle; and calls of CUDA's driver by their name. */
+/* owner.h: a process that owns memory on a GPU, and tells its handle; and calls of CUDA's driver by their
+ * name. */
 #ifndef TESTS_INFER_OWNER_H
 #define TESTS_INFER_OWNER_H
 
@@ -44,8 +45,8 @@ static int no_gpu(void)
     return status != 0;
 }
 
-/* Starts it: `own` writes the handle to `out`, does what it reads from `in`, and returns the exit code. Before
- * this process has loaded the driver. 0: the handle is there. */
+/* Starts it: `own` writes the handle to `out`, does what it reads from `in`, and returns the exit code.
+ * Before this process has loaded the driver. 0: the handle is there. */
 static int start_owner(int (*own)(int in, int out))
 {
     int in[2], out[2];

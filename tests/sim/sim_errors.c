@@ -109,7 +109,7 @@ static void no_access_right(void **state)
     }
 }
 
-/* What the queue pair itself does not allow is an invalid request, whatever the region grants. */
+/* A request that the queue pair itself does not allow is invalid, no matter what the region grants. */
 static void queue_pair_denies(void **state)
 {
     (void)state;

@@ -105,7 +105,8 @@ static void end(struct rnd *r, int s[2])
     want("close", gw_sock_close_thread(net, s[!first], soon()), 0);
 }
 
-/* The other end of s. What was given up while it was made may come to the listener late, and first. */
+/* The other end of s. A connection that was given up while it was made may come to the listener late, and
+ * first. */
 static int taken(int l, int s)
 {
     struct sockaddr_in mine, theirs;

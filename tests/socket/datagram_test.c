@@ -394,7 +394,7 @@ static void test_many_hosts(void **state)
     must(gw_sockets_destroy(set), "gw_sockets_destroy");
 }
 
-/* What comes by UD without a good head, from a queue pair of the test's own. */
+/* Datagrams of UD without a good head come from a queue pair of the test's own. */
 static void test_bad_heads(void **state)
 {
     static const uint8_t head[][10] = {

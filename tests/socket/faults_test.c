@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What fails outside of a process: a peer that stands still, the link, the helper's thread. A negative errno
+ * Failures outside of a process: a peer that stands still, the link, the helper's thread. A negative errno
  * for the sockets that are concerned, in time, and nothing for the others of the same set.
  */
 #include <dirent.h>

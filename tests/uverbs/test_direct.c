@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a program that drives the queues itself needs: thread domains, its own queue memory, mlx5dv_init_obj.
+/* For programs that drive the queues themselves: thread domains, their own queue memory, mlx5dv_init_obj.
  */
 #include "tests/uverbs/rig.h"
 

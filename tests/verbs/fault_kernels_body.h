@@ -7,7 +7,7 @@ GW_DEV uint32_t fault_group(const struct fault_args *a)
     return a->form == FORM_THREAD ? 1 : a->form == FORM_WARP ? gw_warp_size() : gw_block_dim();
 }
 
-/* What thread `place` of the group uses: a stretch of its own, or what is wrong. */
+/* Thread `place` of the group uses a stretch of its own, or the wrong one. */
 GW_DEV struct fault_place fault_place(const struct fault_args *a, uint32_t place)
 {
     struct fault_place p = a->good;

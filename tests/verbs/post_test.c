@@ -221,7 +221,7 @@ static void test_tickets_of_a_long_life(void **state)
         for (size_t k = 0; k < 4; k++) post_after(&shapes[i], near[k] - 50);
 }
 
-/* What a post costs when the queue never fills: as many requests as it holds. */
+/* The cost of a post when the queue never fills: as many requests as it holds. */
 static void test_cost(void **state)
 {
     static const struct {

@@ -132,8 +132,8 @@ static int send_due(struct gw_load_client *me, struct free_slots *f)
     return 1;
 }
 
-/* At their times, whether or not earlier ones were answered. One that finds no slot is sent later, and its latency
- * counts from when it was to be sent. */
+/* At their times, whether or not earlier ones were answered. One that finds no slot is sent later, and its
+ * latency counts from when it was to be sent. */
 static int open_loop(struct gw_load_client *me)
 {
     struct gw_client_reply r;

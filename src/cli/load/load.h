@@ -96,8 +96,8 @@ void *gw_load_run_client(void *client);
 /* Fills every slot's inputs once. */
 void gw_load_fill(struct gw_load_client *me);
 
-/* level.c: runs a level, and fills *level. 0, or a negative errno: a client's connection broke; *level still has what
- * there is. */
+/* level.c: runs a level, and fills *level. 0, or a negative errno: a client's connection broke; *level still
+ * has what there is. */
 int gw_load_run_level(struct gw_load *l, double value, struct gw_level *level);
 
 /* report.c: what was found, on standard output. */
