@@ -132,8 +132,8 @@ struct gw_device_info {
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
     uint32_t gpu_flush; /* 1: the GPU does not promise that a completion finds its data there, so each poll
-                         * that takes such completions first has the NIC READ from that memory. GPUWIRE_GPU_FLUSH
-                         * says 1 or 0 whatever the GPU promises */
+                         * that takes such completions first has the NIC READ from that memory.
+                         * GPUWIRE_GPU_FLUSH says 1 or 0 whatever the GPU promises */
     uint32_t
         masked_atomics;   /* 0: gw_with_masks and gw_masked_fetch_add_op are refused (-EOPNOTSUPP). 1: a queue
                               * pair of this device has executed one, or masked_why says why not */

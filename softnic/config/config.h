@@ -6,46 +6,50 @@
  *
  * A semicolon begins the next NIC: each has its own settings, and nothing of another's.
  *
- *     `addr=IP`           The address of the NIC, IPv4 or IPv6 (fe80::1%eth0 for a link-local one). The default
- *                         is the host's primary address, or 127.0.0.1 if it has none. Processes with the same
- *                         address share it.
+ *     `addr=IP`           The address of the NIC, IPv4 or IPv6 (fe80::1%eth0 for a link-local one). The
+ *                         default is the host's primary address, or 127.0.0.1 if it has none. Processes with
+ *                         the same address share it.
  *     `poll=adaptive|busy`  How the NIC's own thread waits. The default is adaptive.
  *     `cpu=N`             Pins that thread to a CPU. By default it is not pinned.
  *     `threads=N`         So many threads receive packets, 1 … 16: the one above, and others that check what
  *                         they receive before it. The default is 1.
- *     `hostile=0|1|2`     Placement as unkind as a NIC is allowed to be. With 2 WRITEs overtake WRITEs besides. The
- *                         default is 0.
+ *     `hostile=0|1|2`     Placement as unkind as a NIC is allowed to be. With 2 WRITEs overtake WRITEs
+ *                         besides. The default is 0.
  *     `seed=N`            Of everything random. The default is from the system.
  *     `mtu=N`             The largest path MTU offered: 256, 512, 1024, 2048, 4096. The default is what the
  *                         interface carries.
  *     `local=cma|ring|off`  How peers on the same host are reached at best. With cma (the default): by copies
- *                         between the processes' memory, and through shared memory where that is refused. With
- *                         ring: through shared memory. With off: over the wire like others.
- *     `gso=0|1`           Whether frames to one process of this host leave many to a message. The default is 1.
+ *                         between the processes' memory, and through shared memory where that is refused.
+ *                         With ring: through shared memory. With off: over the wire like others.
+ *     `gso=0|1`           Whether frames to one process of this host leave many to a message. The default is
+ *                         1.
  *     `ecn=0|1`           Whether packets may be marked where a network is congested, and the rate of a queue
  *                         pair goes down when they were. The default is 1.
- *     `gpucopy=kernel|engine`  How copies of GPU memory that follow each other closely are made. With kernel (the
- *                         default) a kernel of the NIC's makes them, which takes a part of one of the GPU's
- *                         processors meanwhile. With engine copy engines make all. That counts for all NICs of
- *                         the process.
- *     `memlock=0|1`       With 1 regions and queues count against the process's limit of locked memory, as in the
- *                         kernel. The default is 0.
+ *     `gpucopy=kernel|engine`  How copies of GPU memory that follow each other closely are made. With kernel
+ *                         (the default) a kernel of the NIC's makes them, which takes a part of one of the
+ *                         GPU's processors meanwhile. With engine copy engines make all. That counts for all
+ *                         NICs of the process.
+ *     `memlock=0|1`       With 1 regions and queues count against the process's limit of locked memory, as in
+ *                         the kernel. The default is 0.
  *     `gids=…` `pkeys=…`  What stands in the port's tables: config/tables.h.
- *     `ring=record|index`  What says how far a send queue was posted to: the doorbell record (the default), or the
- *                         index in the ring. With index, a ring behind a newer one ends its queue pair.
- *     `atomics=masked|ib|none`  The mode of atomics of its queue pairs: masked ones too (the default), only those of
- *                         InfiniBand, or none.
- *     `gpurings=lost`     The NIC does not hear GPUs' kernels ring, as behind a bridge that stops them. It looks at
- *                         doorbells only when a thread of the process has posted.
- *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere, and reads
- *                         there fail. That counts for all NICs of the process.
- *     `gpuorder=none`     No GPU counts as one that promises that completions find their data: with hostile, data
- *                         comes later. That counts for all NICs of the process.
- *     `pcap=FILE`         Everything that goes over the wire is written there. `%p` becomes the process's number.
+ *     `ring=record|index`  What says how far a send queue was posted to: the doorbell record (the default),
+ *                         or the index in the ring. With index, a ring behind a newer one ends its queue
+ *                         pair.
+ *     `atomics=masked|ib|none`  The mode of atomics of its queue pairs: masked ones too (the default), only
+ *                         those of InfiniBand, or none.
+ *     `gpurings=lost`     The NIC does not hear GPUs' kernels ring, as behind a bridge that stops them. It
+ *                         looks at doorbells only when a thread of the process has posted.
+ *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere,
+ *                         and reads there fail. That counts for all NICs of the process.
+ *     `gpuorder=none`     No GPU counts as one that promises that completions find their data: with hostile,
+ *                         data comes later. That counts for all NICs of the process.
+ *     `pcap=FILE`         Everything that goes over the wire is written there. `%p` becomes the process's
+ *                         number.
  *     `pcap_max=SIZE`     The capture ends when its file would become longer.
- *     `verbose=0|1|2`     With 0 nothing is said about wrong programs and peers. With 1 (the default) a few lines
- *                         about each object, with 2 all of them.
- *     `wire=udp|eth`      UDP sockets (the default), or whole Ethernet frames: config/eth_config.h has the keys.
+ *     `verbose=0|1|2`     With 0 nothing is said about wrong programs and peers. With 1 (the default) a few
+ *                         lines about each object, with 2 all of them.
+ *     `wire=udp|eth`      UDP sockets (the default), or whole Ethernet frames: config/eth_config.h has the
+ *                         keys.
  *     `loss=P` … `tx.loss=P` … `rx.loss=P` …   An unkind network: config/faults.h.
  */
 #ifndef SOFTNIC_CONFIG_CONFIG_H

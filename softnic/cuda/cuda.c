@@ -173,9 +173,9 @@ static int attribute(const struct sn_cuda_api *api, int which, sn_cu_device dev,
 }
 
 /*
- * GPUs before Hopper promise nothing that counts, nor do those with a second way to the processor: a completion may
- * come by one, and data by the other. A driver that does not know the question is older than the promise. But then
- * nobody has asked for it.
+ * GPUs before Hopper promise nothing that counts, nor do those with a second way to the processor: a
+ * completion may come by one, and data by the other. A driver that does not know the question is older than
+ * the promise. But then nobody has asked for it.
  */
 static bool unordered(const struct sn_cuda_api *api, int ordinal)
 {

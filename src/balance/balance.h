@@ -41,7 +41,8 @@ struct bal_direct { /* of the services whose address is IPv4's, with a port: nea
 enum { BAL_DIRECT_BITS = 11 };
 _Static_assert(1 << BAL_DIRECT_BITS >= 2 * BAL_SERVICES, "half of the rows are free");
 
-/* A packet on its way to a worker reads this line alone, and nothing of the worker, its service and its port. */
+/* A packet on its way to a worker reads this line alone, and nothing of the worker, its service and its
+ * port. */
 struct bal_way {
     bool keeps; /* the worker serves the flows that it has */
     bool quick; /* a packet goes there with no more than another Ethernet header, or NAT of IPv4; no tag */

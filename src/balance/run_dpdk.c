@@ -64,9 +64,9 @@ bool gw_balance_has_dpdk(void)
 
 /* ---- DPDK itself ---- */
 
-/* DPDK's af_packet asks the kernel to put fragments together (PACKET_FANOUT_FLAG_DEFRAG). What comes of that is
- * larger than its buffers, and lost. It has no option for it, and a socket cannot take it back. So this process'
- * setsockopt, which DPDK's drivers call, too, leaves that flag out. */
+/* DPDK's af_packet asks the kernel to put fragments together (PACKET_FANOUT_FLAG_DEFRAG). What comes of that
+ * is larger than its buffers, and lost. It has no option for it, and a socket cannot take it back. So this
+ * process' setsockopt, which DPDK's drivers call, too, leaves that flag out. */
 __attribute__((visibility("default"))) int setsockopt(int fd, int level, int name, const void *value,
                                                       socklen_t size)
 {

@@ -154,9 +154,10 @@ static int attribute(int device, int which)
 }
 
 /*
- * CUDA's word is about writes to the GPU. Our completions go to the host's memory. NCCL flushes for every GPU before
- * Hopper, whatever CUDA says, and so do we. On a GPU with a coherent link of its own to the processor (Grace), a
- * completion comes over that link, and data may still be on its way over PCIe. NCCL flushes there, too.
+ * CUDA's word is about writes to the GPU. Our completions go to the host's memory. NCCL flushes for every GPU
+ * before Hopper, whatever CUDA says, and so do we. On a GPU with a coherent link of its own to the processor
+ * (Grace), a completion comes over that link, and data may still be on its way over PCIe. NCCL flushes there,
+ * too.
  */
 static const char *against(int device)
 {

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Data in GPU memory that its completion may overtake, since the NIC writes the one to the GPU and the other
- * to the host. Whether it may, the GPU says (cuda.c), or GPUWIRE_GPU_FLUSH. Where it does not promise the order, completion queues get a
- * queue pair that is connected to itself, and their pollers READ over it (detail/verbs/flush.h). That READ is
- * of the executor's GPU; memory of others, and CPU threads, need the GPU's promise.
+ * to the host. Whether it may, the GPU says (cuda.c), or GPUWIRE_GPU_FLUSH. Where it does not promise the
+ * order, completion queues get a queue pair that is connected to itself, and their pollers READ over it
+ * (detail/verbs/flush.h). That READ is of the executor's GPU; memory of others, and CPU threads, need the
+ * GPU's promise.
  */
 #include <errno.h>
 #include <stdio.h>

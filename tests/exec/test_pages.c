@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory for NICs and GPUs is whole pages, of whatever size the host's are: else two pieces would be pinned by one page.
- * (scripts/aarch64.sh runs this where pages have 64 KiB.) */
+/* Memory for NICs and GPUs is whole pages, of whatever size the host's are: else two pieces would be pinned
+ * by one page. (scripts/aarch64.sh runs this where pages have 64 KiB.) */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

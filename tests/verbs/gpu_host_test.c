@@ -222,8 +222,8 @@ struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, ui
     return theirs(pd, addr, length, iova, access);
 }
 
-/* The bus may put a READ from such a region in front of what it is to push. So the region of the READ that flushes is
- * none, whatever is asked for. */
+/* The bus may put a READ from such a region in front of what it is to push. So the region of the READ that
+ * flushes is none, whatever is asked for. */
 static void late_data_with_relaxed_ordering(void **state)
 {
     struct host h;
@@ -299,13 +299,13 @@ static void late_ticket(void **state)
     close_host(&h);
 }
 
-/* ---- a poller that is stopped while it waits for a flush ------------------------------------------------- */
+/* ---- a poller that is stopped while it waits for a flush ----------------------------------------------- */
 
 static const struct gw_flush_handle *stops_in; /* whose READ it waits for then */
 static unsigned looks, stops;
 
-/* What the poller's flush takes for the time. It is stopped at the first look behind the one that begins it, until the
- * READ has ended, and for longer than a READ may take. */
+/* What the poller's flush takes for the time. It is stopped at the first look behind the one that begins it,
+ * until the READ has ended, and for longer than a READ may take. */
 static uint64_t clock_of_a_poller(void)
 {
     const struct timespec pause = {.tv_nsec = 100000000};
@@ -336,7 +336,7 @@ static void stopped_poller(void **state)
     close_host(&h);
 }
 
-/* ---- who flushes ---------------------------------------------------------------------------------------- */
+/* ---- who flushes --------------------------------------------------------------------------------------- */
 
 static void asked_for(void **state)
 {
@@ -356,7 +356,8 @@ static void asked_for(void **state)
     unsetenv("GPUWIRE_GPU_FLUSH");
 }
 
-/* The software NIC has no regard for what the GPU promises: such a flush must be asked for. For good: last. */
+/* The software NIC has no regard for what the GPU promises: such a flush must be asked for. For good:
+ * last. */
 static void late_data_of_any_gpu(void **state)
 {
     struct host h;

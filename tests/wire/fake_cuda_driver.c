@@ -6,9 +6,9 @@
  * different GPUs. FAKE_CUDA=word,… opaque: only its own copies can touch its memory, and the software NIC
  * does not learn what it is, as under a kernel without peer memory. managed: all of its memory is managed.
  * no_dmabuf: it gives none. unordered: the GPU does not promise that a NIC's completions find their data.
- * ampere: its compute capability is 8.0. coherent: it has a coherent link to the processor. copy_kernel: it runs the
- * software NIC's copy kernel. no_launch: it loads that, and launches none. two: there are two GPUs. peers:
- * they reach each other.
+ * ampere: its compute capability is 8.0. coherent: it has a coherent link to the processor. copy_kernel: it
+ * runs the software NIC's copy kernel. no_launch: it loads that, and launches none. two: there are two GPUs.
+ * peers: they reach each other.
  */
 #include <fcntl.h>
 #include <pthread.h>

@@ -47,8 +47,8 @@ int gw_bal_core_init(struct gw_bal_core *c);
 void gw_bal_core_free(struct gw_bal_core *c);
 void gw_bal_core_wake(struct gw_bal_core *c);
 
-/* With the lock: wakes the daemon, and waits until `*has` is `wanted`; 0 when it is not within a second, or when
- * there is no data plane. */
+/* With the lock: wakes the daemon, and waits until `*has` is `wanted`; 0 when it is not within a second, or
+ * when there is no data plane. */
 int gw_bal_core_wait(struct gw_bal_core *c, const uint64_t *has, uint64_t wanted);
 
 /* Prometheus' text; the caller holds the lock and frees it. NULL: no memory. */

@@ -192,7 +192,8 @@ static int act(struct demo *d)
     if (!error) error = tell_balancer(d, "drain", "w1");
     if (error) return error;
     printf("w1 drains\n");
-    /* The cores know by now, unless the machine is very slow. Connections that begin now must not reach w1. */
+    /* The cores know by now, unless the machine is very slow. Connections that begin now must not reach
+     * w1. */
     error = hear(d, gw_deadline(S), 0);
     atomic_store(&d->tally->phase, GW_DEMO_DRAINED);
     if (!error) error = hear(d, gw_deadline(PHASE_NS), 0);

@@ -130,8 +130,8 @@ GW_DEV int perf_lat_take(struct perf_lat *l, uint64_t i, const struct ibv_wc *wc
 }
 
 /*
- * A datagram may get lost: in the network, or because its receiver has not begun. Then the side that asks repeats its
- * own. Who answers may be asked the same twice, and answers again.
+ * A datagram may get lost: in the network, or because its receiver has not begun. Then the side that asks
+ * repeats its own. Who answers may be asked the same twice, and answers again.
  */
 GW_DEV int perf_lat_wait_datagram(struct perf_lat *l, uint64_t i)
 {
