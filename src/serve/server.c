@@ -23,6 +23,9 @@ static int select_models(struct gw_server *s, const struct gw_server_opts *o)
     if (error || !o->only) return error;
     for (size_t i = 0; i < s->models.count; i++)
         if (!strcmp(s->models.entry[i].name, o->only)) return 0;
+    for (size_t i = 0; i < s->models.others; i++)
+        if (!strcmp(s->models.other[i].name, o->only))
+            return gw_error(-ENOENT, "model %s cannot be served: %s", o->only, s->models.other[i].why);
     return gw_error(-ENOENT, "model repository %s: no model %s in it", o->models, o->only);
 }
 

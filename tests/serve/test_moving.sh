@@ -56,6 +56,11 @@ eventually index_is '["broken","1","READY"] ["echo","3","READY"] ["ensemble",nul
 [ "$(grep -c 'model new cannot be served' moved.out)" = 1 ] || fail 'the new model is reported more than once'
 stop_worker
 
+# The only one that is asked for, of another kind.
+mkdir -p r/engine/1 && : >r/engine/1/model.plan
+"$GPUWIRE" serve --port 0 --exec cpu --models r --model engine >one.out 2>&1
+[ $? = 1 ] && grep -q 'model engine cannot be served: it has model.plan' one.out || fail "an engine alone: $(cat one.out)"
+
 # Nothing in it runs here: the line says what is there.
 mkdir -p only/engine/1 && : >only/engine/1/model.plan
 "$GPUWIRE" serve --port 0 --exec cpu --models only >only.out 2>&1
