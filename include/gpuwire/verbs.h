@@ -132,7 +132,8 @@ struct gw_device_info {
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
     uint32_t gpu_flush; /* 1: the GPU does not promise that a completion finds its data there, so each poll
-                         * that takes such completions first has the NIC READ from that memory */
+                         * that takes such completions first has the NIC READ from that memory. GPUWIRE_GPU_FLUSH
+                         * says 1 or 0 whatever the GPU promises */
     uint32_t
         masked_atomics;   /* 0: gw_with_masks and gw_masked_fetch_add_op are refused (-EOPNOTSUPP). 1: a queue
                               * pair of this device has executed one, or masked_why says why not */
@@ -142,6 +143,7 @@ struct gw_device_info {
     char soft_why[160];   /* when the software NIC was chosen and not named: what is against the real ones */
     char near_why[160];   /* when there were several NICs and none was named: what this one was chosen by */
     char gid_why[160];    /* which GIDs were passed over, and why; or that GPUWIRE_GID_INDEX chose */
+    char flush_why[160];  /* when gpu_flush is 1: why */
 };
 /* Tells what gw_device_open found out about the device. Any thread. */
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);

@@ -60,16 +60,38 @@ static int take_new(struct cm_id *id, uint16_t port, struct cm_port **out)
     return 0;
 }
 
+/* An IPv6 id takes IPv4, too, unless it said not to. */
+static bool takes_v4(const struct cm_id *id)
+{
+    return id->src.family == AF_INET || !id->afonly;
+}
+
+static bool takes_v6(const struct cm_id *id)
+{
+    return id->src.family == AF_INET6;
+}
+
+/* May the id have the port beside those that have it? */
+static bool may_share(const struct cm_port *p, const struct cm_id *id)
+{
+    bool same_family = (p->v4 && takes_v4(id)) || (p->v6 && takes_v6(id));
+
+    return p->nic == id->nic && (!same_family || (p->reuse && id->reuse));
+}
+
 static int take(struct cm_id *id, uint16_t port)
 {
     struct cm_port *p = find(id->cm, id->nic, id->ps, port);
 
-    if (p && (!p->reuse || !id->reuse || p->nic != id->nic)) return -EADDRINUSE;
+    if (p && !may_share(p, id)) return -EADDRINUSE;
     if (!p) {
         int err = take_new(id, port, &p);
         if (err) return err;
     }
     p->users++;
+    p->v4 += takes_v4(id);
+    p->v6 += takes_v6(id);
+    p->reuse = p->reuse && id->reuse;
     id->port = p;
     id->src.port = port;
     return 0;
@@ -108,7 +130,10 @@ void cm_port_give(struct cm_id *id)
     struct cm_port *p = id->port;
 
     id->port = NULL;
-    if (!p || --p->users) return;
+    if (!p) return;
+    p->v4 -= takes_v4(id);
+    p->v6 -= takes_v6(id);
+    if (--p->users) return;
     sn_list_del(&p->link);
     end(id->cm, p);
 }
@@ -127,15 +152,15 @@ bool cm_port_listening(const struct cm_id *id)
     for (uint32_t i = 0; i < cm->high; i++) {
         const struct cm_id *other = cm->ids[i];
 
-        if (other && other != id && other->port == id->port && other->state == CM_LISTEN) return true;
+        if (!other || other == id || other->port != id->port || other->state != CM_LISTEN) continue;
+        if ((takes_v4(id) && takes_v4(other)) || (takes_v6(id) && takes_v6(other))) return true;
     }
     return false;
 }
 
 static bool takes_family(const struct cm_id *id, const struct roce_cma_hdr *h)
 {
-    if (id->src.family == (h->ipv6 ? AF_INET6 : AF_INET)) return true;
-    return !h->ipv6 && !id->afonly; /* an IPv6 listener takes IPv4 too, unless it said not to */
+    return h->ipv6 ? takes_v6(id) : takes_v4(id);
 }
 
 struct cm_id *cm_listener(struct cm *cm, const struct cm_nic *nic, uint64_t service_id,

@@ -57,8 +57,12 @@ enum {
     SN_CU_ATTR_MAPPING_SIZE = 18,
     SN_CU_ATTR_MAPPING_BASE = 19,
 
-    SN_CU_WRITES_ORDERING = 118, /* of a device */
+    SN_CU_MAJOR = 75, /* of a device */
+    SN_CU_HOST_ATOMICS = 86,
+    SN_CU_HOST_PAGE_TABLES = 100,
+    SN_CU_WRITES_ORDERING = 118,
     SN_CU_ORDERING_OWNER = 100,
+    SN_CU_ORDERED_FROM = 9, /* a major number */
 
     SN_CU_MEMORY_HOST = 1,
     SN_CU_MEMORY_DEVICE = 2,

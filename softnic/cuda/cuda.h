@@ -70,6 +70,8 @@ extern const struct sn_dma_ops sn_cuda_dma;
 
 /* From now on what sn_cuda_dma writes goes nowhere, and its reads fail. For good. */
 void sn_cuda_lose(void);
+/* From now on no GPU promises that who sees a completion sees its data. For good. */
+void sn_cuda_disorder(void);
 
 /*
  * Is [addr, addr + len) memory of a GPU? Returns 1 and fills *region if so. Returns 0 if it is host memory

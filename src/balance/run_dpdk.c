@@ -155,7 +155,8 @@ static int open_device(struct plane *d, uint32_t index, const char *text)
     d->software |= v.software;
     error = rte_eal_hotplug_add(v.bus, v.name, v.args);
     if (error)
-        return refuse(d, error, "%s: DPDK does not open it: %s (is the driver of that kind installed?)", text,
+        return refuse(d, error,
+                      "%s: DPDK does not open it: %s (is its driver there, as librte-net-af-packet?)", text,
                       rte_strerror(-error));
     if (rte_eth_dev_get_port_by_name(v.name, &d->port[index]))
         return refuse(d, -ENODEV, "%s: it is no network device of DPDK's", text);
@@ -196,7 +197,10 @@ static int make_pools(struct plane *d, uint32_t more)
 {
     unsigned packets = 4 * DESCRIPTORS * d->devices * d->cores + HANDED * (d->cores - 1) + 1024 + more;
     d->pool = rte_pktmbuf_pool_create("packets", packets, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-    if (!d->pool) return refuse(d, -ENOMEM, "no memory for %u packets: give --memory more", packets);
+    if (!d->pool && rte_errno == EINVAL)
+        return refuse(d, -ENOPKG,
+                      "DPDK's driver of memory pools is not there: Debian's librte-mempool-ring has it");
+    if (!d->pool) return refuse(d, -ENOMEM, "no memory for %u packets", packets);
     for (uint32_t i = 0; i < d->cores; i++) {
         char name[32];
         snprintf(name, sizeof(name), "handed%u", i);

@@ -29,7 +29,8 @@ enum gw_cuda_order {
     GW_CUDA_OWNER = 100,
     GW_CUDA_ALL = 200, /* other GPUs, too */
 };
-/* The GPU of that ordinal promises this. UNORDERED where nobody can tell. */
-enum gw_cuda_order gw_cuda_order(int gpu);
+/* The GPU of that ordinal promises this. UNORDERED where nobody can tell; *why has the reason then (NULL: it is
+ * not wanted). */
+enum gw_cuda_order gw_cuda_order(int gpu, const char **why);
 
 #endif

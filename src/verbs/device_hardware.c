@@ -45,7 +45,7 @@ static void address_refused(int err, char *why, size_t size)
                  "nvidia_peermem`; does that say \"Invalid argument\", the GPU driver was built before OFED: "
                  "install it again");
     else
-        snprintf(why, size, "%s", strerror(err));
+        snprintf(why, size, "%s", err == ENOMEM ? GW_NO_BAR1 : strerror(err));
 }
 
 const struct gw_device_ops gw_hardware_ops = {

@@ -98,7 +98,7 @@ struct gw_device {
     struct gw_proxy *proxy;
     struct gw_watch *watch;
     struct gw_flush_target *flush;                   /* flush.c */
-    char no_flush[320];                              /* why there is none where it would be needed */
+    char no_flush[400];                              /* why there is none where it would be needed */
     char lost_why[GW_REACH_DMABUF + 1][GW_LOST_WHY]; /* by enum gw_reach: why not in this way; "": untried */
     struct gw_own_ah **ah; /* by number, from 1 on; under lock, and under the proxy's lock if there is one */
     uint32_t ahs, ah_free; /* places in it; none below is free */
@@ -195,6 +195,8 @@ struct gw_queue_ops {
 
 /* 0, or -EOPNOTSUPP and a line: libmlx5 was told to make queue pairs whose requests are signed (native.c). */
 int gw_unsigned(const struct gw_device *dev);
+/* The same: libmlx5 was told that one thread alone calls it. */
+int gw_many_threads(const struct gw_device *dev);
 
 extern const struct gw_queue_ops gw_native_queues, gw_repost_queues;
 
@@ -288,6 +290,7 @@ int gw_refused(const struct gw_device *dev, int err, const char *format, ...)
  * info.gpu_why. */
 void gw_mr_probe(struct gw_device *dev);
 /* gw_mr_register in this way alone; HOST: as host memory, NONE: in any. -EOPNOTSUPP: not in this way. */
+#define GW_MR_STRICT_ (1u << 30) /* beside rights: never with relaxed ordering */
 int gw_mr_register_by(struct gw_pd *pd, void *addr, size_t length, uint32_t access, enum gw_reach how,
                       struct gw_mr **out);
 

@@ -125,6 +125,34 @@ static uint32_t knock(struct net *n, unsigned nic, uint16_t port)
     return e.event;
 }
 
+/* As on Linux: servers listen for each family, and say that the IPv6 one is for IPv6 alone. */
+static void families_share_a_port(void **state)
+{
+    struct cm_addr v4 = net_addr(0, NET_PORT), v6 = {.family = AF_INET6, .port = NET_PORT};
+    struct cm_id *one, *two, *three;
+
+    (void)state;
+    net_up(&net, 16, 0);
+    memset(v4.gid + 12, 0, 4);
+    one = net_id(&net, 0, RDMA_PS_TCP, 1);
+    two = net_id(&net, 0, RDMA_PS_TCP, 2);
+    three = net_id(&net, 0, RDMA_PS_TCP, 3);
+    assert_int_equal(cm_bind(one, &v4), 0);
+    assert_int_equal(cm_bind(two, &v6), -EADDRINUSE);
+    two->afonly = true;
+    assert_int_equal(cm_bind(two, &v6), 0);
+    assert_int_equal(cm_bind(three, &v4), -EADDRINUSE);
+    three->afonly = true;
+    assert_int_equal(cm_bind(three, &v6), -EADDRINUSE);
+    assert_int_equal(cm_listen(two, 4), 0);
+    assert_int_equal(cm_listen(one, 4), 0);
+    assert_int_equal(knock(&net, 0, NET_PORT), CM_EVENT_CONNECT_REQUEST);
+    cm_destroy(one);
+    assert_int_equal(knock(&net, 0, NET_PORT), CM_EVENT_REJECTED);
+    assert_int_equal(cm_bind(three, &v4), 0);
+    net_down(&net);
+}
+
 /* A listener at one address is not met at the other. A listener at all addresses is met at both. */
 static void listeners_are_met_where_they_listen(void **state)
 {
@@ -187,6 +215,7 @@ int main(void)
         cmocka_unit_test(a_loopback_address_becomes_the_nics),
         cmocka_unit_test(shared_ports_have_one_listener),
         cmocka_unit_test(a_destroyed_id_gives_its_port_back_at_once),
+        cmocka_unit_test(families_share_a_port),
         cmocka_unit_test(listeners_are_met_where_they_listen),
         cmocka_unit_test(a_port_at_all_addresses),
     };

@@ -6,8 +6,9 @@
  * different GPUs. FAKE_CUDA=word,… opaque: only its own copies can touch its memory, and the software NIC
  * does not learn what it is, as under a kernel without peer memory. managed: all of its memory is managed.
  * no_dmabuf: it gives none. unordered: the GPU does not promise that a NIC's completions find their data.
- * copy_kernel: it runs the software NIC's copy kernel. no_launch: it loads that, and launches none. two:
- * there are two GPUs. peers: they reach each other.
+ * ampere: its compute capability is 8.0. coherent: it has a coherent link to the processor. copy_kernel: it runs the
+ * software NIC's copy kernel. no_launch: it loads that, and launches none. two: there are two GPUs. peers:
+ * they reach each other.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -201,9 +202,13 @@ EXPORT int cuDeviceGetUuid_v2(void *uuid, int dev)
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int dev)
 {
     (void)dev;
-    if (attribute != SN_CU_WRITES_ORDERING) return INVALID_VALUE;
-    *value = told("unordered") ? 0 : SN_CU_ORDERING_OWNER;
-    return 0;
+    switch (attribute) {
+    case SN_CU_WRITES_ORDERING: *value = told("unordered") ? 0 : SN_CU_ORDERING_OWNER; return 0;
+    case SN_CU_MAJOR: *value = told("ampere") ? 8 : SN_CU_ORDERED_FROM; return 0;
+    case SN_CU_HOST_ATOMICS: *value = told("coherent"); return 0;
+    case SN_CU_HOST_PAGE_TABLES: *value = 0; return 0;
+    default: return INVALID_VALUE;
+    }
 }
 
 EXPORT int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active)

@@ -32,6 +32,10 @@ int gw_bal_claim_control(const char *run_dir)
     if (error) return error;
     snprintf(path, sizeof(path), "%s/%s", run_dir, LOCK_FILE);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 && errno == EACCES)
+        return gw_error(-EACCES,
+                        "run_dir %s is another user's: run as root, or name another run_dir in global_defs",
+                        run_dir);
     if (fd < 0) return gw_error_errno(-errno, "%s", path);
     if (!flock(fd, LOCK_EX | LOCK_NB)) return fd;
     error =

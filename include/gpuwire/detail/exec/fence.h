@@ -61,6 +61,15 @@ GW_FN void gw_fence_acquire(void)
 #endif
 }
 
+/* Behind an acquiring load that saw what a device wrote, before what the device wrote earlier is read. Only where the
+ * load's own order does not reach devices: see above. */
+GW_FN void gw_fence_from_device_(void)
+{
+#if !defined(__CUDA_ARCH__) && defined(__aarch64__)
+    GW_CPU_FENCE_(__ATOMIC_ACQUIRE);
+#endif
+}
+
 GW_FN void gw_fence_acq_rel(void)
 {
 #ifdef __CUDA_ARCH__

@@ -28,7 +28,8 @@ GW_SLOW_FN int gw_flush_(struct gw_flush_handle *f)
     until = gw_clock_ns() + GW_FLUSH_NS_;
     /* Acquire, in there: the READ's end comes before the caller's reads of the data. */
     while (!gw_cq_ready_(cq, ci)) {
-        if (gw_clock_ns() >= until) return -EIO;
+        /* Looked at once more: this thread may have been stopped right here for that long. */
+        if (gw_clock_ns() >= until && !gw_cq_ready_(cq, ci)) return -EIO;
         if (cq->host) gw_cpu_nudge_(cq->host);
         gw_pause(round++);
     }
