@@ -2,6 +2,10 @@
 # Sets everything up on a bare machine, builds, and runs every test: unit, integration, simulation, short fuzzing.
 set -euo pipefail
 cd "$(dirname "$0")"
+if [ $# -gt 0 ]; then
+    echo "usage: ./check.sh (it takes no arguments; make test T=NAME runs one test)" >&2
+    exit 2
+fi
 
 # The product needs no package of the tests: they are installed while it is built.
 scripts/setup.sh

@@ -3,4 +3,5 @@
 set -euo pipefail
 cd "$(dirname "$0")"
 scripts/setup.sh
-exec make --no-print-directory demo ARGS="$*"
+make --no-print-directory
+exec "${BUILD:-build}/bin/gpuwire" demo "$@"

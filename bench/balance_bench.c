@@ -1,9 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The balancer's whole data path from memory to memory: parse, find or open the flow, move its state on, choose,
- * and change the packet. Beside it a loop that swaps the MACs of the same packets, as DPDK's testpmd does in its
- * macswap mode. Both touch every packet's headers; neither has a device (plane.py has). Then the same on two cores:
- * each has the connections that a NIC would give it. Rates count the seconds that the threads ran.
+ * The balancer's whole data path from memory to memory: parse, find or open the flow, move its state on,
+ * choose, and change the packet. Two loops stand beside it. One swaps the MACs of the same packets, as DPDK's
+ * testpmd does in its macswap mode. The other is bare: it reads each packet's header, and the line of a table
+ * where its flow would be. No data path can be faster than that. Nothing here has a device (plane.py has).
+ *
+ * Then the same on two cores: each has the connections that a NIC would give it. Beside them run two
+ * balancers that share nothing but the processor, as two processes would. Rates count the seconds that the
+ * threads ran.
  *
  *     balance_bench [ROUNDS [FLOWS]]      5 and 1000000 when not given
  *
@@ -27,15 +31,17 @@ struct core {
     uint32_t length[PACKETS];
     uint64_t next, flows, random, index, cores;
     double opened, now_ns, rate;
+    struct bal *bal;
     struct bal_core *core;
     const struct side_mix *mix;
+    uint8_t *lines; /* as many bytes as the table has */
+    uint64_t line_count;
     uint64_t sent; /* so that nothing is optimised away */
 };
 
 static struct {
     struct core core[MOST_CORES];
     pthread_barrier_t barrier;
-    struct bal *bal;
     uint64_t flows;
 } b;
 
@@ -98,6 +104,26 @@ static void macswap(struct core *c)
     }
 }
 
+/* A random line for each client: as far away as its flow's. */
+static const uint8_t *line_of(const struct core *c, const uint8_t *packet)
+{
+    uint64_t client;
+    memcpy(&client, packet + 26, 8);
+    client = (client ^ client >> 32) * 0x9e3779b97f4a7c15u;
+    return c->lines + (client >> 32) * c->line_count / 0x100000000u * 64;
+}
+
+static void bare(struct core *c)
+{
+    struct bal_packet p[SIDE_BURST];
+    for (uint32_t at = 0; at < PACKETS; at += SIDE_BURST) {
+        packets_at(c, p, at);
+        for (uint32_t i = 0; i < SIDE_BURST; i++) __builtin_prefetch(p[i].data, 1);
+        for (uint32_t i = 0; i < SIDE_BURST; i++) __builtin_prefetch(line_of(c, p[i].data), 1);
+        for (uint32_t i = 0; i < SIDE_BURST; i++) c->sent += *line_of(c, p[i].data);
+    }
+}
+
 /* Making the packets is not what is measured: all cores make theirs first. */
 static double rate(struct core *c, void (*pass)(struct core *c))
 {
@@ -113,6 +139,9 @@ static double rate(struct core *c, void (*pass)(struct core *c))
     return TURNS * (double)PACKETS / seconds / 1e6;
 }
 
+/* What the cores are to do, and all of them at once: the sum of their rates. */
+static void (*pass_of_cores)(struct core *c);
+
 static void *run_core(void *arg)
 {
     struct core *c = arg;
@@ -120,15 +149,15 @@ static void *run_core(void *arg)
     CPU_ZERO(&set);
     CPU_SET(c->index, &set);
     pthread_setaffinity_np(pthread_self(), sizeof(set), &set);
-    c->rate = rate(c, balance);
+    c->rate = rate(c, pass_of_cores);
     return NULL;
 }
 
-/* All cores at once; the sum of their rates. */
-static double rate_of_cores(uint32_t cores)
+static double rate_of_cores(uint32_t cores, void (*pass)(struct core *c))
 {
     pthread_t thread[MOST_CORES];
     double all = 0;
+    pass_of_cores = pass;
     pthread_barrier_init(&b.barrier, NULL, cores);
     for (uint32_t i = 0; i < cores; i++)
         if (pthread_create(&thread[i], NULL, run_core, &b.core[i])) abort();
@@ -142,65 +171,94 @@ static double rate_of_cores(uint32_t cores)
 
 /* ---- a balancer with all connections established ---- */
 
-static int open_balancer(uint32_t cores, enum bal_forward forward, const struct side_mix *mix)
+static int begin_core(struct core *c, const struct side_mix *mix, uint32_t of_balancer)
 {
-    if (side_open(&b.bal, cores, b.flows, forward)) return -1;
+    c->mix = mix;
+    c->flows = c->next = b.flows / c->cores;
+    c->random = 0x9e3779b97f4a7c15u;
+    c->now_ns = 1e12;
+    c->core = bal_core_begin(c->bal, of_balancer);
+    if (!c->core) return -1;
+    side_establish(c->core, c->index, c->flows * c->cores, c->cores, &c->now_ns);
+    c->line_count = gw_flow_bytes(c->core->narrow) / 64;
+    c->lines = side_memory(c->line_count * 64);
+    return c->lines ? 0 : -1;
+}
+
+/* `apart`: each core has a balancer of its own. */
+static int open_cores(uint32_t cores, bool apart, enum bal_forward forward, const struct side_mix *mix)
+{
     for (uint32_t i = 0; i < cores; i++) {
         struct core *c = &b.core[i];
         c->index = i;
         c->cores = cores;
-        c->mix = mix;
-        c->flows = c->next = b.flows / cores;
-        c->random = 0x9e3779b97f4a7c15u;
-        c->now_ns = 1e12;
-        c->core = bal_core_begin(b.bal, i);
-        if (!c->core) return -1;
-        side_establish(c->core, i, c->flows * cores, cores, &c->now_ns);
+        c->bal = b.core[0].bal;
+        if ((!i || apart) &&
+            side_open(&c->bal, apart ? 1 : cores, apart ? b.flows / cores : b.flows, forward))
+            return -1;
+        if (begin_core(c, mix, apart ? 0 : i)) return -1;
     }
     return 0;
 }
 
-static void close_balancer(uint32_t cores)
+static void close_cores(uint32_t cores, bool apart)
 {
-    for (uint32_t i = 0; i < cores; i++) bal_core_end(b.core[i].core);
-    bal_destroy(b.bal);
+    for (uint32_t i = 0; i < cores; i++) {
+        struct core *c = &b.core[i];
+        bal_core_end(c->core);
+        side_memory_free(c->lines, c->line_count * 64);
+        if (apart) bal_destroy(c->bal);
+    }
+    if (!apart) bal_destroy(b.core[0].bal);
 }
 
 /* ---- the rows ---- */
 
 static int bench(const char *how, enum bal_forward forward, const struct side_mix *mix, int rounds)
 {
-    double ours[MOST_ROUNDS], peer[MOST_ROUNDS];
-    if (open_balancer(1, forward, mix)) return 1;
+    enum { OURS, PEER, BARE, LOOPS };
+    double rates[LOOPS][MOST_ROUNDS];
+    if (open_cores(1, false, forward, mix)) return 1;
     pthread_barrier_init(&b.barrier, NULL, 1);
     for (int r = 0; r < rounds; r++) {
-        peer[r] = rate(&b.core[0], macswap);
-        ours[r] = rate(&b.core[0], balance);
+        rates[PEER][r] = rate(&b.core[0], macswap);
+        rates[BARE][r] = rate(&b.core[0], bare);
+        rates[OURS][r] = rate(&b.core[0], balance);
     }
     pthread_barrier_destroy(&b.barrier);
     struct bal_totals t;
-    bal_totals(b.bal, 0, &t);
-    double o = bench_median(ours, rounds), p = bench_median(peer, rounds);
-    printf("%-8s %-8s %7.1f Mpps %7.1f Gbit/s, macswap %7.1f Mpps: %.2fx; %llu flows, %llu of %llu packets "
-           "lost\n",
-           mix->name, how, o, o * mix->mean * 8 / 1000, p, o / p, (unsigned long long)t.live,
-           (unsigned long long)(t.received - t.packets), (unsigned long long)t.received);
-    close_balancer(1);
+    bal_totals(b.core[0].bal, 0, &t);
+    double o = bench_median(rates[OURS], rounds), p = bench_median(rates[PEER], rounds);
+    printf("%-8s %-8s %7.1f Mpps %7.1f Gbit/s, macswap %7.1f Mpps: %.2fx, bare loop %7.1f Mpps; %llu flows, "
+           "%llu of "
+           "%llu packets lost\n",
+           mix->name, how, o, o * mix->mean * 8 / 1000, p, o / p, bench_median(rates[BARE], rounds),
+           (unsigned long long)t.live, (unsigned long long)(t.received - t.packets),
+           (unsigned long long)t.received);
+    close_cores(1, false);
     return 0;
 }
 
-/* One core and two, as many connections in all. */
+/* One core, two, and two apart, with as many connections in all. */
 static int bench_cores(const struct side_mix *mix, int rounds)
 {
-    double rates[MOST_CORES][MOST_ROUNDS];
+    enum { ONE, TWO, APART, WAYS };
+    double rates[WAYS][2][MOST_ROUNDS], median[WAYS][2];
     for (int r = 0; r < rounds; r++)
-        for (uint32_t cores = 1; cores <= MOST_CORES; cores++) {
-            if (open_balancer(cores, BAL_DR, mix)) return 1;
-            rates[cores - 1][r] = rate_of_cores(cores);
-            close_balancer(cores);
+        for (int w = 0; w < WAYS; w++) {
+            uint32_t cores = w == ONE ? 1 : MOST_CORES;
+            if (open_cores(cores, w == APART, BAL_DR, mix)) return 1;
+            rates[w][0][r] = rate_of_cores(cores, balance);
+            rates[w][1][r] = rate_of_cores(cores, bare);
+            close_cores(cores, w == APART);
         }
-    double one = bench_median(rates[0], rounds), two = bench_median(rates[1], rounds);
-    printf("%-8s DR, one core %7.1f Mpps, two cores %7.1f Mpps: %.2fx\n", mix->name, one, two, two / one);
+    for (int w = 0; w < WAYS; w++)
+        for (int i = 0; i < 2; i++) median[w][i] = bench_median(rates[w][i], rounds);
+    printf("%-8s DR, one core %7.1f Mpps, two cores %7.1f Mpps: %.2fx, two apart %7.1f Mpps: %.2fx; bare "
+           "loop: two cores "
+           "%7.1f Mpps: %.2fx\n",
+           mix->name, median[ONE][0], median[TWO][0], median[TWO][0] / median[ONE][0], median[APART][0],
+           median[APART][0] / median[ONE][0], median[TWO][1], median[TWO][1] / median[ONE][1]);
     return 0;
 }
 

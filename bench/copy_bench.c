@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What two processes of this host can move at best, beside which the software NIC's ways between them are to
- * be seen: process_vm_writev by itself, 1 MiB or less at a time, between ordinary and between huge pages; and
- * frames of 4 KiB through a ring in shared memory, put in as the NIC does and by memcpy. Best of 7 or 20 runs
- * each, since whatever else runs only makes them slower.
+ * The most that two processes of this host can move: a limit for the software NIC's ways between them. One
+ * way is process_vm_writev by itself, 1 MiB or less at a time, between ordinary and between huge pages. The
+ * other is frames of 4 KiB through a ring in shared memory, put in as the NIC does and by memcpy. The best of
+ * 7 or 20 runs counts, since other work only makes them slower.
  */
 #include <signal.h>
 #include <stdio.h>
@@ -73,8 +73,8 @@ static void stop(pid_t pid)
 
 /* ---- copies into another process ----------------------------------------------------------------------- */
 
-/* A huge page, if the system gives one (advice is ignored where there are none), or small ones; of whoever
- * writes to it first. */
+/* A huge page, if the system gives one, or small ones. The kernel ignores the advice where it has no huge
+ * pages. The process that writes first gets them. */
 static uint8_t *page(bool huge)
 {
     uint8_t *p =

@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Repeats figures of "High-Speed Connection Tracking in Modern Servers" (HPSR'21), with our table among the others:
+ * Repeats figures of "High-Speed Connection Tracking in Modern Servers" (HPSR'21), with our table among the
+ * others:
  *
  *     flow_figures sharing CORES [ROUNDS]    ways to share a table, on that many cores
  *     flow_figures tables [ROUNDS]           tables, each on one core
  *     flow_figures deletion [ROUNDS]         ways to forget flows, on one core
  *
- * CSV rows, to standard output. A step finds a packet's flow or opens one, and forgets flows whose time is over; there
- * is no packet input and output. The traces are alike to that paper's in two things: how many packets in 100
- * open a flow, and the packets' mean size, from which `gbit` is reckoned. Rounds in turn, medians of 5.
+ * CSV rows, to standard output. A step finds a packet's flow or opens one, and forgets flows whose time is
+ * over; there is no packet input and output. The traces are alike to that paper's in two things: how many
+ * packets in 100 open a flow, and the packets' mean size, from which `gbit` is reckoned. Rounds in turn,
+ * medians of 5.
  *
  *     mpps, gbit       by the clock, all cores together
  *     cpu_mpps         by the seconds that the threads ran: where other work shares the machine

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What posting costs on a GPU, with queues, records, registers and CQs in mapped host memory and CPU threads
- * that stand for the NIC (they read records and write completions), beside the limits of the same run.
- * bench/README.md says what is measured and how.
+ * The cost of posting on a GPU, beside the limits of the same run. Queues, records, registers and CQs lie in
+ * mapped host memory. CPU threads stand for the NIC: they read records and write completions. bench/README.md
+ * says what is measured and how.
  *
  *     gpu_post_bench [--device N] [--sinks N] [--short] [--rows TEXT] [--payload]
  *         0: every WQE was accounted for; 1: not, or no GPU
@@ -48,7 +48,7 @@ struct run_args {
     uint32_t *failed;
 };
 
-/* The remote address carries the request's number, by which the check knows it again. */
+/* The remote address is the request's number, for the check. */
 __device__ static struct gw_op nth(const struct run_args &a, uint32_t i)
 {
     uint64_t thread = (uint64_t)(blockIdx.x - a.place) * blockDim.x + threadIdx.x;
@@ -100,8 +100,8 @@ __global__ static void by_warp(struct run_args a)
     if (err || gw_tx_wait_warp(&tx, t & ~tx.mask, start + 2 * a.limit_ns)) atomicAdd(a.failed, 1);
 }
 
-/* Limit: what a submit does to memory, and nothing else. Each lane stores a WQE of so many times 16 bytes,
- * then the first releases it, stores a record of 4 bytes, releases that and stores a ring of 8. */
+/* Limit: a submit's stores, and nothing else. Each lane stores a WQE of so many times 16 bytes. Then the
+ * first lane releases it and stores a record of 4 bytes. It releases that, too, and stores a ring of 8. */
 __global__ static void submits(uint8_t *area, size_t apart, uint32_t place, uint32_t units, uint32_t n,
                                uint64_t *start, uint64_t *stop)
 {
@@ -281,7 +281,7 @@ static void end(struct bench *b, uint64_t posted)
         struct queue *q = &b->q[i];
 
         taken += q->ci;
-        /* The register holds the last WQE's ring, whoever has rung. */
+        /* The register holds the last WQE's ring, no matter which thread has rung. */
         if (*(uint64_t *)(q->dbrec + 32) != gw_mlx5_sq_db_be((uint32_t)q->ci, QPN(i))) b->wrong++;
     }
     if (taken != posted) b->wrong++;
@@ -439,7 +439,7 @@ static void machine(void)
            sinks_wanted);
 }
 
-/* What a post costs against the payload that it announces: lines of a CSV file. Sizes in turn, so that what
+/* The cost of a post against the payload that it announces: lines of a CSV file. Sizes in turn, so that what
  * changes with time changes all. */
 static int sweep(void)
 {

@@ -5,14 +5,15 @@
  *     gpu_sock_bench stream|in_place|latency|many N|tcp_latency|tcp_stream [--exec gpu|cpu] [--ring KIB]
  *
  *     stream       256 KiB sends over RDMA, kernel to kernel : puts of 256 KiB, the same memory and NIC
- *     in_place     the same, neither copied into the buffers nor out of them (gw_sock_reserve, gw_sock_borrow)
+ *     in_place     the same, neither copied into the buffers nor out of them (gw_sock_reserve,
+ *                  gw_sock_borrow)
  *     latency      64 bytes there and back over RDMA, kernel to kernel : puts of 64 bytes there and back
  *     many N       256 KiB sends on N connections in turn : on one
  *     tcp_latency  64 bytes there and back between a CPU thread's TCP socket and a kernel : and an epoll echo
  *     tcp_stream   64 KiB sends by a kernel over TCP to a CPU thread : by a CPU thread
  *
- * Buffers of 4 MiB for one connection's 256 KiB sends, of 1 MiB for many's (64 KiB on CPU threads) and over
- * TCP, of 64 KiB for 64 bytes, or as --ring says.
+ * Buffers have 4 MiB for one connection's 256 KiB sends. They have 1 MiB for many connections (64 KiB on CPU
+ * threads) and over TCP, and 64 KiB for 64 bytes. --ring gives another size.
  *
  * One line: ours, the other, the ratio and what is aimed at; medians of 5 rounds in turn. Exit code 0; 1:
  * something failed; 77: no such executor, or memory that the NIC does not reach.

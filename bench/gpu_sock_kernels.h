@@ -6,7 +6,7 @@
 
 #include <gpuwire/socket.h>
 
-/* What a connection begins with. Of a cache line's size, so that what follows lies in the rings as it does
+/* A connection begins with these. Of a cache line's size, so that what follows lies in the rings as it does
  * here. */
 struct hello {
     uint32_t number, reserved[15];

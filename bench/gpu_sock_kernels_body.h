@@ -114,7 +114,7 @@ GW_KERNEL(sink_kernel, struct side_args, a)
     stream(a, 0);
 }
 
-/* ---- a stream whose bytes lie where the NIC puts and fetches them, on connection 0 ------------------------ */
+/* ---- a stream whose bytes lie where the NIC puts and fetches them, on connection 0 --------------------- */
 
 GW_DEV int64_t pass_in_place(const struct side_args *a, int sends, int s)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpu_sock_side.h: what the rows of gpu_sock_bench share: a side with its kernels and sockets, puts without
- * streams, and the line that tells of both. What fails ends the program. */
+ * streams, and the line that tells of both. A failure ends the program. */
 #ifndef GPUWIRE_BENCH_GPU_SOCK_SIDE_H
 #define GPUWIRE_BENCH_GPU_SOCK_SIDE_H
 
@@ -27,7 +27,7 @@ struct side {
     struct side_args args;
 };
 
-/* Those of puts: memory of two halves, for what leaves and what comes. */
+/* For puts: memory of two halves, one for outgoing and one for incoming bytes. */
 struct raw {
     struct gw_pd *pd;
     struct gw_cq *cq;

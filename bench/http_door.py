@@ -15,18 +15,19 @@ SHAPE = [1, 3, 224, 224]
 BYTES = 4 * 3 * 224 * 224
 
 
-def write_model(folder):
+def write_model(folder, shape=SHAPE):
     sys.argv[1:] = ["slots"]  # the writer is a program; what it would print is not wanted
     sys.stdout = open(os.devnull, "w")
     import onnx_bytes
 
     folder = pathlib.Path(folder)
     folder.mkdir(parents=True)
-    (folder / "model.onnx").write_bytes(onnx_bytes.model(onnx_bytes.node("Identity", ["x"], "y"), b"", SHAPE, SHAPE))
+    (folder / "model.onnx").write_bytes(onnx_bytes.model(onnx_bytes.node("Identity", ["x"], "y"), b"", shape, shape))
 
 
 class Connection:
-    def __init__(self, port, path, headers, body):
+    def __init__(self, port, path, headers, body, tensor=BYTES):
+        self.bytes = tensor
         self.socket = socket.create_connection(("127.0.0.1", port))
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         lines = [f"POST {path} HTTP/1.1", "Host: bench", f"Content-Length: {len(body)}"] + headers
@@ -35,7 +36,7 @@ class Connection:
         self.times = []
 
     def call(self):
-        """One request; returns the answer's last BYTES bytes."""
+        """One request; returns the answer's last bytes, as many as the request's tensor has."""
         start = time.perf_counter_ns()
         self.socket.sendall(self.request)
         have = end = 0
@@ -52,7 +53,7 @@ class Connection:
                     length = [l for l in head[0].lower().split(b"\r\n") if l.startswith(b"content-length:")][0]
                     end = len(head[0]) + 4 + int(length.split(b":")[1])
         self.times.append(time.perf_counter_ns() - start)
-        return self.buffer[end - BYTES : end]
+        return self.buffer[end - self.bytes : end]
 
 
 def percentile(times, part):
@@ -86,7 +87,8 @@ def main(ours, nginx, rounds, requests):
     print(f"{'ratio':8}" + "".join(f"{a / b:10.2f}" for a, b in zip(median["gpuwire"], median["nginx"])))
 
 
-if sys.argv[1] == "--write-model":
-    write_model(sys.argv[2])
-else:
-    main(*map(int, sys.argv[1:]))
+if __name__ == "__main__":
+    if sys.argv[1] == "--write-model":
+        write_model(sys.argv[2])
+    else:
+        main(*map(int, sys.argv[1:]))

@@ -4,6 +4,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${1:-build}/bin
+[ -x "$bin/gpuwire" ] || { echo "bench/http_door.sh: no build there: $bin/gpuwire is missing (make tests builds in build; or name the folder)" >&2; exit 2; }
 export GPUWIRE_NIC=${GPUWIRE_NIC:-addr=127.0.0.1,verbose=0}
 command -v nginx >/dev/null || { echo "skipped: nginx is not installed"; exit 0; }
 work=$(mktemp -d)
@@ -33,4 +34,4 @@ bench/http_door.py --write-model "$work/models/identity600/1"
 "$bin/gpuwire" serve --models "$work/models" --exec cpu --port 0 >"$work/says" &
 pids+=($!)
 for _ in $(seq 100); do grep -q port "$work/says" && break || sleep 0.1; done
-bench/http_door.py "$(sed -n 's/.*port \([0-9]*\).*/\1/p' "$work/says")" "$port" "${ROUNDS:-5}" "${REQUESTS:-400}"
+bench/http_door.py "$(sed -n 's/.*HTTP on port \([0-9]*\).*/\1/p' "$work/says")" "$port" "${ROUNDS:-5}" "${REQUESTS:-400}"

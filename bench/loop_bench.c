@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a loop costs: an iteration with 1, 4 and 16 empty stages, a request answered by one that waits, an
- * idle one's CPU time, and how fast it stops. usage: loop_bench [--exec cpu|gpu|auto]
+ * The costs of a loop: an iteration with 1, 4 and 16 empty stages, and a request that a waiting loop answers.
+ * And an idle loop's CPU time, and how fast it stops. usage: loop_bench [--exec cpu|gpu|auto]
  */
 #include <errno.h>
 #include <stdio.h>

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The flow table beside the table that Katran keeps connections in: a BPF map of type LRU_HASH. An XDP program looks
- * flows up one after the other, as Katran does a packet at a time, and the kernel runs it (BPF_PROG_TEST_RUN).
- * Rounds in turn, medians, one core. Rates count the seconds that the thread ran, the kernel's part included.
+ * The flow table beside the table that Katran keeps connections in: a BPF map of type LRU_HASH. An XDP
+ * program looks flows up one after the other, as Katran does a packet at a time, and the kernel runs it
+ * (BPF_PROG_TEST_RUN). Rounds in turn, medians, one core. Rates count the seconds that the thread ran, the
+ * kernel's part included.
  *
  *     lru_bench [ROUNDS [FLOWS]]      5 and 8000000 when not given. As root; exit code 77: the kernel refuses
  */
@@ -121,8 +122,9 @@ static void emit_key(struct code *c)
 }
 
 /*
- * r6: state (how many lookups there were, how many hit, the sum of the workers), r7: how many, r9: how many are left.
- * Each takes a random flow: key_of(how many) is random, its upper half times `flows` is the flow's number.
+ * r6: state (how many lookups there were, how many hit, the sum of the workers), r7: how many, r9: how many
+ * are left. Each takes a random flow: key_of(how many) is random, its upper half times `flows` is the flow's
+ * number.
  */
 static struct code program(int map, int state, uint32_t key_bytes, uint64_t flows)
 {

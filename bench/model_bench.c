@@ -2,14 +2,14 @@
 /*
  * How long one run of a model takes.
  *
- *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] [--tf32 | --f16] [--own | --resident]
- *                 [--feed FILE] [--out FILE]
+ *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] [--tf32 | --f16]
+ *                 [--own | --resident] [--feed FILE] [--out FILE]
  *                 [--cpu-time]
  *
- * CPU: a call of gw_plan_run. GPU: a captured graph of the model's kernels, launched 20 times in a row, divided;
- * and one call of gw_plan_run, which copies in and out and waits. A feed holds the inputs one after the other,
- * as they lie in memory; --out gets the outputs so. --cpu-time measures the processor time of the process. That is
- * for machines that others use, too. bench/model_torch.py runs it beside PyTorch.
+ * CPU: a call of gw_plan_run. GPU: a captured graph of the model's kernels, launched 20 times in a row,
+ * divided; and one call of gw_plan_run, which copies in and out and waits. A feed holds the inputs one after
+ * the other, as they lie in memory; --out gets the outputs so. --cpu-time measures the processor time of the
+ * process. That is for machines that others use, too. bench/model_torch.py runs it beside PyTorch.
  */
 #include <errno.h>
 #include <stdio.h>

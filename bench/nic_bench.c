@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a kernel gets out of the NIC: throughput of writes of each size over one queue pair, and the round
- * trip of 8 bytes to a CPU thread, which polls memory and writes them back. All in one process.
+ * A kernel at a NIC, all in one process. One test is the throughput of writes of each size over one queue
+ * pair. The other is the round trip of 8 bytes to a CPU thread, which polls memory and writes them back.
  *
  *     nic_bench stream|ping [--exec cpu|gpu] [--memory host|device]
  *

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What open() costs, of files that are not the software NIC's. Prints the nanoseconds of one call: a tenth
+ * The cost of open(), of files that are not the software NIC's. Prints the nanoseconds of one call: a tenth
  * of the rounds is faster. Run it alone, and by `gpuwire run`: bench/softnic.sh does.
  *     open_bench [PATH]
  */

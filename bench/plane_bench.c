@@ -1,15 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The balancer's data plane on DPDK's drivers, from memory. The pcap driver plays a file again and again, and throws
- * away what is sent. plane.py runs this program in turns with DPDK's testpmd.
+ * The balancer's data plane on DPDK's drivers, from memory. The pcap driver plays a file again and again, and
+ * throws away what is sent. plane.py runs this program in turns with DPDK's testpmd.
  *
- *     plane_bench write FILE MIX whole|headers    writes packets of the mix, campus or caida, with all their bytes or
- *                                                 without payload
- *     plane_bench run FILE dr|nat SECONDS         prints how many packets it took and forwarded, how many connections
- *                                                 it opened, and the nanoseconds that its thread ran meanwhile
+ *     plane_bench write FILE MIX whole|headers    writes packets of the mix, campus or caida, with all their
+ *                                                 bytes or without payload
+ *     plane_bench run FILE dr|nat SECONDS         prints how many packets it took and forwarded, how many
+ *                                                 connections it opened, and the nanoseconds that its thread
+ *                                                 ran meanwhile
  *
- * FLOWS connections are there before the first packet comes. A packet of the file belongs to any of them. But some SYNs
- * open one again that a RST, far away in the file, has closed: so each turn of the file opens as many.
+ * FLOWS connections are there before the first packet comes. A packet of the file belongs to any of them. But
+ * some SYNs open one again that a RST, far away in the file, has closed: so each turn of the file opens as
+ * many.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a post alone costs on a CPU thread: our calls beside libmlx5's ibv_post_send, with no NIC at work.
+ * The cost of a post alone on a CPU thread: our calls beside libmlx5's ibv_post_send, with no NIC at work.
  *
  *     post_bench [ROUNDS]    default 101
  *     post_bench --threads N [ROUNDS]   so many (2 to 32) post to one queue pair at once
@@ -8,10 +8,10 @@
  *                            "ibv,BYTES,NANOSECONDS", for bench/figures
  *
  * All write into queues of libmlx5's and ring libmlx5's registers. The queue pairs are stopped (SQD), so that
- * the NIC executes nothing, and a software NIC is not driven by the thread that posts: libmlx5's own entry is
- * called, and of our calls those steps are left out that tell such a NIC. So both do what they would do for a
- * device. One after the other posts a burst into an emptied queue, in turn; of the bursts' times median and
- * minimum are printed.
+ * the NIC executes nothing. Nor does the posting thread drive a software NIC: the benchmark calls libmlx5's
+ * own entry, and leaves out the steps of our calls that tell such a NIC. So both do what they would do for a
+ * device. They take turns to post a burst into an emptied queue. Median and minimum of the bursts' times are
+ * printed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -32,7 +32,7 @@ static bool can(unsigned how, const struct work *w)
     return how != TICKETS || w->opcode != IBV_WR_SEND;
 }
 
-/* ---- measuring -------------------------------------------------------------------------------------------- */
+/* ---- measuring ----------------------------------------------------------------------------------------- */
 
 struct figure {
     double *ns;

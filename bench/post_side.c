@@ -23,8 +23,8 @@ int side_by_value(const void *x, const void *y)
 }
 
 /*
- * libmlx5's own entry. A software NIC puts a step of its own in front of it, in the context; but libibverbs
- * keeps a list of what the driver gave it, by name, in which it stands before one that no NIC replaces.
+ * libmlx5's own entry. A software NIC puts a step of its own in front of it, in the context. But libibverbs
+ * keeps a list of the driver's entries, by name. There it stands before an entry that no NIC replaces.
  */
 static post_send *real_post_send(struct gw_device *dev)
 {

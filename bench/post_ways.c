@@ -27,7 +27,7 @@ void work_prepare(struct work *w, void *from)
     }
 }
 
-/* ---- ways to post it: each posts n requests, and returns 0 or an errno value ----------------------------- */
+/* ---- ways to post it: each posts n requests, and returns 0 or an errno value --------------------------- */
 
 static int by_ibv(struct side *s, struct work *w, uint32_t n)
 {

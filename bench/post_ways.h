@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What post_bench posts, and by which calls. */
+/* The requests that post_bench posts, and the calls that post them. */
 #ifndef GW_BENCH_POST_WAYS_H
 #define GW_BENCH_POST_WAYS_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the thread that posts for kernels (gw-proxy) costs while nothing is posted, how late it sees what is
- * posted then, and what a round trip takes in each posting mode when, as from a GPU, nobody tells the NIC or
- * the proxy of a post: over the software NIC or whatever GPUWIRE_DEVICE names. usage: proxy_bench [SECONDS],
- * of each row; default 2
+ * The thread that posts for kernels (gw-proxy): its cost while nothing is posted, and how late it then sees a
+ * post. And a round trip in each posting mode, where nobody tells the NIC or the proxy of a post, as from a
+ * GPU. It uses the software NIC, or the device that GPUWIRE_DEVICE names. usage: proxy_bench [SECONDS], of
+ * each row; default 2
  */
 #include <dirent.h>
 #include <stdio.h>

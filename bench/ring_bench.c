@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The three copies alone that bytes of a stream take between two processes of this host: into the sender's
- * ring past the caches, from there into the receiver's by process_vm_readv, and out of it; through so many
- * rings in turn, half a ring at a time, each of which is given back before it is filled again. What
- * sock_bench many gets above that is for nobody to have.
+ * The three copies alone that a stream's bytes take between two processes of this host. They go into the
+ * sender's ring past the caches, from there into the receiver's by process_vm_readv, and out of it. The rings
+ * take turns, half a ring at a time, and each half is given back before it is filled again. sock_bench many
+ * cannot be faster than this.
  *
- *     ring_bench [BYTES OF A RING]       65536 by default; for 1, 416 and 4096 rings, in small pages and in huge ones
+ *     ring_bench [BYTES OF A RING]       65536 by default; for 1, 416 and 4096 rings, in small pages and in
+ *                                        huge ones
  */
 #include <signal.h>
 #include <stdio.h>

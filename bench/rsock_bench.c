@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * librdmacm's rsockets in the part of sock_bench connect: connections one after the other, each with a byte
- * there and back. rsock_bench server|client ADDRESS PORT COUNT prints connections a second.
+ * librdmacm's rsockets do as sock_bench connect does: connections one after the other, each with a byte there
+ * and back. `rsock_bench server|client ADDRESS PORT COUNT` prints connections a second.
  */
 #include <arpa/inet.h>
 #include <errno.h>

@@ -3,6 +3,7 @@
 set -euo pipefail
 cd "$(dirname "$0")/.."
 bin=${1:-build}/bin
+[ -x "$bin/post_bench" ] || { echo "bench/run.sh: no build there: $bin/post_bench is missing (make tests builds in build; or name the folder)" >&2; exit 2; }
 export GPUWIRE_NIC=${GPUWIRE_NIC:-addr=127.0.0.1,verbose=0}
 echo "$(nproc) x $(sed -n 's/^model name[^:]*: //p' /proc/cpuinfo | head -n 1), load $(cut -d' ' -f1 /proc/loadavg)"
 

@@ -2,10 +2,13 @@
 /*
  * Sockets for kernels, on a CPU thread, in the parts that rstream and rsock_bench play too:
  *
- *     sock_bench stream server|client ADDRESS PORT SIZE COUNT ITERATIONS   as rstream: prints Gbit/s and us a transfer
- *     sock_bench connect server|client ADDRESS PORT COUNT                  as rsock_bench: prints connections a second
+ *     sock_bench stream server|client ADDRESS PORT SIZE COUNT ITERATIONS   as rstream: prints Gbit/s and us a
+ *                                                                          transfer
+ *     sock_bench connect server|client ADDRESS PORT COUNT                  as rsock_bench: prints connections
+ *                                                                          a second
  *     sock_bench many server|client ADDRESS PORT SIZE COUNT CONNECTIONS    COUNT sends in all: prints Gbit/s
- *     sock_bench put server|client ADDRESS PORT SIZE COUNT                 RDMA writes without a stream: prints Gbit/s
+ *     sock_bench put server|client ADDRESS PORT SIZE COUNT                 RDMA writes without a stream:
+ *                                                                          prints Gbit/s
  *
  * RBUF, WBUF and WRITES in the environment are the set's attributes. With IN_PLACE=1 stream neither writes
  * nor reads what it moves, as put: it reserves and commits, borrows and gives back.
@@ -84,7 +87,7 @@ static int64_t move(int s, int sending, uint8_t *bytes, uint32_t size)
     return 0;
 }
 
-/* ---- as rstream ------------------------------------------------------------------------------------------ */
+/* ---- as rstream ---------------------------------------------------------------------------------------- */
 
 static int64_t stream(int s, uint8_t *bytes, uint32_t size, uint32_t count, uint32_t iterations, uint64_t *ns)
 {
@@ -115,14 +118,14 @@ static int run_stream(char **arg)
     err = stream((int)s, bytes, size, count, iterations, &ns);
     if (!err && !serves)
         printf("%.3f %.3f\n", 8 * moved / (double)ns, (double)ns / 2000 / count / iterations);
-    /* Who serves lets the other one go first, as rstream wants it. */
+    /* The server lets the client go first, as rstream wants it. */
     if (!err && serves && gw_sock_recv_thread(net, (int)s, bytes, 1, 0, late())) err = -EPROTO;
     gw_sock_close_thread(net, (int)s, late());
     free(bytes);
     return err ? stop("stream", err) : 0;
 }
 
-/* ---- connections ----------------------------------------------------------------------------------------- */
+/* ---- connections --------------------------------------------------------------------------------------- */
 
 /* A connection, one byte there and back, and its end: so one after the other. */
 static int run_connect(char **arg)
@@ -143,7 +146,7 @@ static int run_connect(char **arg)
     return 0;
 }
 
-/* ---- many of them ---------------------------------------------------------------------------------------- */
+/* ---- many of them -------------------------------------------------------------------------------------- */
 
 /* Sends or receives on each connection in turn whatever goes without waiting, until all is moved. */
 static int64_t all_of(const int *s, uint32_t n, uint8_t *bytes, uint32_t size, uint64_t total)
@@ -185,7 +188,7 @@ static int run_many(char **arg)
     return err ? stop("many", err) : 0;
 }
 
-/* ---- raw writes ------------------------------------------------------------------------------------------ */
+/* ---- raw writes ---------------------------------------------------------------------------------------- */
 
 /* COUNT writes of SIZE bytes, round and round a window of the peer's, which does nothing. */
 static int64_t put_all(struct gw_qp_handle *qp, const struct gw_mr *mr, const struct gw_region *to,

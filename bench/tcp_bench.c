@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tcp_bench [ROUNDS [TEXT]]: a CPU thread that uses kernels' calls over TCP, through the proxy, beside one
- * that uses the host's own sockets; the peer is a process with plain blocking sockets, the same for both.
- * Medians of ROUNDS (5), of the rows whose names have TEXT in them.
+ * tcp_bench [ROUNDS [TEXT]]: a CPU thread uses kernels' calls over TCP, through the proxy. Beside it, one
+ * uses the host's own sockets. The peer of both is a process with plain blocking sockets. Medians of ROUNDS
+ * (5), of the rows whose names have TEXT in them.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -38,7 +38,7 @@ static void stop(const char *what)
     exit(1);
 }
 
-/* ---- the peer ------------------------------------------------------------------------------------------- */
+/* ---- the peer ------------------------------------------------------------------------------------------ */
 
 static int reach(const struct sockaddr_in *at)
 {
@@ -74,7 +74,7 @@ static void peer(enum what what, const struct sockaddr_in *at)
     _exit(0);
 }
 
-/* ---- the two ways --------------------------------------------------------------------------------------- */
+/* ---- the two ways -------------------------------------------------------------------------------------- */
 
 static int wait_one(int ep, struct epoll_event *e)
 {
@@ -129,7 +129,7 @@ static void our_side(enum what what, int l)
     if (s >= 0) (void)gw_sock_close_thread(net, s, LIMIT);
 }
 
-/* ---- one measurement ------------------------------------------------------------------------------------ */
+/* ---- one measurement ----------------------------------------------------------------------------------- */
 
 static int listen_at(enum way way, struct sockaddr_in *at)
 {

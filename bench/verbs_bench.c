@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What gpuwire's posting and polling cost on a CPU thread beside libibverbs' own, over the same NIC: small
- * RDMA writes from a queue pair to itself, posted and completed, with one doorbell per request and one per
- * sixteen. Both in turn, several times; medians and minima. (What a post alone costs: post_bench.)
+ * gpuwire's posting and polling on a CPU thread beside libibverbs' own, over the same NIC. A queue pair posts
+ * small RDMA writes to itself and completes them, with one doorbell per request and one per sixteen. Both
+ * libraries take turns, several times; medians and minima are printed. (post_bench measures a post alone.)
  *
  *     verbs_bench [SECONDS]   each of the two numbers of requests per doorbell takes so long; default 2
  *     verbs_bench --stream    throughput of libibverbs' writes against their size: lines
@@ -23,7 +23,7 @@ static struct gw_device *dev;
 static struct gw_mem mem;
 static uint64_t limit_ns;
 
-/* ---- ours ------------------------------------------------------------------------------------------------ */
+/* ---- ours ---------------------------------------------------------------------------------------------- */
 
 static double ours(uint32_t batch)
 {
@@ -65,7 +65,7 @@ static double ours(uint32_t batch)
     return (double)(now - start) / (double)done;
 }
 
-/* ---- libibverbs' ------------------------------------------------------------------------------------------ */
+/* ---- libibverbs' --------------------------------------------------------------------------------------- */
 
 static double theirs(uint32_t len, uint32_t batch)
 {

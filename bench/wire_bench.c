@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the software NIC's UDP wire carries between two processes of this host: frames per second, one way,
- * with and without what no protocol can do without, a CRC over each and a copy of its payload at both ends;
- * and the round trip of one small frame. The receiver answers every 30th frame, and up to four such groups
- * are under way, which is what a queue pair sends at once and what its window holds: so the sender stops only
- * where the receiver is slower. What the engine reaches over this wire is to be seen beside that. Medians of
- * 7 runs of 0.3 s. usage: wire_bench [ADDRESS] (default 127.0.0.1)
+ * The software NIC's UDP wire between two processes of this host: frames per second, one way, and the round
+ * trip of one small frame. Frames are sent with and without the work that every protocol has: a CRC over
+ * each, and a copy of its payload at both ends. The receiver answers every 30th frame, and up to four such
+ * groups are under way. A queue pair sends as many at once, and its window holds as many. So the sender stops
+ * only where the receiver is slower. The engine's figures over this wire are to be compared with these.
+ * Medians of 7 runs of 0.3 s. usage: wire_bench [ADDRESS] (default 127.0.0.1)
  */
 #include <errno.h>
 #include <poll.h>
@@ -23,11 +23,11 @@
 
 enum { RUNS = 7, RUN_MS = 300, GROUP = 30, GROUPS = 4, HEAD = 16, LONGEST = 4096, WAIT_MS = 1000 };
 
-/* What a frame asks for, in its byte 8. */
+/* Byte 8 of a frame says what it asks for. */
 enum { COUNT, COUNT_AND_ANSWER, ECHO };
-/* And whether a CRC is reckoned and the payload copied, in its byte 9. */
+/* Byte 9 says whether a CRC is reckoned and the payload copied. */
 static volatile uint32_t sum;
-/* What a program's memory would be. */
+/* This stands for a program's memory. */
 static uint8_t memory[GROUP][LONGEST];
 
 static uint64_t now_ns(void)

@@ -380,7 +380,7 @@ _gpuwire()
             return
             ;;
         'run --nic')
-            mapfile -t COMPREPLY < <(compgen -W 'addr= mtu= local= poll= cpu= threads= gso= ecn= gpucopy= ring= atomics= gpurings= gpudma= wire= if= bind= peer= mac= gw= pcap= pcap_max= verbose= hostile= seed=' -- "${cur##*,}")
+            mapfile -t COMPREPLY < <(compgen -W 'addr= mtu= local= poll= cpu= threads= gso= ecn= gpucopy= ring= atomics= gpurings= gpudma= gpuorder= wire= if= bind= peer= mac= gw= pcap= pcap_max= verbose= hostile= seed=' -- "${cur##*,}")
             [[ $cur == *,* ]] && COMPREPLY=("${COMPREPLY[@]/#/${cur%,*},}")
             compopt -o nospace 2>/dev/null
             return

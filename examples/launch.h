@@ -40,7 +40,7 @@ GW_KERNEL(launch, struct launch_args, a)
     if (!err && gw_thread_idx() == 0)
         gw_printf(a->host, "%lu at %lu ns\n", gw_ld_relaxed_u64(a->sum), gw_time(a->host));
     if (!err && gw_ld_relaxed_u64(a->sum) != 2 * 499500) err = -EBADMSG;
-    gw_syncthreads(); /* all have looked before the third adds to it, whose end nobody waits for but gw_host_close */
+    gw_syncthreads(); /* all have looked before the third adds to it; gw_host_close alone waits for its end */
     if (!err) err = gw_host_start(a->host, (uint32_t)add, 4, 32, &args, NULL, gw_clock_ns() + LIMIT);
     if (gw_thread_idx() == 0) *a->result = err;
 }

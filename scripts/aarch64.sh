@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # scripts/aarch64.sh [OUT]: builds the library and the software NIC for 64-bit Arm with Debian's cross compiler, and runs
-# the tests of queues' formats under QEMU. The libraries for arm64 are unpacked below OUT (default: build-aarch64); the
+# the tests of queues' formats under QEMU, and of memory with pages of 64 KiB. It also looks which domain barriers reach. The libraries for arm64 are unpacked below OUT (default: build-aarch64); the
 # machine's own packages and lists stay as they are. Exit code 77: a compiler, QEMU or the packages are not to be had.
 set -euo pipefail
 cd "$(dirname "$0")/.."
@@ -50,7 +50,19 @@ export PKG_CONFIG_LIBDIR=$root/usr/lib/$triple/pkgconfig PKG_CONFIG_SYSROOT_DIR=
 cmake -S . -B "$out/build" -G Ninja -DCMAKE_TOOLCHAIN_FILE="$out/toolchain.cmake" -DGW_WERROR=ON -DGW_CUDA=OFF -DGW_SERVE=OFF \
     -DGW_BALANCE=OFF -DGW_TOOL=OFF -DGW_TESTS=ON >"$out/configure.log"
 tests=(test_mlx5_build test_mlx5_parse test_mlx5_cqe)
-cmake --build "$out/build" --target gpuwire_shared gpuwire-softnic "${tests[@]}"
-for test in "${tests[@]}"; do
-    timeout 120 qemu-aarch64 -L /usr/$triple -E "LD_LIBRARY_PATH=$out/build/lib:$root/usr/lib/$triple:$root/lib/$triple" "$out/build/bin/$test"
+cmake --build "$out/build" --target gpuwire_shared gpuwire-softnic test_pages "${tests[@]}"
+emulate() {
+    timeout 120 qemu-aarch64 -L /usr/$triple -E "LD_LIBRARY_PATH=$out/build/lib:$root/usr/lib/$triple:$root/lib/$triple" "$@"
+}
+for test in "${tests[@]}"; do emulate "$out/build/bin/$test"; done
+emulate -p 65536 "$out/build/bin/test_pages"
+
+# Barriers for devices are for the outer shareable domain, as rdma-core's are, and a register's store is waited for.
+$triple-objdump -d "$out/build/lib/libgpuwire.so" >"$out/code"
+for barrier in 'dmb[[:space:]]osh$' 'dmb[[:space:]]oshld' 'dsb[[:space:]]st'; do
+    grep -q "$barrier" "$out/code" || { echo "gpuwire: the library has no '$barrier'" >&2; exit 1; }
 done
+if grep 'dmb[[:space:]]ish' "$out/code" >&2; then
+    echo "gpuwire: these barriers are for processors alone" >&2
+    exit 1
+fi

@@ -4,7 +4,15 @@
 #   scripts/bundle.sh BUILD OUT        (and OUT.tar.gz)
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ $# -ne 2 ]; then
+    echo "usage: scripts/bundle.sh BUILD OUT" >&2
+    exit 2
+fi
 build=$1 out=$2
+if [ ! -x "$build/bin/gpuwire" ] || { [ -e "$out" ] && [ ! -e "$out/bin" ]; }; then
+    echo "gpuwire: bundle: $build has no bin/gpuwire (\`make bundle\` builds it), or $out is something else than a bundle" >&2
+    exit 1
+fi
 rm -rf "$out"
 mkdir -p "$out"/{bin,lib,tests}
 

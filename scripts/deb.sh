@@ -3,6 +3,10 @@
 # installed. GW_CMAKE_FLAGS go to CMake.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ $# -ne 1 ]; then
+    echo "usage: scripts/deb.sh OUT (\`make deb\` takes build/deb)" >&2
+    exit 2
+fi
 out=$1
 if ! command -v dpkg-buildpackage >/dev/null || ! command -v dh >/dev/null; then
     echo "gpuwire: packages need debhelper and dpkg-dev: apt-get install debhelper dpkg-dev lintian" >&2

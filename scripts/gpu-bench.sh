@@ -3,6 +3,10 @@
 # Exit code 0 when all ran and found their own results right; rows that miss a target say so and fail nothing.
 set -eu
 cd "$(dirname "$0")"
+if [ ! -e tests/gpu_post_bench ]; then
+    echo "gpuwire: this runs from a bundle: \`make gpu-bench\` makes one, and runs it there" >&2
+    exit 2
+fi
 export CUDA_MODULE_LOADING=EAGER
 timeout --kill-after=5 300 tests/gpu_post_bench "$@"
 timeout --kill-after=5 60 tests/test_gpu_ipc bench

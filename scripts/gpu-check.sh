@@ -3,6 +3,10 @@
 # Exit code 0 when all passed. A test that finds no GPU (exit code 77) counts as failed here, but for one that takes two.
 set -u
 cd "$(dirname "$0")"
+if [ ! -e gpu-tests.txt ]; then
+    echo "gpuwire: this runs from a bundle: \`make gpu-check\` makes one, and runs it there" >&2
+    exit 2
+fi
 # A kernel that is loaded lazily waits for the device to be idle, which it never is behind a resident loop.
 export CUDA_MODULE_LOADING=EAGER
 export GPUWIRE_NIC=${GPUWIRE_NIC:-addr=127.0.0.1} GPUWIRE=$PWD/bin/gpuwire
@@ -70,6 +74,17 @@ for args in "post --by warp --verify" "bw -o put -n 500 --verify --loopback" "bw
     # shellcheck disable=SC2086  # separate words
     check 60 "perf $args" bin/gpuwire perf $args --exec gpu --csv
 done
+# What a GPU of Hopper's never does, the software NIC does in its place: data that comes behind its completion, rings that
+# get lost, and a NIC that dies while a kernel waits for it.
+for args in "lat -o put_imm -s 4k -n 300" "lat -o send -s 4k -n 300" "bw -o get -s 4k -n 300"; do
+    # shellcheck disable=SC2086  # separate words
+    check 60 "late data, perf $args" env "GPUWIRE_NIC=$GPUWIRE_NIC,hostile=1,gpuorder=none" GPUWIRE_GPU_FLUSH=1 \
+        bin/gpuwire perf $args --verify --loopback --exec gpu --csv
+done
+check 60 "rings that get lost" env "GPUWIRE_NIC=$GPUWIRE_NIC,gpurings=lost" sh -c \
+    'bin/gpuwire info | tee /dev/stderr | grep -q "proxy-doorbell, .*works, chosen"'
+check 60 "a NIC that dies" sh -c 'bin/gpuwire perf lat --exec gpu --loopback -D 45 & sleep 10
+    bin/gpuwire nic --pid $! --event device-fatal && { wait $!; [ $? = 1 ]; }'
 check 120 "demo --exec gpu" bin/gpuwire demo --exec gpu --out "$logs/out.png"
 echo "$passed passed, $failed failed"
 [ "$failed" -eq 0 ]

@@ -2,6 +2,10 @@
 # scripts/install.sh BUILD PREFIX [remove]: installs what BUILD has into PREFIX, below DESTDIR if that is set, or removes
 # it from there. An empty PREFIX is the one that BUILD was configured with.
 set -euo pipefail
+if [ $# -lt 2 ]; then
+    echo "usage: scripts/install.sh BUILD PREFIX [remove] (\`make install\` and \`make uninstall\` call it)" >&2
+    exit 2
+fi
 build=$1 prefix=$2 what=${3:-install}
 if [ ! -e "$build/CMakeCache.txt" ]; then
     echo "gpuwire: $build is not configured; run \`make\` first" >&2

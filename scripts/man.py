@@ -16,7 +16,7 @@ COMMANDS = tomllib.loads(SOURCE.read_text(encoding="utf-8"))["command"]
 MADE = "made by scripts/man.py from docs/man/commands.toml"
 TOOL, *SUBCOMMANDS = COMMANDS
 KEYS = {
-    "nic": "addr= mtu= local= poll= cpu= threads= gso= ecn= gpucopy= ring= atomics= gpurings= gpudma= wire= if= bind= peer= mac= gw= pcap= pcap_max= verbose= hostile= seed=",
+    "nic": "addr= mtu= local= poll= cpu= threads= gso= ecn= gpucopy= ring= atomics= gpurings= gpudma= gpuorder= wire= if= bind= peer= mac= gw= pcap= pcap_max= verbose= hostile= seed=",
     "fault": "none loss= dup= reorder= corrupt= delay= jitter= rate= down= seed= tx. rx.",
 }
 

@@ -2,6 +2,10 @@
 # scripts/tidy.sh BUILD: runs .clang-tidy's checks over the sources of the libraries and the tool, as BUILD compiles them.
 set -euo pipefail
 cd "$(dirname "$0")/.."
+if [ $# -ne 1 ] || [ ! -e "$1/build.ninja" ]; then
+    echo "usage: scripts/tidy.sh BUILD, a folder that \`make\` has configured" >&2
+    exit 2
+fi
 build=$1 commands=$(mktemp -d)
 trap 'rm -rf "$commands"' EXIT
 if ! command -v clang-tidy >/dev/null; then

@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 
 #include "src/balance/checksum.h"
 
@@ -45,6 +46,19 @@ void side_packet(uint8_t *p, uint64_t flow, uint8_t flags, uint32_t length)
     bal_put16(tcp + 2, 80);
     tcp[12] = 0x50;
     tcp[13] = flags;
+}
+
+void *side_memory(uint64_t bytes)
+{
+    void *p = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+    if (p == MAP_FAILED) return NULL;
+    madvise(p, bytes, MADV_HUGEPAGE);
+    return memset(p, 0, bytes);
+}
+
+void side_memory_free(void *p, uint64_t bytes)
+{
+    munmap(p, bytes);
 }
 
 static void configure(struct bal_config *config, enum bal_forward forward)

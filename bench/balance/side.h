@@ -27,6 +27,10 @@ uint32_t side_length(const struct side_mix *mix, uint64_t *random);
 /* The headers of a segment of connection number `flow`, at p; they say that the frame has `length` bytes. */
 void side_packet(uint8_t *p, uint64_t flow, uint8_t flags, uint32_t length);
 
+/* Zeroed memory as the flow table has it, on large pages where there are any. NULL: none. */
+void *side_memory(uint64_t bytes);
+void side_memory_free(void *p, uint64_t bytes);
+
 /* A balancer with one service of SIDE_WORKERS workers, whose room is for twice as many connections. */
 int side_open(struct bal **bal, uint32_t cores, uint64_t flows, enum bal_forward forward);
 /* Connections first, first + step, … below `end` are established at a core. now_ns moves on. */

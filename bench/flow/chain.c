@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* An index that chains: a bucket names its first node, and a node the next. Twice as many buckets as flows. */
+/* An index that chains: a bucket names its first node, and a node the next. Twice as many buckets as
+ * flows. */
 #include <stdlib.h>
 
 #include "bench/flow/table.h"

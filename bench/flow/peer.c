@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A connection table the usual way: an index, entries beside it, and a lock if cores share it. Tuned as far as that
- * goes: lookups in bursts, entries prefetched, locks taken once for a burst, four entries to a line. A packet costs
- * the timer wheel nothing: when a timer fires whose flow had a packet, the flow gets a new one.
+ * A connection table the usual way: an index, entries beside it, and a lock if cores share it. Tuned as far
+ * as that goes: lookups in bursts, entries prefetched, locks taken once for a burst, four entries to a line.
+ * A packet costs the timer wheel nothing: when a timer fires whose flow had a packet, the flow gets a new
+ * one.
  */
 #include <pthread.h>
 #include <stdbool.h>

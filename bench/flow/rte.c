@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * DPDK's rte_hash. Its memory comes from a heap of our own, on large pages as the other tables' does. Without huge
- * pages DPDK's own heap is shared memory, and the kernel gives that small pages.
+ * DPDK's rte_hash. Its memory comes from a heap of our own, on large pages as the other tables' does. Without
+ * huge pages DPDK's own heap is shared memory, and the kernel gives that small pages.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -92,7 +92,8 @@ static void find(void *index, const uint64_t *keys, size_t n, int32_t *at)
     rte_hash_lookup_bulk(x->hash, key, (uint32_t)n, at);
 }
 
-/* Writers of one table keep free slots by DPDK's number of the thread: each must have one, as long as it lives. */
+/* Writers of one table keep free slots by DPDK's number of the thread: each must have one, as long as it
+ * lives. */
 static pthread_key_t at_exit;
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * table.h: what the flow benchmarks ask of a table. Our table has its own way of forgetting flows. The others are an
- * index, from keys to positions, and beside it an entry for each position, with one of several ways (peer.c).
+ * table.h: what the flow benchmarks ask of a table. Our table has its own way of forgetting flows. The others
+ * are an index, from keys to positions, and beside it an entry for each position, with one of several ways
+ * (peer.c).
  */
 #ifndef BENCH_FLOW_TABLE_H
 #define BENCH_FLOW_TABLE_H
@@ -40,8 +41,8 @@ struct flow_kind {
     void (*leave)(void *part);
     /* Lookups alone: how many of the keys, FLOW_BURST at most, are there. */
     size_t (*lookup)(void *part, const uint64_t *keys, size_t n);
-    /* A packet of each key: finds its worker, or chooses one and remembers it; frees flows whose time is over.
-     * Returns the sum of the workers. */
+    /* A packet of each key: finds its worker, or chooses one and remembers it; frees flows whose time is
+     * over. Returns the sum of the workers. */
     uint64_t (*step)(void *part, const uint64_t *keys, size_t n, uint64_t now_ns);
     struct flow_cost (*cost)(const void *part);
     uint64_t (*count)(const void *table);
@@ -50,7 +51,8 @@ struct flow_kind {
 };
 
 extern const struct flow_kind flow_ours, flow_rte, flow_chain, flow_cuckoo, flow_stl;
-/* The kinds of this build, ours first. Without DPDK there is no rte_hash, and no cuckoo without its library. */
+/* The kinds of this build, ours first. Without DPDK there is no rte_hash, and no cuckoo without its
+ * library. */
 extern const struct flow_kind *const flow_kinds[];
 
 /* ---- indexes ---- */
@@ -111,7 +113,8 @@ static inline uint64_t flow_scramble(uint64_t v)
     return v ^ v >> 32;
 }
 
-/* Packets of a window of living flows, of which `churn` (0 to 1) open a new one while the oldest falls silent. */
+/* Packets of a window of living flows, of which `churn` (0 to 1) open a new one while the oldest falls
+ * silent. */
 struct flow_trace {
     uint64_t next, window, packet, name; /* traces with different names share no flow */
     double churn, opened;

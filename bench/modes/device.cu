@@ -13,7 +13,7 @@
 #define THREADS 256u
 #define BLOCKS  64u /* at most */
 
-/* What the CPU thread and the kernels share, in pinned memory. The thread fills it before it says so. */
+/* The CPU thread and the kernels share this, in pinned memory. The thread fills it before it says so. */
 struct job {
     const struct gw_serve_request *request; /* NULL: there is nothing to do */
     struct gw_serve_reply *reply;

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How a model runs, for the CPU thread that serves it: on a GPU, or in host memory by a stand-in that copies. */
+/* How a model runs, for the CPU thread that serves it: on a GPU, or in host memory by a stand-in that
+ * copies. */
 #ifndef MODES_DEVICE_H
 #define MODES_DEVICE_H
 
@@ -18,8 +19,8 @@ struct modes_device_opts {
     uint64_t in_bytes, out_bytes;
 };
 
-/* One request: its slot and the answer's, header and tensor. For MODES_COPY `run` moves the tensors alone; else it makes
- * the answer's header as well, of the request's and of the times. */
+/* One request: its slot and the answer's, header and tensor. For MODES_COPY `run` moves the tensors alone;
+ * else it makes the answer's header as well, of the request's and of the times. */
 struct modes_work {
     const void *request;
     void *reply;

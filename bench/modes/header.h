@@ -7,8 +7,8 @@
 
 #include "src/serve/wire.h"
 
-/* Another clock than the GPU's stamps the rest, and does not know the model's end. The start stands for it, so clients count the
- * server's time as the network's. The server's own counters have it. */
+/* Another clock than the GPU's stamps the rest, and does not know the model's end. The start stands for it,
+ * so clients count the server's time as the network's. The server's own counters have it. */
 GW_FN void modes_header(struct gw_serve_reply *reply, const struct gw_serve_request *request, uint64_t bytes,
                         uint64_t arrived, uint64_t started)
 {

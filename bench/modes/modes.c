@@ -16,7 +16,7 @@
 #include "src/serve/server.h"
 #include "src/serve/worker.h"
 
-/* What the server is told of the model. */
+/* The server learns this of the model. */
 struct described {
     struct gw_tensor_info info[2]; /* the input, the output */
     char name[2][64];

@@ -1,19 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways of serving that gpuwire's own is compared with. All of them use its sessions, its NIC and its client. In each a
- * CPU thread waits for requests, has the GPU run the model, and posts the answers:
+ * The ways of serving that gpuwire's own is compared with. All of them use its sessions, its NIC and its
+ * client. In each a CPU thread waits for requests, has the GPU run the model, and posts the answers:
  *
- *   MODES_COPY    Slots lie in pinned host memory. The thread copies the input to the GPU, launches the model's graph,
- *                 copies the output back, waits for all of it, and posts the answer.
- *   MODES_DIRECT  Slots lie in GPU memory. The thread launches one graph. It takes the input from the slot, runs the
- *                 model, and writes output and header into the answer's slot. A word in host memory tells the thread.
- *   MODES_QUEUED  As MODES_DIRECT, but the launch is already in the stream, behind a wait for a word in host memory. The
- *                 thread writes that word, and queues the next launch while the model runs.
+ *   MODES_COPY    Slots lie in pinned host memory. The thread copies the input to the GPU, launches the
+ *                 model's graph, copies the output back, waits for all of it, and posts the answer.
+ *   MODES_DIRECT  Slots lie in GPU memory. The thread launches one graph. It takes the input from the slot,
+ *                 runs the model, and writes output and header into the answer's slot. A word in host memory
+ *                 tells the thread.
+ *   MODES_QUEUED  As MODES_DIRECT, but the launch is already in the stream, behind a wait for a word in host
+ *                 memory. The thread writes that word, and queues the next launch while the model runs.
  *
- * The thread polls and never sleeps. One request is in work at a time. Clients are trusted: bench programs alone use this.
+ * The thread polls and never sleeps. One request is in work at a time. Clients are trusted: bench programs
+ * alone use this.
  *
- * bench/modes/server.py calls these functions from Python, in the process that has captured the model. They return 0 or a
- * negative errno; modes_error() has the reason. One thread.
+ * bench/modes/server.py calls these functions from Python, in the process that has captured the model. They
+ * return 0 or a negative errno; modes_error() has the reason. One thread.
  */
 #ifndef MODES_H
 #define MODES_H
@@ -41,8 +43,8 @@ struct modes_opts {
 
 struct modes;
 
-/* Serves a model of one input, one output and one graph, which has one row or no batch. on_cpu: the graph is not looked
- * at. */
+/* Serves a model of one input, one output and one graph, which has one row or no batch. on_cpu: the graph is
+ * not looked at. */
 GW_API int modes_start(const struct modes_opts *opts, const struct gw_serving_captured *model,
                        struct modes **out);
 /* The port that HTTP listens on. */

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A model in C: every answer is scale * x + shift. It is a plug-in, which `gpuwire serve` and libgpuwire-serve load as
- * NAME/VERSION/model.so. Its numbers lie beside it in coefficients.txt: how many elements a row has, scale and shift.
+ * A model in C: every answer is scale * x + shift. It is a plug-in, which `gpuwire serve` and
+ * libgpuwire-serve load as NAME/VERSION/model.so. Its numbers lie beside it in coefficients.txt: how many
+ * elements a row has, scale and shift.
  *
  * <gpuwire/model.h> says what each function of the table at the end means.
  */

@@ -15,7 +15,7 @@
  *     struct gw_client_request request = {.id = 42};
  *     gw_client_submit(c, 0, &request);
  *     struct gw_client_reply r;
- *     gw_client_wait(c, deadline, &r);     // r.id == 42; r.out[0].data is the answer until slot 0 is submitted again
+ *     gw_client_wait(c, deadline, &r);     // r.id == 42; r.out[0].data is the answer, until slot 0 is used
  */
 #ifndef GPUWIRE_CLIENT_H
 #define GPUWIRE_CLIENT_H
@@ -87,10 +87,10 @@ struct gw_client_request {
 };
 
 /* Where a request's time went, in nanoseconds. On one machine client and worker (on CPU threads) read the
- * same clock. Else the client estimates the clocks' difference from the exchange itself, as NTP does: from the request
- * with the least time on the network so far. Until the first answers are in, net_in and net_out are halves of
- * what the network took in all. A worker that runs the model sees no arrivals meanwhile: what then
- * waits in its NIC counts as net_in. Over HTTP only `total` is known; the others are 0. */
+ * same clock. Else the client estimates the clocks' difference from the exchange itself, as NTP does: from
+ * the request with the least time on the network so far. Until the first answers are in, net_in and net_out
+ * are halves of what the network took in all. A worker that runs the model sees no arrivals meanwhile: what
+ * then waits in its NIC counts as net_in. Over HTTP only `total` is known; the others are 0. */
 struct gw_client_times {
     int64_t total;  /* submit to answer, on the client's clock */
     int64_t net_in; /* from submit until the worker's NIC had announced the request */
@@ -135,7 +135,7 @@ struct gw_client_reply {
  *   `-EBUSY`         All its sessions are taken.
  *   `-EACCES`        The server wants another token.
  *   `-EINVAL`        Bad arguments, or an input whose shape must be given (`shapes`).
- *   `-ENOTSUP`       A URL that this library has no door for; a type of elements that it does not know (BYTES).
+ *   `-ENOTSUP`       A URL that this library has no door for; elements of a type it does not know (BYTES).
  *   `-EFBIG`         Slots, rows and tensors take more than 4 GiB.
  *   `-ECONNREFUSED`, `-EHOSTUNREACH`, `-ETIMEDOUT`, `-EIO`   No server there.
  *   `-EPROTO`        Its answers make no sense.
@@ -183,10 +183,10 @@ GW_API int gw_client_register(struct gw_client *c, const void *addr, size_t byte
 /* Forgets the region that begins at addr; -ENOENT: there is none. -EBUSY: a request is in flight. */
 GW_API int gw_client_unregister(struct gw_client *c, const void *addr);
 
-/* Waits for one answer, until `deadline_ns` on CLOCK_MONOTONIC. The thread sleeps while it waits. Over HTTP it
- * also sends what submits have left to send. Over RDMA it asks the server now and then whether the session is
- * there still. It may return up to a second late then. -ETIMEDOUT: none came. The connection is broken after
- * -ECONNRESET (the server has gone), -EIO and others: close the client. */
+/* Waits for one answer, until `deadline_ns` on CLOCK_MONOTONIC. The thread sleeps while it waits. Over HTTP
+ * it also sends what submits have left to send. Over RDMA it asks the server now and then whether the session
+ * is there still. It may return up to a second late then. -ETIMEDOUT: none came. The connection is broken
+ * after -ECONNRESET (the server has gone), -EIO and others: close the client. */
 GW_API int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply);
 
 /* CPU time the worker has spent since it started. */

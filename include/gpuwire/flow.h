@@ -5,15 +5,16 @@
  * A flow is a key (who talks to whom) with the worker that serves it, a state, and the time of its last
  * packet. A load balancer keeps one table for each core and looks packets up in bursts:
  *
- *     struct gw_flow_attr attr = {.flows = 4000000, .key_bytes = 8, .timeout_ns = {[NEW] = 5 * s, [OPEN] = 900 * s}};
+ *     struct gw_flow_attr attr = {.flows = 4000000, .key_bytes = 8};
+ *     attr.timeout_ns[NEW] = 5 * s, attr.timeout_ns[OPEN] = 900 * s;
  *     gw_flow_create(&attr, &table);
  *     gw_flow_clock(table, now_ns);
  *     gw_flow_lookup_bulk(table, keys, 64, found);
  *     for each i: if (found[i].slot == GW_FLOW_NONE) gw_flow_insert(table, key(i), worker, NEW, &found[i]);
  *     gw_flow_expire(table, 0);
  *
- * Host only. A table belongs to one thread at a time; nothing in it locks. Functions return 0 or a negative errno
- * unless they say otherwise. No function allocates, but gw_flow_create.
+ * Host only. A table belongs to one thread at a time; nothing in it locks. Functions return 0 or a negative
+ * errno unless they say otherwise. No function allocates, but gw_flow_create.
  *
  * A table never forgets a flow before its time, except when it is full: see gw_flow_insert.
  */
@@ -84,6 +85,10 @@ GW_API uint64_t gw_flow_tick_ns(const struct gw_flow_table *table);
 GW_API size_t gw_flow_lookup_bulk(struct gw_flow_table *table, const void *keys, size_t n,
                                   struct gw_flow *found);
 
+/* Asks memory for what a lookup of the key reads first, and does not wait. A program that parses a burst
+ * calls it for each packet, and looks all of them up afterwards. */
+GW_API void gw_flow_prefetch(const struct gw_flow_table *table, const void *key);
+
 /*
  * Adds a flow, whose last packet is now. `at`, which may be NULL, becomes its place.
  *
@@ -117,10 +122,10 @@ GW_API int gw_flow_delete(struct gw_flow_table *table, const void *key);
 GW_API size_t gw_flow_expire(struct gw_flow_table *table, size_t buckets);
 
 /*
- * Visits flows, to copy or to change them. Starts at bucket *cursor (0 at first), looks at `buckets` buckets, calls
- * visit for each living flow, and moves *cursor on. Returns 1 while there is more, 0 at the end of the table.
- * `visit` may call gw_flow_set_state and gw_flow_set_worker. A flow that an insert moves meanwhile may be
- * visited twice, or not at all.
+ * Visits flows, to copy or to change them. Starts at bucket *cursor (0 at first), looks at `buckets` buckets,
+ * calls visit for each living flow, and moves *cursor on. Returns 1 while there is more, 0 at the end of the
+ * table. `visit` may call gw_flow_set_state and gw_flow_set_worker. A flow that an insert moves meanwhile may
+ * be visited twice, or not at all.
  */
 GW_API int gw_flow_scan(struct gw_flow_table *table, uint64_t *cursor, size_t buckets,
                         void (*visit)(void *ctx, const void *key, const struct gw_flow *flow), void *ctx);
@@ -128,8 +133,8 @@ GW_API int gw_flow_scan(struct gw_flow_table *table, uint64_t *cursor, size_t bu
 /* Flows in the table: of all workers, and of one. A flow whose time is over counts until it is freed. */
 GW_API uint64_t gw_flow_count(const struct gw_flow_table *table);
 GW_API uint32_t gw_flow_worker_count(const struct gw_flow_table *table, uint32_t worker);
-/* The counts of all workers, GW_FLOW_WORKERS of them, in one place: to compare many. They change as flows come and
- * go, and may be read by the table's thread until gw_flow_destroy. */
+/* The counts of all workers, GW_FLOW_WORKERS of them, in one place: to compare many. They change as flows
+ * come and go, and may be read by the table's thread until gw_flow_destroy. */
 GW_API const uint32_t *gw_flow_worker_counts(const struct gw_flow_table *table);
 /* Bytes that the table takes. */
 GW_API uint64_t gw_flow_bytes(const struct gw_flow_table *table);

@@ -74,11 +74,12 @@ GW_FN uint32_t gw_popcount(uint32_t x)
 #endif
 }
 
-/* May a store of several bytes go to any address? */
+/* Is this code compiled for a GPU? A constant, for the few places where GPU and CPU do different things. And
+ * may a store of several bytes go to any address? */
 #ifdef __CUDA_ARCH__
-enum { GW_UNALIGNED_STORES = 0 };
+enum { GW_ON_GPU = 1, GW_UNALIGNED_STORES = 0 };
 #else
-enum { GW_UNALIGNED_STORES = 1 };
+enum { GW_ON_GPU = 0, GW_UNALIGNED_STORES = 1 };
 #endif
 
 /*

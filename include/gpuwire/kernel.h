@@ -196,8 +196,9 @@ GW_DEV uint64_t gw_shfl_u64(uint32_t mask, uint64_t v, uint32_t src)
     type *const p = (type *)gw_cpu_shared(&p##_key, sizeof(type))
 
 /* The calling thread's place. Outside a kernel: the only thread of the only block. The executor sets it for
- * its threads. The linker chooses how it is reached. A program that loads the library when it runs has no room
- * for the fastest way, which would want all of the library's variables of this kind, and CUDA's, in one place. */
+ * its threads. The linker chooses how it is reached. A program that loads the library when it runs has no
+ * room for the fastest way, which would want all of the library's variables of this kind, and CUDA's, in one
+ * place. */
 struct gw_cpu_block;
 struct gw_cpu_thread {
     uint32_t thread_idx, block_dim, block_idx, grid_dim;

@@ -16,9 +16,9 @@
  * launches it once. On the CPU executor a thread named gw-loop runs the stages in order. Either way the owner
  * sleeps in the kernel.
  *
- * A loop may have variants: further sequences of stages, one for each batch size, say. A stage of every iteration picks
- * one (gw_loop_pick), whose stages then run before the next iteration begins. On a GPU each variant is a graph of its
- * own, launched from the device.
+ * A loop may have variants: further sequences of stages, one for each batch size, say. A stage of every
+ * iteration picks one (gw_loop_pick), whose stages then run before the next iteration begins. On a GPU each
+ * variant is a graph of its own, launched from the device.
  *
  * Times are nanoseconds; deadlines are on CLOCK_MONOTONIC, as gw_deadline makes them.
  *
@@ -79,16 +79,17 @@ GW_FN void gw_loop_fail(struct gw_loop_ctl *ctl, int error)
     if (gw_cas_relaxed_u32_gpu(&ctl->failed, 0, 1) == 0) ctl->error = error;
 }
 
-/* Has the next variant run when this iteration's common stages are over: 1 to GW_LOOP_VARIANTS, a variant that has
- * stages; another number ends the loop with -EINVAL. Without a pick the next iteration begins. One thread of a common
- * stage. The variant's stages see all that the common stages have written. */
+/* Has the next variant run when this iteration's common stages are over: 1 to GW_LOOP_VARIANTS, a variant
+ * that has stages; another number ends the loop with -EINVAL. Without a pick the next iteration begins. One
+ * thread of a common stage. The variant's stages see all that the common stages have written. */
 GW_FN void gw_loop_pick(struct gw_loop_ctl *ctl, uint32_t variant)
 {
     ctl->picked = variant;
 }
 
-/* Not 0: this is the last iteration, and it runs no variant: whoever picks must ask before. Any thread of a stage. It
- * costs less than gw_loop_stopping, which says so earlier. Plain: only the end of an iteration writes it. */
+/* Not 0: this is the last iteration, and it runs no variant: whoever picks must ask before. Any thread of a
+ * stage. It costs less than gw_loop_stopping, which says so earlier. Plain: only the end of an iteration
+ * writes it. */
 GW_FN int gw_loop_ending(const struct gw_loop_ctl *ctl)
 {
     return ctl->ending != 0;
@@ -129,8 +130,8 @@ GW_API int gw_loop_create(struct gw_exec *exec, const struct gw_loop_opts *opts,
  * does not. */
 GW_API struct gw_loop_ctl *gw_loop_ctl(struct gw_loop *loop);
 
-/* Appends a stage to those of its variant; before gw_loop_start. The stage's struct is copied. Errors: -EINVAL, -EBUSY (started),
- * -ENOMEM. */
+/* Appends a stage to those of its variant; before gw_loop_start. The stage's struct is copied. Errors:
+ * -EINVAL, -EBUSY (started), -ENOMEM. */
 GW_API int gw_loop_add(struct gw_loop *loop, const struct gw_loop_stage *stage);
 
 /*
@@ -145,9 +146,9 @@ GW_API int gw_loop_prepare(struct gw_loop *loop);
 /* Starts the loop and returns. Errors: -EBUSY (started already), and those of gw_loop_prepare. */
 GW_API int gw_loop_start(struct gw_loop *loop);
 
-/* Starts a loop again that gw_loop_stop has ended. It allocates nothing, so other loops may run meanwhile; iterations
- * count on. One thread; no gw_loop_stop at the same time. Errors: -EBUSY (it still runs), -EINVAL (it never ran),
- * -EAGAIN (no thread), -EIO. */
+/* Starts a loop again that gw_loop_stop has ended. It allocates nothing, so other loops may run meanwhile;
+ * iterations count on. One thread; no gw_loop_stop at the same time. Errors: -EBUSY (it still runs), -EINVAL
+ * (it never ran), -EAGAIN (no thread), -EIO. */
 GW_API int gw_loop_restart(struct gw_loop *loop);
 
 /* Asks the loop to end, and returns at once. Any thread, and signal handlers: it is async-signal-safe.

@@ -7,8 +7,8 @@
  * nothing here.
  *
  * A model comes from a back-end, a table of functions at the end of this header. The server knows only the
- * gw_model_ and gw_plan_ calls, so that another importer is one more table. A plug-in is such a table in a shared
- * object of its own.
+ * gw_model_ and gw_plan_ calls, so that another importer is one more table. A plug-in is such a table in a
+ * shared object of its own.
  *
  * Host only. Functions return 0 or a negative errno value and, where they take `err`, one line without a
  * newline that says what failed, on what, and what to do about it. `err` may be NULL; GW_MODEL_ERR bytes
@@ -72,24 +72,24 @@ struct gw_plan_options {
 #define GW_PLAN_GPU_IO 1u
 
 /*
- * GPU: how exact. Without either, sums and products are fp32's. GW_PLAN_TF32: products may round their factors
- * to 10 bits of mantissa, as PyTorch's allow_tf32 does. GW_PLAN_F16: weights and intermediate results are fp16,
- * sums fp32; the model's inputs and outputs keep their types.
+ * GPU: how exact. Without either, sums and products are fp32's. GW_PLAN_TF32: products may round their
+ * factors to 10 bits of mantissa, as PyTorch's allow_tf32 does. GW_PLAN_F16: weights and intermediate results
+ * are fp16, sums fp32; the model's inputs and outputs keep their types.
  */
 #define GW_PLAN_TF32 2u
 #define GW_PLAN_F16  4u
 
 /*
- * GPU: own kernels only. Without it a plan also tries cuBLASLt and cuDNN, where the machine has them, and takes
- * for each node what was fastest. It keeps what it measured in $GPUWIRE_PLAN_CACHE ("off": nowhere; not set:
- * gpuwire/plans in $XDG_CACHE_HOME or ~/.cache).
+ * GPU: own kernels only. Without it a plan also tries cuBLASLt and cuDNN, where the machine has them, and
+ * takes for each node what was fastest. It keeps what it measured in $GPUWIRE_PLAN_CACHE ("off": nowhere; not
+ * set: gpuwire/plans in $XDG_CACHE_HOME or ~/.cache).
  */
 #define GW_PLAN_OWN 8u
 
 /*
- * GPU: one kernel runs the whole plan, with nothing but own kernels' code. This is for small models, whose launches
- * cost more than their work. The server runs such plans inside the kernel that waits for requests. A CPU executor
- * may have any number of lanes then. -ENOTSUP: the model is too large for that.
+ * GPU: one kernel runs the whole plan, with nothing but own kernels' code. This is for small models, whose
+ * launches cost more than their work. The server runs such plans inside the kernel that waits for requests. A
+ * CPU executor may have any number of lanes then. -ENOTSUP: the model is too large for that.
  */
 #define GW_PLAN_RESIDENT 16u
 
@@ -107,8 +107,8 @@ struct gw_model;
 struct gw_plan;
 
 /*
- * Opens a model file and checks all of it. Weights may lie in other files of its folder. Dimensions that the file
- * leaves open: the first one of an input is the batch, others are refused.
+ * Opens a model file and checks all of it. Weights may lie in other files of its folder. Dimensions that the
+ * file leaves open: the first one of an input is the batch, others are refused.
  *
  * Errors: -ENOENT, -EACCES, -EIO (the file cannot be read); -EFBIG (larger than 1 GiB); -EBADMSG (no model,
  * or truncated); -ENOTSUP (sound, but it asks for something we lack: the line names node and operator);
@@ -121,19 +121,19 @@ GW_API int gw_model_open_bytes(const void *bytes, size_t len, const char *file, 
                                char *err, size_t errlen);
 
 /*
- * Opens a plug-in: a shared object with a table named GW_MODEL_PLUGIN (below). Its code runs in this process, with all
- * rights of it. So the file and every folder above it must belong to this process's user or to root. Nobody else may
- * write there. gw_model_close unloads the code, so the plug-in ends its threads in `unload`.
+ * Opens a plug-in: a shared object with a table named GW_MODEL_PLUGIN (below). Its code runs in this process,
+ * with all rights of it. So the file and every folder above it must belong to this process's user or to root.
+ * Nobody else may write there. gw_model_close unloads the code, so the plug-in ends its threads in `unload`.
  *
- * Returns -EPERM when somebody else owns the file or a folder, or may write there. Returns -ENOEXEC when the loader
- * refuses the file, or it has no such table. Returns -EPROTONOSUPPORT when the table is of another version. Returns -EBADMSG
- * when the table lacks a function, or describes tensors that cannot be. Other errors are -ENOENT, -EACCES, and those of the
- * plug-in's own `load`.
+ * Returns -EPERM when somebody else owns the file or a folder, or may write there. Returns -ENOEXEC when the
+ * loader refuses the file, or it has no such table. Returns -EPROTONOSUPPORT when the table is of another
+ * version. Returns -EBADMSG when the table lacks a function, or describes tensors that cannot be. Other
+ * errors are -ENOENT, -EACCES, and those of the plug-in's own `load`.
  */
 GW_API int gw_model_open_plugin(const char *path, struct gw_model **model, char *err, size_t errlen);
 
-/* Makes a model of a back-end's own object, which gw_model_close then unloads. Any thread. The table outlives the
- * model. 0; -ENOMEM, and the object stays the caller's. */
+/* Makes a model of a back-end's own object, which gw_model_close then unloads. Any thread. The table outlives
+ * the model. 0; -ENOMEM, and the object stays the caller's. */
 struct gw_model_backend;
 GW_API int gw_model_wrap(const struct gw_model_backend *backend, void *object, struct gw_model **model);
 
@@ -165,8 +165,8 @@ struct gw_plan_stats {
     uint64_t weight_bytes, arena_bytes; /* that the plan holds */
     uint32_t steps;                     /* that one run takes; on a GPU: kernels */
     uint32_t reserved;
-    /* The time of a run on the GPU, measured when the plan was made. The run is a graph, or with GW_PLAN_RESIDENT a
-     * part of a kernel that runs already. 0: nobody has measured it. */
+    /* The time of a run on the GPU, measured when the plan was made. The run is a graph, or with
+     * GW_PLAN_RESIDENT a part of a kernel that runs already. 0: nobody has measured it. */
     uint64_t run_ns;
 };
 /* What a plan costs. */
@@ -183,10 +183,10 @@ GW_API int gw_plan_run(struct gw_plan *plan, const void *const in[], void *const
 
 /*
  * GPU plans: puts the model's kernels into `stream` (a cudaStream_t), which may be capturing. Kernels, and
- * where a library has them settings of memory, only: no host functions, no allocation, so that a graph captured
- * from it can be launched from the device. The addresses are ones the GPU can use and are fixed by the call; with the indirect form they are
- * read from *io each time the kernels run. The plan must outlive every graph that holds its kernels, and two
- * runs of it must not overlap in time.
+ * where a library has them settings of memory, only: no host functions, no allocation, so that a graph
+ * captured from it can be launched from the device. The addresses are ones the GPU can use and are fixed by
+ * the call; with the indirect form they are read from *io each time the kernels run. The plan must outlive
+ * every graph that holds its kernels, and two runs of it must not overlap in time.
  *
  * Errors: -EINVAL as above (indirect addresses cannot be checked); -ENOTSUP (a CPU plan); -EIO (a launch
  * failed).
@@ -212,8 +212,8 @@ struct gw_model_backend {
     int (*run)(void *plan, const void *const in[], void *const out[]);
     int (*enqueue)(void *plan, void *stream, const void *const in[], void *const out[]);
     int (*enqueue_indirect)(void *plan, void *stream, const struct gw_plan_io *io);
-    /* As load, for a model that may have weights in other files of the folder `dir`, an open descriptor. NULL: load
-     * is all there is. */
+    /* As load, for a model that may have weights in other files of the folder `dir`, an open descriptor.
+     * NULL: load is all there is. */
     int (*load_in)(const void *bytes, size_t len, const char *file, int dir, void **model, char *err,
                    size_t errlen);
 };
@@ -221,11 +221,13 @@ struct gw_model_backend {
 /*
  * What a plug-in defines, once:
  *
- *     const struct gw_model_backend GW_MODEL_PLUGIN = {.abi = GW_MODEL_ABI, .name = "mine", .load_in = load, ...};
+ *     const struct gw_model_backend GW_MODEL_PLUGIN = {
+ *         .abi = GW_MODEL_ABI, .name = "mine", .load_in = load, ...};
  *
- * The symbol's name has GW_MODEL_ABI in it, so a plug-in of another version is recognised before any of it runs. All
- * functions are wanted but one of load and load_in. They get no bytes (NULL, 0): `file` is the plug-in's path, and
- * `dir` its folder, where further files of the model may lie. examples/plugin is a whole one.
+ * The symbol's name has GW_MODEL_ABI in it, so a plug-in of another version is recognised before any of it
+ * runs. All functions are wanted but one of load and load_in. They get no bytes (NULL, 0): `file` is the
+ * plug-in's path, and `dir` its folder, where further files of the model may lie. examples/plugin is a whole
+ * one.
  */
 #define GW_MODEL_PLUGIN_NAMED(abi) gw_model_plugin_##abi
 #define GW_MODEL_PLUGIN_OF(abi)    GW_MODEL_PLUGIN_NAMED(abi)

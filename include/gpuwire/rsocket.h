@@ -10,7 +10,8 @@
  *
  *   0 data     Bytes of this write.
  *   4 credit   How many data writes the peer may have sent in all, mod 2^16. Alone, or with a table entry.
- *   6 iomap    Entry `number` of the table for direct access, which is in the message. It takes a credit, as data do.
+ *   6 iomap    Entry `number` of the table for direct access, which is in the message. It takes a credit, as
+ *              data do.
  *   7 control  The number 0 is a disconnect: neither side sends any more. With 1 it is a keep-alive. With 2
  *              it is a shutdown: the sender sends no more.
  *

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * serve.h: an inference server inside a program. Clients reach its models as they reach those of `gpuwire serve`.
+ * serve.h: an inference server inside a program. Clients reach its models as they reach those of `gpuwire
+ * serve`.
  *
  *     struct gw_serving_opts opts = {.size = sizeof(opts), .exec = "gpu", .port = 8000};
  *     struct gw_serving *s;
@@ -10,15 +11,15 @@
  *     while (gw_serving_wait(s, GW_NEVER) == -EINTR && !asked_to_end) continue;
  *     gw_serving_stop(s);
  *
- * A model comes from a file, or from CUDA graphs that the program has captured, one for each batch size. The server
- * launches them from the GPU; the program's threads may sleep, or do something else.
+ * A model comes from a file, or from CUDA graphs that the program has captured, one for each batch size. The
+ * server launches them from the GPU; the program's threads may sleep, or do something else.
  *
- * Any thread of the host may call every function; calls that add or remove models wait for each other. Functions
- * return 0 or a negative errno, with the reason in gw_last_error() (<gpuwire/error.h>). Sizes are bytes, times are
- * nanoseconds.
+ * Any thread of the host may call every function; calls that add or remove models wait for each other.
+ * Functions return 0 or a negative errno, with the reason in gw_last_error() (<gpuwire/error.h>). Sizes are
+ * bytes, times are nanoseconds.
  *
- * Memory order: what the program wrote to the memory of graphs (weights) before gw_serving_add_graphs is visible to
- * them, when its own streams have been synchronised.
+ * Memory order: what the program wrote to the memory of graphs (weights) before gw_serving_add_graphs is
+ * visible to them, when its own streams have been synchronised.
  */
 #ifndef GPUWIRE_SERVE_H
 #define GPUWIRE_SERVE_H
@@ -46,8 +47,8 @@ enum gw_serving_resident {
     GW_SERVING_RESIDENT_ALWAYS = 2,
 };
 
-/* Zero means the default. Later versions may add members behind the last one: `size` says which a program knows. The
- * texts need only live until gw_serving_start returns. */
+/* Zero means the default. Later versions may add members behind the last one: `size` says which a program
+ * knows. The texts need only live until gw_serving_start returns. */
 struct gw_serving_opts {
     uint32_t size;          /* sizeof(struct gw_serving_opts) */
     uint32_t port;          /* of HTTP; 0: any free one */
@@ -63,8 +64,8 @@ struct gw_serving_opts {
     uint64_t idle_ns;      /* a session without requests for so long is closed; 0: 300 s; UINT64_MAX: never */
     uint64_t model_memory; /* bytes that a model may take with its sessions' slots; 0: 2 GiB */
 
-    /* Doors, and who may come in. Whoever reaches the server may use it, unless there is a token. RDMA is never
-     * encrypted. */
+    /* Doors, and who may come in. Whoever reaches the server may use it, unless there is a token. RDMA is
+     * never encrypted. */
     uint32_t grpc;         /* 1: there is a gRPC door, too */
     uint32_t grpc_port;    /* its port; 0: any free one */
     uint32_t metrics_port; /* `metrics` is answered there, too, and nothing else; 0: nowhere else */
@@ -89,8 +90,8 @@ struct gw_serving_opts {
     uint32_t resident; /* enum gw_serving_resident */
     const char
         *access_log; /* a line of JSON for each request is appended to this file; "-" is standard output */
-    /* What the servers of this process say on standard error: "error", "warning", "info" or "debug". NULL: as before,
-     * "info" at first. */
+    /* What the servers of this process say on standard error: "error", "warning", "info" or "debug". NULL: as
+     * before, "info" at first. */
     const char *log_level;
     uint64_t drain_ns; /* gw_serving_stop gives what is under way so long to finish; 0: it is cut off */
 };
@@ -102,16 +103,16 @@ struct gw_serving_model {
     const char *name;
     uint32_t replace; /* 1: it takes the place of the model of that name, if there is one */
     uint32_t batches; /* how many batch_sizes; 0: requests are not put together */
-    /* Ascending, GW_SERVING_MAX_ROWS at most; the last one is also what one request may bring. The scheduler takes
-     * the smallest that holds the requests which wait. */
+    /* Ascending, GW_SERVING_MAX_ROWS at most; the last one is also what one request may bring. The scheduler
+     * takes the smallest that holds the requests which wait. */
     uint32_t batch_sizes[GW_SERVING_MAX_BATCHES];
     uint64_t max_delay_ns; /* a request may wait so long for others to share its batch with; 0: not at all */
 };
 
-/* Starts a server, without models unless there is a repository; it answers until gw_serving_stop. Errors: -EINVAL (an
- * option, a certificate, a token), -ENODEV (no such GPU or RDMA device), -EADDRINUSE, -ENOENT and -EACCES (a file that
- * an option names, or no such model in the repository), -ENOTSUP (built without gRPC), -ENOMEM, -EIO, and those of
- * gw_serving_add_file. */
+/* Starts a server, without models unless there is a repository; it answers until gw_serving_stop. Errors:
+ * -EINVAL (an option, a certificate, a token), -ENODEV (no such GPU or RDMA device), -EADDRINUSE, -ENOENT and
+ * -EACCES (a file that an option names, or no such model in the repository), -ENOTSUP (built without gRPC),
+ * -ENOMEM, -EIO, and those of gw_serving_add_file. */
 GW_API int gw_serving_start(const struct gw_serving_opts *opts, struct gw_serving **serving);
 
 /* The port that HTTP listens on. Any thread. */
@@ -126,12 +127,12 @@ GW_API int gw_serving_on_gpu(const struct gw_serving *serving);
 /*
  * Adds the model of a file (ONNX, or a plug-in when its name ends in .so) and serves it. Any thread.
  *
- * On a GPU, models that are being served pause meanwhile, since CUDA allocates nothing beside a resident kernel: their
- * requests wait and are then answered.
+ * On a GPU, models that are being served pause meanwhile, since CUDA allocates nothing beside a resident
+ * kernel: their requests wait and are then answered.
  *
- * Returns -EEXIST when there is one of that name (say `replace`), and -EINVAL for a name or batch size. Returns -ENOTSUP
- * when a GPU cannot launch the model's work itself. The text then names the node of the graph that prevents it. Other errors
- * are those of gw_model_open, gw_model_open_plugin and gw_plan_create.
+ * Returns -EEXIST when there is one of that name (say `replace`), and -EINVAL for a name or batch size.
+ * Returns -ENOTSUP when a GPU cannot launch the model's work itself. The text then names the node of the
+ * graph that prevents it. Other errors are those of gw_model_open, gw_model_open_plugin and gw_plan_create.
  */
 GW_API int gw_serving_add_file(struct gw_serving *serving, const struct gw_serving_model *model,
                                const char *path);
@@ -144,9 +145,9 @@ struct gw_serving_tensor {
     uint64_t dims[GW_MODEL_MAX_RANK];
 };
 
-/* A graph that a program has captured for one batch size. It reads its inputs at fixed addresses of the GPU's memory and
- * leaves its outputs at others. Each tensor has `rows` rows, one behind the other, and begins at a multiple of 16
- * bytes. */
+/* A graph that a program has captured for one batch size. It reads its inputs at fixed addresses of the GPU's
+ * memory and leaves its outputs at others. Each tensor has `rows` rows, one behind the other, and begins at a
+ * multiple of 16 bytes. */
 struct gw_serving_graph {
     uint32_t rows; /* 0: the tensors have no batch's dimension; then there is this graph alone */
     uint32_t reserved;
@@ -163,27 +164,29 @@ struct gw_serving_captured {
 };
 
 /*
- * Adds a model of captured graphs and serves it. Its batch sizes are the graphs'; model->batches is not looked at. The
- * graphs are copied. The memory that they use must stay as it is until gw_serving_remove or gw_serving_stop has
- * returned: the program writes nothing there meanwhile. Any thread.
+ * Adds a model of captured graphs and serves it. Its batch sizes are the graphs'; model->batches is not
+ * looked at. The graphs are copied. The memory that they use must stay as it is until gw_serving_remove or
+ * gw_serving_stop has returned: the program writes nothing there meanwhile. Any thread.
  *
- * Errors: as gw_serving_add_file; -ENOTSUP when the server runs on CPU threads, or when a GPU cannot launch one of the
- * graphs' nodes: the text names it, and its kernel.
+ * Errors: as gw_serving_add_file; -ENOTSUP when the server runs on CPU threads, or when a GPU cannot launch
+ * one of the graphs' nodes: the text names it, and its kernel.
  */
 GW_API int gw_serving_add_graphs(struct gw_serving *serving, const struct gw_serving_model *model,
                                  const struct gw_serving_captured *captured);
 
-/* Pauses all models: their requests wait. On a GPU, CUDA allocates and frees nothing, and may load no kernel, while a
- * model is served. So a program that captures another one pauses first; it then adds the model, which ends the pause.
- * On CPU threads nothing happens. Any thread. 0; -EBUSY: a model is still at work after 10 s, and there is no pause. */
+/* Pauses all models: their requests wait. On a GPU, CUDA allocates and frees nothing, and may load no kernel,
+ * while a model is served. So a program that captures another one pauses first; it then adds the model, which
+ * ends the pause. On CPU threads nothing happens. Any thread. 0; -EBUSY: a model is still at work after 10 s,
+ * and there is no pause. */
 GW_API int gw_serving_pause(struct gw_serving *serving);
 
-/* Ends the pause, as gw_serving_add_file, gw_serving_add_graphs and gw_serving_remove do. Any thread. 0; -EIO. */
+/* Ends the pause, as gw_serving_add_file, gw_serving_add_graphs and gw_serving_remove do. Any thread. 0;
+ * -EIO. */
 GW_API int gw_serving_resume(struct gw_serving *serving);
 
-/* Stops serving a model and frees what it took. Requests that are in work are answered; those that wait, or come, are
- * told that it is closing. Other models go on; on a GPU they pause for a moment. Any thread. 0; -ENOENT: there is none
- * of that name; -EBUSY: a model is still at work after 10 s; call again. */
+/* Stops serving a model and frees what it took. Requests that are in work are answered; those that wait, or
+ * come, are told that it is closing. Other models go on; on a GPU they pause for a moment. Any thread. 0;
+ * -ENOENT: there is none of that name; -EBUSY: a model is still at work after 10 s; call again. */
 GW_API int gw_serving_remove(struct gw_serving *serving, const char *name);
 
 /* What a model has done since it was added. */
@@ -192,8 +195,8 @@ struct gw_serving_stats {
     uint64_t inferences;                         /* rows of those that succeeded */
     uint64_t executions;                         /* runs of the model */
     uint64_t waiting;                            /* requests that have arrived and wait, now */
-    /* Nanoseconds, summed over the requests that succeeded: in the queue; while inputs were put together; in the model;
-     * and until the answer was posted. */
+    /* Nanoseconds, summed over the requests that succeeded: in the queue; while inputs were put together; in
+     * the model; and until the answer was posted. */
     uint64_t queue_ns, compute_input_ns, compute_infer_ns, compute_output_ns;
     uint32_t batches, reserved;
     struct {
@@ -204,24 +207,26 @@ struct gw_serving_stats {
     } batch[GW_SERVING_MAX_BATCHES];
 };
 
-/* Reads a model's counters, and waits for nothing. They may be some requests apart from each other. Any thread. 0;
- * -ENOENT: there is no model of that name. */
+/* Reads a model's counters, and waits for nothing. They may be some requests apart from each other. Any
+ * thread. 0; -ENOENT: there is no model of that name. */
 GW_API int gw_serving_query(struct gw_serving *serving, const char *name, struct gw_serving_stats *stats);
 
-/* Sleeps until the server has failed, a signal has come or gw_serving_wake was called. Any thread. -EINTR: a signal, or
- * gw_serving_wake; -ETIMEDOUT: at deadline_ns (see gw_deadline); else why the server has failed. */
+/* Sleeps until the server has failed, a signal has come or gw_serving_wake was called. Any thread. -EINTR: a
+ * signal, or gw_serving_wake; -ETIMEDOUT: at deadline_ns (see gw_deadline); else why the server has
+ * failed. */
 GW_API int gw_serving_wait(struct gw_serving *serving, uint64_t deadline_ns);
 
 /* Wakes a gw_serving_wait. Any thread, and signal handlers. */
 GW_API void gw_serving_wake(struct gw_serving *serving);
 
-/* Opens the access log's file again by its name, when somebody has moved it away. Any thread. 0; -ENOENT: the server
- * writes no access log. */
+/* Opens the access log's file again by its name, when somebody has moved it away. Any thread. 0; -ENOENT: the
+ * server writes no access log. */
 GW_API int gw_serving_reopen_log(struct gw_serving *serving);
 
-/* Removes all models, ends the server and frees it. With drain_ns it takes nothing new from now on, and first answers
- * what is under way; a line on standard error says when the time did not suffice. One thread, when no other call is under
- * way. NULL is allowed. 0; -EBUSY: a model is still at work on a request, and nothing was freed: only the process's end ends it. */
+/* Removes all models, ends the server and frees it. With drain_ns it takes nothing new from now on, and first
+ * answers what is under way; a line on standard error says when the time did not suffice. One thread, when no
+ * other call is under way. NULL is allowed. 0; -EBUSY: a model is still at work on a request, and nothing was
+ * freed: only the process's end ends it. */
 GW_API int gw_serving_stop(struct gw_serving *serving);
 
 #ifdef __cplusplus

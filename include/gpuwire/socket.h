@@ -271,17 +271,18 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
  *
  * SOL_SOCKET:
  *
- *   `SO_RCVBUF`, `SO_SNDBUF`       Bytes of its buffers, rounded up to a power of two. They have 4 KiB at least,
- *                                  and the set's rbuf and wbuf at most. Fails with -EISCONN once it connects.
+ *   `SO_RCVBUF`, `SO_SNDBUF`       Bytes of its buffers, rounded up to a power of two. They have 4 KiB at
+ *                                  least, and the set's rbuf and wbuf at most. Fails with -EISCONN once it
+ *                                  connects.
  *   `SO_REUSEADDR`                 The option of rdma_cm: before bind.
  *   `SO_KEEPALIVE`                 Does a call that waits, or finds nothing, ask the peer's NIC whether it is
  *                                  there?
- *   `SO_LINGER`                    How long close waits at most, if its deadline is later. With 0 seconds close
- *                                  drops what is under way, and the peer gets -ECONNRESET.
+ *   `SO_LINGER`                    How long close waits at most, if its deadline is later. With 0 seconds
+ *                                  close drops what is under way, and the peer gets -ECONNRESET.
  *   `SO_RCVTIMEO`, `SO_SNDTIMEO`   A struct timeval; 0: none. How long a call that receives or accepts (that
  *                                  sends or connects) waits at most, if its deadline is later: -ETIMEDOUT.
- *                                  Rounded up to milliseconds. Fails with -EDOM if it is not a time. The calls
- *                                  close, shutdown, commit and poll go by their deadline alone.
+ *                                  Rounded up to milliseconds. Fails with -EDOM if it is not a time. The
+ *                                  calls close, shutdown, commit and poll go by their deadline alone.
  *   `SO_ERROR`                     Why connecting, or the stream, has failed. It is told once.
  *   `SO_TYPE`, `SO_DOMAIN`, `SO_PROTOCOL`, `SO_ACCEPTCONN`
  *
@@ -297,8 +298,8 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
  *   `TCP_NODELAY`                  Kept; nothing is ever delayed.
  *   `TCP_KEEPIDLE`                 Seconds between questions, 1 … 32767.
  *   `TCP_KEEPINTVL`, `TCP_KEEPCNT` Seconds, 1 … 32767, and how many, 1 … 127. Their product is how long a
- *                                  question may go unanswered (-ETIMEDOUT), if the NIC does not give up before
- *                                  (-ECONNRESET).
+ *                                  question may go unanswered (-ETIMEDOUT), if the NIC does not give up
+ *                                  before (-ECONNRESET).
  *
  * -ENOPROTOOPT: no such option, or not one that can be set. -EINVAL: the value, or its length.
  */

@@ -18,7 +18,7 @@
  *     gw_qp_create(pd, &attr, &qp);
  *
  *     gw_qp_endpoint(qp, &mine);         // … exchange endpoints, or let rdma_cm do both: gpuwire/connect.h …
- *     gw_qp_connect(qp, &theirs, NULL);  // … kernels use gw_qp_handle(qp), gw_cq_handle(cq), mr->lkey, rkey …
+ *     gw_qp_connect(qp, &theirs, NULL);  // … kernels use gw_qp_handle(qp), gw_cq_handle(cq), mr->lkey …
  *
  * Host functions return 0 or a negative errno value, with one line for people in gw_last_error()
  * (gpuwire/error.h). Calls that make something may return -ENOMEM, those that touch a GPU's memory -EIO when
@@ -63,11 +63,11 @@ struct gw_qp;
  * name. One process opens the software NIC or real devices, not both.
  *
  * GPUWIRE_GID_INDEX, GPUWIRE_PKEY, GPUWIRE_SL, GPUWIRE_TC and GPUWIRE_TIMEOUT say how connections of the
- * device leave where a program does not say it (docs/hardware.md). On InfiniBand connections within a subnet go
- * without a global routing header, unless GPUWIRE_GRH=1. Without GPUWIRE_GID_INDEX the device uses
- * an IPv4 address over RoCE v2 if it has one, never one of a VLAN or of an interface that is down.
- * On a GPU the call waits for all
- * kernels of the process that run there, as gw_device_close does: while one is resident, for ever.
+ * device leave where a program does not say it (docs/hardware.md). On InfiniBand connections within a subnet
+ * go without a global routing header, unless GPUWIRE_GRH=1. Without GPUWIRE_GID_INDEX the device uses an IPv4
+ * address over RoCE v2 if it has one, never one of a VLAN or of an interface that is down. On a GPU the call
+ * waits for all kernels of the process that run there, as gw_device_close does: while one is resident, for
+ * ever.
  *
  * On a GPU it also has a kernel post over a queue pair that is connected to itself, to host memory and to the
  * GPU's. That takes the NIC some milliseconds at most. What does not work within a second is not used: the
@@ -94,8 +94,8 @@ GW_API int gw_device_close(struct gw_device *dev);
 /*
  * How kernels' requests reach the NIC. Kernels do the same in all three and cannot tell them apart. AUTO is
  * the mode that the environment variable GPUWIRE_POST names (direct, proxy-doorbell or proxy-post). Without
- * it, AUTO is direct on a ConnectX that a kernel's ring reaches. It is the doorbell proxy on another ConnectX,
- * and proxy-post on any other NIC.
+ * it, AUTO is direct on a ConnectX that a kernel's ring reaches. It is the doorbell proxy on another
+ * ConnectX, and proxy-post on any other NIC.
  */
 enum gw_post_mode {
     GW_POST_AUTO = 0,
@@ -132,33 +132,34 @@ struct gw_device_info {
     uint32_t
         gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
     uint32_t gpu_flush; /* 1: the GPU does not promise that a completion finds its data there, so each poll
-                         * that takes such completions first has the NIC READ from that memory */
+                         * that takes such completions first has the NIC READ from that memory. GPUWIRE_GPU_FLUSH
+                         * says 1 or 0 whatever the GPU promises */
     uint32_t
         masked_atomics;   /* 0: gw_with_masks and gw_masked_fetch_add_op are refused (-EOPNOTSUPP). 1: a queue
-                              * pair of this device has executed one, or masked_why says that it was not tried */
+                              * pair of this device has executed one, or masked_why says why not */
     char post_why[400];   /* when post_mode is a proxy: why */
     char gpu_why[640];    /* when gpu_reach is NONE: why */
     char masked_why[200]; /* why not, or why that is not known */
     char soft_why[160];   /* when the software NIC was chosen and not named: what is against the real ones */
     char near_why[160];   /* when there were several NICs and none was named: what this one was chosen by */
     char gid_why[160];    /* which GIDs were passed over, and why; or that GPUWIRE_GID_INDEX chose */
+    char flush_why[160];  /* when gpu_flush is 1: why */
 };
 /* Tells what gw_device_open found out about the device. Any thread. */
 GW_API void gw_device_query(const struct gw_device *dev, struct gw_device_info *info);
 
 /*
  * Tries, with a small piece of memory, whether the NIC reaches memory of the executor in this way. On a GPU a
- * kernel has it write there and read from there. HOST stands for mapped host memory. Returns 0, or a negative errno and a line that says why not and what mends
- * it. The errno is mostly -EOPNOTSUPP; with -EINVAL there is no such way. It allocates: not while a resident
- * kernel runs.
+ * kernel has it write there and read from there. HOST stands for mapped host memory. Returns 0, or a negative
+ * errno and a line that says why not and what mends it. The errno is mostly -EOPNOTSUPP; with -EINVAL there
+ * is no such way. It allocates: not while a resident kernel runs.
  */
 GW_API int gw_reach_try(struct gw_device *dev, enum gw_reach how);
 
 /*
- * Tries, with a small queue pair, whether kernels can post to the device in this mode. On a GPU a kernel does,
- * and has a second for it. Returns 0, or a
- * negative errno and a line that says why not. The errno is mostly -EOPNOTSUPP; with -EINVAL there is no such
- * mode. It allocates: not while a resident kernel runs.
+ * Tries, with a small queue pair, whether kernels can post to the device in this mode. On a GPU a kernel
+ * does, and has a second for it. Returns 0, or a negative errno and a line that says why not. The errno is
+ * mostly -EOPNOTSUPP; with -EINVAL there is no such mode. It allocates: not while a resident kernel runs.
  */
 GW_API int gw_post_try(struct gw_device *dev, enum gw_post_mode mode);
 
@@ -191,11 +192,11 @@ struct gw_mr {
 /*
  * For gw_mr_register: 0 stands for GW_MR_ALL. Local read is always allowed.
  *
- * GW_MR_RELAXED is added to the others, alone to GW_MR_ALL. The bus may then reorder what the NIC writes to the
- * region, which is faster on some hosts. Where the device or its driver does not know that, it counts for nothing.
- * With it a program sees data in these cases: a completion on the same host says so, or a word has grown
- * by the peer's gw_with_signal. A flag that a plain put writes says nothing about other puts, and of two puts to one
- * place the first may come last. GPUWIRE_RELAXED_ORDERING=1 adds it to all regions.
+ * GW_MR_RELAXED is added to the others, alone to GW_MR_ALL. The bus may then reorder what the NIC writes to
+ * the region, which is faster on some hosts. Where the device or its driver does not know that, it counts for
+ * nothing. With it a program sees data in these cases: a completion on the same host says so, or a word has
+ * grown by the peer's gw_with_signal. A flag that a plain put writes says nothing about other puts, and of
+ * two puts to one place the first may come last. GPUWIRE_RELAXED_ORDERING=1 adds it to all regions.
  */
 enum gw_mr_access {
     GW_MR_LOCAL_WRITE = IBV_ACCESS_LOCAL_WRITE,
@@ -211,13 +212,13 @@ enum gw_mr_access {
  * Registers [addr, addr + length). addr is host memory or an address in the GPU's own memory (cudaMalloc,
  * gw_mem of that kind); with a CPU executor, too, where the process has loaded the CUDA driver. GPU
  * memory goes as a dma-buf or by its address (peer memory); the device says which
- * is tried first. A part of a larger allocation may be registered, in several PDs. Any thread, with or without
- * a current CUDA context; it allocates: not while a resident kernel runs.
+ * is tried first. A part of a larger allocation may be registered, in several PDs. Any thread, with or
+ * without a current CUDA context; it allocates: not while a resident kernel runs.
  *
  * A GPU may not promise that who sees a completion sees the data in its memory (those before Hopper). Then
  * completion queues of an executor on that GPU have the NIC READ from there before they tell of data
- * (gw_device_info.gpu_flush). Memory of other GPUs is refused, and so is all GPU memory where CPU threads poll.
- * A kernel that polls a word in such memory, and no completion queue, must see to it itself.
+ * (gw_device_info.gpu_flush). Memory of other GPUs is refused, and so is all GPU memory where CPU threads
+ * poll. A kernel that polls a word in such memory, and no completion queue, must see to it itself.
  *
  *   `-EOPNOTSUPP`  neither way works: the line says why each failed, and what would mend it. Or the GPU does
  *                  not promise that completions find their data there. Or it is managed memory

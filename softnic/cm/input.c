@@ -183,8 +183,8 @@ static void reply(struct cm_id *id, const struct roce_cm *m)
 }
 
 /*
- * More time, for us to wait: not more than we would ask for. The peer repeats its REP by itself, so a REQ is not
- * repeated meanwhile. Nobody repeats an RTU: our REP is, since that brings it about.
+ * More time, for us to wait: not more than we would ask for. The peer repeats its REP by itself, so a REQ is
+ * not repeated meanwhile. Nobody repeats an RTU: our REP is, since that brings it about.
  */
 static void wait_longer(struct cm_id *id, const struct roce_cm *m)
 {

@@ -420,8 +420,8 @@ static bool anybody_waits_for_an_answer(void)
     return false;
 }
 
-/* A farewell may get lost, and after the process's end nobody repeats it: the peer would wait for ever. Leaves
- * the lock for moments. False: it could not be had again. */
+/* A farewell may get lost, and after the process's end nobody repeats it: the peer would wait for ever.
+ * Leaves the lock for moments. False: it could not be had again. */
 static bool await_answers(int *ms)
 {
     for (int waited = 0; waited < FAREWELL_MS && anybody_waits_for_an_answer(); waited++) {

@@ -182,6 +182,12 @@ static bool set_gpudma(struct sn_config *c, const char *v)
     return set_lost(&c->dma_lost, v);
 }
 
+static bool set_gpuorder(struct sn_config *c, const char *v)
+{
+    c->disordered = !strcmp(v, "none");
+    return c->disordered || !strcmp(v, "promised");
+}
+
 static bool set_mtu(struct sn_config *c, const char *v)
 {
     uint64_t n;
@@ -232,6 +238,7 @@ static const struct {
     {"atomics", set_atomics, "masked, ib or none"},
     {"gpurings", set_gpurings, "kept or lost"},
     {"gpudma", set_gpudma, "kept or lost"},
+    {"gpuorder", set_gpuorder, "promised or none"},
     {"wire", set_wire, "udp or eth"},
     {"if", set_if, "the name of an interface"},
     {"bind", set_bind, "IPv4:PORT"},

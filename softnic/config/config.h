@@ -39,6 +39,8 @@
  *                         doorbells only when a thread of the process has posted.
  *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere, and reads
  *                         there fail. That counts for all NICs of the process.
+ *     `gpuorder=none`     No GPU counts as one that promises that completions find their data: with hostile, data
+ *                         comes later. That counts for all NICs of the process.
  *     `pcap=FILE`         Everything that goes over the wire is written there. `%p` becomes the process's number.
  *     `pcap_max=SIZE`     The capture ends when its file would become longer.
  *     `verbose=0|1|2`     With 0 nothing is said about wrong programs and peers. With 1 (the default) a few lines
@@ -77,8 +79,8 @@ struct sn_config {
     uint32_t mtu; /* 0: what the interface carries */
     bool no_gso, no_ecn, no_copy_kernel, memlock;
     struct sn_tables tables;
-    bool rings_lost, dma_lost; /* of GPUs */
-    bool by_index;             /* ring=index */
+    bool rings_lost, dma_lost, disordered; /* of GPUs */
+    bool by_index;                         /* ring=index */
     bool no_atomics, no_masked;
     enum sn_local_way local;
     struct sn_faults fault;

@@ -6,7 +6,8 @@
  *                                  subnet: addr=192.0.2.7/24.
  *     `if=NAME`                    The interface, by packet sockets. Or:
  *     `bind=IP:PORT,peer=IP:PORT`  UDP datagrams that hold a frame each.
- *     `mac=xx:xx:xx:xx:xx:xx`      The default is the interface's. With datagrams it is made from the address.
+ *     `mac=xx:xx:xx:xx:xx:xx`      The default is the interface's. With datagrams it is made from the
+ *                                  address.
  *     `gw=IP`                      The gateway to other subnets.
  */
 #ifndef SOFTNIC_CONFIG_ETH_CONFIG_H

@@ -5,8 +5,9 @@
  *     gids=ENTRY/ENTRY…   Entries are in the order of their index:
  *         own               the NIC's address, once
  *         zero              an empty entry
- *         [v1:]IP[%IFACE]   an address that the NIC shows but cannot use: nothing that is sent from it arrives.
- *                           v1: it is shown as RoCE v1. IFACE: the interface that it is shown to be of.
+ *         [v1:]IP[%IFACE]   an address that the NIC shows but cannot use: nothing that is sent from it
+ *                           arrives. v1: it is shown as RoCE v1. IFACE: the interface that it is shown to be
+ *                           of.
  *     pkeys=KEY/KEY…      P_Keys in hexadecimal.
  */
 #ifndef SOFTNIC_CONFIG_TABLES_H

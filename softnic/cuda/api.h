@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * api.h: the few calls of the CUDA driver that the NIC's DMA needs, and the inference server for memory that clients
- * share with it, as a table.
+ * api.h: the few calls of the CUDA driver that the NIC's DMA needs, and the inference server for memory that
+ * clients share with it, as a table.
  *
  * The driver's library is never linked and never loaded by us: a process that has memory on a GPU has loaded
  * it. Tests fill the table with functions of their own. The types and numbers are those of the driver's
@@ -57,8 +57,12 @@ enum {
     SN_CU_ATTR_MAPPING_SIZE = 18,
     SN_CU_ATTR_MAPPING_BASE = 19,
 
-    SN_CU_WRITES_ORDERING = 118, /* of a device */
+    SN_CU_MAJOR = 75, /* of a device */
+    SN_CU_HOST_ATOMICS = 86,
+    SN_CU_HOST_PAGE_TABLES = 100,
+    SN_CU_WRITES_ORDERING = 118,
     SN_CU_ORDERING_OWNER = 100,
+    SN_CU_ORDERED_FROM = 9, /* a major number */
 
     SN_CU_MEMORY_HOST = 1,
     SN_CU_MEMORY_DEVICE = 2,

@@ -158,14 +158,34 @@ int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, uin
     return get_device(api, ctx, gpu, &region->dev, why);
 }
 
-/* A driver that does not know the question is older than the promise. But then nobody has asked for it. */
+static bool disordered; /* set before there are regions */
+
+void sn_cuda_disorder(void)
+{
+    disordered = true;
+}
+
+static int attribute(const struct sn_cuda_api *api, int which, sn_cu_device dev, int otherwise)
+{
+    int value;
+
+    return api->device_attribute(&value, which, dev) ? otherwise : value;
+}
+
+/*
+ * GPUs before Hopper promise nothing that counts, nor do those with a second way to the processor: a completion may
+ * come by one, and data by the other. A driver that does not know the question is older than the promise. But then
+ * nobody has asked for it.
+ */
 static bool unordered(const struct sn_cuda_api *api, int ordinal)
 {
     sn_cu_device dev;
-    int promised;
 
+    if (disordered) return true;
     if (!api->device_attribute || !api->device_get || api->device_get(&dev, ordinal)) return false;
-    return !api->device_attribute(&promised, SN_CU_WRITES_ORDERING, dev) && promised < SN_CU_ORDERING_OWNER;
+    return attribute(api, SN_CU_WRITES_ORDERING, dev, SN_CU_ORDERING_OWNER) < SN_CU_ORDERING_OWNER ||
+           attribute(api, SN_CU_MAJOR, dev, SN_CU_ORDERED_FROM) < SN_CU_ORDERED_FROM ||
+           attribute(api, SN_CU_HOST_ATOMICS, dev, 0) || attribute(api, SN_CU_HOST_PAGE_TABLES, dev, 0);
 }
 
 int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t len,

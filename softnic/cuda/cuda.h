@@ -70,6 +70,8 @@ extern const struct sn_dma_ops sn_cuda_dma;
 
 /* From now on what sn_cuda_dma writes goes nowhere, and its reads fail. For good. */
 void sn_cuda_lose(void);
+/* From now on no GPU promises that who sees a completion sees its data. For good. */
+void sn_cuda_disorder(void);
 
 /*
  * Is [addr, addr + len) memory of a GPU? Returns 1 and fills *region if so. Returns 0 if it is host memory
@@ -106,8 +108,8 @@ int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share
 void sn_cuda_close(struct sn_cuda_region *region);
 /*
  * May it be closed now? The driver closes memory only when no kernel runs, and meanwhile lets no other call
- * through: beside a kernel that waits for the network the NIC's own copies would stop for good. While the process has
- * memory of its own registered there, such a kernel may run.
+ * through: beside a kernel that waits for the network the NIC's own copies would stop for good. While the
+ * process has memory of its own registered there, such a kernel may run.
  */
 bool sn_cuda_may_close(const struct sn_cuda_region *region);
 
@@ -124,7 +126,8 @@ void sn_cuda_forked(void);
  * earlier, in any order, save that of two writes to the same byte the later one stays.
  */
 int sn_cuda_write(struct sn_cuda_region *region, uint64_t addr, const void *src, uint32_t len);
-/* The same of what `fill` puts into the staging buffers; also what it returned. It runs with the device's lock held. */
+/* The same of what `fill` puts into the staging buffers; also what it returned. It runs with the device's
+ * lock held. */
 int sn_cuda_write_by(struct sn_cuda_region *region, uint64_t addr, uint32_t len, sn_dma_fill fill,
                      void *with);
 
@@ -153,8 +156,8 @@ int sn_cuda_await(struct sn_cuda_region *region, uint64_t mark);
  */
 int sn_cuda_read(struct sn_cuda_region *region, uint64_t addr, void *dst, uint32_t len, uint64_t ahead,
                  uint64_t request);
-/* Reads len bytes at addr, all earlier writes included, which `drain` takes out of the staging buffers. Returns as above, or
- * what `drain` returned. It runs with the device's lock held. */
+/* Reads len bytes at addr, all earlier writes included, which `drain` takes out of the staging buffers.
+ * Returns as above, or what `drain` returned. It runs with the device's lock held. */
 int sn_cuda_read_by(struct sn_cuda_region *region, uint64_t addr, uint32_t len, sn_dma_drain drain,
                     void *with);
 

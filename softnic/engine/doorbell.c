@@ -52,7 +52,8 @@ static void walk(void *arg)
     w->at = w->r->count;
 }
 
-/* but: whose ring was taken just now, by its index. If a later one of its own is hidden, what hides it is there. */
+/* but: whose ring was taken just now, by its index. If a later one of its own is hidden, what hides it is
+ * there. */
 static void sweep(struct sn_nic *nic, struct sn_register *r, const struct sn_qp *but)
 {
     struct walk w = {.r = r, .but = but};

@@ -178,8 +178,8 @@ int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp
 
 /*
  * A program may destroy a queue pair, and end, the moment it sees the completion of a message. An adapter has
- * acknowledged that message by then. Here the acknowledgement may wait for the NIC's next turn, and without it
- * the sender would repeat the message in vain.
+ * acknowledged that message by then. Here the acknowledgement may wait for the NIC's next turn, and without
+ * it the sender would repeat the message in vain.
  */
 void sn_qp_last_word(struct sn_qp *qp)
 {

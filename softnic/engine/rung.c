@@ -2,9 +2,10 @@
 /*
  * The meaning of a ring for a send queue: its doorbell record says how far to go.
  *
- * A NIC may go by the index in the ring itself. With `by_index` this one does. A ring that comes behind a newer one
- * would then take the queue back: it ends the queue pair with a line. A NIC gets every ring. Here a later ring of
- * the same register hides an earlier one, so for queue pairs that a ring does not name the record counts still.
+ * A NIC may go by the index in the ring itself. With `by_index` this one does. A ring that comes behind a
+ * newer one would then take the queue back: it ends the queue pair with a line. A NIC gets every ring. Here a
+ * later ring of the same register hides an earlier one, so for queue pairs that a ring does not name the
+ * record counts still.
  */
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"

@@ -2,8 +2,9 @@
 /*
  * lend.h: files of GPU memory, from one process to another.
  *
- * Memory of cuMemCreate has no handle that could stand in a table. A process that wants to open it connects to
- * the owner's name, as it does to meet it. It asks for a region's files, and the answer ends the connection.
+ * Memory of cuMemCreate has no handle that could stand in a table. A process that wants to open it connects
+ * to the owner's name, as it does to meet it. It asks for a region's files, and the answer ends the
+ * connection.
  */
 #ifndef SOFTNIC_LOCAL_LEND_H
 #define SOFTNIC_LOCAL_LEND_H

@@ -31,9 +31,9 @@ uint64_t sn_local_now(void)
 
 /* ---- what peers are told ------------------------------------------------------------------------------- */
 
-/* A program that registers memory again and again touches every page of the table in the end: keys are random. For one
- * that seems to do so the pages come now, some with each entry. From then on its memory does not grow, and whoever
- * looks for leaks sees none. */
+/* A program that registers memory again and again touches every page of the table in the end: keys are
+ * random. For one that seems to do so the pages come now, some with each entry. From then on its memory does
+ * not grow, and whoever looks for leaks sees none. */
 static void touch(struct sn_touched *t, const void *table, size_t bytes)
 {
     enum { OFTEN = 64, AT_ONCE = 32, PAGE = 4096 };
@@ -66,7 +66,7 @@ static void queue(void *ctx, uint32_t qpn, const struct sn_peer_queue *q)
     if (q) sn_local_peer_ops.in_memory(ctx, q->dest_gid, q->dest_qpn);
 }
 
-/* ---- peers of this host ---------------------------------------------------------------------------------- */
+/* ---- peers of this host -------------------------------------------------------------------------------- */
 
 static bool is_self(const struct sn_local *h, const uint8_t gid[16], unsigned slot)
 {

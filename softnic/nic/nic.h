@@ -67,8 +67,8 @@ struct sn_frame {
     bool no_icrc;   /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
     bool
         rndv; /* its payload lists pieces of the sender's memory, where the bytes are: see rendezvous.c; or is
-                     empty, since they are in their place already: see eager_copy.c. A wire to other hosts takes
-                     none */
+                     empty, since they are in their place already: see eager_copy.c. A wire to other hosts
+                     takes none */
     bool icrc_checked; /* in: the wire found its ICRC right */
     uint32_t len;      /* multiple of 4 */
     uint8_t *data;
@@ -219,8 +219,8 @@ struct sn_peer_ops {
 
 struct sn_nic_config {
     uint8_t gid[16]; /* its address */
-    /* Its GID table: how many entries (0: one), which of them is the address, and by bits which are empty. What
-     * is sent from one of the others is lost. */
+    /* Its GID table: how many entries (0: one), which of them is the address, and by bits which are empty.
+     * What is sent from one of the others is lost. */
     uint8_t gids, gid_index;
     uint32_t gids_empty;
     uint8_t pkeys; /* of its P_Key table; 0: one, the default */
@@ -375,8 +375,8 @@ enum { SN_UAR_SIZE = 4096, SN_UAR_BF = 0x800, SN_UAR_BF_SIZE = 512, SN_UAR_BF_CO
 int sn_uar_create(struct sn_nic *nic, struct sn_uar **uar); /* -ENOMEM */
 
 /*
- * For a page whose queue pairs do not say which register they are given: a ring of any counts for all of them.
- * Before the page has users.
+ * For a page whose queue pairs do not say which register they are given: a ring of any counts for all of
+ * them. Before the page has users.
  */
 void sn_uar_merge(struct sn_uar *uar);
 int sn_uar_destroy(struct sn_uar *uar); /* -EBUSY while a QP or CQ uses it */
@@ -403,9 +403,9 @@ struct sn_dma_ops {
     /* Copies len bytes from src to addr. They may become visible as late as the next flush, in any order; of
      * two writes to one byte the later one stays. */
     int (*write)(void *ctx, uint64_t addr, const void *src, uint32_t len);
-    /* As a write of what fill(with, offset, to, n) puts at `to`: n bytes from offset on, one stretch behind the other. And
-     * as a read that drain(with, offset, from, n) takes. They save a copy, and use no region of these functions. Their
-     * error ends it, and is returned. NULL: there is no such way. */
+    /* As a write of what fill(with, offset, to, n) puts at `to`: n bytes from offset on, one stretch behind
+     * the other. And as a read that drain(with, offset, from, n) takes. They save a copy, and use no region
+     * of these functions. Their error ends it, and is returned. NULL: there is no such way. */
     int (*write_by)(void *ctx, uint64_t addr, uint32_t len, sn_dma_fill fill, void *with);
     int (*read_by)(void *ctx, uint64_t addr, uint32_t len, sn_dma_drain drain, void *with);
     /* Writes before it become visible no later than those after it. NULL: they do anyhow. */

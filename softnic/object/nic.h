@@ -62,7 +62,7 @@ struct sn_nic {
     struct sn_link all_qps, run, errs;
     struct sn_link parked; /* by run_link: those that have work, and wait for room at the other end */
     struct sn_link
-        copy_waits; /* those for whose direct accesses there was no room: woken in their order, by batches that end */
+        copy_waits; /* those whose direct accesses found no room: ended batches wake them, in their order */
     unsigned qp_count;
     struct sn_cq **cqs;
     unsigned cq_count, cq_hint;

@@ -432,11 +432,6 @@ struct sn_local *sn_port_local(const struct sn_port *port)
     return port->local;
 }
 
-const char *sn_port_why_no_local(const struct sn_port *port)
-{
-    return port->why_no_local;
-}
-
 uint32_t sn_port_room(const struct sn_port *port)
 {
     return port->eth ? sn_eth_room(port->eth) : sn_udp_room(port->udp);

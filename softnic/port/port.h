@@ -50,9 +50,8 @@ int sn_port_sockets(const struct sn_port *port, int fds[SN_PORT_FDS]);
 /* More that a forked child is to close, lest it keep the parent's address or slot taken. Returns how many. */
 enum { SN_PORT_CLAIMS = 2 };
 int sn_port_claim_fds(const struct sn_port *port, int fds[SN_PORT_CLAIMS]);
-/* Peers of this host; NULL: none are looked for, and why not. */
+/* Peers of this host; NULL: none are looked for. */
 struct sn_local *sn_port_local(const struct sn_port *port);
-const char *sn_port_why_no_local(const struct sn_port *port);
 /* How they are reached, one line. Inside the engine's lock; may read a file. */
 void sn_port_local_text(const struct sn_port *port, char *text, size_t size);
 /* "" or one line on what does not work here. */

@@ -37,8 +37,9 @@ void sn_qp_fatal(struct sn_qp *qp)
 }
 
 /*
- * NVIDIA publishes no list. These are the codes that users of mlx5 devices have reported beside each syndrome,
- * again and again and from several programs (docs/softnic-verbs.md names the reports). Of others none was seen.
+ * NVIDIA publishes no list. These are the codes that users of mlx5 devices have reported beside each
+ * syndrome, again and again and from several programs (docs/softnic-verbs.md names the reports). Of others
+ * none was seen.
  */
 uint8_t sn_vendor_error(uint8_t syndrome)
 {

@@ -49,7 +49,8 @@ const char *sn_oldest_text(const struct sn_qp *qp, char text[SN_WHY]);
 int sn_place(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, uint32_t len);
 int sn_place_flush(struct sn_qp *qp);
 int sn_place_end_write(struct sn_qp *qp); /* at the end of a WRITE without an immediate */
-/* Hostile mode: writes what was held back for long enough, or all; and when the first of these has to be called. */
+/* Hostile mode: writes what was held back for long enough, or all; and when the first of these has to be
+ * called. */
 void sn_place_due(struct sn_nic *nic);
 void sn_place_push(struct sn_nic *nic);
 uint64_t sn_place_next(const struct sn_nic *nic);

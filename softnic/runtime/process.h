@@ -4,8 +4,8 @@
  * with a thread that serves what no application thread drives.
  *
  * The first user of one makes it, the last destroys it. A forked child has none of its parent's: their queues
- * are in memory that it does not share with the NIC's thread, which stayed with the parent. It may make NICs of
- * its own.
+ * are in memory that it does not share with the NIC's thread, which stayed with the parent. It may make NICs
+ * of its own.
  */
 #ifndef SOFTNIC_RUNTIME_PROCESS_H
 #define SOFTNIC_RUNTIME_PROCESS_H

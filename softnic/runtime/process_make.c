@@ -118,6 +118,7 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
 
     if (c->no_copy_kernel) sn_copier_allow(false);
     if (c->dma_lost) sn_cuda_lose();
+    if (c->disordered) sn_cuda_disorder();
     memcpy(config.gid, c->addr.gid, 16);
     set_tables(&c->tables, &config);
     set_window(p, &config);

@@ -60,8 +60,8 @@ static inline void sn_process_set_nic(struct sn_process_nic *p, struct sn_nic *n
     __atomic_store_n(&p->nic, nic, __ATOMIC_RELAXED);
 }
 
-/* The caller holds a reference, so the entry does not change. Nearly always it is the first. NULL: in a forked
- * child, of a NIC of its parent. */
+/* The caller holds a reference, so the entry does not change. Nearly always it is the first. NULL: in a
+ * forked child, of a NIC of its parent. */
 static inline struct sn_process_nic *sn_process_entry(const struct sn_nic *nic)
 {
     for (int i = 0; i < SN_MAX_NICS; i++)

@@ -76,7 +76,8 @@ enum sn_step sn_requester_step(struct sn_qp *qp);
 bool sn_requester_local(struct sn_qp *qp, struct sn_sreq *s);
 /* The next packet of a SEND or WRITE. 0, or the syndrome with which it fails when its time comes. */
 uint8_t sn_requester_data_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
-/* The fields that the header of a SEND's or WRITE's packet takes from the WQE. last: the message's last packet. */
+/* The fields that the header of a SEND's or WRITE's packet takes from the WQE. last: the message's last
+ * packet. */
 static inline void sn_requester_fill(struct roce_hdr *h, const struct gw_mlx5_wqe *w, bool last)
 {
     h->solicited = last && w->solicited;

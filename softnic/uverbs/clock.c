@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The page by which libmlx5 turns time stamps into the time of day. Time stamps are nanoseconds of
- * CLOCK_MONOTONIC, so the two clocks differ by a number. It is taken when the page is mapped, with the device:
- * as with hardware, setting the host's clock later does not move the NIC's.
+ * CLOCK_MONOTONIC, so the two clocks differ by a number. It is taken when the page is mapped, with the
+ * device: as with hardware, setting the host's clock later does not move the NIC's.
  */
 #include <errno.h>
 #include <stdint.h>

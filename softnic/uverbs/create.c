@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Completion queues, queue pairs and shared receive queues that are asked for by attributes. An imported device
- * asks in no other way: only there can it say to which of the file's event fds the object's events go. Each is
- * put into the older form and made as that is.
+ * Completion queues, queue pairs and shared receive queues that are asked for by attributes. An imported
+ * device asks in no other way: only there can it say to which of the file's event fds the object's events go.
+ * Each is put into the older form and made as that is.
  */
 #include <errno.h>
 #include <string.h>

@@ -206,8 +206,8 @@ int uv_get_context(const struct uv_cmd *c)
 }
 
 /*
- * A program imports a device by a copy of the fd, and gets a context of its own over the same objects. With no
- * registers that are mapped beforehand libmlx5 asks for doorbell pages one by one, as objects.
+ * A program imports a device by a copy of the fd, and gets a context of its own over the same objects. With
+ * no registers that are mapped beforehand libmlx5 asks for doorbell pages one by one, as objects.
  */
 int uv_query_context(struct uv_file *f, const struct uv_request *r)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Device memory. A ConnectX has some on its chip. Here it is memory of the process that the library maps a
- * second time, as it maps the chip's. The chip can make an atomic of each load and store at a special address.
- * Ordinary memory cannot.
+ * second time, as it maps the chip's. The chip can make an atomic of each load and store at a special
+ * address. Ordinary memory cannot.
  */
 #include <errno.h>
 #include <sys/mman.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Locked memory. The kernel pins the pages of regions and queues, and refuses more than RLIMIT_MEMLOCK of them.
- * The software NIC pins none. It counts them where GPUWIRE_NIC asks it to (memlock=1), so that what a process
- * meets on a host with a small limit can be met here.
+ * Locked memory. The kernel pins the pages of regions and queues, and refuses more than RLIMIT_MEMLOCK of
+ * them. The software NIC pins none. It counts them where GPUWIRE_NIC asks it to (memlock=1), so that what a
+ * process meets on a host with a small limit can be met here.
  */
 #include <errno.h>
 #include <linux/capability.h>

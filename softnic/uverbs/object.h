@@ -276,15 +276,16 @@ int uv_dm_map(struct uv_file *f, uint64_t index, size_t length, void *hint, int 
 int uv_clock_map(void *hint, int prot, int flags, void **at);
 
 /*
- * uv_mr_make - makes the object of a region that init describes. The object then owns what init names; when the call fails,
- * it lets go of that. 0 or a negative errno (mr.c).
+ * uv_mr_make - makes the object of a region that init describes. The object then owns what init names; when
+ * the call fails, it lets go of that. 0 or a negative errno (mr.c).
  */
 int uv_mr_make(struct uv_file *f, struct uv_pd *pd, const struct sn_mr_init *init, struct uv_mr **mr);
 /* uv_mr_check - can a region have these rights? 0, -EINVAL, -EOPNOTSUPP (mr.c). */
 int uv_mr_check(uint32_t access);
 uint32_t uv_mr_kept(uint32_t access); /* those of them that the NIC checks */
 
-/* uv_fill_context - the answer to GET_CONTEXT. With no registers it is the one to an imported device (device.c).
+/* uv_fill_context - the answer to GET_CONTEXT. With no registers it is the one to an imported device
+ * (device.c).
  */
 struct mlx5_ib_alloc_ucontext_resp;
 void uv_fill_context(struct mlx5_ib_alloc_ucontext_resp *r, bool small_uars, uint32_t registers);

@@ -57,8 +57,8 @@ static int read_flags(const struct mlx5_ib_create_qp *drv, const struct uv_qp *q
     return 0;
 }
 
-/* Whose doorbell page: that of the thread domain the program chose, one that it asked for as an object, else a
- * register of the static ones. An imported device has only the second. */
+/* Whose doorbell page: that of the thread domain the program chose, one that it asked for as an object, else
+ * a register of the static ones. An imported device has only the second. */
 static int choose_register(struct uv_file *f, const struct mlx5_ib_create_qp *drv, struct uv_qp *qp,
                            struct sn_qp_init *init)
 {

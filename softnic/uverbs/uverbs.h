@@ -31,8 +31,8 @@ int uv_open(int flags, unsigned index);
 bool uv_is_command_fd(int fd);
 
 /*
- * uv_adopt - whether a fd that is not known is a copy, by dup() or the like, of one that uv_open gave out. If so,
- * it is known from now on. A program imports a device by such a copy.
+ * uv_adopt - whether a fd that is not known is a copy, by dup() or the like, of one that uv_open gave out. If
+ * so, it is known from now on. A program imports a device by such a copy.
  */
 bool uv_adopt(int fd);
 

@@ -309,11 +309,6 @@ uint32_t sn_eth_room(const struct sn_eth *eth)
     return getsockopt(eth->link.fd, SOL_SOCKET, SO_RCVBUF, &room, &len) ? 0 : (uint32_t)room / 2;
 }
 
-const uint8_t *sn_eth_mac(const struct sn_eth *eth)
-{
-    return eth->link.mac;
-}
-
 void sn_eth_stats(const struct sn_eth *eth, struct sn_udp_stats *stats)
 {
     const uint64_t *from = (const uint64_t *)&eth->stats;

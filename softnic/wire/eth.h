@@ -43,7 +43,6 @@ int sn_eth_fd(const struct sn_eth *eth);
 /* The fd that holds the address at the interface; -1: the socket itself does. */
 int sn_eth_claim_fd(const struct sn_eth *eth);
 uint32_t sn_eth_room(const struct sn_eth *eth); /* bytes of frames that wait to be received at most */
-const uint8_t *sn_eth_mac(const struct sn_eth *eth);
 void sn_eth_stats(const struct sn_eth *eth, struct sn_udp_stats *stats);
 
 /*

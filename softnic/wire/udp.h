@@ -45,8 +45,7 @@ struct sn_udp_stats {
     uint64_t pass_failed;  /* that could not be passed on */
     uint64_t rx_dropped;   /* neither a frame nor a wrapper for this process, too long, from a wrong port */
     uint64_t refused; /* nobody was at the port or host a frame went to (it may be told late or not at all) */
-    uint64_t
-        memory_lost; /* not over the wire: a peer of this host took no frames from the memory shared with it */
+    uint64_t memory_lost; /* not over the wire: a peer of this host took no frames from shared memory */
 };
 
 struct sn_udp;

@@ -34,6 +34,28 @@ struct bal_entry { /* of a hash of addresses and ports */
 };
 enum { BAL_VIP_ROWS = 4 * BAL_SERVICES, BAL_BACK_ROWS = 2 * BAL_WORKERS };
 
+struct bal_direct { /* of the services whose address is IPv4's, with a port: nearly all packets are for one */
+    uint64_t key;   /* 0: none */
+    uint16_t value; /* the service */
+};
+enum { BAL_DIRECT_BITS = 11 };
+_Static_assert(1 << BAL_DIRECT_BITS >= 2 * BAL_SERVICES, "half of the rows are free");
+
+/* A packet on its way to a worker reads this line alone, and nothing of the worker, its service and its port. */
+struct bal_way {
+    bool keeps; /* the worker serves the flows that it has */
+    bool quick; /* a packet goes there with no more than another Ethernet header, or NAT of IPv4; no tag */
+    bool nat;   /* and the rest of this struct is right */
+    uint8_t via;
+    uint16_t service;
+    uint16_t most;      /* bytes of an IP packet that fit */
+    uint32_t neighbour; /* of the next hop, unless mac_known */
+    bool mac_known;
+    uint8_t mac[6];
+    uint8_t addr[4], port[2];         /* NAT: the new destination */
+    uint32_t addr_change, all_change; /* what that adds to IPv4's checksum, and to the transport's */
+};
+
 struct bal_snapshot {
     uint64_t generation;
     struct bal_snapshot *older; /* in the list of those to be freed */
@@ -49,18 +71,47 @@ struct bal_snapshot {
     struct bal_table *table[BAL_SERVICES];  /* of the workers that are up */
     struct bal_table *stable[BAL_SERVICES]; /* track_moved: of all workers; else NULL */
     uint32_t neighbour[BAL_WORKERS];        /* of the worker's next hop; BAL_NO_NEIGHBOUR */
+    struct bal_direct direct[1 << BAL_DIRECT_BITS];
+    struct bal_way way[BAL_WORKERS];
+    struct bal_up { /* the workers that may get something new, by service */
+        uint16_t worker, weight;
+    } up[BAL_WORKERS];
+    struct {
+        uint16_t first, count;
+        bool equal; /* all of them have one weight */
+    } ups[BAL_SERVICES];
 };
 
 /* Makes one; `last`, which may be NULL, lends tables that have not changed. bal_publish's errors. */
 int bal_snapshot_make(struct bal *bal, const struct bal_config *config, const struct bal_snapshot *last,
                       struct bal_snapshot **out, char *error, size_t size);
 void bal_snapshot_free(struct bal_snapshot *s);
+/* Fills direct, way and up from the rest of a snapshot. */
+void bal_make_ways(struct bal_snapshot *s);
 
 /* Where packets to an address go from a port: to itself, or to the gateway if that may be. false: nowhere. */
 bool bal_route(const struct bal_port *p, const struct bal_addr *to, bool gateway, struct bal_addr *hop);
 
 /* The number of the service at an address of 4 or 16 bytes, or -1. */
 int bal_find_vip(const struct bal_snapshot *s, uint8_t proto, const uint8_t *addr, bool ipv6, uint16_t port);
+/* The number of a service in `direct`, or -1. */
+static inline uint64_t bal_direct_key(uint8_t proto, const uint8_t addr[4], uint16_t port)
+{
+    uint32_t a;
+    __builtin_memcpy(&a, addr, 4);
+    return (uint64_t)a << 32 | (uint64_t)port << 16 | proto;
+}
+static inline uint32_t bal_direct_row(uint64_t key)
+{
+    return (uint32_t)(key * 0x9e3779b97f4a7c15u >> (64 - BAL_DIRECT_BITS));
+}
+static inline int bal_find_direct(const struct bal_snapshot *s, uint64_t key)
+{
+    uint32_t i = bal_direct_row(key);
+    for (; s->direct[i].key; i = (i + 1) % (1 << BAL_DIRECT_BITS))
+        if (s->direct[i].key == key) return s->direct[i].value;
+    return -1;
+}
 /* The first worker at an address, or BAL_NO_WORKER. */
 uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const uint8_t *addr, bool ipv6,
                        uint16_t port);
@@ -155,7 +206,8 @@ enum { BAL_CLASSES = 512 };
 
 /* What happened to the tables in this burst: what was found before may have moved, or be in another state. */
 struct bal_burst {
-    bool inserted;
+    bool inserted, any_changed;
+    uint64_t packets, bytes;            /* forwarded: counted at its end */
     uint64_t changed[BAL_CLASSES / 64]; /* a bit for each class of keys */
 };
 
@@ -241,8 +293,7 @@ static inline bool bal_is_up(const struct bal_snapshot *s, uint16_t w)
 /* Does the worker still serve the flows that it has? */
 static inline bool bal_keeps(const struct bal_snapshot *s, uint16_t w, uint32_t service)
 {
-    const struct bal_worker *worker = &s->config.worker[w];
-    return w < BAL_WORKERS && worker->used && worker->state != BAL_DOWN && worker->service == service;
+    return w < BAL_WORKERS && s->way[w].keeps && s->way[w].service == service;
 }
 
 #endif

@@ -27,7 +27,7 @@ uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *
     return (uint32_t)((h >> 32) * BAL_MAGLEV >> 32);
 }
 
-static uint64_t connections(const struct bal_core *core, uint16_t w)
+static inline uint64_t connections(const struct bal_core *core, uint16_t w)
 {
     return (uint64_t)core->count[0][w] + core->count[1][w] + core->count[1][bal_beside(w)];
 }
@@ -64,6 +64,8 @@ static uint64_t bytes_of(struct bal_core *core, uint16_t w)
 struct field { /* the workers among which one is chosen */
     const uint16_t *member;
     uint32_t count, service;
+    const struct bal_up *up; /* of these, the ones that are up */
+    uint32_t ups;
 };
 
 static uint16_t rr(struct bal_core *core, const struct field *f)
@@ -97,17 +99,16 @@ static uint16_t wrr(struct bal_core *core, const struct field *f)
 
 /* The smallest load for its weight. Among equals each has its turn. */
 static inline __attribute__((always_inline)) uint16_t
-least(struct bal_core *core, const struct field *f, uint64_t (*load)(struct bal_core *core, uint16_t w),
-      bool weighted)
+least(struct bal_core *core, const struct field *f, uint64_t (*load)(struct bal_core *core, uint16_t w))
 {
     uint16_t best = BAL_NO_WORKER;
     uint64_t best_load = 0, best_weight = 1;
-    uint32_t at = core->choice.next[f->service]++ % f->count;
-    for (uint32_t i = 0; i < f->count; i++) {
-        uint16_t w = f->member[at];
-        at = at + 1 < f->count ? at + 1 : 0;
-        if (!bal_is_up(core->snap, w)) continue;
-        uint64_t l = load(core, w), weight = weighted ? core->snap->config.worker[w].weight : 1;
+    if (!f->ups) return best;
+    uint32_t at = core->choice.next[f->service]++ % f->ups;
+    for (uint32_t i = 0; i < f->ups; i++) {
+        uint16_t w = f->up[at].worker;
+        uint64_t l = load(core, w), weight = f->up[at].weight;
+        at = at + 1 < f->ups ? at + 1 : 0;
         /* no load at all: the heavier one first */
         if (best != BAL_NO_WORKER && (l + 1) * best_weight >= (best_load + 1) * weight) continue;
         best = w;
@@ -115,6 +116,23 @@ least(struct bal_core *core, const struct field *f, uint64_t (*load)(struct bal_
         best_weight = weight;
     }
     return best;
+}
+
+/* The same where the weights are equal or do not count. It takes minima: the processor would foretell jumps
+ * wrongly. */
+static uint16_t fewest(struct bal_core *core, const struct field *f)
+{
+    const bool narrow = !gw_flow_count(core->wide); /* then a third as many counts are read */
+    if (!f->ups) return BAL_NO_WORKER;
+    uint32_t at = core->choice.next[f->service]++ % f->ups, from = at;
+    uint64_t best = UINT64_MAX;
+    for (uint32_t i = 0; i < f->ups; i++) {
+        uint16_t w = f->up[at].worker;
+        uint64_t load = (narrow ? core->count[0][w] : connections(core, w)) << 16 | i;
+        best = load < best ? load : best;
+        at = at + 1 < f->ups ? at + 1 : 0;
+    }
+    return f->up[(from + (best & 0xffff)) % f->ups].worker;
 }
 
 static uint64_t connections_of(struct bal_core *core, uint16_t w)
@@ -139,15 +157,16 @@ static uint16_t p2c(struct bal_core *core, const struct field *f)
 uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row)
 {
     const struct bal_snapshot *s = core->snap;
-    struct field f = {&s->member[s->members[service].first], s->members[service].count, service};
+    struct field f = {&s->member[s->members[service].first], s->members[service].count, service,
+                      &s->up[s->ups[service].first], s->ups[service].count};
     if (!f.count) return BAL_NO_WORKER;
     switch (s->config.service[service].scheduler) {
     case BAL_RR: return rr(core, &f);
     case BAL_WRR: return wrr(core, &f);
-    case BAL_LC: return least(core, &f, connections_of, false);
-    case BAL_WLC: return least(core, &f, connections_of, true);
+    case BAL_LC: return fewest(core, &f);
+    case BAL_WLC: return s->ups[service].equal ? fewest(core, &f) : least(core, &f, connections_of);
     case BAL_P2C: return p2c(core, &f);
-    case BAL_LEAST_BYTES: return least(core, &f, bytes_of, true);
+    case BAL_LEAST_BYTES: return least(core, &f, bytes_of);
     default: return s->table[service]->worker[row];
     }
 }

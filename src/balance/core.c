@@ -6,6 +6,8 @@
 #include "src/balance/forward.h"
 #include "src/balance/step.h"
 
+enum { HEADERS_AHEAD = 24 /* packets whose headers are on their way */ };
+
 void bal_drop(struct bal_core *core, struct bal_work *w, enum bal_drop why)
 {
     w->p->verdict = BAL_DISCARD;
@@ -67,7 +69,8 @@ static bool from_client(struct bal_core *core, struct bal_work *w)
     bool error = m->kind == BAL_K_ERROR;
     uint8_t proto = error ? m->in_proto : m->proto;
     uint16_t port = error ? m->in_sport : m->dport;
-    int service = bal_find_vip(core->snap, proto, vip, m->ipv6, port);
+    int service = m->ipv6 ? -1 : bal_find_direct(core->snap, bal_direct_key(proto, vip, port));
+    if (service < 0) service = bal_find_vip(core->snap, proto, vip, m->ipv6, port);
     if (service < 0) return false;
     if (error && memcmp(frame + m->in_l3 + (m->ipv6 ? 8 : 12), vip, m->ipv6 ? 16 : 4)) return false;
     w->service = (uint16_t)service;
@@ -180,13 +183,14 @@ static uint32_t class_of(const struct bal_work *w)
 static void mark_changed(struct bal_core *core, const struct bal_work *w)
 {
     uint32_t c = class_of(w);
+    core->burst.any_changed = true;
     core->burst.changed[c / 64] |= UINT64_C(1) << c % 64;
 }
 
 /* Looks again where an earlier packet of the burst may have changed this one's flow. */
 static void refresh(struct bal_core *core, struct bal_work *w, bool slot)
 {
-    uint32_t c = class_of(w);
+    uint32_t c = core->burst.any_changed ? class_of(w) : 0;
     bool changed = core->burst.changed[c / 64] >> c % 64 & 1;
     if (!changed && !(slot && core->burst.inserted)) return;
     gw_flow_lookup_bulk(bal_table_of(core, w), bal_key_of(w), 1, &w->found);
@@ -284,6 +288,10 @@ static uint16_t move(struct bal_core *core, struct bal_work *w)
 static int next_state(const struct bal_work *w)
 {
     if (w->m.kind == BAL_K_ERROR) return w->found.state;
+    /* what nearly all segments do: nothing */
+    if (w->m.kind == BAL_K_TCP && w->found.state == BAL_ESTABLISHED &&
+        !(w->m.flags & (BAL_FIN | BAL_SYN | BAL_RST)))
+        return BAL_ESTABLISHED;
     if (w->m.proto == BAL_IP_TCP) return bal_tcp_next(w->found.state, w->m.flags, (enum bal_side)w->side);
     return bal_udp_next(w->found.state, (enum bal_side)w->side);
 }
@@ -433,25 +441,33 @@ static void look_up(struct bal_core *core, struct bal_work *work, size_t n)
         if (work[i].where == BAL_WIDE) work[i].found = found[k++];
 }
 
+static void count_burst(struct bal_core *core, const struct bal_packet *packets, size_t n)
+{
+    uint64_t bytes = 0;
+    for (size_t i = 0; i < n; i++) bytes += packets[i].len;
+    bal_count(&core->counters->received, n);
+    bal_count(&core->counters->received_bytes, bytes);
+    core->burst = (struct bal_burst){0};
+}
+
 static void step(struct bal_core *core, struct bal_packet *packets, size_t n)
 {
     struct bal_work work[BAL_BURST];
-    uint64_t bytes = 0;
-    core->burst = (struct bal_burst){0};
+    count_burst(core, packets, n);
+    for (size_t i = 0; i < n && i < HEADERS_AHEAD; i++) __builtin_prefetch(packets[i].data, 1);
     for (size_t i = 0; i < n; i++) {
-        __builtin_prefetch(packets[i].data, 1);
-        bytes += packets[i].len;
-    }
-    bal_count(&core->counters->received, n);
-    bal_count(&core->counters->received_bytes, bytes);
-    for (size_t i = 0; i < n; i++) {
+        if (i + HEADERS_AHEAD < n) __builtin_prefetch(packets[i + HEADERS_AHEAD].data, 1);
         work[i].p = &packets[i];
         packets[i].verdict = BAL_DISCARD;
         classify(core, &work[i]);
+        if (work[i].where != BAL_NOWHERE)
+            gw_flow_prefetch(bal_table_of(core, &work[i]), bal_key_of(&work[i]));
     }
     look_up(core, work, n);
     for (size_t i = 0; i < n; i++)
         if (work[i].where != BAL_NOWHERE) act(core, &work[i]);
+    bal_count(&core->counters->packets, core->burst.packets);
+    bal_count(&core->counters->bytes, core->burst.bytes);
 }
 
 void gw_balance_burst(struct bal_core *core, struct bal_packet *packets, size_t n, uint64_t now_ns)

@@ -14,6 +14,20 @@
 bool bal_ethernet(struct bal_packet *p, const struct bal_port *port, uint16_t l3, uint32_t ip_len,
                   const uint8_t from[6], const uint8_t to[6]);
 
+/* The same on a port without tags: there is room where the packet's own header was. */
+static inline void bal_ethernet_untagged(struct bal_packet *p, uint16_t l3, uint32_t ip_len,
+                                         const uint8_t from[6], const uint8_t to[6])
+{
+    uint8_t *ip = p->data + l3, *eth = ip - BAL_ETH_LEN;
+    uint16_t type = ip[0] >> 4 == 6 ? BAL_ETH_IP6 : BAL_ETH_IP4;
+    __builtin_memcpy(eth, to, 6);
+    __builtin_memcpy(eth + 6, from, 6);
+    bal_put16(eth + 12, type);
+    p->headroom += (uint32_t)(l3 - BAL_ETH_LEN);
+    p->data = eth;
+    p->len = BAL_ETH_LEN + ip_len;
+}
+
 /* One less hop to live. false: there is none left; the packet is unchanged. */
 bool bal_hop(uint8_t *frame, const struct bal_meta *m);
 
@@ -24,6 +38,10 @@ bool bal_hop(uint8_t *frame, const struct bal_meta *m);
  */
 void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to,
              uint16_t port);
+
+/* bal_hop, and bal_nat from a VIP to its worker, for TCP and UDP over IPv4. bal_make_ways has reckoned what
+ * checksums change by. false: there is no hop left. Then the packet is unchanged. */
+bool bal_nat_quickly(uint8_t *frame, const struct bal_meta *m, const struct bal_way *way);
 
 /* Changes n covered bytes at `at` of a RoCE packet's UDP payload, and its ICRC. */
 void bal_roce_change(uint8_t *frame, const struct bal_meta *m, uint32_t at, const void *to, size_t n);

@@ -157,7 +157,7 @@ static void parse_arp(const uint8_t *frame, size_t len, struct bal_meta *m)
     if (p[7] == 1 || p[7] == 2) m->kind = BAL_K_ARP;
 }
 
-int bal_parse(const uint8_t *frame, size_t len, struct bal_meta *m)
+int bal_parse_any(const uint8_t *frame, size_t len, struct bal_meta *m)
 {
     memset(m, 0, sizeof(*m));
     if (len < BAL_ETH_LEN || len > UINT16_MAX) return -1;
@@ -173,4 +173,44 @@ int bal_parse(const uint8_t *frame, size_t len, struct bal_meta *m)
     if (type == BAL_ETH_IP4 || m->ipv6) return parse_ip(frame, len, m);
     if (type == BAL_ETH_ARP) parse_arp(frame, len, m);
     return 0;
+}
+
+/* ---- the usual frame ---- */
+
+/* Takes TCP and UDP over IPv4, without a tag, options and fragments, and says what bal_parse_any says of it.
+ * false: it is another frame, or something about it is wrong. */
+static bool parse_usual(const uint8_t *frame, size_t len, struct bal_meta *m)
+{
+    enum { IP = BAL_ETH_LEN, L4 = IP + 20 };
+    const uint8_t *ip = frame + IP, *p = frame + L4;
+    if (len < L4 + UDP_LEN || len > UINT16_MAX || bal_get16(frame + 12) != BAL_ETH_IP4 || ip[0] != 0x45)
+        return false;
+    uint32_t total = bal_get16(ip + 2), left = total - 20;
+    if (bal_get16(ip + 6) & 0x3fff || total > len - IP || total < 20 + UDP_LEN || !bal_header_ok(ip, 20))
+        return false;
+    uint16_t sport = bal_get16(p), dport = bal_get16(p + 2);
+    bool tcp = ip[9] == BAL_IP_TCP;
+    if (tcp) {
+        uint32_t hdr = left < TCP_LEN ? 0 : (uint32_t)(p[12] >> 4) * 4;
+        if (hdr < TCP_LEN || hdr > left) return false;
+    } else {
+        uint32_t udp = bal_get16(p + 4);
+        if (ip[9] != BAL_IP_UDP || udp < UDP_LEN || udp > left || dport == ROCE_UDP_PORT) return false;
+    }
+    *m = (struct bal_meta){.kind = tcp ? BAL_K_TCP : BAL_K_UDP,
+                           .proto = ip[9],
+                           .ttl = ip[8],
+                           .flags = tcp ? p[13] : 0,
+                           .l3 = IP,
+                           .l4 = L4,
+                           .ip_len = (uint16_t)total,
+                           .sport = sport,
+                           .dport = dport,
+                           .id = bal_get16(ip + 4)};
+    return true;
+}
+
+int bal_parse(const uint8_t *frame, size_t len, struct bal_meta *m)
+{
+    return parse_usual(frame, len, m) ? 0 : bal_parse_any(frame, len, m);
 }

@@ -60,6 +60,8 @@ struct bal_meta {
 
 /* 0; or -1: the frame is not what its headers say. */
 int bal_parse(const uint8_t *frame, size_t len, struct bal_meta *m);
+/* The same, without the short way that bal_parse has for nearly all frames. */
+int bal_parse_any(const uint8_t *frame, size_t len, struct bal_meta *m);
 
 static inline const uint8_t *bal_src(const uint8_t *frame, const struct bal_meta *m)
 {

@@ -65,6 +65,7 @@ static uint32_t entry_of(const struct bal_wide *key, uint16_t worker)
 /* Such packets are few, and name several flows each. */
 static void all_changed(struct bal_core *core)
 {
+    core->burst.any_changed = true;
     memset(core->burst.changed, 0xff, sizeof(core->burst.changed));
 }
 
@@ -166,7 +167,8 @@ static void request(struct bal_core *core, struct bal_work *w)
     struct gw_flow at;
     uint16_t worker = w->found.worker;
     bool there = w->found.slot != GW_FLOW_NONE && bal_keeps(core->snap, worker, w->service);
-    /* Of a connection that lives it is an old copy. Or the number is used again: that worker will do, if it is up. */
+    /* Of a connection that lives it is an old copy. Or the number is used again: that worker will do, if it
+     * is up. */
     bool again = there && (w->found.state == BAL_ROCE_OPENING ||
                            (w->found.state == BAL_ROCE_LIVE && bal_is_up(core->snap, worker)));
     if (!again) {

@@ -2,6 +2,7 @@
 /* Packets from DPDK's devices: each core has a queue of each device, and takes bursts from receiving to
  * sending. */
 #include <errno.h>
+#include <linux/if_packet.h>
 #include <net/if.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -9,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -61,6 +63,21 @@ bool gw_balance_has_dpdk(void)
 }
 
 /* ---- DPDK itself ---- */
+
+/* DPDK's af_packet asks the kernel to put fragments together (PACKET_FANOUT_FLAG_DEFRAG). What comes of that is
+ * larger than its buffers, and lost. It has no option for it, and a socket cannot take it back. So this process'
+ * setsockopt, which DPDK's drivers call, too, leaves that flag out. */
+__attribute__((visibility("default"))) int setsockopt(int fd, int level, int name, const void *value,
+                                                      socklen_t size)
+{
+    uint32_t fanout;
+    if (level == SOL_PACKET && name == PACKET_FANOUT && size == sizeof(fanout)) {
+        memcpy(&fanout, value, sizeof(fanout));
+        fanout &= ~((uint32_t)PACKET_FANOUT_FLAG_DEFRAG << 16);
+        value = &fanout;
+    }
+    return (int)syscall(SYS_setsockopt, fd, level, name, value, size);
+}
 
 static int cores_text(struct plane *d, const struct bal_run *how, char *text, size_t size)
 {
@@ -138,7 +155,8 @@ static int open_device(struct plane *d, uint32_t index, const char *text)
     d->software |= v.software;
     error = rte_eal_hotplug_add(v.bus, v.name, v.args);
     if (error)
-        return refuse(d, error, "%s: DPDK does not open it: %s (is the driver of that kind installed?)", text,
+        return refuse(d, error,
+                      "%s: DPDK does not open it: %s (is its driver there, as librte-net-af-packet?)", text,
                       rte_strerror(-error));
     if (rte_eth_dev_get_port_by_name(v.name, &d->port[index]))
         return refuse(d, -ENODEV, "%s: it is no network device of DPDK's", text);
@@ -179,7 +197,10 @@ static int make_pools(struct plane *d, uint32_t more)
 {
     unsigned packets = 4 * DESCRIPTORS * d->devices * d->cores + HANDED * (d->cores - 1) + 1024 + more;
     d->pool = rte_pktmbuf_pool_create("packets", packets, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
-    if (!d->pool) return refuse(d, -ENOMEM, "no memory for %u packets: give --memory more", packets);
+    if (!d->pool && rte_errno == EINVAL)
+        return refuse(d, -ENOPKG,
+                      "DPDK's driver of memory pools is not there: Debian's librte-mempool-ring has it");
+    if (!d->pool) return refuse(d, -ENOMEM, "no memory for %u packets", packets);
     for (uint32_t i = 0; i < d->cores; i++) {
         char name[32];
         snprintf(name, sizeof(name), "handed%u", i);

@@ -287,23 +287,6 @@ void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts
     }
 }
 
-/* The thread that publishes is the only one that frees snapshots. */
-void bal_service_counts(const struct bal *bal, uint32_t service, struct bal_counts *out)
-{
-    const struct bal_snapshot *s = atomic_load(&bal->snap);
-    memset(out, 0, sizeof(*out));
-    if (service >= BAL_SERVICES) return;
-    for (uint32_t i = 0; i < s->members[service].count; i++) {
-        struct bal_counts w;
-        bal_worker_counts(bal, s->member[s->members[service].first + i], &w);
-        out->packets += w.packets;
-        out->bytes += w.bytes;
-        out->opened += w.opened;
-        out->live += w.live;
-        out->held += w.held;
-    }
-}
-
 uint64_t bal_worker_live(const struct bal *bal, uint32_t worker)
 {
     struct bal_counts c;

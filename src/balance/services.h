@@ -202,10 +202,8 @@ struct bal_totals {
  */
 void bal_totals(const struct bal *bal, int core, struct bal_totals *out);
 void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts *out);
-void bal_service_counts(const struct bal *bal, uint32_t service,
-                        struct bal_counts *out); /* the publishing thread */
-/* Live and held of bal_worker_counts: the worker still needs its connections. When a worker was set to BAL_DRAINING or BAL_DOWN, wait
- * for bal_generation_seen and 200 ms before believing in 0. */
+/* Live and held of bal_worker_counts: the worker still needs its connections. When a worker was set to
+ * BAL_DRAINING or BAL_DOWN, wait for bal_generation_seen and 200 ms before believing in 0. */
 uint64_t bal_worker_live(const struct bal *bal, uint32_t worker);
 
 /* ---- flows as records: to a standby, from an active balancer, and queue pairs that CM did not open ---- */

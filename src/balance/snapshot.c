@@ -199,10 +199,9 @@ static int take_services(const struct maker *m)
 
 static bool on_link(const struct bal_port *p, int k, const struct bal_addr *a)
 {
-    if (p->addr[k].family != a->family) return false;
-    for (int bit = 0; bit < p->prefix[k]; bit++)
-        if ((p->addr[k].byte[bit / 8] ^ a->byte[bit / 8]) >> (7 - bit % 8) & 1) return false;
-    return true;
+    unsigned bytes = p->prefix[k] / 8u, bits = p->prefix[k] % 8u;
+    if (p->addr[k].family != a->family || memcmp(p->addr[k].byte, a->byte, bytes)) return false;
+    return !bits || !((p->addr[k].byte[bytes] ^ a->byte[bytes]) >> (8 - bits));
 }
 
 bool bal_route(const struct bal_port *p, const struct bal_addr *to, bool gateway, struct bal_addr *hop)
@@ -372,6 +371,7 @@ int bal_snapshot_make(struct bal *bal, const struct bal_config *config, const st
     int rc = take_services(&m);
     if (!rc) rc = take_workers(&m, bal);
     if (!rc) rc = take_tables(s, last);
+    if (!rc) bal_make_ways(s);
     if (rc) {
         if (rc == -ENOMEM) snprintf(error, size, "no memory for the services' tables");
         bal_snapshot_free(s);

@@ -56,8 +56,8 @@ struct bal_work {
 };
 
 /*
- * Some entries of a table are not connections: a connection that CM is still opening, a fragment whose rest is
- * on its way. They are counted for another worker of the table's, so that they are no live connections.
+ * Some entries of a table are not connections: a connection that CM is still opening, a fragment whose rest
+ * is on its way. They are counted for another worker of the table's, so that they are no live connections.
  */
 static inline uint32_t bal_beside(uint16_t worker)
 {

@@ -2,18 +2,51 @@
 #include "src/cli/door.h"
 
 #include <errno.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 
-int gw_door_option(struct gw_door_options *d, int option, const char *value)
+#include "src/cli/options.h"
+
+#define MOST_DEADLINE_MS 86400000
+
+static int number(const char *command, struct gw_door_options *d, int option, const char *value)
+{
+    uint64_t n = 0;
+    int wrong;
+    switch (option) {
+    case GW_DOOR_SLOTS:
+        wrong = gw_option_number(command, "--slots", value, 1, GW_CLIENT_MAX_SLOTS, &n);
+        d->slots = (uint32_t)n;
+        return wrong;
+    case GW_DOOR_PRIORITY:
+        wrong = gw_option_number(command, "--priority", value, 1, UINT32_MAX, &n);
+        d->request.priority = (uint32_t)n;
+        return wrong;
+    case GW_DOOR_DEADLINE:
+        wrong = gw_option_number(command, "--deadline", value, 1, MOST_DEADLINE_MS, &n);
+        d->request.budget_ns = n * 1000000;
+        return wrong;
+    default: return -1;
+    }
+}
+
+int gw_door_option(const char *command, struct gw_door_options *d, int option, const char *value)
 {
     switch (option) {
-    case GW_DOOR_SERVER: d->server = value; return 1;
-    case GW_DOOR_TOKEN_FILE: d->token_file = value; return 1;
-    case GW_DOOR_CA_FILE: d->ca_file = value; return 1;
-    case GW_DOOR_VERSION: d->version = value; return 1;
-    default: return 0;
+    case GW_DOOR_SERVER: d->server = value; return 0;
+    case GW_DOOR_TOKEN_FILE: d->token_file = value; return 0;
+    case GW_DOOR_CA_FILE: d->ca_file = value; return 0;
+    case GW_DOOR_VERSION: d->version = value; return 0;
+    default: return number(command, d, option, value);
     }
+}
+
+int gw_door_model(const char *command, int argc, char **argv, struct gw_client_opts *opts)
+{
+    if (optind >= argc) return gw_usage_error(command, "which model?");
+    opts->model = argv[optind++];
+    return optind < argc ? gw_usage_error(command, "%s: not an option", argv[optind]) : 0;
 }
 
 /* The first line of the file. */
@@ -38,5 +71,6 @@ int gw_door_options_use(struct gw_door_options *d, struct gw_client_opts *opts)
     opts->token = d->token_file ? d->token : NULL;
     opts->ca_file = d->ca_file;
     opts->version = d->version;
+    opts->slots = d->slots;
     return error;
 }

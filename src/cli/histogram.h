@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define GW_HISTOGRAM_BITS  11 /* the first 2^11 numbers have a counter each, then 2^10 for each doubling */
-#define GW_HISTOGRAM_MAX   ((UINT64_C(1) << 42) - 1) /* nanoseconds: over an hour. Larger ones count as this */
+#define GW_HISTOGRAM_MAX   ((UINT64_C(1) << 42) - 1) /* ns: over an hour. Larger ones count as this */
 #define GW_HISTOGRAM_CELLS ((42 - GW_HISTOGRAM_BITS + 2) << (GW_HISTOGRAM_BITS - 1))
 
 /* All zero is an empty one. */

@@ -46,7 +46,7 @@ static const char usage[] =
     "\n"
     "Exit code 0: answered; 1: not; 2: wrong usage; 130: ended by Ctrl-C.\n";
 
-enum { IMAGE = GW_DOOR_OPTIONS_END, OUT, INPUT, OUTPUT, SLOTS, STATS, PRIORITY, DEADLINE };
+enum { IMAGE = GW_DOOR_OPTIONS_END, OUT, INPUT, OUTPUT, STATS };
 
 static const struct option options[] = {
     GW_DOOR_OPTIONS,
@@ -54,10 +54,7 @@ static const struct option options[] = {
     {"out", 1, NULL, OUT},
     {"input", 1, NULL, INPUT},
     {"output", 1, NULL, OUTPUT},
-    {"slots", 1, NULL, SLOTS},
     {"stats", 0, NULL, STATS},
-    {"priority", 1, NULL, PRIORITY},
-    {"deadline", 1, NULL, DEADLINE},
     {"help", 0, NULL, 'h'},
     {0},
 };
@@ -65,27 +62,10 @@ static const struct option options[] = {
 struct job {
     struct gw_door_options door;
     struct gw_client_opts client;
-    struct gw_client_request request;
     const char *image, *out;
     struct gw_files input, output;
     int stats;
 };
-
-static int parse_number(int option, struct job *j)
-{
-    uint64_t n = 0;
-    int wrong = 0;
-    switch (option) {
-    case SLOTS: wrong = gw_option_number("infer", "--slots", optarg, 1, 256, &n); break;
-    case PRIORITY: wrong = gw_option_number("infer", "--priority", optarg, 1, UINT32_MAX, &n); break;
-    default: wrong = gw_option_number("infer", "--deadline", optarg, 1, 86400000, &n);
-    }
-    if (wrong) return wrong;
-    if (option == SLOTS) j->client.slots = (uint32_t)n;
-    if (option == PRIORITY) j->request.priority = (uint32_t)n;
-    if (option == DEADLINE) j->request.budget_ns = n * 1000000;
-    return 0;
-}
 
 static int check(const struct job *j)
 {
@@ -111,19 +91,14 @@ static int parse(int argc, char **argv, struct job *j)
         case INPUT: wrong = gw_files_add("infer", "--input", &j->input, optarg); break;
         case OUTPUT: wrong = gw_files_add("infer", "--output", &j->output, optarg); break;
         case STATS: j->stats = 1; break;
-        case SLOTS:
-        case PRIORITY:
-        case DEADLINE: wrong = parse_number(option, j); break;
         case 'h': fputs(usage, stdout); return GW_EXIT_OK;
         default:
-            if (!gw_door_option(&j->door, option, optarg)) return gw_option_wrong("infer", argv, option);
+            wrong = gw_door_option("infer", &j->door, option, optarg);
+            if (wrong < 0) return gw_option_wrong("infer", argv, option);
         }
     }
-    if (wrong) return wrong;
-    if (optind >= argc) return gw_usage_error("infer", "which model?");
-    j->client.model = argv[optind++];
-    if (optind < argc) return gw_usage_error("infer", "%s: not an option", argv[optind]);
-    return check(j);
+    if (!wrong) wrong = gw_door_model("infer", argc, argv, &j->client);
+    return wrong ? wrong : check(j);
 }
 
 /* ---- tensors ---- */
@@ -141,12 +116,12 @@ static void print_times(const struct gw_client_times *t)
 static int infer_tensors(struct gw_client *c, struct job *j, struct gw_arrays *in)
 {
     struct gw_client_reply reply;
-    j->request.id = 1;
-    int error = gw_arrays_fit(in, c, &j->request.rows);
+    j->door.request.id = 1;
+    int error = gw_arrays_fit(in, c, &j->door.request.rows);
     if (!error) error = gw_files_fit(&j->output, c);
     if (error) return error;
-    gw_arrays_copy(in, c, 0, j->request.rows);
-    error = gw_client_submit(c, 0, &j->request);
+    gw_arrays_copy(in, c, 0, j->door.request.rows);
+    error = gw_client_submit(c, 0, &j->door.request);
     if (!error) error = gw_next_answer(c, &reply);
     if (error) return error;
     if (j->stats) print_times(&reply.times);

@@ -148,7 +148,8 @@ static void print_settings(void)
                                         "GPUWIRE_TC",
                                         "GPUWIRE_TIMEOUT",
                                         "GPUWIRE_GRH",
-                                        "GPUWIRE_RELAXED_ORDERING"};
+                                        "GPUWIRE_RELAXED_ORDERING",
+                                        "GPUWIRE_GPU_FLUSH"};
 
     for (size_t k = 0; k < sizeof(names) / sizeof(names[0]); k++)
         if (getenv(names[k]) && *getenv(names[k]))
@@ -222,6 +223,17 @@ static void print_atomics(const struct gw_device_info *i)
            *why ? ": " : "", why);
 }
 
+/* Does who sees a completion see its data? */
+static void print_order(const struct gw_device_info *i)
+{
+    if (i->gpu_flush)
+        printf("             order: the GPU does not promise that completions find their data: %s.\n"
+               "             So polls READ from its memory first, which takes some microseconds each\n",
+               i->flush_why);
+    else if (i->gpu_reach > GW_REACH_HOST)
+        printf("             order: completions find their data in GPU memory\n");
+}
+
 static void print_memory(struct gw_device *dev, const struct gw_device_info *i)
 {
     bool gpu = gw_exec_kind(gw_device_exec(dev)) == GW_EXEC_GPU;
@@ -234,6 +246,7 @@ static void print_memory(struct gw_device *dev, const struct gw_device_info *i)
               gw_reach_try(dev, GW_REACH_DIRECT), i->gpu_reach == GW_REACH_DIRECT);
     print_way("", "GPU memory as a dma-buf", gw_reach_try(dev, GW_REACH_DMABUF),
               i->gpu_reach == GW_REACH_DMABUF);
+    print_order(i);
 }
 
 static void print_connections(struct gw_device *dev)

@@ -33,6 +33,12 @@ static const struct {
 };
 #define COMMANDS (sizeof(commands) / sizeof(commands[0]))
 
+/* Commands that a build may lack, and the option of CMake that makes them. */
+static const struct {
+    const char *name, *option;
+} optional[] = {{"demo", "GW_SERVE"}, {"serve", "GW_SERVE"}, {"infer", "GW_SERVE"},
+                {"load", "GW_SERVE"}, {"check", "GW_SERVE"}, {"balance", "GW_SERVE=ON and GW_BALANCE"}};
+
 int gw_cli_fail(const char *command, const char *what, int err)
 {
     fprintf(stderr, "gpuwire %s: %s: %s\n", command, what, strerror(err));
@@ -61,6 +67,18 @@ static int said(int code)
     return code ? code : 1;
 }
 
+static int no_such_command(const char *name)
+{
+    for (size_t i = 0; i < sizeof(optional) / sizeof(optional[0]); i++)
+        if (!strcmp(name, optional[i].name)) {
+            fprintf(stderr, "gpuwire: %s: this gpuwire was built without it; CMake's %s=ON builds it\n", name,
+                    optional[i].option);
+            return 2;
+        }
+    fprintf(stderr, "gpuwire: %s: no such command; see `gpuwire --help`\n", name);
+    return 2;
+}
+
 static int command(int argc, char **argv)
 {
     if (argc < 2) {
@@ -83,8 +101,7 @@ static int command(int argc, char **argv)
     }
     for (size_t i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    fprintf(stderr, "gpuwire: %s: no such command; see `gpuwire --help`\n", argv[1]);
-    return 2;
+    return no_such_command(argv[1]);
 }
 
 int main(int argc, char **argv)

@@ -52,7 +52,8 @@ static bool trusted(struct search *s, const char *name, const struct ucred *peer
     return false;
 }
 
-/* By a signal, or by a debugger. The name of the program in between may hold anything, so the last ')' ends it. */
+/* By a signal, or by a debugger. The name of the program in between may hold anything, so the last ')' ends
+ * it. */
 static bool is_stopped(pid_t pid)
 {
     char path[32], line[512] = "";

@@ -24,7 +24,8 @@ int gw_failed(const char *command);
  * can clean up; a second one ends it at once. */
 void gw_catch_signals(void);
 int gw_interrupted(void);
-/* From now on SIGHUP ends nothing, and makes this descriptor, an eventfd, readable. A negative errno: there is none. */
+/* From now on SIGHUP ends nothing, and makes this descriptor, an eventfd, readable. A negative errno: there
+ * is none. */
 int gw_catch_hangup(void);
 /* How a command ends that a signal may have cut short. */
 int gw_exit_code(int failed);

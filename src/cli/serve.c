@@ -4,6 +4,7 @@
 
 #include <arpa/inet.h>
 #include <inttypes.h>
+#include <malloc.h>
 #include <netinet/in.h>
 #include <stdarg.h>
 #include <stdio.h>
@@ -22,6 +23,8 @@
 #include "src/infer/watch.h"
 #include "src/serve/log.h"
 #include "src/serve/server.h"
+
+#define KEPT_BYTES (4 << 20)
 
 static int is_loopback(const char *host)
 {
@@ -98,6 +101,7 @@ static int open_doors(const struct gw_cli_serving *all, struct running *r)
                                   .workers = view.workers,
                                   .control = r->control,
                                   .lock = view.lock,
+                                  .missing = view.missing,
                                   .access = r->access};
     if (!error) error = gw_infer_create(&infer, &r->infer);
     if (!error) error = gw_http_door_start(r->server, r->infer, &all->http, &r->http);
@@ -171,6 +175,14 @@ static int stop(struct running *r, uint64_t *stop_ns)
     return 0;
 }
 
+/* Messages of some hundred kilobytes come and go. Memory that each of them gave back to the kernel would come
+ * again page by page, with a fault for each. malloc keeps so much of every arena. */
+static void keep_memory(void)
+{
+    mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
+    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
+}
+
 int gw_cli_serve(int argc, char **argv)
 {
     struct gw_cli_serving all = {.server = {.models = gw_default_models(),
@@ -186,6 +198,7 @@ int gw_cli_serve(int argc, char **argv)
     int done = gw_cli_serve_args(argc, argv, &all);
     if (done >= 0) return done;
 
+    keep_memory();
     gw_catch_signals();
     if (start(&all, &r)) {
         done = gw_failed("serve");

@@ -146,110 +146,103 @@ static const struct option options[] = {
     {0},
 };
 
-/* How the server is run, not what it serves. */
-static int set_operation(struct gw_cli_serving *all, int id, const char *name, const char *value)
+/* Options that are whole numbers, from min to max. */
+static const struct {
+    int id;
+    uint64_t min, max;
+} numbers[] = {
+    {GPU, 0, 1023},
+    {PORT, 0, 65535},
+    {METRICS, 1, 65535},
+    {SESSIONS, 1, 1024},
+    {EACH, 1, 1024},
+    {SLOTS, 1, GW_SERVE_MAX_SLOTS},
+    {BATCH, 1, GW_SERVING_MAX_ROWS},
+    {THREADS, 1, 1024},
+    {DELAY, 0, 10000000},
+    {IDLE, 0, 1000000},
+    {DRAIN, 0, 86400},
+    {MEMORY, 1, 1u << 30},
+    {BODY, 1, 2048},
+};
+
+/* -1: the option is no number. Else as `set`. */
+static int set_number(struct gw_cli_serving *all, int id, const char *name, const char *value)
 {
-    int wrong = 0, level = 0;
+    struct gw_server_opts *o = &all->server;
     uint64_t n = 0;
+    size_t i = 0;
+    while (i < sizeof(numbers) / sizeof(*numbers) && numbers[i].id != id) i++;
+    if (i == sizeof(numbers) / sizeof(*numbers)) return -1;
+    int wrong = gw_option_number("serve", name, value, numbers[i].min, numbers[i].max, &n);
     switch (id) {
-    case WATCH: all->watch = 1; break;
-    case ACCESS: all->access_log = value; break;
-    case DRAIN:
-        wrong = gw_option_number("serve", name, value, 0, 86400, &n);
-        all->drain_ns = n * 1000000000u;
-        break;
-    case LEVEL:
-        level = gw_log_parse(value);
-        if (level < 0)
-            return gw_usage_error("serve", "%s %s: error, warning, info or debug is wanted", name, value);
-        gw_log_set((enum gw_log_level)level);
-        break;
+    case GPU: o->gpu = (uint32_t)n; break;
+    case PORT: all->http.port = (uint16_t)n; break;
+    case METRICS: all->http.metrics_port = (uint16_t)n; break;
+    case SESSIONS: o->sessions = (uint32_t)n; break;
+    case EACH: o->sessions_each = (uint32_t)n; break;
+    case SLOTS: o->slots = (uint32_t)n; break;
+    case BATCH: o->max_batch = (uint32_t)n; break;
+    case THREADS: o->threads = (uint32_t)n; break;
+    case DELAY: o->batch_delay_ns = n * 1000; break;
+    case IDLE: o->idle_ns = n * 1000000000u; break;
+    case DRAIN: all->drain_ns = n * 1000000000u; break;
+    case MEMORY: o->model_memory = n << 20; break;
+    case BODY: all->http.most_body = n << 20; break;
     }
     return wrong;
+}
+
+/* Options that are one of a few words. -1: this is none. Else as `set`. */
+static int set_word(struct gw_cli_serving *all, int id, const char *name, const char *value)
+{
+    int word = 0;
+    switch (id) {
+    case EXEC:
+        if (strcmp(value, "gpu") && strcmp(value, "cpu") && strcmp(value, "auto"))
+            return gw_usage_error("serve", "%s %s: gpu, cpu or auto is wanted", name, value);
+        all->server.exec = value;
+        return 0;
+    case RESIDENT:
+        word = gw_resident_parse(value);
+        if (word < 0) return gw_usage_error("serve", "%s %s: auto, always or never is wanted", name, value);
+        all->server.resident = (enum gw_resident_mode)word;
+        return 0;
+    case LEVEL:
+        word = gw_log_parse(value);
+        if (word < 0)
+            return gw_usage_error("serve", "%s %s: error, warning, info or debug is wanted", name, value);
+        gw_log_set((enum gw_log_level)word);
+        return 0;
+    case GRPC: return gw_cli_grpc_port(name, value, &all->grpc);
+    default: return -1;
+    }
 }
 
 /* Option `id` has this value. Mistakes call it `name`. 0, or GW_EXIT_USAGE. */
 static int set(struct gw_cli_serving *all, int id, const char *name, const char *value)
 {
-    struct gw_server_opts *o = &all->server;
     struct gw_http_door_opts *http = &all->http;
-    int wrong = 0;
-    uint64_t n = 0;
+    int wrong = set_number(all, id, name, value);
+    if (wrong < 0) wrong = set_word(all, id, name, value);
+    if (wrong >= 0) return wrong;
     switch (id) {
-    case MODELS: o->models = value; break;
-    case MODEL: o->only = value; break;
-    case EXEC:
-        if (strcmp(value, "gpu") && strcmp(value, "cpu") && strcmp(value, "auto"))
-            return gw_usage_error("serve", "%s %s: gpu, cpu or auto is wanted", name, value);
-        o->exec = value;
-        break;
-    case RESIDENT:
-        if (gw_resident_parse(value) < 0)
-            return gw_usage_error("serve", "%s %s: auto, always or never is wanted", name, value);
-        o->resident = (enum gw_resident_mode)gw_resident_parse(value);
-        break;
-    case DEVICE: o->device = value; break;
+    case MODELS: all->server.models = value; break;
+    case MODEL: all->server.only = value; break;
+    case DEVICE: all->server.device = value; break;
     case LISTEN: http->host = value; break;
-    case GPU:
-        wrong = gw_option_number("serve", name, value, 0, 1023, &n);
-        o->gpu = (uint32_t)n;
-        break;
-    case PORT:
-        wrong = gw_option_number("serve", name, value, 0, 65535, &n);
-        http->port = (uint16_t)n;
-        break;
-    case GRPC: wrong = gw_cli_grpc_port(name, value, &all->grpc); break;
-    case SESSIONS:
-        wrong = gw_option_number("serve", name, value, 1, 1024, &n);
-        o->sessions = (uint32_t)n;
-        break;
-    case EACH:
-        wrong = gw_option_number("serve", name, value, 1, 1024, &n);
-        o->sessions_each = (uint32_t)n;
-        break;
-    case IDLE:
-        wrong = gw_option_number("serve", name, value, 0, 1000000, &n);
-        o->idle_ns = n * 1000000000u;
-        break;
-    case MEMORY:
-        wrong = gw_option_number("serve", name, value, 1, 1u << 30, &n);
-        o->model_memory = n << 20;
-        break;
-    case BODY:
-        wrong = gw_option_number("serve", name, value, 1, 2048, &n);
-        http->most_body = n << 20;
-        break;
     case CERT: http->cert = value; break;
     case KEY: http->key = value; break;
     case TOKEN: http->token_file = value; break;
     case HEALTH: http->open_health = 1; break;
     case CONTROL: all->control = 1; break;
+    case WATCH: all->watch = 1; break;
+    case ACCESS: all->access_log = value; break;
     case BALANCER: all->balancer.url = value; break;
     case BALANCER_ADDRESS: all->balancer.address = value; break;
     case BALANCER_TOKEN: all->balancer.token_file = value; break;
-    case METRICS:
-        wrong = gw_option_number("serve", name, value, 1, 65535, &n);
-        http->metrics_port = (uint16_t)n;
-        break;
-    case SLOTS:
-        wrong = gw_option_number("serve", name, value, 1, GW_SERVE_MAX_SLOTS, &n);
-        o->slots = (uint32_t)n;
-        break;
-    case BATCH:
-        wrong = gw_option_number("serve", name, value, 1, GW_SERVING_MAX_ROWS, &n);
-        o->max_batch = (uint32_t)n;
-        break;
-    case DELAY:
-        wrong = gw_option_number("serve", name, value, 0, 10000000, &n);
-        o->batch_delay_ns = n * 1000;
-        break;
-    case THREADS:
-        wrong = gw_option_number("serve", name, value, 1, 1024, &n);
-        o->threads = (uint32_t)n;
-        break;
-    default: return set_operation(all, id, name, value);
     }
-    return wrong;
+    return 0;
 }
 
 /* A line of the file. A flag, which has no value on the command line, is yes or no here. */
@@ -269,6 +262,39 @@ static int set_line(void *args, const struct gw_setting *s)
                                   : 0;
 }
 
+/* Triton's, and what does the same here. */
+static const char *const triton[][2] = {
+    {"model-repository", "--models DIR"},
+    {"model-store", "--models DIR"},
+    {"model-control-mode", "--watch (poll) or --model-control (explicit)"},
+    {"repository-poll-secs", "--watch"},
+    {"load-model", "--model NAME"},
+    {"http-port", "--port N"},
+    {"http-address", "--listen ADDRESS"},
+    {"grpc-port", "--grpc PORT"},
+    {"grpc-address", "--listen ADDRESS"},
+    {"allow-grpc", "--grpc off"},
+    {"metrics-address", "--listen ADDRESS"},
+    {"grpc-use-ssl", "--tls-cert FILE and --tls-key FILE, for both ports"},
+    {"grpc-server-cert", "--tls-cert FILE"},
+    {"grpc-server-key", "--tls-key FILE"},
+    {"exit-timeout-secs", "--drain-seconds N"},
+    {"log-verbose", "--log-level LEVEL"},
+    {"log-info", "--log-level LEVEL"},
+    {"log-warning", "--log-level LEVEL"},
+    {"log-error", "--log-level LEVEL"},
+};
+
+static int no_such_option(char **argv, int option)
+{
+    const char *said = argv[optind - 1];
+    size_t n = strncmp(said, "--", 2) ? 0 : strcspn(said + 2, "=");
+    for (size_t i = 0; option == '?' && n && i < sizeof(triton) / sizeof(triton[0]); i++)
+        if (strlen(triton[i][0]) == n && !strncmp(said + 2, triton[i][0], n))
+            return gw_usage_error("serve", "--%s is Triton's: here it is %s", triton[i][0], triton[i][1]);
+    return gw_option_wrong("serve", argv, option);
+}
+
 /* Of the command line: the name of the file, and whether it is well formed. -1: go on; else the exit code. */
 static int scan(int argc, char **argv, const char **config)
 {
@@ -280,7 +306,7 @@ static int scan(int argc, char **argv, const char **config)
             fputs(usage, stdout);
             return GW_EXIT_OK;
         }
-        if (option == '?' || option == ':') return gw_option_wrong("serve", argv, option);
+        if (option == '?' || option == ':') return no_such_option(argv, option);
         if (option == CONFIG) *config = optarg;
     }
     return optind < argc ? gw_usage_error("serve", "%s: not an option", argv[optind]) : -1;

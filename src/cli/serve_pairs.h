@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs of a server behind a load balancer. Clients that call the balancer's address (the VIP) for a session send
- * their RDMA packets there, too. So the balancer must know which server has which queue pair before the client does. */
+/* Queue pairs of a server behind a load balancer. Clients that call the balancer's address (the VIP) for a
+ * session send their RDMA packets there, too. So the balancer must know which server has which queue pair
+ * before the client does. */
 #ifndef GW_CLI_SERVE_PAIRS_H
 #define GW_CLI_SERVE_PAIRS_H
 
@@ -36,10 +37,11 @@ void gw_cli_pairs_free(struct gw_cli_pairs *p);
 
 /* The functions below are for one thread, which talks to the balancer. */
 
-/* The balancer's answer to a beat, with the service's address and where its RDMA goes. NULL: it has not answered, and
- * gw_last_error() says why. */
+/* The balancer's answer to a beat, with the service's address and where its RDMA goes. NULL: it has not
+ * answered, and gw_last_error() says why. */
 void gw_cli_pairs_hear(struct gw_cli_pairs *p, const json_t *answer);
-/* Beats for the service with protocol roce, if there is one. `body` as for the other service, but for the port. */
+/* Beats for the service with protocol roce, if there is one. `body` as for the other service, but for the
+ * port. */
 void gw_cli_pairs_beat(struct gw_cli_pairs *p, struct gw_http *http, json_t *body);
 /* Tells the balancer what has begun and what has ended. */
 void gw_cli_pairs_sync(struct gw_cli_pairs *p, struct gw_http *http);

@@ -33,8 +33,8 @@ static int read_dims(const json_t *shape, struct gw_client_tensor *t)
     return 0;
 }
 
-/* A shape that the caller gives closes what the model leaves open, and must agree with the rest. How many samples
- * there are is said with each request. */
+/* A shape that the caller gives closes what the model leaves open, and must agree with the rest. How many
+ * samples there are is said with each request. */
 static int close_dims(struct gw_client_tensor *t, const struct gw_client_shape *s)
 {
     int fits = s->rank == t->rank;

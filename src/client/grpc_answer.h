@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a gRPC server answers: a ModelInferResponse becomes a reply, descriptions become the JSON that HTTP gives. It
- * needs no gRPC. */
+/* What a gRPC server answers: a ModelInferResponse becomes a reply, descriptions become the JSON that HTTP
+ * gives. It needs no gRPC. */
 #ifndef GW_CLIENT_GRPC_ANSWER_H
 #define GW_CLIENT_GRPC_ANSWER_H
 
@@ -19,8 +19,8 @@ void gw_grpc_read_answer(const struct gw_client *c, struct gw_grpc_outputs *to, 
                          size_t bytes, uint32_t rows, struct gw_client_reply *reply);
 void gw_grpc_outputs_free(struct gw_grpc_outputs *to);
 
-/* ModelMetadataResponse, ModelConfigResponse and ModelStatisticsResponse, as far as describe.h looks at them. NULL: the
- * message is not one, or names are no text. */
+/* ModelMetadataResponse, ModelConfigResponse and ModelStatisticsResponse, as far as describe.h looks at them.
+ * NULL: the message is not one, or names are no text. */
 json_t *gw_grpc_read_metadata(const uint8_t *message, size_t bytes);
 json_t *gw_grpc_read_config(const uint8_t *message, size_t bytes);
 json_t *gw_grpc_read_statistics(const uint8_t *message, size_t bytes);

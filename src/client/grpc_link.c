@@ -27,8 +27,8 @@
 
 /* ---- the connection ---- */
 
-/* A file of certificates as text, which the caller frees. As with HTTP, one that cannot be read makes the server's not
- * trusted. */
+/* A file of certificates as text, which the caller frees. As with HTTP, one that cannot be read makes the
+ * server's not trusted. */
 static int read_certificates(const char *path, char **out)
 {
     FILE *f = fopen(path, "re");

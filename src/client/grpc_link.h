@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A connection to a gRPC server, and unary calls over it. One thread at a time: it is the one that sends and receives. */
+/* A connection to a gRPC server, and unary calls over it. One thread at a time: it is the one that sends and
+ * receives. */
 #ifndef GW_CLIENT_GRPC_LINK_H
 #define GW_CLIENT_GRPC_LINK_H
 
@@ -37,8 +38,8 @@ int gw_rpc_start(struct gw_link *l, struct gw_rpc *r, const char *method, grpc_b
 /* Cancels it when it is still under way, and frees all of it. */
 void gw_rpc_end(struct gw_link *l, struct gw_rpc *r);
 
-/* Why a call that has ended has no answer, as an errno of struct gw_client_reply; 0: it has one. -ECONNRESET: there is
- * no connection. The reason goes to `why`. */
+/* Why a call that has ended has no answer, as an errno of struct gw_client_reply; 0: it has one. -ECONNRESET:
+ * there is no connection. The reason goes to `why`. */
 int gw_rpc_error(const struct gw_link *l, const struct gw_rpc *r, char *why, size_t size);
 /* After -ECONNRESET: what gw_client_open says of a server that was not reached. */
 int gw_rpc_not_reached(const struct gw_link *l, const struct gw_rpc *r);

@@ -229,8 +229,8 @@ static int start(struct gw_client *c, struct transfer *t, int again)
     return gw_error(-ENOMEM, "server %s: curl takes no request", c->url.base);
 }
 
-/* A server may close a kept connection just when a request goes there. That request is sent once more, over a new
- * one. */
+/* A server may close a kept connection just when a request goes there. That request is sent once more, over a
+ * new one. */
 static int was_stale(const struct transfer *t)
 {
     long connects = 1;

@@ -187,7 +187,8 @@ static int read_output(struct reading *r, const json_t *output, uint32_t rows)
     return error ? wrong(r->a, error, "output %s has not the numbers that its shape promises", t->name) : 0;
 }
 
-/* All tensors that the answer promises, one beside the other: a place that does not move while they are read. */
+/* All tensors that the answer promises, one beside the other: a place that does not move while they are
+ * read. */
 static int reserve(struct reading *r, const json_t *outputs, uint32_t rows)
 {
     size_t need = GW_SERVE_ALIGN; /* also a tensor without elements lies somewhere */

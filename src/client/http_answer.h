@@ -21,7 +21,8 @@ void gw_answer_begin(struct gw_answer *a);
 void gw_answer_free(struct gw_answer *a);
 /* One line of the answer's head. */
 void gw_answer_header(struct gw_answer *a, const char *line, size_t bytes);
-/* A part of its body; `expected` is what the whole body takes, 0: not known. 0 or -1: it is too long, or no memory. */
+/* A part of its body; `expected` is what the whole body takes, 0: not known. 0 or -1: it is too long, or no
+ * memory. */
 int gw_answer_take(struct gw_answer *a, const void *data, size_t bytes, uint64_t expected);
 
 /* Reads the answer that came with that status, and fills error, why, outputs and out of *reply. */

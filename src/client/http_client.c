@@ -48,7 +48,8 @@ void gw_http_prepare(CURL *curl, const struct gw_http_opts *opts, char *why)
     curl_easy_setopt(curl, CURLOPT_ERRORBUFFER, why);
     curl_easy_setopt(curl, CURLOPT_NOSIGNAL, 1L);
     curl_easy_setopt(curl, CURLOPT_TCP_KEEPALIVE, 1L);
-    /* A session lives as long as the connection that opened it, which curl would give up after two idle minutes. */
+    /* A session lives as long as the connection that opened it, which curl would give up after two idle
+     * minutes. */
     curl_easy_setopt(curl, CURLOPT_MAXAGE_CONN, 365L * 24 * 3600);
     /* RDMA passes no proxy, so the control path must not either; and a proxy would see the token. */
     curl_easy_setopt(curl, CURLOPT_PROXY, "");

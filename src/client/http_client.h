@@ -18,7 +18,8 @@ struct gw_http_opts {
     const char *program;  /* who should answer, for messages; NULL: `gpuwire serve` */
 };
 
-/* It keeps a copy of `base`; the other texts must outlive it. 0, -ENOMEM, or -EINVAL: a token that no header can hold. */
+/* It keeps a copy of `base`; the other texts must outlive it. 0, -ENOMEM, or -EINVAL: a token that no header
+ * can hold. */
 int gw_http_open(const struct gw_http_opts *opts, struct gw_http **out);
 void gw_http_close(struct gw_http *h);
 
@@ -47,7 +48,8 @@ int gw_http_socket(const struct gw_http *h);
 void gw_http_peer(const struct gw_http *h, char text[GW_HTTP_PEER]);
 /* Calls end after so long from now on. */
 void gw_http_set_timeout(struct gw_http *h, uint64_t timeout_ns);
-/* Has the other side closed that connection? It reads nothing from it. -1: it has not, and has sent something. */
+/* Has the other side closed that connection? It reads nothing from it. -1: it has not, and has sent
+ * something. */
 int gw_http_hung_up(const struct gw_http *h);
 
 #endif

@@ -32,8 +32,8 @@ enum gw_client_question { GW_CLIENT_ASK_MODEL, GW_CLIENT_ASK_CONFIG, GW_CLIENT_A
 /* How requests travel. Calls of one client come one at a time; arguments were checked. */
 struct gw_client_door {
     const char *name;
-    /* What the server says of the model, in HTTP's form, which the caller frees. Errors are those of gw_http_call;
-     * -ENOENT: there is no such model. Also before open. */
+    /* What the server says of the model, in HTTP's form, which the caller frees. Errors are those of
+     * gw_http_call; -ENOENT: there is no such model. Also before open. */
     int (*ask)(struct gw_client *c, enum gw_client_question what, json_t **answer);
     /* Fills c->slots, c->in and what else it needs; when it fails, close is called. */
     int (*open)(struct gw_client *c);
@@ -91,8 +91,8 @@ static inline uint8_t *gw_client_slot_at(const struct gw_client *c, uint32_t slo
 void gw_client_output_fill(const struct gw_client_tensor *t, uint32_t rows, const void *data,
                            struct gw_client_output *out);
 
-/* As many slots as all fit into the memory that there may be: the wish, less where it was no more than the door's
- * choice, or -EFBIG. `each` is a slot's bytes. */
+/* As many slots as all fit into the memory that there may be: the wish, less where it was no more than the
+ * door's choice, or -EFBIG. `each` is a slot's bytes. */
 int gw_client_fit_slots(struct gw_client *c, uint32_t wish, uint64_t each);
 
 #endif

@@ -55,8 +55,9 @@ static void gather(const struct gw_client *c, uint32_t slot, uint32_t rows, cons
     }
 }
 
-/* The send queue holds twice as many requests as there are slots, and an answer mostly comes after its request's
- * acknowledgement. So there nearly always is room. Else there is when acknowledgements have come. */
+/* The send queue holds twice as many requests as there are slots, and an answer mostly comes after its
+ * request's acknowledgement. So there nearly always is room. Else there is when acknowledgements have
+ * come. */
 static int post(struct gw_client *c, uint32_t slot, struct pieces *p)
 {
     struct gw_client_session *s = c->own;
@@ -131,7 +132,8 @@ static void split(struct gw_client_session *s, const struct gw_serve_reply *r, u
         s->least_network = network;
         s->clock_offset = (first - last) / 2;
     }
-    /* What posting took is known of the answer before; it can have been no more than what is left here. */
+    /* The time that posting took is known of the answer before. It cannot have been longer than the time that
+     * is left here. */
     int64_t out = last + s->clock_offset, post = between(0, r->last_post_ns);
     if (post > out) post = out > 0 ? out : 0;
     t->total = (int64_t)(seen - sent);
@@ -194,8 +196,8 @@ static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_c
     return 0;
 }
 
-/* A process that dies answers nothing more, and its NIC tells nobody. But its connections end. What it has sent before
- * may still be on the way. */
+/* A process that dies answers nothing more, and its NIC tells nobody. But its connections end. What it has
+ * sent before may still be on the way. */
 static int wait_once(struct gw_client *c, uint64_t deadline_ns, struct ibv_wc *wc)
 {
     struct gw_client_session *s = c->own;

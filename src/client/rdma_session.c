@@ -296,8 +296,8 @@ int gw_session_hung_up(struct gw_client *c)
                     c->url.base);
 }
 
-/* Another server has answered: a load balancer leads each connection to one of several. The connection that opened the
- * session still leads to its server. */
+/* Another server has answered: a load balancer leads each connection to one of several. The connection that
+ * opened the session still leads to its server. */
 static int ask_own(struct gw_client *c)
 {
     gw_http_set_timeout(c->http, GONE_NS);

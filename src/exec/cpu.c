@@ -40,7 +40,7 @@ static struct cpu_exec *cpu_exec_of(struct gw_exec *exec)
 
 static int cpu_mem_alloc(struct gw_exec *exec, struct gw_mem *mem)
 {
-    size_t align = mem->size >= GW_HUGE_PAGE ? GW_HUGE_PAGE : GW_PAGE;
+    size_t align = mem->size >= GW_HUGE_PAGE ? GW_HUGE_PAGE : gw_page();
 
     (void)exec;
     if (posix_memalign(&mem->host, align, mem->size))

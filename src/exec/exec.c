@@ -85,7 +85,7 @@ int gw_mem_alloc(struct gw_exec *exec, enum gw_mem_kind kind, size_t size, struc
     if (!size) return gw_error(-EINVAL, "memory of 0 bytes");
     if (size > GW_MEM_MAX) return gw_error(-ENOMEM, "no memory: %zu bytes were asked for", size);
     mem->kind = kind;
-    mem->size = (size + GW_PAGE - 1) & ~(size_t)(GW_PAGE - 1);
+    mem->size = (size + gw_page() - 1) & ~(size_t)(gw_page() - 1);
     mem->exec = exec;
     rc = exec->ops->mem_alloc(exec, mem);
     if (rc)
@@ -111,7 +111,7 @@ int gw_mem_register(struct gw_exec *exec, void *start, size_t size, uint32_t fla
 
     memset(mem, 0, sizeof(*mem));
     if (flags & ~GW_MEM_IO) return gw_error(-EINVAL, "gw_mem_register: unknown flags %#x", flags);
-    if (!start || !size || (uintptr_t)start > UINTPTR_MAX - size - GW_PAGE)
+    if (!start || !size || (uintptr_t)start > UINTPTR_MAX - size - gw_page())
         return gw_error(-EINVAL, "gw_mem_register: %zu bytes at %p", size, start);
     mem->host = start;
     mem->size = size;

@@ -12,7 +12,7 @@
 /* Whole pages, so that nothing else is pinned with them. */
 static int alloc_pages(struct gw_mem *mem)
 {
-    if (posix_memalign(&mem->host, mem->size >= GW_HUGE_PAGE ? GW_HUGE_PAGE : GW_PAGE, mem->size))
+    if (posix_memalign(&mem->host, mem->size >= GW_HUGE_PAGE ? GW_HUGE_PAGE : gw_page(), mem->size))
         return gw_error(-ENOMEM, "no memory: %zu bytes were asked for", mem->size);
     memset(mem->host, 0, mem->size);
     return 0;
@@ -71,7 +71,7 @@ void gw_gpu_mem_free(struct gw_mem *mem)
 
 static void *page_of(const void *p)
 {
-    return (void *)((uintptr_t)p & ~(uintptr_t)(GW_PAGE - 1));
+    return (void *)((uintptr_t)p & ~(uintptr_t)(gw_page() - 1));
 }
 
 static int register_error(cudaError_t error, const struct gw_mem *mem, uint32_t flags)
@@ -89,7 +89,7 @@ int gw_gpu_mem_register(struct gw_exec *exec, struct gw_mem *mem, uint32_t flags
     const unsigned int plain = cudaHostRegisterMapped | cudaHostRegisterPortable;
     char *start = (char *)page_of(mem->host), *end = (char *)mem->host + mem->size;
     cudaError_t error = cudaErrorInvalidValue;
-    size_t size = (size_t)(end - start + GW_PAGE - 1) & ~(size_t)(GW_PAGE - 1);
+    size_t size = (size_t)(end - start + gw_page() - 1) & ~(size_t)(gw_page() - 1);
     void *dev;
     int rc = gw_gpu_use(exec);
 

@@ -3,6 +3,8 @@
 #ifndef GW_EXEC_IMPL_H
 #define GW_EXEC_IMPL_H
 
+#include <unistd.h>
+
 #include <gpuwire/exec.h>
 
 #ifdef __cplusplus
@@ -41,7 +43,12 @@ int gw_cpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec);
 int gw_gpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec);
 int gw_gpu_available(char *why, size_t size);
 
-#define GW_PAGE      4096u
+/* The host's: 4 KiB, or 64 KiB on some Arm hosts. What shares a page cannot be registered with CUDA twice. */
+static inline size_t gw_page(void)
+{
+    return (size_t)sysconf(_SC_PAGESIZE);
+}
+
 #define GW_HUGE_PAGE (2u << 20)
 #define GW_MEM_MAX   ((size_t)1 << 40) /* one allocation */
 

@@ -34,9 +34,11 @@ static void sweep_all(struct gw_flow_table *t)
  */
 void gw_flow_clock(struct gw_flow_table *t, uint64_t now_ns)
 {
-    uint64_t tick = now_ns / t->tick_ns;
     if (now_ns <= t->now_ns) return;
     t->now_ns = now_ns;
+    if (now_ns < t->next_tick_ns && t->flows) return; /* as nearly always */
+    uint64_t tick = now_ns / t->tick_ns;
+    t->next_tick_ns = (tick + 1) * t->tick_ns;
     if (!t->flows) { /* nothing to sweep */
         t->at = 0;
         t->safe_tick = t->round_tick = tick;
@@ -59,14 +61,19 @@ uint64_t gw_flow_tick_ns(const struct gw_flow_table *t)
 
 size_t gw_flow_expire(struct gw_flow_table *t, size_t buckets)
 {
-    if (!buckets) {
-        uint64_t round_ns = t->round_ticks * t->tick_ns, since = t->now_ns - t->swept_ns;
-        if (since > round_ns) since = round_ns;
-        buckets = (size_t)((unsigned __int128)t->buckets * since / round_ns);
-        if (!buckets) return 0; /* the time is not lost: swept_ns stays */
+    uint64_t round_ns = t->round_ticks * t->tick_ns, since = t->now_ns - t->swept_ns;
+    if (buckets) {
+        t->swept_ns = t->now_ns;
+    } else {
+        if (since > round_ns) t->swept_ns = t->now_ns - (since = round_ns);
+        buckets = (size_t)((double)since * t->buckets_per_ns);
+        if (!buckets) return 0;
+        t->swept_ns +=
+            (uint64_t)((double)buckets * t->ns_per_bucket); /* what is left of a bucket's time is not lost */
     }
-    t->swept_ns = t->now_ns;
-    return sweep(t, buckets < t->buckets ? buckets : t->buckets);
+    size_t freed = sweep(t, buckets < t->buckets ? buckets : t->buckets);
+    __builtin_prefetch(&t->bucket[t->at], 1); /* for the next call: it comes from memory */
+    return freed;
 }
 
 int gw_flow_scan(struct gw_flow_table *t, uint64_t *cursor, size_t buckets,

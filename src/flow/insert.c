@@ -32,7 +32,7 @@ static unsigned find(const struct gw_flow_table *t, uint64_t bucket, const struc
     const struct bucket *b = &t->bucket[bucket];
     for (unsigned w = 0; w < WAYS; w++)
         if (b->used >> w & 1 && b->key[w] == p->tag &&
-            (!t->long_keys || !memcmp(long_key(t, slot_of(bucket, w)), key, t->key_bytes)))
+            (!t->long_keys || is_long_key(t, slot_of(bucket, w), key)))
             return w;
     return WAYS;
 }

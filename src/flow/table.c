@@ -82,6 +82,8 @@ static int take_memory(struct gw_flow_table *t, const struct gw_flow_attr *attr)
     t->buckets = (uint64_t)((double)attr->flows / BUCKET_LOAD) + 2; /* a key's two buckets differ */
     t->bucket_bytes = whole_pages(t->buckets * sizeof(struct bucket));
     t->bucket = map(t->bucket_bytes, attr->flags);
+    t->ns_per_bucket = (double)(t->round_ticks * t->tick_ns) / (double)t->buckets;
+    t->buckets_per_ns = 1 / t->ns_per_bucket;
     t->of_worker = calloc(GW_FLOW_WORKERS, sizeof(*t->of_worker));
     if (!t->bucket || !t->of_worker) return -ENOMEM;
     if (attr->key_bytes == 8) return 0;
@@ -125,6 +127,11 @@ void gw_flow_destroy(struct gw_flow_table *t)
 size_t gw_flow_lookup_bulk(struct gw_flow_table *t, const void *keys, size_t n, struct gw_flow *found)
 {
     return t->lookup(t, keys, n, found);
+}
+
+void gw_flow_prefetch(const struct gw_flow_table *t, const void *key)
+{
+    __builtin_prefetch(&t->bucket[first_bucket(t, place_of(t, key).hash)], 1);
 }
 
 uint64_t gw_flow_count(const struct gw_flow_table *t)

@@ -43,14 +43,15 @@ struct gw_flow_table {
     uint32_t key_bytes, evictable;
     uint64_t seed[4];
     uint32_t life[GW_FLOW_STATES]; /* ticks; EPOCH_MASK: for ever */
-    uint64_t tick_ns, now_ns, tick;
+    uint64_t tick_ns, now_ns, tick, next_tick_ns;
     lookup_fn *lookup;
     const char *simd;
     uint64_t flows;
     uint32_t *of_worker;
     /* The sweep: the next bucket, the tick when this round began, and when the last whole one did. */
     uint64_t at, round_tick, safe_tick, round_ticks;
-    uint64_t swept_ns; /* when gw_flow_expire last swept */
+    uint64_t swept_ns;                    /* until when gw_flow_expire has swept what it owed */
+    double buckets_per_ns, ns_per_bucket; /* that it owes: no division in each burst */
     size_t bucket_bytes, key_store_bytes;
 };
 
@@ -104,11 +105,21 @@ static inline struct place short_place(const struct gw_flow_table *t, const void
     p.hash = mix(mix(p.tag ^ t->seed[0], t->seed[1]) ^ t->seed[2], t->seed[3]);
     return p;
 }
+/* A long key in words, with zeros behind it. Nearly all have the greatest length, which is a constant. */
+static inline void key_words(const struct gw_flow_table *t, const void *key, uint64_t word[KEY_WORDS])
+{
+    if (t->key_bytes == GW_FLOW_KEY_MAX) {
+        memcpy(word, key, GW_FLOW_KEY_MAX);
+        return;
+    }
+    memset(word, 0, GW_FLOW_KEY_MAX);
+    memcpy(word, key, t->key_bytes);
+}
 static inline struct place long_place(const struct gw_flow_table *t, const void *key)
 {
     struct place p;
-    uint64_t word[KEY_WORDS] = {0};
-    memcpy(word, key, t->key_bytes);
+    uint64_t word[KEY_WORDS];
+    key_words(t, key, word);
     p.hash = t->seed[2];
     p.tag = t->seed[3];
     for (unsigned i = 0; i < KEY_WORDS; i++) {
@@ -140,6 +151,15 @@ static inline uint32_t slot_of(uint64_t bucket, unsigned way)
 static inline uint8_t *long_key(const struct gw_flow_table *t, uint32_t slot)
 {
     return t->long_keys + (size_t)slot * GW_FLOW_KEY_MAX;
+}
+/* Is it the key in a slot? What is stored has zeros behind it, too. */
+static inline bool is_long_key(const struct gw_flow_table *t, uint32_t slot, const void *key)
+{
+    uint64_t a[KEY_WORDS], b[KEY_WORDS], differ = 0;
+    key_words(t, key, a);
+    memcpy(b, long_key(t, slot), GW_FLOW_KEY_MAX);
+    for (unsigned i = 0; i < KEY_WORDS; i++) differ |= a[i] ^ b[i];
+    return !differ;
 }
 /* The key in a slot, and where it belongs. */
 static inline const void *key_at(const struct gw_flow_table *t, uint64_t bucket, unsigned way)

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How many messages may be on their way in at once, so that what clients send bounds what the server keeps.
  *
- * gRPC core takes a message whole before we see it, and says nothing of its size. So a unary call's message is
- * received when one of so many places is free, and another client's is not when one has three quarters of them.
- * A stream always waits for its next message, so there may be so many streams. */
+ * gRPC core takes a message whole before we see it, and says nothing of its size. So a unary call's message
+ * is received when one of so many places is free, and another client's is not when one has three quarters of
+ * them. A stream always waits for its next message, so there may be so many streams. */
 #ifndef GW_GRPC_ADMISSION_H
 #define GW_GRPC_ADMISSION_H
 

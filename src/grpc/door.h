@@ -23,8 +23,8 @@ struct gw_grpc_opts {
     int open_health;        /* 1: asking whether the server lives and is ready needs no token */
 };
 
-/* Listens, and adds itself to the server, which ends it. `infer` outlives the server. 0 or a negative errno with
- * the reason in gw_last_error(). */
+/* Listens, and adds itself to the server, which ends it. `infer` outlives the server. 0 or a negative errno
+ * with the reason in gw_last_error(). */
 int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct gw_grpc_opts *opts,
                   struct gw_grpc **out);
 uint16_t gw_grpc_port(const struct gw_grpc *g);

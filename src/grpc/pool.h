@@ -16,8 +16,8 @@ struct gw_grpc_job {
 };
 
 int gw_grpc_pool_create(uint32_t threads, struct gw_grpc_pool **out);
-/* The job is run by some thread, in order of arrival but for clients that have all they may. -EAGAIN: there is
- * no thread at all. */
+/* The job is run by some thread, in order of arrival but for clients that have all they may. -EAGAIN: there
+ * is no thread at all. */
 int gw_grpc_pool_add(struct gw_grpc_pool *p, struct gw_grpc_job *job);
 /* When no jobs are left. NULL is allowed. */
 void gw_grpc_pool_free(struct gw_grpc_pool *p);

@@ -14,8 +14,8 @@
 void gw_grpc_reply(struct gw_grpc_turn *turn, const ProtobufCMessage *message);
 /* Ends the call with the error's status. */
 void gw_grpc_fail(struct gw_grpc_turn *turn, const struct gw_infer_error *error);
-/* The turn's message, which lives in the arena; the arena is closed by the caller either way. NULL: it was not
- * of that type, and the turn has ended. */
+/* The turn's message, which lives in the arena; the arena is closed by the caller either way. NULL: it was
+ * not of that type, and the turn has ended. */
 const ProtobufCMessage *gw_grpc_request(struct gw_grpc_turn *turn, const ProtobufCMessageDescriptor *type,
                                         struct gw_grpc_arena *arena);
 

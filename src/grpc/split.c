@@ -107,7 +107,8 @@ static struct elements elements_of(const Inference__InferTensorContents *c, uint
     }
 }
 
-/* Does the value survive in so few bytes? Little-endian on both sides, so its first bytes are the narrow one. */
+/* Does the value survive in so few bytes? Little-endian on both sides, so its first bytes are the narrow
+ * one. */
 static int narrow(uint32_t dtype, const uint8_t *from, size_t width, uint8_t *to)
 {
     int32_t v;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A message of the protocol in two parts: tensors as raw bytes, which stay where they are, and the rest, which
- * protobuf-c takes. Requests and answers have the same form. */
+/* A message of the protocol in two parts: tensors as raw bytes, which stay where they are, and the rest,
+ * which protobuf-c takes. Requests and answers have the same form. */
 #ifndef GW_GRPC_SPLIT_H
 #define GW_GRPC_SPLIT_H
 
@@ -26,14 +26,14 @@ struct gw_grpc_parts {
     struct gw_grpc_raw raw[GW_GRPC_TENSORS];
 };
 
-/* Opens the arena, and unpacks all but the field `raw` into it; the caller closes it either way. NULL: the message is
- * not of that type. What is found points into the message. */
+/* Opens the arena, and unpacks all but the field `raw` into it; the caller closes it either way. NULL: the
+ * message is not of that type. What is found points into the message. */
 ProtobufCMessage *gw_grpc_split(const uint8_t *message, size_t bytes, uint32_t raw,
                                 const ProtobufCMessageDescriptor *type, struct gw_grpc_arena *arena,
                                 struct gw_grpc_parts *parts);
 
-/* Elements that come as numbers instead: copies `count` of that type. 0; -EINVAL: the type comes as raw bytes only;
- * -EMSGSIZE: there are *has instead; -ERANGE: element *has does not fit into the type. */
+/* Elements that come as numbers instead: copies `count` of that type. 0; -EINVAL: the type comes as raw bytes
+ * only; -EMSGSIZE: there are *has instead; -ERANGE: element *has does not fit into the type. */
 int gw_grpc_contents(const Inference__InferTensorContents *contents, uint32_t dtype, void *to, size_t count,
                      size_t *has);
 

@@ -117,19 +117,38 @@ struct listed {
     char version[16];
 };
 
-static index_t **list_models(struct gw_grpc_service *s, struct gw_grpc_arena *arena, size_t count)
+static index_t *list_one(struct gw_grpc_arena *arena, const char *name, unsigned version, const char *state,
+                         const char *reason)
 {
-    index_t **list = gw_grpc_arena_take(arena, (count + 1) * sizeof(*list));
-    for (size_t i = 0; list && i < count; i++) {
+    struct listed *one = gw_grpc_arena_take(arena, sizeof(*one));
+    if (!one) return NULL;
+    inference__repository_index_response__model_index__init(&one->index);
+    snprintf(one->version, sizeof(one->version), "%u", version);
+    one->index.name = (char *)name;
+    if (version) one->index.version = one->version;
+    one->index.state = (char *)state;
+    one->index.reason = (char *)reason;
+    return &one->index;
+}
+
+/* All that there are, or those that are served. NULL: no memory. */
+static index_t **list_models(struct gw_grpc_service *s, struct gw_grpc_arena *arena, int only_ready,
+                             size_t *count)
+{
+    const struct gw_missing_model *m;
+    size_t served = count_models(s), more = 0;
+    while (!only_ready && gw_infer_missing(s->infer, more)) more++;
+    *count = served + more;
+    index_t **list = gw_grpc_arena_take(arena, (*count + 1) * sizeof(*list));
+    for (size_t i = 0; list && i < served; i++) {
         const struct gw_worker *w = gw_infer_model(s->infer, i);
-        struct listed *one = gw_grpc_arena_take(arena, sizeof(*one));
-        if (!one) return NULL;
-        inference__repository_index_response__model_index__init(&one->index);
-        snprintf(one->version, sizeof(one->version), "%u", gw_worker_version(w));
-        one->index.name = (char *)gw_worker_name(w);
-        one->index.version = one->version;
-        one->index.state = (char *)"READY";
-        list[i] = &one->index;
+        list[i] = list_one(arena, gw_worker_name(w), gw_worker_version(w), "READY", "");
+        if (!list[i]) return NULL;
+    }
+    for (size_t i = 0; list && i < more; i++) {
+        m = gw_infer_missing(s->infer, i);
+        list[served + i] = list_one(arena, m->name, m->version, "UNAVAILABLE", m->why);
+        if (!list[served + i]) return NULL;
     }
     return list;
 }
@@ -139,10 +158,11 @@ void gw_grpc_repository_index(void *service, struct gw_grpc_turn *turn)
     struct gw_grpc_service *s = service;
     struct gw_grpc_arena arena;
     Inference__RepositoryIndexResponse r = INFERENCE__REPOSITORY_INDEX_RESPONSE__INIT;
-    if (gw_grpc_request(turn, &inference__repository_index_request__descriptor, &arena)) {
+    const Inference__RepositoryIndexRequest *q = (const Inference__RepositoryIndexRequest *)gw_grpc_request(
+        turn, &inference__repository_index_request__descriptor, &arena);
+    if (q) {
         gw_infer_enter(s->infer); /* as above */
-        r.n_models = count_models(s);
-        r.models = list_models(s, &arena, r.n_models);
+        r.models = list_models(s, &arena, q->ready, &r.n_models);
         if (r.models)
             gw_grpc_reply(turn, &r.base);
         else

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The epoch for a GPU, whose clock has one of its own. A small kernel and the host write to each other: the
- * clock is read somewhere between the host's two looks at its own, and the shortest of some rounds says best
- * when.
+ * The epoch for a GPU, whose clock has one of its own. A small kernel and the host write to each other. The
+ * GPU's clock is read somewhere between the host's two looks at its own. The shortest of some rounds says
+ * best when.
  */
 #include <errno.h>
 #include <time.h>

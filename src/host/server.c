@@ -15,7 +15,7 @@
 #define LINE_MAX 65536
 #define CLOSE_NS 1000000000u
 
-/* ---- what kernels do through functions, on CPU threads -------------------------------------------------- */
+/* ---- what kernels do through functions, on CPU threads ------------------------------------------------- */
 
 void gw_cpu_host_wake_(struct gw_host_server *s)
 {

@@ -20,10 +20,11 @@ struct gw_http_ask {
     int binary_all;                         /* the same for a request that names no outputs */
 };
 
-/* `text` is followed by a zero and stays as long as the ask. The model and client in ask->request are the caller's
- * to fill in. 0, or -1 with *error; gw_http_ask_free either way. */
+/* `text` is followed by a zero and stays as long as the ask. The model and client in ask->request are the
+ * caller's to fill in. 0, or -1 with *error; gw_http_ask_free either way. */
 int gw_http_ask_parse(const char *text, size_t bytes, struct gw_http_ask *ask, struct gw_infer_error *error);
-/* A request without any JSON: the body is the elements of the model's only input, the answer those of its outputs. */
+/* A request without any JSON: the body is the elements of the model's only input, the answer those of its
+ * outputs. */
 int gw_http_ask_raw(const struct gw_worker *w, uint64_t bytes, struct gw_http_ask *ask,
                     struct gw_infer_error *error);
 void gw_http_ask_free(struct gw_http_ask *ask);

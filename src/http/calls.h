@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the serving API's calls share. Each call returns the HTTP status and sets *reply. `rest` is what
- * follows the call's own part of the path. */
+/* What the files of the serving API's calls share. Each call returns the HTTP status and sets *reply. `rest`
+ * is what follows the call's own part of the path. */
 #ifndef GW_HTTP_CALLS_H
 #define GW_HTTP_CALLS_H
 

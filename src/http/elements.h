@@ -11,8 +11,8 @@
 /* Can elements of that type be numbers in JSON? FP16 and BF16 cannot. */
 int gw_elements_in_json(uint32_t dtype);
 
-/* Reads an array of exactly `count` elements. `text` ends behind `bytes` with a character that belongs to no number
- * (a bracket, a brace, a zero). 0, or -1 and *why. */
+/* Reads an array of exactly `count` elements. `text` ends behind `bytes` with a character that belongs to no
+ * number (a bracket, a brace, a zero). 0, or -1 and *why. */
 int gw_elements_read(const char *text, size_t bytes, uint32_t dtype, uint64_t count, void *to,
                      const char **why);
 

@@ -21,8 +21,8 @@ struct gw_http_door_opts {
     uint16_t metrics_port;  /* `metrics` is answered there, too, and nothing else; 0: nowhere else */
 };
 
-/* Listens, and adds itself to the server, which ends it. `infer` outlives the server. 0 or a negative errno with
- * the reason in gw_last_error(). */
+/* Listens, and adds itself to the server, which ends it. `infer` outlives the server. 0 or a negative errno
+ * with the reason in gw_last_error(). */
 int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *opts,
                        struct gw_http_door **out);
 uint16_t gw_http_door_port(const struct gw_http_door *h);

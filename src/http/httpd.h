@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The HTTP server under the serving API: a thread of libmicrohttpd for each connection, all of which sleep when
- * nobody calls. So a call that takes its time delays no other connection's. Bodies are short JSON, or come in
- * pieces; they may be compressed (gzip, deflate). */
+/* The HTTP server under the serving API: a thread of libmicrohttpd for each connection, all of which sleep
+ * when nobody calls. So a call that takes its time delays no other connection's. Bodies are short JSON, or
+ * come in pieces; they may be compressed (gzip, deflate). */
 #ifndef GW_HTTP_HTTPD_H
 #define GW_HTTP_HTTPD_H
 
@@ -56,21 +56,22 @@ struct gw_http_file {
 /* All may be called by several threads at once. */
 struct gw_httpd_handler {
     void *ctx;
-    /* Answers one call: returns the HTTP status and sets *reply to a new reference. A string is sent as plain text,
-     * the rest as JSON. */
+    /* Answers one call: returns the HTTP status and sets *reply to a new reference. A string is sent as plain
+     * text, the rest as JSON. */
     unsigned (*call)(void *ctx, const struct gw_http_request *request, json_t **reply);
     void (*closed)(void *ctx, const void *connection);
     /* May the connection be silent for as long as it likes? */
     int (*stays)(void *ctx, const void *connection);
-    /* A call whose body may be long: it comes in pieces. NULL: it is not such a call, or there is no memory. The
-     * same thread calls the functions below: piece any number of times, then finish, or refuse when the body cannot be
-     * taken (neither when the connection ended), then drop. `open` NULL: there are none. */
+    /* A call whose body may be long: it comes in pieces. NULL: it is not such a call, or there is no memory.
+     * The same thread calls the functions below: piece any number of times, then finish, or refuse when the
+     * body cannot be taken (neither when the connection ended), then drop. `open` NULL: there are none. */
     void *(*open)(void *ctx, const struct gw_http_request *request);
     void (*piece)(void *stream, const char *data, size_t bytes);
     void (*finish)(void *stream, struct gw_http_answer *answer);
     void (*refuse)(void *stream, unsigned status, const char *why);
     void (*drop)(void *stream);
-    /* Files that are answered without a token, to GET and HEAD: a page. It ends with one that has no path. NULL: none. */
+    /* Files that are answered without a token, to GET and HEAD: a page. It ends with one that has no path.
+     * NULL: none. */
     const struct gw_http_file *files;
 };
 

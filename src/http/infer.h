@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST v2/models/M[/versions/V]/infer: JSON, or JSON with tensors behind it (the binary tensor data extension). The
- * body goes from the connection into the slot as it comes, and the answer leaves from the slot. */
+/* POST v2/models/M[/versions/V]/infer: JSON, or JSON with tensors behind it (the binary tensor data
+ * extension). The body goes from the connection into the slot as it comes, and the answer leaves from the
+ * slot. */
 #ifndef GW_HTTP_INFER_H
 #define GW_HTTP_INFER_H
 

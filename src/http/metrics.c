@@ -232,8 +232,8 @@ static void write_cpu(struct gw_text *t)
     gw_text_printf(t, "gpuwire_cpu_seconds_total{part=\"nic\"} %.3f\n", (double)cpu.nic_ns / 1e9);
 }
 
-/* A leak shows here, and nothing else does: pages that are touched for the first time, and room that malloc keeps, are
- * not counted. */
+/* A leak shows here, and nothing else does: pages that are touched for the first time, and room that malloc
+ * keeps, are not counted. */
 static void write_heap(struct gw_text *t)
 {
     struct mallinfo2 heap = mallinfo2();

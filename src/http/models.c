@@ -50,16 +50,37 @@ static json_t *config_tensor(const struct gw_worker *w, const struct gw_tensor_i
     json_t *shape = json_array();
     for (uint32_t i = rank && dims[0] < 0; i < rank; i++) json_array_append_new(shape, json_integer(dims[i]));
     snprintf(type, sizeof(type), "TYPE_%s", gw_dtype_name(t->dtype));
-    return json_pack("{s:s, s:s, s:o}", "name", t->name, "data_type", type, "dims", shape);
+    return json_pack("{s:s, s:s, s:o, s:b}", "name", t->name, "data_type", type, "dims", shape,
+                     "is_shape_tensor", 0);
+}
+
+/* Triton's clients look for all of this. */
+static json_t *config_input(const struct gw_worker *w, const struct gw_tensor_info *t)
+{
+    json_t *one = config_tensor(w, t);
+    json_object_set_new(one, "format", json_string("FORMAT_NONE"));
+    json_object_set_new(one, "allow_ragged_batch", json_false());
+    json_object_set_new(one, "optional", json_false());
+    return one;
+}
+
+static json_t *config_output(const struct gw_worker *w, const struct gw_tensor_info *t)
+{
+    json_t *one = config_tensor(w, t);
+    json_object_set_new(one, "label_filename", json_string(""));
+    return one;
 }
 
 static json_t *config(const struct gw_worker *w)
 {
     const char *kind = gw_model_kind(gw_worker_model(w));
-    return json_pack("{s:s, s:s, s:s, s:{s:{s:i}}, s:I, s:o, s:o}", "name", gw_worker_name(w), "platform",
-                     kind, "backend", kind, "version_policy", "latest", "num_versions", 1, "max_batch_size",
-                     (json_int_t)gw_infer_max_batch(w), "input", tensors(w, 0, config_tensor), "output",
-                     tensors(w, 1, config_tensor));
+    uint32_t most = gw_infer_max_batch(w);
+    json_t *all = json_pack("{s:s, s:s, s:s, s:{s:{s:i}}, s:I, s:o, s:o, s:{}}", "name", gw_worker_name(w),
+                            "platform", kind, "backend", kind, "version_policy", "latest", "num_versions", 1,
+                            "max_batch_size", (json_int_t)most, "input", tensors(w, 0, config_input),
+                            "output", tensors(w, 1, config_output), "parameters");
+    if (most) json_object_set_new(all, "dynamic_batching", json_object());
+    return all;
 }
 
 /* ---- statistics ---- */
@@ -157,15 +178,27 @@ unsigned gw_http_models(struct gw_api *api, const struct gw_http_request *r, con
     if (!w) return status;
     if (!strcmp(what, "/infer")) return gw_http_fail(405, reply, "POST only");
     if (!strncmp(what, "/trace", 6)) return gw_http_fail(501, reply, "the server does not support tracing");
+    if (*what && strcmp(what, "/ready") && strcmp(what, "/config") && strcmp(what, "/stats"))
+        return gw_http_nothing(reply);
     if (strcmp(r->method, "GET")) return gw_http_fail(405, reply, "GET only");
     if (!*what) return gw_http_done(200, reply, metadata(w));
     if (!strcmp(what, "/ready")) return ready(api, reply);
-    if (!strcmp(what, "/config")) return gw_http_done(200, reply, config(w));
-    if (!strcmp(what, "/stats")) return gw_http_done(200, reply, stats(w));
-    return gw_http_nothing(reply);
+    return gw_http_done(200, reply, strcmp(what, "/config") ? stats(w) : config(w));
 }
 
-static json_t *list_models(struct gw_api *api)
+static void list_missing(struct gw_api *api, json_t *all)
+{
+    const struct gw_missing_model *m;
+    for (size_t i = 0; (m = gw_infer_missing(api->infer, i)); i++) {
+        char version[16];
+        snprintf(version, sizeof(version), "%u", m->version);
+        json_t *one = json_pack("{s:s, s:s, s:s}", "name", m->name, "state", "UNAVAILABLE", "reason", m->why);
+        if (m->version) json_object_set_new(one, "version", json_string(version));
+        json_array_append_new(all, one);
+    }
+}
+
+static json_t *list_models(struct gw_api *api, int all_there_are)
 {
     char version[16];
     json_t *all = json_array();
@@ -173,6 +206,7 @@ static json_t *list_models(struct gw_api *api)
         json_array_append_new(
             all, json_pack("{s:s, s:s, s:s, s:s}", "name", gw_worker_name(api->server.worker[i]), "version",
                            version_of(api->server.worker[i], version), "state", "READY", "reason", ""));
+    if (all_there_are) list_missing(api, all);
     return all;
 }
 
@@ -180,8 +214,9 @@ unsigned gw_http_model_index(struct gw_api *api, const struct gw_http_request *r
                              json_t **reply)
 {
     if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");
-    if (!strcmp(rest, "/index")) return gw_http_done(200, reply, list_models(api));
-    return gw_http_nothing(reply);
+    if (strcmp(rest, "/index")) return gw_http_nothing(reply);
+    int only_ready = json_is_true(json_object_get(r->body, "ready"));
+    return gw_http_done(200, reply, list_models(api, !only_ready));
 }
 
 /* POST v2/repository/models/M/load and unload. */
@@ -195,6 +230,8 @@ unsigned gw_http_control(struct gw_api *api, const struct gw_http_request *r, co
     int load = !strcmp(what, "/load");
     if (!*rest || n >= sizeof(name) || (!load && strcmp(what, "/unload"))) return gw_http_nothing(reply);
     if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");
+    if (load && json_object_size(json_object_get(r->body, "parameters")))
+        return gw_http_fail(501, reply, "a model is loaded as the repository has it: no parameters");
     memcpy(name, rest + 1, n);
     name[n] = 0;
     gw_http_busy(r->connection, 1); /* models take their time to come and go */

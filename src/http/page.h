@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The page that browsers show: what `metrics` tells, live. Its files lie in src/http/page, and in the program. */
+/* The page that browsers show: what `metrics` tells, live. Its files lie in src/http/page, and in the
+ * program. */
 #ifndef GW_HTTP_PAGE_H
 #define GW_HTTP_PAGE_H
 

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* An inference request's JSON without its tensors.
  *
- * Tensors may be megabytes of numbers, and a tree of them would take many times as much memory. So the elements of
- * inputs[i].data are not parsed with the rest: the skeleton has a number in each one's place, which says where in
- * the text the value is.
+ * Tensors may be megabytes of numbers, and a tree of them would take many times as much memory. So the
+ * elements of inputs[i].data are not parsed with the rest. In each one's place the skeleton has a number,
+ * which says where in the text the value is.
  */
 #ifndef GW_HTTP_SKELETON_H
 #define GW_HTTP_SKELETON_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A text that grows: what answers are written into. When memory is lacking it stays `broken`, and appending goes
- * on doing nothing: whoever takes the text looks once. */
+/* A text that grows: what answers are written into. When memory is lacking it stays `broken`, and appending
+ * goes on doing nothing: whoever takes the text looks once. */
 #ifndef GW_HTTP_TEXT_H
 #define GW_HTTP_TEXT_H
 

@@ -83,7 +83,10 @@ static int load(struct gw_control *c, const char *name)
             .name = e->name, .version = e->version, .path = e->path, .as_at_start = 1, .replace = 1};
         error = gw_server_add(c->server, &model);
     } else {
-        error = gw_error(-EINVAL, "failed to load '%.200s': the model repository has no such model", name);
+        const char *why = "the model repository has no such model";
+        for (size_t i = 0; i < models.others; i++)
+            if (!strcmp(models.other[i].name, name)) why = models.other[i].why;
+        error = gw_error(-EINVAL, "failed to load '%.200s': %s", name, why);
     }
     gw_repository_free(&models);
     return error;
@@ -104,7 +107,9 @@ static int carry_out(struct gw_control *c, const struct wish *w)
 {
     if (w->what == GW_CONTROL_RUN) return run_paused(c, w);
     if (w->what == GW_CONTROL_LOAD) return load(c, w->model);
+    unsigned version = gw_server_version(c->server, w->model);
     int error = gw_server_remove(c->server, w->model);
+    if (version && (!error || error == -EBUSY)) gw_server_miss(c->server, w->model, version, "unloaded");
     return error == -EBUSY ? 0 : error; /* nobody finds it any more; it is freed later */
 }
 

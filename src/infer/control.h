@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models that clients load and unload: doors ask on their threads, and the thread of gw_server_run does it. */
+/* Models that clients load and unload: doors ask on their threads, and the thread of gw_server_run does
+ * it. */
 #ifndef GW_INFER_CONTROL_H
 #define GW_INFER_CONTROL_H
 
@@ -8,8 +9,8 @@
 
 struct gw_control;
 
-/* `repository` is the folder that models are loaded from; NULL: clients load and unload none. It and the server outlive
- * the control. */
+/* `repository` is the folder that models are loaded from; NULL: clients load and unload none. It and the
+ * server outlive the control. */
 int gw_control_create(struct gw_server *server, const char *repository, struct gw_control **out);
 /* When no door is open any more. NULL is allowed. */
 void gw_control_destroy(struct gw_control *c);
@@ -30,8 +31,9 @@ enum gw_control_what {
 int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *model,
                    struct gw_infer_error *error);
 
-/* Has `run` called while no model runs on the GPU, and requests wait: CUDA maps no memory beside a resident kernel. Any
- * thread but the server's; it waits. NULL: it is called at once. `run` returns 0, or -1 with *error, as this does. */
+/* Has `run` called while no model runs on the GPU, and requests wait: CUDA maps no memory beside a resident
+ * kernel. Any thread but the server's; it waits. NULL: it is called at once. `run` returns 0, or -1 with
+ * *error, as this does. */
 int gw_control_paused(struct gw_control *c, int (*run)(void *arg, struct gw_infer_error *error), void *arg,
                       struct gw_infer_error *error);
 

@@ -126,6 +126,11 @@ struct gw_worker *gw_infer_model(struct gw_infer *f, size_t i)
     return i < *f->opts.workers ? f->opts.worker[i] : NULL;
 }
 
+const struct gw_missing_model *gw_infer_missing(struct gw_infer *f, size_t i)
+{
+    return f->opts.missing && i < f->opts.missing->count ? &f->opts.missing->model[i] : NULL;
+}
+
 int gw_infer_find(struct gw_infer *f, const char *model, const char *version, struct gw_worker **out,
                   struct gw_infer_error *error)
 {

@@ -2,8 +2,8 @@
 /* Requests of the Open Inference Protocol, whatever carries them: HTTP and gRPC translate to this and back.
  *
  * A door describes a request (struct gw_infer_request), and gw_infer_begin checks it against the model and
- * takes a slot for it. The door then writes the inputs' elements straight into the slot, starts the inference,
- * and sends the outputs from where the worker wrote them:
+ * takes a slot for it. The door then writes the inputs' elements straight into the slot, starts the
+ * inference, and sends the outputs from where the worker wrote them:
  *
  *     gw_infer_begin(infer, &request, &run, &error);
  *     for each input: memcpy(gw_infer_input(run, i, &bytes), data, bytes);
@@ -25,6 +25,7 @@
 #include "src/infer/error.h"
 #include "src/infer/region.h"
 #include "src/serve/access.h"
+#include "src/serve/missing.h"
 #include "src/serve/worker.h"
 
 #define GW_INFER_NAME                                                                                        \
@@ -35,9 +36,10 @@ struct gw_infer;
 struct gw_infer_opts {
     struct gw_worker *const *worker; /* it and they outlive the gw_infer */
     const size_t *workers;
-    struct gw_control *control; /* that loads and unloads models; NULL: they are fixed */
-    pthread_rwlock_t *lock;     /* the gw_server_view's; NULL: models neither come nor go */
-    struct gw_access *access;   /* where doors log requests; it outlives the gw_infer. NULL: nowhere */
+    struct gw_control *control;       /* that loads and unloads models; NULL: they are fixed */
+    pthread_rwlock_t *lock;           /* the gw_server_view's; NULL: models neither come nor go */
+    const struct gw_missing *missing; /* the gw_server_view's; NULL: it does not matter */
+    struct gw_access *access;         /* where doors log requests; it outlives the gw_infer. NULL: nowhere */
 };
 int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out);
 /* When no run is left. NULL is allowed. */
@@ -51,9 +53,9 @@ int gw_infer_refuse_draining(struct gw_infer_error *error);
 
 /* ---- models ---- */
 
-/* Between these two a model that gw_infer_find or gw_infer_model has given stays. gw_infer_begin and its run need
- * neither, and a thread between the two must not call gw_infer_begin: whoever changes the models may be waiting, and
- * lets nobody in before it. */
+/* Between these two a model that gw_infer_find or gw_infer_model has given stays. gw_infer_begin and its run
+ * need neither, and a thread between the two must not call gw_infer_begin: whoever changes the models may be
+ * waiting, and lets nobody in before it. */
 void gw_infer_enter(struct gw_infer *infer);
 void gw_infer_leave(struct gw_infer *infer);
 
@@ -62,7 +64,10 @@ int gw_infer_find(struct gw_infer *infer, const char *model, const char *version
                   struct gw_infer_error *error);
 /* The i-th model that is served; NULL: there are fewer. */
 struct gw_worker *gw_infer_model(struct gw_infer *infer, size_t i);
-/* The most samples of one request: 0 when none of the model's tensors is batched (Triton's max_batch_size). */
+/* The i-th model that is there and not served; NULL: there are fewer. */
+const struct gw_missing_model *gw_infer_missing(struct gw_infer *infer, size_t i);
+/* The most samples of one request: 0 when none of the model's tensors is batched (Triton's
+ * max_batch_size). */
 uint32_t gw_infer_max_batch(const struct gw_worker *w);
 /* The shape of one of the worker's tensors as the protocol tells it: -1 stands for an open number of samples.
  * Returns the rank. */
@@ -117,9 +122,6 @@ struct gw_infer_run;
  * half a minute. Models may come and go meanwhile. Inputs in shared memory are copied. */
 int gw_infer_begin(struct gw_infer *infer, const struct gw_infer_request *request, struct gw_infer_run **out,
                    struct gw_infer_error *error);
-/* The same without waiting: GW_INFER_UNAVAILABLE when no slot is free. */
-int gw_infer_begin_now(struct gw_infer *infer, const struct gw_infer_request *request,
-                       struct gw_infer_run **out, struct gw_infer_error *error);
 const struct gw_worker *gw_infer_worker(const struct gw_infer_run *run);
 /* Where the elements of the request's i-th input go, and how many bytes they are: little-endian, in C order.
  * NULL: it came from shared memory. */
@@ -128,16 +130,11 @@ const struct gw_tensor_info *gw_infer_input_info(const struct gw_infer_run *run,
 
 /* Runs it: asks the worker and sleeps until the answer is there. Outputs for shared memory are copied. */
 int gw_infer_wait(struct gw_infer_run *run, struct gw_infer_error *error);
-/* The same in two parts. `done` is called once, on a thread that must not be kept waiting; it or a later caller
- * calls gw_infer_finish. Not called when gw_infer_start fails. */
-int gw_infer_start(struct gw_infer_run *run, void (*done)(void *ctx), void *ctx,
-                   struct gw_infer_error *error);
-int gw_infer_finish(struct gw_infer_run *run, struct gw_infer_error *error);
 
 /* Once it has succeeded: what the request asked for, in its order. NULL: there are fewer. */
 const struct gw_infer_output *gw_infer_output(const struct gw_infer_run *run, uint32_t i);
-/* Fills in what the access log says of the run: model and samples; once it has been answered, how long it waited and was
- * in the model. */
+/* Fills in what the access log says of the run: model and samples; once it has been answered, how long it
+ * waited and was in the model. */
 void gw_infer_account(const struct gw_infer_run *run, struct gw_access_request *line);
 /* Where doors log requests; NULL: nowhere. */
 struct gw_access *gw_infer_access(struct gw_infer *infer);

@@ -207,46 +207,47 @@ int gw_region_status(struct gw_regions *r, enum gw_region_kind kind, const char 
 /* ---- using ---- */
 
 /* The region, when it has those bytes; with the lock held. NULL with *error. */
-static struct region *find_part(struct gw_regions *r, const char *who, const char *name, uint64_t offset,
-                                uint64_t bytes, struct gw_infer_error *error)
+static struct region *find_part(struct gw_regions *r, const struct gw_region_part *part,
+                                struct gw_infer_error *error)
 {
-    struct region *g = find(r, who, name);
-    if (g && offset <= g->info.bytes && bytes <= g->info.bytes - offset) return g;
+    struct region *g = find(r, part->who, part->name);
+    if (g && part->offset <= g->info.bytes && part->bytes <= g->info.bytes - part->offset) return g;
     if (!g)
         gw_infer_fail(error, GW_INFER_INVALID,
-                      "Unable to find shared memory region: '%s' is not registered by this client", name);
+                      "Unable to find shared memory region: '%s' is not registered by this client",
+                      part->name);
     else
         gw_infer_fail(error, GW_INFER_INVALID,
-                      "shared memory region '%s' has %llu bytes, offset %llu and %llu bytes go beyond", name,
-                      (unsigned long long)g->info.bytes, (unsigned long long)offset,
-                      (unsigned long long)bytes);
+                      "shared memory region '%s' has %llu bytes, offset %llu and %llu bytes go beyond",
+                      part->name, (unsigned long long)g->info.bytes, (unsigned long long)part->offset,
+                      (unsigned long long)part->bytes);
     return NULL;
 }
 
-/* A part that is being copied: a descriptor of its own needs no lock. Memory on a GPU is copied with the lock held, so
- * that it stays mapped. */
-struct part {
+/* A part that is being copied: a descriptor of its own needs no lock. Memory on a GPU is copied with the lock
+ * held, so that it stays mapped. */
+struct open_part {
     struct gw_cuda_memory *cuda; /* NULL: */
     int fd;
     uint64_t at;
 };
 
 /* close_part follows when it succeeds. */
-static int open_part(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
-                     struct part *p, struct gw_infer_error *error)
+static int open_part(struct gw_regions *r, const struct gw_region_part *part, struct open_part *p,
+                     struct gw_infer_error *error)
 {
     pthread_mutex_lock(&r->lock);
-    const struct region *g = find_part(r, who, name, offset, bytes, error);
+    const struct region *g = find_part(r, part, error);
     int wrong = g ? 0 : -1;
-    if (g) *p = (struct part){g->cuda, -1, g->info.offset + offset};
+    if (g) *p = (struct open_part){g->cuda, -1, g->info.offset + part->offset};
     if (g && !g->cuda && (p->fd = fcntl(g->fd, F_DUPFD_CLOEXEC, 0)) < 0)
-        wrong =
-            gw_infer_fail(error, GW_INFER_INTERNAL, "shared memory region '%s': %s", name, strerror(errno));
+        wrong = gw_infer_fail(error, GW_INFER_INTERNAL, "shared memory region '%s': %s", part->name,
+                              strerror(errno));
     if (wrong || !p->cuda) pthread_mutex_unlock(&r->lock);
     return wrong;
 }
 
-static void close_part(struct gw_regions *r, const struct part *p)
+static void close_part(struct gw_regions *r, const struct open_part *p)
 {
     if (p->cuda)
         pthread_mutex_unlock(&r->lock);
@@ -265,42 +266,41 @@ static int gpu_failed(const char *name, struct gw_infer_error *error)
                          "shared memory region '%s': the GPU's driver did not copy it", name);
 }
 
-int gw_region_read(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
-                   void *to, struct gw_infer_error *error)
+int gw_region_read(struct gw_regions *r, const struct gw_region_part *part, void *to,
+                   struct gw_infer_error *error)
 {
-    struct part p;
-    uint64_t done = 0;
-    if (open_part(r, who, name, offset, bytes, &p, error)) return -1;
+    struct open_part p;
+    uint64_t done = 0, bytes = part->bytes;
+    if (open_part(r, part, &p, error)) return -1;
     int failed = p.cuda && gw_cuda_read(p.cuda, p.at, bytes, to);
     for (ssize_t n = 1; !p.cuda && done < bytes && n > 0; done += n > 0 ? (uint64_t)n : 0)
         n = pread(p.fd, (uint8_t *)to + done, bytes - done, (off_t)(p.at + done));
     close_part(r, &p);
-    if (p.cuda) return failed ? gpu_failed(name, error) : 0;
-    return done < bytes ? cut_short(name, error) : 0;
+    if (p.cuda) return failed ? gpu_failed(part->name, error) : 0;
+    return done < bytes ? cut_short(part->name, error) : 0;
 }
 
-int gw_region_write(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
-                    const void *from, struct gw_infer_error *error)
+int gw_region_write(struct gw_regions *r, const struct gw_region_part *part, const void *from,
+                    struct gw_infer_error *error)
 {
     struct stat st;
-    struct part p;
-    uint64_t done = 0;
-    if (open_part(r, who, name, offset, bytes, &p, error)) return -1;
+    struct open_part p;
+    uint64_t done = 0, bytes = part->bytes;
+    if (open_part(r, part, &p, error)) return -1;
     int failed = p.cuda && gw_cuda_write(p.cuda, p.at, bytes, from);
     /* Writing beyond its end would make it larger: what its owner has cut off stays so. */
     int fits = !p.cuda && !fstat(p.fd, &st) && (uint64_t)st.st_size >= p.at + bytes;
     for (ssize_t n = fits; done < bytes && n > 0; done += n > 0 ? (uint64_t)n : 0)
         n = pwrite(p.fd, (const uint8_t *)from + done, bytes - done, (off_t)(p.at + done));
     close_part(r, &p);
-    if (p.cuda) return failed ? gpu_failed(name, error) : 0;
-    return done < bytes ? cut_short(name, error) : 0;
+    if (p.cuda) return failed ? gpu_failed(part->name, error) : 0;
+    return done < bytes ? cut_short(part->name, error) : 0;
 }
 
-int gw_region_check(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
-                    struct gw_infer_error *error)
+int gw_region_check(struct gw_regions *r, const struct gw_region_part *part, struct gw_infer_error *error)
 {
     pthread_mutex_lock(&r->lock);
-    int wrong = find_part(r, who, name, offset, bytes, error) ? 0 : -1;
+    int wrong = find_part(r, part, error) ? 0 : -1;
     pthread_mutex_unlock(&r->lock);
     return wrong;
 }
@@ -314,12 +314,12 @@ int gw_region_reaches(struct gw_regions *r, const char *who, const char *name, c
     return reaches;
 }
 
-int gw_region_copy(struct gw_regions *r, const char *who, const char *name, uint64_t offset, uint64_t bytes,
-                   void *other, int out, struct gw_infer_error *error)
+int gw_region_copy(struct gw_regions *r, const struct gw_region_part *part, void *other, int out,
+                   struct gw_infer_error *error)
 {
-    struct part p;
-    if (open_part(r, who, name, offset, bytes, &p, error)) return -1;
-    int failed = !p.cuda || gw_cuda_copy(p.cuda, p.at, bytes, other, out);
+    struct open_part p;
+    if (open_part(r, part, &p, error)) return -1;
+    int failed = !p.cuda || gw_cuda_copy(p.cuda, p.at, part->bytes, other, out);
     close_part(r, &p);
-    return failed ? gpu_failed(name, error) : 0;
+    return failed ? gpu_failed(part->name, error) : 0;
 }

@@ -34,8 +34,6 @@ struct gw_infer_run {
     uint32_t input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO]; /* the request's i-th: which of the model's */
     struct place from[GW_MODEL_MAX_IO], to[GW_MODEL_MAX_IO];
     struct gw_infer_output out[GW_MODEL_MAX_IO];
-    void (*done)(void *ctx);
-    void *ctx;
     int (*gone)(void *ctx); /* the request's */
     void *gone_ctx;
 };
@@ -88,6 +86,11 @@ static int check_shape(struct gw_infer_run *r, const struct gw_tensor_info *info
                          open ? "; all inputs have the same number of samples" : "");
 }
 
+static struct gw_region_part part_of(const struct gw_infer_run *r, const struct place *p, uint64_t bytes)
+{
+    return (struct gw_region_part){r->who, p->region, p->offset, bytes};
+}
+
 static int take_place(struct gw_infer_run *r, const struct gw_infer_tensor *t, struct place *p,
                       struct gw_infer_error *error)
 {
@@ -98,7 +101,8 @@ static int take_place(struct gw_infer_run *r, const struct gw_infer_tensor *t, s
     strcpy(p->region, t->region);
     p->offset = t->region_offset;
     p->bytes = t->region_bytes;
-    return gw_region_check(gw_infer_regions(r->infer), r->who, p->region, p->offset, p->bytes, error);
+    struct gw_region_part part = part_of(r, p, p->bytes);
+    return gw_region_check(gw_infer_regions(r->infer), &part, error);
 }
 
 static int check_input(struct gw_infer_run *r, const struct gw_infer_tensor *t, uint32_t *seen,
@@ -253,9 +257,10 @@ static int fetch_on_gpu(struct gw_infer_run *r, struct gw_infer_error *error)
     if (err) return gw_infer_fail_errno(error, err);
     if (all_reach(r, 1, out)) r->flags |= GW_SERVE_STAY;
     if (all_reach(r, 0, in)) r->flags |= GW_SERVE_PLACED;
-    for (uint32_t i = 0; !wrong && r->flags & GW_SERVE_PLACED && i < r->inputs; i++)
-        wrong = gw_region_copy(gw_infer_regions(r->infer), r->who, r->from[i].region, r->from[i].offset,
-                               r->from[i].bytes, there(r, 0, r->input[i], in), 1, error);
+    for (uint32_t i = 0; !wrong && r->flags & GW_SERVE_PLACED && i < r->inputs; i++) {
+        struct gw_region_part part = part_of(r, &r->from[i], r->from[i].bytes);
+        wrong = gw_region_copy(gw_infer_regions(r->infer), &part, there(r, 0, r->input[i], in), 1, error);
+    }
     gw_call_leave_slot(r->call);
     return wrong;
 }
@@ -269,14 +274,14 @@ static int fetch(struct gw_infer_run *r, struct gw_infer_error *error)
         uint64_t bytes;
         if (!p->region[0]) continue;
         void *to = gw_call_input(r->call, r->input[i], r->rows, &bytes);
-        if (gw_region_read(gw_infer_regions(r->infer), r->who, p->region, p->offset, bytes, to, error))
-            return -1;
+        struct gw_region_part part = part_of(r, p, bytes);
+        if (gw_region_read(gw_infer_regions(r->infer), &part, to, error)) return -1;
     }
     return 0;
 }
 
-static int begin(struct gw_infer *f, const struct gw_infer_request *q, int may_wait,
-                 struct gw_infer_run **out, struct gw_infer_error *error)
+int gw_infer_begin(struct gw_infer *f, const struct gw_infer_request *q, struct gw_infer_run **out,
+                   struct gw_infer_error *error)
 {
     if (gw_infer_draining(f)) return gw_infer_refuse_draining(error);
     struct gw_infer_run *r = calloc(1, sizeof(*r));
@@ -290,7 +295,7 @@ static int begin(struct gw_infer *f, const struct gw_infer_request *q, int may_w
                       ? gw_deadline(q->timeout_us < UINT64_MAX / 1000 ? q->timeout_us * 1000 : UINT64_MAX)
                       : 0;
     snprintf(r->who, sizeof(r->who), "%s", q->who);
-    uint64_t wait = !may_wait ? 0 : r->deadline ? r->deadline : gw_deadline(PATIENCE_NS);
+    uint64_t wait = r->deadline ? r->deadline : gw_deadline(PATIENCE_NS);
     int wrong = check(r, q, error);
     if (!wrong) {
         wrong = take_call(r, wait, error);
@@ -302,18 +307,6 @@ static int begin(struct gw_infer *f, const struct gw_infer_request *q, int may_w
     }
     *out = r;
     return 0;
-}
-
-int gw_infer_begin(struct gw_infer *f, const struct gw_infer_request *q, struct gw_infer_run **out,
-                   struct gw_infer_error *error)
-{
-    return begin(f, q, 1, out, error);
-}
-
-int gw_infer_begin_now(struct gw_infer *f, const struct gw_infer_request *q, struct gw_infer_run **out,
-                       struct gw_infer_error *error)
-{
-    return begin(f, q, 0, out, error);
 }
 
 const struct gw_worker *gw_infer_worker(const struct gw_infer_run *r)
@@ -334,13 +327,6 @@ const struct gw_tensor_info *gw_infer_input_info(const struct gw_infer_run *r, u
 
 /* ---- running ---- */
 
-static void on_ended(void *ctx, struct gw_call *call)
-{
-    struct gw_infer_run *r = ctx;
-    (void)call;
-    r->done(r->ctx);
-}
-
 static int submit(struct gw_infer_run *r, struct gw_infer_error *error)
 {
     uint64_t now = gw_deadline(0);
@@ -348,19 +334,8 @@ static int submit(struct gw_infer_run *r, struct gw_infer_error *error)
     if (r->deadline && now >= r->deadline) return too_late(error);
     if (is_gone(r, error)) return -1;
     if (r->deadline) ask.budget_ns = r->deadline - now;
-    if (r->done) {
-        ask.done = on_ended;
-        ask.ctx = r;
-    }
     int err = gw_call_submit(r->call, &ask);
     return err ? gw_infer_fail_errno(error, err) : 0;
-}
-
-int gw_infer_start(struct gw_infer_run *r, void (*done)(void *ctx), void *ctx, struct gw_infer_error *error)
-{
-    r->done = done;
-    r->ctx = ctx;
-    return submit(r, error);
 }
 
 static int failed(const struct gw_infer_run *r, struct gw_infer_error *error)
@@ -378,7 +353,8 @@ static int failed(const struct gw_infer_run *r, struct gw_infer_error *error)
     }
 }
 
-/* Where output k is, and what it looks like. first: where the worker has output 0, of outputs that stayed there. */
+/* Where output k is, and what it looks like. first: where the worker has output 0, of outputs that stayed
+ * there. */
 static int deliver(struct gw_infer_run *r, uint32_t k, uint8_t *first, struct gw_infer_error *error)
 {
     const struct place *p = &r->to[k];
@@ -397,10 +373,10 @@ static int deliver(struct gw_infer_run *r, uint32_t k, uint8_t *first, struct gw
             o->info->name, (unsigned long long)p->bytes, (unsigned long long)o->bytes);
     const void *data = o->data;
     o->data = NULL;
+    struct gw_region_part part = part_of(r, p, o->bytes);
     if (r->flags & GW_SERVE_STAY)
-        return gw_region_copy(gw_infer_regions(r->infer), r->who, p->region, p->offset, o->bytes,
-                              there(r, 1, r->output[k], first), 0, error);
-    return gw_region_write(gw_infer_regions(r->infer), r->who, p->region, p->offset, o->bytes, data, error);
+        return gw_region_copy(gw_infer_regions(r->infer), &part, there(r, 1, r->output[k], first), 0, error);
+    return gw_region_write(gw_infer_regions(r->infer), &part, data, error);
 }
 
 static int deliver_all(struct gw_infer_run *r, uint8_t *first, struct gw_infer_error *error)
@@ -410,7 +386,7 @@ static int deliver_all(struct gw_infer_run *r, uint8_t *first, struct gw_infer_e
     return 0;
 }
 
-int gw_infer_finish(struct gw_infer_run *r, struct gw_infer_error *error)
+static int finish(struct gw_infer_run *r, struct gw_infer_error *error)
 {
     r->answered = r->call->error != -EIO && r->call->error != -ESHUTDOWN;
     if (r->call->error) return failed(r, error);
@@ -427,7 +403,7 @@ int gw_infer_wait(struct gw_infer_run *r, struct gw_infer_error *error)
 {
     if (submit(r, error)) return -1;
     if (gw_call_wait(r->call, r->deadline ? r->deadline : GW_NEVER)) return too_late(error);
-    return gw_infer_finish(r, error);
+    return finish(r, error);
 }
 
 const struct gw_infer_output *gw_infer_output(const struct gw_infer_run *r, uint32_t i)

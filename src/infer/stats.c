@@ -13,6 +13,7 @@ static void copy_batches(const struct gw_worker *w, const struct gw_serve_varian
         s->batch[i].own_ns = gw_worker_choice(w, i)->own_ns;
         s->batch[i].executions = v[i].executions;
         s->batch[i].infer_ns = v[i].infer_ns;
+        s->batch[i].p99_ns = v[i].p99_ns;
     }
 }
 

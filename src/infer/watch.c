@@ -17,7 +17,6 @@
 #include "src/serve/limit.h"
 #include "src/serve/log.h"
 #include "src/serve/repository.h"
-#include "src/serve/worker.h"
 
 #define SETTLE_NS 300000000u   /* between the two looks that must find the same */
 #define LOOK_NS   15000000000u /* without news: as often as Triton looks */
@@ -134,9 +133,19 @@ static int has_same(const struct state *a, size_t i, const struct state *b)
            b->models.entry[k].version == a->models.entry[i].version;
 }
 
+/* The same for a model of another kind. */
+static int has_same_other(const struct state *a, const struct gw_repository_other *o)
+{
+    for (size_t i = 0; i < a->models.others; i++)
+        if (!strcmp(a->models.other[i].name, o->name) && !strcmp(a->models.other[i].why, o->why)) return 1;
+    return 0;
+}
+
 static int equal(const struct state *a, const struct state *b)
 {
-    if (a->models.count != b->models.count) return 0;
+    if (a->models.count != b->models.count || a->models.others != b->models.others) return 0;
+    for (size_t i = 0; i < a->models.others; i++)
+        if (!has_same_other(b, &a->models.other[i])) return 0;
     for (size_t i = 0; i < a->models.count; i++)
         if (!has_same(a, i, b)) return 0;
     return 1;
@@ -144,21 +153,11 @@ static int equal(const struct state *a, const struct state *b)
 
 /* ---- what follows from it ---- */
 
-/* The version of that name that is served; 0: none is. */
-static unsigned served(struct gw_server *server, const char *name)
-{
-    struct gw_server_view view;
-    gw_server_view(server, &view);
-    for (size_t i = 0; i < *view.workers; i++)
-        if (!strcmp(gw_worker_name(view.worker[i]), name)) return gw_worker_version(view.worker[i]);
-    return 0;
-}
-
 static void serve(struct gw_server *server, const struct gw_repository_entry *e)
 {
     struct gw_server_model model = {
         .name = e->name, .version = e->version, .path = e->path, .as_at_start = 1, .replace = 1};
-    unsigned before = served(server, e->name);
+    unsigned before = gw_server_version(server, e->name);
     int error = gw_server_add(server, &model);
     if (error && before)
         gw_log(GW_LOG_ERROR, "model %s: version %u goes on, version %u cannot be served: %s", e->name, before,
@@ -175,7 +174,10 @@ static void serve(struct gw_server *server, const struct gw_repository_entry *e)
 
 static void end(struct gw_server *server, const char *name)
 {
-    if (!served(server, name)) return;
+    if (!gw_server_version(server, name)) {
+        gw_server_forget(server, name);
+        return;
+    }
     int error = gw_server_remove(server, name);
     if (error && error != -EBUSY)
         gw_log(GW_LOG_ERROR, "model %s cannot be stopped: %s", name, gw_last_error());
@@ -186,6 +188,21 @@ static void end(struct gw_server *server, const char *name)
 static int is_ours(const struct gw_watch *w, const char *name)
 {
     return !w->only || !strcmp(w->only, name);
+}
+
+static void report_others(const struct gw_watch *w, struct gw_server *server, const struct state *now,
+                          const struct state *before)
+{
+    for (size_t i = 0; i < before->models.others; i++) {
+        const struct gw_repository_other *o = &before->models.other[i];
+        if (!has_same_other(now, o) && !gw_server_version(server, o->name)) gw_server_forget(server, o->name);
+    }
+    for (size_t i = 0; i < now->models.others; i++) {
+        const struct gw_repository_other *o = &now->models.other[i];
+        if (!is_ours(w, o->name) || has_same_other(before, o)) continue;
+        gw_log(GW_LOG_ERROR, "model %s cannot be served: %s", o->name, o->why);
+        gw_server_miss(server, o->name, o->version, o->why);
+    }
 }
 
 /* Takes over what was seen. */
@@ -205,6 +222,7 @@ static void use(struct gw_watch *w, struct gw_server *server)
         if (is_ours(w, before.models.entry[i].name) &&
             find(&now, before.models.entry[i].name) == now.models.count)
             end(server, before.models.entry[i].name);
+    report_others(w, server, &now, &before);
     free_state(&before);
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators ask about the node at hand: its attributes and its inputs; and how they say that it fails. */
+/* Operators ask here about the node at hand, its attributes and its inputs. And here they say that it
+ * fails. */
 #include "src/model/ops.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * One convolution kernel of 128 threads, for tiles of CONV_M channels by CONV_N positions; included once per
- * tile size, with CONV_NAME defined and the part of a tile that one thread sums, CONV_TM × CONV_TN (4 or 8).
+ * One convolution kernel of 128 threads, for tiles of CONV_M channels by CONV_N positions. It is included
+ * once per tile size, with CONV_NAME defined. One thread sums a part of CONV_TM × CONV_TN (4 or 8).
  *
  * Each round brings GWM_CONV_STEP taps of weights and pixels into shared memory while the round before is
  * multiplied: two buffers, so one barrier per round. Sums stay in fp32 registers.

@@ -56,17 +56,6 @@ void *gwm_cpu_at(const struct gwm_cpu *p, int buf)
     }
 }
 
-int gwm_cpu_sole_reader(const struct gwm_cpu *p, int root, int after)
-{
-    const struct gwm_graph *g = p->g;
-
-    if (p->uses[root] != 1) return -1;
-    for (int i = after + 1; i < g->nnode; i++)
-        for (uint32_t k = 0; k < g->node[i].nin; k++)
-            if (g->value[g->node[i].in[k]].root == root) return i;
-    return -1;
-}
-
 /* One buffer per value; those of views stay unused. */
 static int value_buffers(struct gwm_cpu *p)
 {

@@ -50,14 +50,12 @@ int gwm_cpu_buf(struct gwm_cpu *p, size_t bytes);
 int gwm_cpu_step(struct gwm_cpu *p, const struct gwm_node *node, struct gwm_prim *prim);
 /* The step made last uses a buffer. */
 void gwm_cpu_use(struct gwm_cpu *p, int buf);
-/* The one node behind number `after` that reads a root, when there is only one; or -1. */
-int gwm_cpu_sole_reader(const struct gwm_cpu *p, int root, int after);
 /* Where a buffer is in the run under way (before one: NULL for inputs and outputs). */
 void *gwm_cpu_at(const struct gwm_cpu *p, int buf);
 
 /*
- * cpu_dnnl.c and dnnl_*.c, which alone know oneDNN's API (2.6 and 3.x). Adding a node may add steps that change
- * layouts. -ENOTSUP when oneDNN has nothing for it.
+ * cpu_dnnl.c and dnnl_*.c, which alone know oneDNN's API (2.6 and 3.x). Adding a node may add steps that
+ * change layouts. -ENOTSUP when oneDNN has nothing for it.
  */
 int gwm_dnnl_new(struct gwm_cpu *p);
 void gwm_dnnl_free(struct gwm_dnnl *d);

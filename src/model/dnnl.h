@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dnnl.h: what the files that use oneDNN share: primitives (cpu_dnnl.c), layouts (dnnl_layout.c) and nodes (dnnl_nodes.c). */
+/* dnnl.h: what the files that use oneDNN share: primitives (cpu_dnnl.c), layouts (dnnl_layout.c) and nodes
+ * (dnnl_nodes.c). */
 #ifndef GW_MODEL_DNNL_H
 #define GW_MODEL_DNNL_H
 
@@ -47,20 +48,21 @@ struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *
 int gwm_prim_arg(struct gwm_cpu *p, struct gwm_prim *q, int arg, int buf, const_md_t md);
 /* Adds the step of a primitive and gives it its scratch memory. */
 int gwm_prim_step(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t pd);
-/* Our attributes: scratch memory is ours; after the main operation a factor, the sum with what lies where the result
- * goes, and a function (NULL: none of the three). */
+/* Our attributes: scratch memory is ours; after the main operation a factor, the sum with what lies where the
+ * result goes, and a function (NULL: none of the three). */
 int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primitive_attr_t *attr);
 /* A function as the library's; -ENOTSUP when it has none. */
 int gwm_dnnl_alg(const struct gwm_act *act, dnnl_alg_kind_t *alg, float *a, float *b);
 
-/* dnnl_layout.c. A root in that layout or, without one, in the layout that it was made in (NULL when that is C order). */
+/* dnnl_layout.c. A root in that layout or, without one, in the layout that it was made in (NULL when that is
+ * C order). */
 const struct gwm_form *gwm_form_find(const struct gwm_cpu *p, int root, const_md_t md);
 /* A buffer for a root in another layout than C order. */
 int gwm_form_add(struct gwm_cpu *p, int root, const_md_t md, bool made);
 /* How the result of a convolution or a pool looks in C order (a product's is always in it). */
 md_t gwm_dnnl_c_order(const struct gwm_cpu *p, int root);
-/* The buffer that holds `root` in layout `want`; `have` is how its C-order buffer looks to the primitive that asks. Adds a
- * reorder when there is none yet. */
+/* The buffer that holds `root` in layout `want`; `have` is how its C-order buffer looks to the primitive that
+ * asks. Adds a reorder when there is none yet. */
 int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t want);
 /* Root `root` lies in that layout in a buffer that another root no longer needs. */
 int gwm_form_share(struct gwm_cpu *p, int root, const_md_t md, int buf);
@@ -70,7 +72,8 @@ bool gwm_dnnl_plain_loop(const_dnnl_primitive_desc_t pd);
 int gwm_dnnl_reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, const_md_t to_md);
 /* Brings constants from one layout into another, now; the buffer's number. */
 int gwm_fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have, const_md_t want);
-/* dnnl_simple.c: nodes that compute in any layout, or in C order: functions, sums, softmax, normalisation, moves. */
+/* dnnl_simple.c: nodes that compute in any layout, or in C order: functions, sums, softmax, normalisation,
+ * moves. */
 int gwm_dnnl_simple(struct gwm_cpu *p, const struct gwm_node *n);
 
 /* A copy of a bias times a factor, so that its memory is aligned as the library likes it. */

@@ -13,7 +13,8 @@ struct job {
     const float *weight_data, *bias_data;
     float alpha; /* a factor of the products, not of the bias */
     int32_t nbias;
-    /* A sum that follows and goes into the same step: with that root (-1: none), into `out`; then the function. */
+    /* A sum that follows and goes into the same step: with that root (-1: none), into `out`; then the
+     * function. */
     int add_root, out;
     const struct gwm_act *act;
 };
@@ -30,7 +31,8 @@ static int find_weights(struct gwm_cpu *p, const struct job *j, const_md_t want,
     return *weight < 0 ? *weight : *bias < 0 ? *bias : 0;
 }
 
-/* Where the result goes: a buffer. A sum is taken in place, where the other operand is, which nobody needs afterwards. */
+/* Where the result goes: a buffer. A sum is taken in place, where the other operand is, which nobody needs
+ * afterwards. */
 static int find_result(struct gwm_cpu *p, const struct job *j, const_md_t dst)
 {
     md_t plain = j->node->op == GWM_GEMM ? NULL : gwm_dnnl_c_order(p, j->out);
@@ -69,8 +71,8 @@ static int add(struct gwm_cpu *p, const struct job *j)
 typedef dnnl_status_t make_pd(dnnl_primitive_desc_t *, dnnl_engine_t, const struct shape_of *,
                               const_dnnl_primitive_attr_t);
 
-/* Makes the primitive descriptor with our attributes, adds it, and frees what both needed. Whatever the library does not
- * like about the shapes is an operator that it lacks. */
+/* Makes the primitive descriptor with our attributes, adds it, and frees what both needed. Whatever the
+ * library does not like about the shapes is an operator that it lacks. */
 static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s, make_pd *make)
 {
     dnnl_primitive_attr_t attr = NULL;
@@ -102,11 +104,13 @@ static bool read_after(const struct gwm_cpu *p, int root, int at)
     return seen < p->uses[root];
 }
 
-/* Is a convolution's result only added to a tensor of its shape, which is there already? The sum's node, or -1. */
+/* Is a convolution's result only added to a tensor of its shape, which is there already? The sum's node, or
+ * -1. */
 static int sum_after(const struct gwm_cpu *p, const struct gwm_node *n, int *other)
 {
     const struct gwm_graph *g = p->g;
-    int at = (int)(n - g->node), q = n->act.kind == GWM_ACT_NONE ? gwm_cpu_sole_reader(p, n->out, at) : -1;
+    int at = (int)(n - g->node),
+        q = n->act.kind == GWM_ACT_NONE ? gwm_sole_reader(p->g, p->uses, n->out, at) : -1;
 
     if (q < 0 || g->node[q].op != GWM_BINARY || g->node[q].binary.kind != GWM_ADD) return -1;
     *other = g->value[g->node[q].in[0]].root == n->out ? g->node[q].in[1] : g->node[q].in[0];

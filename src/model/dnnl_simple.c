@@ -206,7 +206,7 @@ static int affine(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_graph *g = p->g;
     const struct gwm_form *f = form_of(p, n->in[0]);
-    int x = n->in[0], by_step, plus_step, q = gwm_cpu_sole_reader(p, n->out, (int)(n - g->node));
+    int x = n->in[0], by_step, plus_step, q = gwm_sole_reader(p->g, p->uses, n->out, (int)(n - g->node));
     const float *by = operand(p, n, GWM_MUL, x, &by_step);
     const float *plus = q >= 0 && by ? operand(p, &g->node[q], GWM_ADD, n->out, &plus_step) : NULL;
     int32_t channels = plus ? g->value[n->out].shape.d[1] : 0;

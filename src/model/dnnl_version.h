@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dnnl_version.h: what differs between oneDNN 2.x and 3.x: who owns a memory descriptor, and how primitives are described. */
+/* dnnl_version.h: what differs between oneDNN 2.x and 3.x: who owns a memory descriptor, and how primitives
+ * are described. */
 #ifndef GW_MODEL_DNNL_VERSION_H
 #define GW_MODEL_DNNL_VERSION_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * External data: weights that lie in other files of the model's folder. The file says which, and is not trusted: a path
- * stays below the folder, goes through no link, and leads to a regular file that holds all that is asked for.
+ * External data: weights that lie in other files of the model's folder. The file says which, and is not
+ * trusted. A path stays below the folder and goes through no link. It leads to a regular file that holds all
+ * the bytes.
  */
 #include "src/model/ops.h"
 

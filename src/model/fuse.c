@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Makes the graph smaller before any back-end sees it: what nobody uses goes; a product or sum per channel
- * after a convolution (batch normalisation, most often) goes into its weights; a row added to a matrix
- * product becomes its bias; an activation goes into the operator before it; zeros around a picture go into
- * the convolution behind them. Each step is left out where there is no memory for it.
+ * Makes the graph smaller before any back-end sees it. Unused nodes go. A product or sum per channel after a
+ * convolution (batch normalisation, most often) goes into its weights. A row added to a matrix product
+ * becomes its bias. An activation goes into the operator before it. Zeros around a picture go into the
+ * convolution behind them. Each step is left out where there is no memory for it.
  */
 #include "src/model/graph.h"
 

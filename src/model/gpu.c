@@ -60,14 +60,6 @@ int gwm_gpu_take(struct gwm_gpu *p, void *data, size_t bytes, uint32_t type)
     return b;
 }
 
-int gwm_gpu_const(struct gwm_gpu *p, const void *data, size_t bytes, uint32_t type)
-{
-    void *copy = malloc(bytes ? bytes : 1);
-
-    if (copy && bytes) memcpy(copy, data, bytes);
-    return gwm_gpu_take(p, copy, bytes, type);
-}
-
 static struct gwm_launch *new_launch(struct gwm_gpu *p)
 {
     if (grow((void **)&p->launch, p->nlaunch, &p->cap_launch, sizeof(*p->launch))) return NULL;

@@ -99,10 +99,9 @@ struct gwm_gpu {
 
 /* ---- gpu.c ---- */
 
-/* A buffer in the arena; or one of constants: a copy of data, data that outlives the plan, or malloc'ed data
- * that is handed over (NULL: no memory). The number, -ENOMEM or -E2BIG. */
+/* A buffer in the arena; or one of constants: data that outlives the plan, or malloc'ed data that is handed
+ * over (NULL: no memory). The number, -ENOMEM or -E2BIG. */
 int gwm_gpu_scratch(struct gwm_gpu *p, size_t bytes, uint32_t type);
-int gwm_gpu_const(struct gwm_gpu *p, const void *data, size_t bytes, uint32_t type);
 int gwm_gpu_static(struct gwm_gpu *p, const void *data, size_t bytes, uint32_t type);
 int gwm_gpu_take(struct gwm_gpu *p, void *data, size_t bytes, uint32_t type);
 /* One that stands for an input or output of the model. */
@@ -115,8 +114,8 @@ int gwm_gpu_call(struct gwm_gpu *p, struct gwm_call *call);
 
 /*
  * The launch made last has buffer `buf` at offset `at` of its arguments: a struct gwm_ref, or a plain address
- * (of a call: number `at`), which cannot be an input or output of the model. Negative buffers are passed on
- * as errors.
+ * (of a call: number `at`). A plain address cannot be an input or output of the model. Negative buffers are
+ * passed on as errors.
  */
 int gwm_gpu_ref(struct gwm_gpu *p, size_t at, int buf);
 int gwm_gpu_fix(struct gwm_gpu *p, size_t at, int buf);
@@ -211,8 +210,6 @@ bool gwm_gpu_put_off(const struct gwm_gpu *p, const struct gwm_node *n);
 void gwm_gpu_trace(const struct gwm_gpu *p, struct gwm_strided *s);
 /* Follows a result forward through a move of `count` elements; false when it cannot be written there. */
 bool gwm_gpu_trace_out(const struct gwm_node *move, int32_t count, struct gwm_strided *y);
-/* The one node that reads a root, if there is only one; or -1. */
-int gwm_gpu_sole_reader(const struct gwm_gpu *p, int root, int after);
 
 /* An activation over a buffer, in its place. */
 int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int32_t count);

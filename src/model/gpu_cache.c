@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Choices of earlier plans, in a text file per machine and versions: the machine in the first line, then lines
- * of a node's description, a tab, and what was fastest. The reader takes nothing on trust: a choice is a name
- * and a number, which gpu_pick.c looks up among what it has.
+ * Choices of earlier plans, in a text file per machine and versions: the machine in the first line, then
+ * lines of a node's description, a tab, and what was fastest. The reader takes nothing on trust: a choice is
+ * a name and a number, which gpu_pick.c looks up among what it has.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -122,7 +122,8 @@ static int describe(struct conv_call *c, const struct gwm_conv *q, bool last, bo
     return 0;
 }
 
-/* cuDNN pads both sides alike; what it would read past the other side's padding must not make a difference. */
+/* cuDNN pads both sides alike; what it would read past the other side's padding must not make a
+ * difference. */
 static bool same_size(const struct gwm_window *w)
 {
     return (w->h + 2 * w->top - w->dh * (w->kh - 1) - 1) / w->sh + 1 == w->oh &&

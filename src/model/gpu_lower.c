@@ -205,17 +205,6 @@ static int32_t as_block(const struct gwm_move *m, const struct gwm_shape *x, boo
     return 1;
 }
 
-int gwm_gpu_sole_reader(const struct gwm_gpu *p, int root, int after)
-{
-    const struct gwm_graph *g = p->g;
-
-    if (p->uses[root] != 1) return -1;
-    for (int i = after + 1; i < g->nnode; i++)
-        for (uint32_t k = 0; k < g->node[i].nin; k++)
-            if (g->value[g->node[i].in[k]].root == root) return i;
-    return -1;
-}
-
 /* A sum with a tensor of the same shape that is there already when node `at` runs; the tensor, or -1. */
 static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root, int at)
 {
@@ -234,14 +223,14 @@ static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root,
 static int conv(struct gwm_gpu *p, const struct gwm_node *n)
 {
     const struct gwm_graph *g = p->g;
-    int at = (int)(n - g->node), q = gwm_gpu_sole_reader(p, n->out, at);
+    int at = (int)(n - g->node), q = gwm_sole_reader(p->g, p->uses, n->out, at);
     struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1};
 
     if (q >= 0 && n->act.kind == GWM_ACT_NONE && (to.add = sum_with(p, &g->node[q], n->out, at)) >= 0) {
         p->done[q] = true;
         to.out = g->node[q].out;
         to.act = g->node[q].act;
-        q = gwm_gpu_sole_reader(p, to.out, q);
+        q = gwm_sole_reader(p->g, p->uses, to.out, q);
     }
     if (q >= 0 && g->node[q].op == GWM_MOVE && !p->resident) {
         to.block = as_block(&g->node[q].mv.move[0], &g->value[n->out].shape, &to.block_first);

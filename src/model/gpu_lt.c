@@ -239,7 +239,8 @@ static int row(struct gwm_gpu *p, const float *x, int32_t n, bool half)
     return gwm_gpu_take(p, h, (size_t)n * sizeof(*h), GW_DTYPE_F16);
 }
 
-/* How far apart rows, or columns where those elements lie together, are; at least what cuBLASLt wants to see. */
+/* How far apart rows, or columns where those elements lie together, are; at least what cuBLASLt wants to
+ * see. */
 static int64_t leading(const struct gwm_strided *s, bool *turned)
 {
     *turned = s->n[2] > 1 && s->stride[2] != 1;

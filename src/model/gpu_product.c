@@ -105,7 +105,7 @@ int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
     const struct gwm_gemm *q = &n->gemm;
     struct gwm_product r = operands(p, n);
     struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1, .product = &r};
-    int at = (int)(n - p->g->node), next = gwm_gpu_sole_reader(p, n->out, at);
+    int at = (int)(n - p->g->node), next = gwm_sole_reader(p->g, p->uses, n->out, at);
     char what[256];
 
     if (next >= 0 && q->batch.rank == 1 &&

@@ -1,23 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Matrices where they lie: a product reads an operand through the transposes, slices and factors that made it, and
- * writes its result through the transpose behind it. So those nodes need no launches. They are put off until
- * somebody wants their result as such.
+ * Matrices where they lie: a product reads an operand through the transposes, slices and factors that made
+ * it, and writes its result through the transpose behind it. So those nodes need no launches. They are put
+ * off until somebody wants their result as such.
  */
 #include <errno.h>
 #include <string.h>
 
 #include "src/model/gpu.h"
 
-/* A map between two ways to number elements: dimension d has stride at[d] in the first, to[d] in the second. */
+/* A map between two ways to number elements: dimension d has stride at[d] in the first, to[d] in the
+ * second. */
 struct map {
     int32_t rank;
     const int32_t *dims, *at, *to;
 };
 
 /*
- * Takes one dimension, n elements `stride` apart, through a map. `start` are the coordinates of the first element
- * and `used` how far other dimensions go from there. Its stride then, or -1 when it has none.
+ * Takes one dimension, n elements `stride` apart, through a map. `start` are the coordinates of the first
+ * element and `used` how far other dimensions go from there. Its stride then, or -1 when it has none.
  */
 static int64_t through(const struct map *m, int32_t n, int64_t stride, const int32_t *start, int32_t *used)
 {

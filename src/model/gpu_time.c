@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long launches take. They are captured into a graph for launch by the device, a few times over, so that
- * neither the CPU nor the way to the GPU is measured; what makes no such graph is of no use to a plan.
+ * How long launches take. They are captured into a graph for launch by the device, a few times over. So
+ * neither the CPU nor the way to the GPU is measured. A plan has no use for a call that makes no such graph.
  */
 #include <cuda_runtime_api.h>
 #include <errno.h>

@@ -162,3 +162,12 @@ void gwm_uses(const struct gwm_graph *g, int *uses, int *maker)
     }
     for (uint32_t o = 0; o < g->noutput; o++) uses[g->value[g->output[o]].root]++;
 }
+
+int gwm_sole_reader(const struct gwm_graph *g, const int *uses, int root, int after)
+{
+    if (uses[root] != 1) return -1;
+    for (int i = after + 1; i < g->nnode; i++)
+        for (uint32_t k = 0; k < g->node[i].nin; k++)
+            if (g->value[g->node[i].in[k]].root == root) return i;
+    return -1;
+}

@@ -31,8 +31,8 @@ struct gwm_msg {
 int gwm_fail(const struct gwm_msg *msg, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /*
- * How elements lie in memory while a plan computes: all floats as F32, all integers and booleans as I64. Other
- * types of enum gw_dtype stand only at the model's border, on one side of a GWM_CONVERT.
+ * How elements lie in memory while a plan computes: all floats as F32, all integers and booleans as I64.
+ * Other types of enum gw_dtype stand only at the model's border, on one side of a GWM_CONVERT.
  */
 enum gwm_dtype {
     GWM_F32 = GW_DTYPE_F32,
@@ -86,8 +86,8 @@ struct gwm_act {
     float a, b;
 };
 
-/* Copies a box of elements between two strided layouts: transposes, slices, pieces of a concatenation. A stride
- * of the source may be 0 (repeats) or negative (backwards). */
+/* Copies a box of elements between two strided layouts: transposes, slices, pieces of a concatenation. A
+ * stride of the source may be 0 (repeats) or negative (backwards). */
 struct gwm_move {
     int32_t rank;
     int32_t dims[GW_MODEL_MAX_RANK];                        /* of the box, in the destination's order */
@@ -127,8 +127,8 @@ struct gwm_gemm { /* y[m][n] = alpha Σ a[m][k] b[k][n] + bias[n] */
     bool ta, tb;       /* a is stored k × m; b is stored n × k */
     const float *bias; /* n, or NULL */
     float alpha;
-    /* So many products, whose results lie one after the other. Batch says where each one's matrices are: its strides
-     * count elements of a and b. */
+    /* So many products, whose results lie one after the other. Batch says where each one's matrices are: its
+     * strides count elements of a and b. */
     int32_t products;
     struct gwm_broadcast batch;
 };
@@ -158,16 +158,17 @@ struct gwm_reduce { /* outer × n × inner becomes outer × inner */
     bool last; /* ARGMAX, ARGMIN: of equal elements the last one */
 };
 
-/* y = (x - mean) / √(variance + epsilon) scale[c] + bias[c], with statistics over each run of n elements (the input is
- * `outer` such runs). Element i of the tensor has c = i / inner % channels. Inputs: x, scale, bias. */
+/* y = (x - mean) / √(variance + epsilon) scale[c] + bias[c], with statistics over each run of n elements (the
+ * input is `outer` such runs). Element i of the tensor has c = i / inner % channels. Inputs: x, scale,
+ * bias. */
 struct gwm_norm {
     int32_t outer, n, inner, channels;
     float epsilon;
     bool rms; /* no mean: x / √(mean of squares + epsilon) */
 };
 
-/* outer × n × inner becomes outer × count × inner: element [o][k][i] is [o][index[k]][i]. Negative indices count from
- * the end; others outside are taken as the nearest inside. Inputs: data, indices (I64). */
+/* outer × n × inner becomes outer × count × inner: element [o][k][i] is [o][index[k]][i]. Negative indices
+ * count from the end; others outside are taken as the nearest inside. Inputs: data, indices (I64). */
 struct gwm_gather {
     int32_t outer, n, inner, count;
 };
@@ -203,8 +204,8 @@ enum gwm_op {
     GWM_MOVE,   /* one input, every output element written */
     GWM_CONCAT, /* one move per input */
     GWM_PAD,    /* fills the output with `pad_value`, then moves */
-    GWM_DECONV, /* transposed convolution: `conv` with weights c × oc/group × kh × kw; win is the forward one's, so
-                   that h × w is what goes in */
+    GWM_DECONV, /* transposed convolution: `conv` with weights c × oc/group × kh × kw; win is the forward
+                   one's, so that h × w is what goes in */
     GWM_REDUCE,
     GWM_NORM,
     GWM_GATHER,
@@ -243,8 +244,7 @@ struct gwm_node {
     int *in; /* values */
     int out;
     bool dead;
-    struct gwm_act
-        act; /* applied last; CONV, DECONV, GEMM, BINARY, NORM and UNARY only, and never on I64 but for UNARY */
+    struct gwm_act act; /* applied last; CONV, DECONV, GEMM, BINARY, NORM, UNARY only; on I64 UNARY only */
     union {
         struct gwm_conv conv;
         struct gwm_pool pool;
@@ -315,11 +315,8 @@ int gwm_node_new(struct gwm_graph *g, enum gwm_op op, const int *in, uint32_t ni
 /* uses[v]: how many node inputs and model outputs lie in root v's storage. maker[v]: the node that writes
  * root v, or -1. */
 void gwm_uses(const struct gwm_graph *g, int *uses, int *maker);
-
-static inline bool gwm_is_const(const struct gwm_graph *g, int v)
-{
-    return g->value[g->value[v].root].data != NULL;
-}
+/* With these: the one node behind number `after` that reads a root, when there is only one; or -1. */
+int gwm_sole_reader(const struct gwm_graph *g, const int *uses, int root, int after);
 
 /* How elements of a model's type lie in memory while a plan computes. */
 static inline enum gwm_dtype gwm_computed(uint32_t type)
@@ -363,15 +360,15 @@ void gwm_ref_gemm(const struct gwm_gemm *q, const float *a, const float *b, floa
 void gwm_ref_gather(const struct gwm_gather *s, size_t width, const void *x, const int64_t *index, void *y);
 void gwm_ref_interp(const struct gwm_interp *s, const float *x, float *y);
 void gwm_ref_convert(uint32_t from, uint32_t to, uint32_t into, const void *x, void *y, int32_t count);
-/* Steps an odometer over all but the last of `rank` dimensions and keeps an offset for each of n strided views; false
- * after the last row. */
+/* Steps an odometer over all but the last of `rank` dimensions and keeps an offset for each of n strided
+ * views; false after the last row. */
 bool gwm_next_row(int32_t rank, const int32_t *dims, int32_t *at, const int32_t *const *stride,
                   int32_t *offset, int n);
 
 /* import.c. The graph keeps what it needs of the bytes. */
 int gwm_import(const void *bytes, size_t len, struct gwm_graph **graph, const struct gwm_msg *msg);
-/* The same with weights in other files of the folder `dir` (a descriptor, or -1: none may be). With `each`, nodes that
- * fail are told to it, and the rest is looked at all the same; the result is then -ENOTSUP. */
+/* The same with weights in other files of the folder `dir` (a descriptor, or -1: none may be). With `each`,
+ * nodes that fail are told to it, and the rest is looked at all the same; the result is then -ENOTSUP. */
 struct gwm_check {
     void (*each)(void *arg, const char *name, const char *type, const char *why);
     void *arg;
@@ -383,7 +380,8 @@ int gwm_import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_graph *
                     const struct gwm_msg *msg);
 void gwm_source_free(struct gwm_source *s);
 
-/* model.c: a whole file in memory (free it), its size or an error; the folder that it lies in, a descriptor or -1. */
+/* model.c: a whole file in memory (free it), its size or an error; the folder that it lies in, a descriptor
+ * or -1. */
 ssize_t gwm_read_file(const char *path, const struct gwm_msg *msg, void **bytes);
 int gwm_open_folder(const char *path);
 

@@ -221,7 +221,8 @@ static void describe(struct gw_tensor_info *info, const struct gwm_value *v, con
     info->bytes = gwm_bytes(v);
 }
 
-/* A node that no operator of the file stands for: from one type to another, or a copy. Its value, or an error. */
+/* A node that no operator of the file stands for: from one type to another, or a copy. Its value, or an
+ * error. */
 static int border(struct gwm_graph *g, int from, uint32_t dtype, uint32_t type)
 {
     struct gwm_shape s = g->value[from].shape;

@@ -5,7 +5,8 @@
 
 #include "src/model/kernels.h"
 
-/* A negative index counts from the end. One outside, from a client perhaps, is taken as the nearest inside. */
+/* A negative index counts from the end. One outside, from a client perhaps, is taken as the nearest
+ * inside. */
 GWM_KERNEL(gwm_gather_kernel, struct gwm_gather_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y), index = gwm_view(&p->index);

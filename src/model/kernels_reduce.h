@@ -28,7 +28,8 @@ GW_DEV float gwm_shfl(float v, uint32_t lane)
     return v;
 }
 
-/* Sum, product, maximum or minimum over all threads of a block (at most GWM_BLOCK_MAX of them); all get it. */
+/* Sum, product, maximum or minimum over all threads of a block (at most GWM_BLOCK_MAX of them); all get
+ * it. */
 GW_DEV float gwm_over_block(struct gwm_block_room *room, float v, int32_t kind)
 {
     uint32_t lane = gw_lane(), size = gw_warp_size(), warps = (gw_block_dim() + 31) / 32, step, i;
@@ -253,8 +254,8 @@ GWM_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
     }
 }
 
-/* As below, with a scale and a bias for each of n elements, n a multiple of 4 and at most GWM_NORM_MAX of them for
- * each thread: a run is read once. */
+/* As below, with a scale and a bias for each of n elements, n a multiple of 4 and at most GWM_NORM_MAX of
+ * them for each thread: a run is read once. */
 GWM_EACH_KERNEL(gwm_norm_row_kernel, struct gwm_norm_args, p)
 {
     GW_SHARED(struct gwm_block_room, room);
@@ -321,7 +322,8 @@ GWM_EACH_KERNEL(gwm_norm_kernel, struct gwm_norm_args, p)
     }
 }
 
-/* One element's part of a reduction; the first pass of a logarithm of a sum of powers looks for the largest. */
+/* One element's part of a reduction; the first pass of a logarithm of a sum of powers looks for the
+ * largest. */
 GW_DEV float gwm_part(int32_t kind, float sum, float v)
 {
     switch (kind) {

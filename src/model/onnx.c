@@ -30,8 +30,8 @@ static bool batches(struct gwm_graph *g, const struct gwm_graph *two)
     return any;
 }
 
-/* Says which tensors hold several samples. A model whose batch dimension is open may still be made for one alone:
- * then none do. */
+/* Says which tensors hold several samples. A model whose batch dimension is open may still be made for one
+ * alone: then none do. */
 static void find_batched(struct gwm_graph *g)
 {
     struct gwm_msg quiet = {0};

@@ -73,8 +73,8 @@ const float *gwm_in_floats(const struct gwm_import *im, uint32_t i, int32_t coun
 /* An axis in [-rank, rank) made positive, or an error. */
 int gwm_axis(const struct gwm_import *im, int64_t axis, uint32_t rank);
 
-/* A new node and the value it makes, of the type of its first input (or of that type); the node's number. An empty name
- * is an intermediate value. */
+/* A new node and the value it makes, of the type of its first input (or of that type); the node's number. An
+ * empty name is an intermediate value. */
 int gwm_emit(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, const struct gwm_shape *out,
              const char *name);
 int gwm_emit_as(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, uint32_t type,
@@ -87,8 +87,8 @@ int gwm_const(struct gwm_import *im, uint32_t dtype, const struct gwm_shape *sha
 /* Another shape for the same elements. */
 int gwm_reshape(struct gwm_import *im, int of, const struct gwm_shape *shape);
 
-/* Says that the node's first output, or its i-th, is this value (or that an error happened: negative values are passed
- * on). */
+/* Says that the node's first output, or its i-th, is this value (or that an error happened: negative values
+ * are passed on). */
 int gwm_result(struct gwm_import *im, int value);
 int gwm_result_at(struct gwm_import *im, size_t i, int value);
 

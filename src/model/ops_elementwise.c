@@ -218,7 +218,8 @@ static int modulo(struct gwm_import *im)
 
 /* ---- bounds ---- */
 
-/* A bound is an attribute in old files, an input in new ones: a constant number, mostly. 1: it is a tensor. */
+/* A bound is an attribute in old files, an input in new ones: a constant number, mostly. 1: it is a
+ * tensor. */
 static int clip_bound(struct gwm_import *im, uint32_t input, const char *attr, float *out)
 {
     const float *p = gwm_in_floats(im, input, 1);
@@ -271,7 +272,8 @@ int gwm_emit_convert(struct gwm_import *im, int x, uint32_t type, const char *na
     const struct gwm_value *v = &im->g->value[x];
     struct gwm_shape s = v->shape;
     bool floats = v->dtype == GWM_F32 && gwm_computed(type) == GWM_F32;
-    /* All integers are held as int64: only a narrower type, or a type that cannot hold negative numbers, changes any. */
+    /* All integers are held as int64: only a narrower type, or a type that cannot hold negative numbers,
+     * changes any. */
     bool fits = v->dtype == GWM_I64 && (type == GW_DTYPE_I64 || type == v->type || type == GW_DTYPE_U64);
 
     if (floats || fits) {
@@ -303,8 +305,8 @@ static int cast(struct gwm_import *im)
     return gwm_result(im, gwm_emit_convert(im, im->in[0], type, im->node->output[0]));
 }
 
-/* Scale or zero point of a quantisation: one number, or one per position along the axis; brought into the shape that
- * broadcasts. The value, or an error. */
+/* Scale or zero point of a quantisation: one number, or one per position along the axis; brought into the
+ * shape that broadcasts. The value, or an error. */
 static int quantisation(struct gwm_import *im, uint32_t input, uint32_t rank, int axis, int32_t side)
 {
     const struct gwm_value *v = gwm_in(im, input);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Operators that pick elements by index, or weigh a few of them along an axis: gathering, padding, resizing. */
+/* Operators that pick elements by index, or weigh a few of them along an axis: gathering, padding,
+ * resizing. */
 #include "src/model/ops.h"
 
 #include <errno.h>

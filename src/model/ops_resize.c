@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Resize and Upsample: one axis after the other, each output position a weighted sum of a few input positions. */
+/* Resize and Upsample: one axis after the other, each output position a weighted sum of a few input
+ * positions. */
 #include "src/model/ops.h"
 
 #include <errno.h>

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Operators that address single elements: each becomes picking from a flat list. What is written into a tensor at known
- * places is picked from the tensor and what is written, one after the other.
+ * Operators that address single elements: each becomes picking from a flat list. What is written into a
+ * tensor at known places is picked from the tensor and what is written, one after the other.
  */
 #include "src/model/ops.h"
 
@@ -100,7 +100,8 @@ static int gather_elements(struct gwm_import *im)
     return at < 0 ? at : pick(im, im->in[0], at, &s);
 }
 
-/* Reads the constant tuples of GatherND and ScatterND: where each one's part of x begins. The parts have *run elements. */
+/* Reads the constant tuples of GatherND and ScatterND: where each one's part of x begins. The parts have *run
+ * elements. */
 static int tuples(struct gwm_import *im, const struct gwm_shape *x, int64_t *out, int32_t count,
                   int32_t depth)
 {
@@ -118,7 +119,8 @@ static int tuples(struct gwm_import *im, const struct gwm_shape *x, int64_t *out
     return 0;
 }
 
-/* The indices of GatherND and ScatterND: how long a tuple is, how many there are, how long the parts are that they name. */
+/* The indices of GatherND and ScatterND: how long a tuple is, how many there are, how long the parts are that
+ * they name. */
 static int read_tuples(struct gwm_import *im, int32_t *depth, int32_t *count, int32_t *run)
 {
     const struct gwm_value *x = gwm_in(im, 0), *index = gwm_in(im, 1);

@@ -135,43 +135,68 @@ static int make_window(struct gwm_import *im, struct sides *s, struct gwm_window
     return 0;
 }
 
-static int conv(struct gwm_import *im)
+/* Reads the parts of a convolution, plain or transposed: constant weights and bias, groups, the kernel's
+ * sides. */
+static int read_conv(struct gwm_import *im, struct sides *s, struct gwm_conv *c)
 {
-    const struct gwm_value *x = gwm_in(im, 0), *wt = gwm_in(im, 1), *b = gwm_in(im, 2);
-    struct gwm_conv c = {.group = 1};
-    struct gwm_shape out;
-    struct sides s;
+    const struct gwm_value *wt = gwm_in(im, 1), *b = gwm_in(im, 2);
     int64_t group = 1;
-    int rc = read_sides(im, &s, false);
+    int rc = read_sides(im, s, false);
 
     if (rc < 0 || (rc = gwm_attr_int(im, "group", &group)) < 0) return rc;
     if (!wt->data || wt->dtype != GWM_F32 || (b && (!b->data || b->dtype != GWM_F32)))
         return gwm_op_fail(im, -ENOTSUP, "weights and bias must be constants");
-    if (wt->shape.rank != x->shape.rank)
+    if (wt->shape.rank != gwm_in(im, 0)->shape.rank)
         return gwm_op_fail(im, -EBADMSG, "weights of %u dimensions for an input of %u", wt->shape.rank,
-                           x->shape.rank);
-    c.oc = wt->shape.d[0];
-    if (!wt->count || group < 1 || c.oc % group || x->shape.d[1] % group ||
-        wt->shape.d[1] != x->shape.d[1] / group)
-        return gwm_op_fail(im, -EBADMSG, "weights %d x %d do not fit %d input channels in %" PRId64 " groups",
-                           c.oc, wt->shape.d[1], x->shape.d[1], group);
-    if (b && b->count != c.oc)
-        return gwm_op_fail(im, -EBADMSG, "a bias of %d for %d channels", b->count, c.oc);
-    for (uint32_t i = 0; i < s.axes; i++) {
-        int64_t *k = &s.kernel[2 - s.axes + i], side = wt->shape.d[2 + i];
+                           gwm_in(im, 0)->shape.rank);
+    if (group < 1 || group > gwm_in(im, 0)->shape.d[1])
+        return gwm_op_fail(im, -EBADMSG, "%" PRId64 " groups of %d input channels", group,
+                           gwm_in(im, 0)->shape.d[1]);
+    for (uint32_t i = 0; i < s->axes; i++) {
+        int64_t *k = &s->kernel[2 - s->axes + i], side = wt->shape.d[2 + i];
         if ((gwm_attr(im, "kernel_shape") && *k != side) || side > GWM_MAX_SIDE)
             return gwm_op_fail(im, -EBADMSG, "kernel_shape does not agree with the weights");
         *k = side;
     }
-    c.group = (int32_t)group;
-    c.weight = (const float *)wt->data;
-    c.bias = b ? (const float *)b->data : NULL;
-    rc = make_window(im, &s, &c.win, &out, c.oc);
-    if (rc < 0) return rc;
-    int n = gwm_emit(im, GWM_CONV, im->in, 1, &out, im->node->output[0]);
+    *c = (struct gwm_conv){.group = (int32_t)group,
+                           .weight = (const float *)wt->data,
+                           .bias = b ? (const float *)b->data : NULL};
+    return 0;
+}
+
+static int check_bias(struct gwm_import *im, const struct gwm_conv *c)
+{
+    const struct gwm_value *b = gwm_in(im, 2);
+
+    return b && b->count != c->oc ? gwm_op_fail(im, -EBADMSG, "a bias of %d for %d channels", b->count, c->oc)
+                                  : 0;
+}
+
+static int emit_conv(struct gwm_import *im, enum gwm_op op, const struct gwm_conv *c,
+                     const struct gwm_shape *out)
+{
+    int n = gwm_emit(im, op, im->in, 1, out, im->node->output[0]);
+
     if (n < 0) return n;
-    im->g->node[n].conv = c;
+    im->g->node[n].conv = *c;
     return gwm_result(im, gwm_settle(im, n));
+}
+
+static int conv(struct gwm_import *im)
+{
+    const struct gwm_value *x = gwm_in(im, 0), *wt = gwm_in(im, 1);
+    struct gwm_conv c;
+    struct gwm_shape out;
+    struct sides s;
+    int rc = read_conv(im, &s, &c);
+
+    if (rc < 0) return rc;
+    c.oc = wt->shape.d[0];
+    if (!wt->count || c.oc % c.group || x->shape.d[1] % c.group || wt->shape.d[1] != x->shape.d[1] / c.group)
+        return gwm_op_fail(im, -EBADMSG, "weights %d x %d do not fit %d input channels in %d groups", c.oc,
+                           wt->shape.d[1], x->shape.d[1], c.group);
+    if ((rc = check_bias(im, &c)) < 0 || (rc = make_window(im, &s, &c.win, &out, c.oc)) < 0) return rc;
+    return emit_conv(im, GWM_CONV, &c, &out);
 }
 
 /* One axis of the result of a transposed convolution, and its padding there; or an error. */
@@ -214,37 +239,20 @@ static int wide_window(struct gwm_import *im, struct sides *s, struct gwm_window
 
 static int conv_transpose(struct gwm_import *im)
 {
-    const struct gwm_value *x = gwm_in(im, 0), *wt = gwm_in(im, 1), *b = gwm_in(im, 2);
-    struct gwm_conv c = {.group = 1};
+    const struct gwm_value *x = gwm_in(im, 0), *wt = gwm_in(im, 1);
+    struct gwm_conv c;
     struct gwm_shape out;
     struct sides s;
-    int64_t group = 1;
-    int rc = read_sides(im, &s, false);
+    int rc = read_conv(im, &s, &c);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "group", &group)) < 0) return rc;
-    if (!wt->data || wt->dtype != GWM_F32 || (b && (!b->data || b->dtype != GWM_F32)))
-        return gwm_op_fail(im, -ENOTSUP, "weights and bias must be constants");
-    if (wt->shape.rank != x->shape.rank || group < 1 || group > x->shape.d[1] || x->shape.d[1] % group ||
-        wt->shape.d[0] != x->shape.d[1] || !wt->count || wt->shape.d[1] > GWM_MAX_COUNT / group)
-        return gwm_op_fail(im, -EBADMSG, "its weights do not fit %d input channels in %" PRId64 " groups",
-                           x->shape.d[1], group);
-    c.oc = wt->shape.d[1] * (int32_t)group;
-    if (b && b->count != c.oc)
-        return gwm_op_fail(im, -EBADMSG, "a bias of %d for %d channels", b->count, c.oc);
-    for (uint32_t i = 0; i < s.axes; i++) {
-        int64_t *k = &s.kernel[2 - s.axes + i], side = wt->shape.d[2 + i];
-        if ((gwm_attr(im, "kernel_shape") && *k != side) || side > GWM_MAX_SIDE)
-            return gwm_op_fail(im, -EBADMSG, "kernel_shape does not agree with the weights");
-        *k = side;
-    }
-    c.group = (int32_t)group;
-    c.weight = (const float *)wt->data;
-    c.bias = b ? (const float *)b->data : NULL;
-    if ((rc = wide_window(im, &s, &c.win, &out, c.oc)) < 0) return rc;
-    int n = gwm_emit(im, GWM_DECONV, im->in, 1, &out, im->node->output[0]);
-    if (n < 0) return n;
-    im->g->node[n].conv = c;
-    return gwm_result(im, gwm_settle(im, n));
+    if (rc < 0) return rc;
+    if (x->shape.d[1] % c.group || wt->shape.d[0] != x->shape.d[1] || !wt->count ||
+        wt->shape.d[1] > GWM_MAX_COUNT / c.group)
+        return gwm_op_fail(im, -EBADMSG, "its weights do not fit %d input channels in %d groups",
+                           x->shape.d[1], c.group);
+    c.oc = wt->shape.d[1] * c.group;
+    if ((rc = check_bias(im, &c)) < 0 || (rc = wide_window(im, &s, &c.win, &out, c.oc)) < 0) return rc;
+    return emit_conv(im, GWM_DECONV, &c, &out);
 }
 
 static int emit_pool(struct gwm_import *im, struct sides *s, struct gwm_pool p)

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain loops for what runs along an axis or over a window: reductions, normalisation, softmax, sums so far, pools. */
+/* Plain loops for what runs along an axis or over a window: reductions, normalisation, softmax, sums so far,
+ * pools. */
 #include <math.h>
 
 #include "src/model/graph.h"

@@ -46,8 +46,8 @@ static int tensor_shape(const struct gwm_import *im, const Onnx__TensorProto *t,
     return gwm_count(s) < 0 ? fail(im, t, -ENOTSUP, "more than 2^28 elements") : 0;
 }
 
-/* Where `count` elements of a type lie as they are in memory, in raw_data or in the list for their type; NULL when they
- * do not, or when their number is another. */
+/* Where `count` elements of a type lie as they are in memory, in raw_data or in the list for their type; NULL
+ * when they do not, or when their number is another. */
 static const void *as_they_are(const Onnx__TensorProto *t, uint32_t type, size_t count)
 {
     if (t->has_raw_data) return t->raw_data.len == count * gw_dtype_bytes(type) ? t->raw_data.data : NULL;

@@ -26,12 +26,12 @@ struct field {
 static const struct field req[] = {
     BITS(0, 0, 32, local_id), BITS(5, 0, 24, vendor_id), BITS(28, 0, 32, qkey), BITS(32, 0, 24, qpn),
     BITS(35, 0, 8, responder_resources), BITS(39, 0, 8, initiator_depth), BITS(43, 0, 5, remote_timeout),
-    BITS(43, 5, 2, transport), BITS(43, 7, 1, flow_control), BITS(44, 0, 24, psn), BITS(47, 0, 5, local_timeout),
-    BITS(47, 5, 3, retry_count), BITS(48, 0, 16, pkey), BITS(50, 0, 4, mtu), BITS(50, 5, 3, rnr_retry),
-    BITS(51, 0, 4, max_retries), BITS(51, 4, 1, srq), BITS(51, 5, 3, ext_transport), BITS(52, 0, 16, slid),
-    BITS(54, 0, 16, dlid), BYTES(56, 16, sgid), BYTES(72, 16, dgid), BITS(88, 0, 20, flow_label), BITS(91, 2, 6, rate),
-    BITS(92, 0, 8, traffic_class), BITS(93, 0, 8, hop_limit), BITS(94, 0, 4, sl), BITS(94, 4, 1, subnet_local),
-    BITS(95, 0, 5, ack_timeout),
+    BITS(43, 5, 2, transport), BITS(43, 7, 1, flow_control), BITS(44, 0, 24, psn),
+    BITS(47, 0, 5, local_timeout), BITS(47, 5, 3, retry_count), BITS(48, 0, 16, pkey), BITS(50, 0, 4, mtu),
+    BITS(50, 5, 3, rnr_retry), BITS(51, 0, 4, max_retries), BITS(51, 4, 1, srq),
+    BITS(51, 5, 3, ext_transport), BITS(52, 0, 16, slid), BITS(54, 0, 16, dlid), BYTES(56, 16, sgid),
+    BYTES(72, 16, dgid), BITS(88, 0, 20, flow_label), BITS(91, 2, 6, rate), BITS(92, 0, 8, traffic_class),
+    BITS(93, 0, 8, hop_limit), BITS(94, 0, 4, sl), BITS(94, 4, 1, subnet_local), BITS(95, 0, 5, ack_timeout),
 };
 static const struct field mra[] = {
     BITS(0, 0, 32, local_id), BITS(4, 0, 32, remote_id), BITS(8, 0, 2, about), BITS(9, 0, 5, service_timeout),
@@ -42,15 +42,16 @@ static const struct field rej[] = {
 };
 static const struct field rep[] = {
     BITS(0, 0, 32, local_id), BITS(4, 0, 32, remote_id), BITS(8, 0, 32, qkey), BITS(12, 0, 24, qpn),
-    BITS(20, 0, 24, psn), BITS(24, 0, 8, responder_resources), BITS(25, 0, 8, initiator_depth), BITS(26, 0, 5, ack_delay),
-    BITS(26, 5, 2, failover), BITS(26, 7, 1, flow_control), BITS(27, 0, 3, rnr_retry), BITS(27, 3, 1, srq),
+    BITS(20, 0, 24, psn), BITS(24, 0, 8, responder_resources), BITS(25, 0, 8, initiator_depth),
+    BITS(26, 0, 5, ack_delay), BITS(26, 5, 2, failover), BITS(26, 7, 1, flow_control),
+    BITS(27, 0, 3, rnr_retry), BITS(27, 3, 1, srq),
 };
 static const struct field ids[] = {BITS(0, 0, 32, local_id), BITS(4, 0, 32, remote_id)};
 static const struct field dreq[] = {BITS(0, 0, 32, local_id), BITS(4, 0, 32, remote_id), BITS(8, 0, 24, qpn)};
 static const struct field sidr_req[] = {BITS(0, 0, 32, local_id), BITS(4, 0, 16, pkey)};
 static const struct field sidr_rep[] = {
-    BITS(0, 0, 32, local_id), BITS(4, 0, 8, status), BITS(5, 0, 8, info_len), BITS(8, 0, 24, qpn), BITS(20, 0, 32, qkey),
-    BYTES(24, ROCE_CM_INFO, info),
+    BITS(0, 0, 32, local_id), BITS(4, 0, 8, status), BITS(5, 0, 8, info_len), BITS(8, 0, 24, qpn),
+    BITS(20, 0, 32, qkey), BYTES(24, ROCE_CM_INFO, info),
 };
 
 #define KIND(fields, private, service, guid)                                                                 \

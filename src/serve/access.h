@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The access log: a line of JSON for each inference that came by a door, and for each RDMA session that opened or
- * closed. A thread of its own writes them. Callers copy a line into a buffer, and never wait for a disk or a pipe. The
- * log drops a line that finds no room, and counts it. Any thread may log. */
+/* The access log: a line of JSON for each inference that came by a door, and for each RDMA session that
+ * opened or closed. A thread of its own writes them. Callers copy a line into a buffer, and never wait for a
+ * disk or a pipe. The log drops a line that finds no room, and counts it. Any thread may log. */
 #ifndef GW_SERVE_ACCESS_H
 #define GW_SERVE_ACCESS_H
 
@@ -31,8 +31,8 @@ struct gw_access_session {
     uint64_t requests, lasted_ns;
 };
 
-/* Appends to the file at `path`, which it makes when there is none; "-" is standard output. `room` is what the buffer
- * holds, in bytes. 0 or a negative errno with the reason in gw_last_error(). */
+/* Appends to the file at `path`, which it makes when there is none; "-" is standard output. `room` is what
+ * the buffer holds, in bytes. 0 or a negative errno with the reason in gw_last_error(). */
 int gw_access_open(const char *path, size_t room, struct gw_access **out);
 /* Writes what there is, for a fifth of a second at most. NULL is allowed. */
 void gw_access_close(struct gw_access *a);

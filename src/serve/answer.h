@@ -30,8 +30,8 @@ GW_DEV void gw_serve_active(const struct gw_serve_args *a, uint32_t i)
     gw_st_relaxed_u32(&a->notice[i].activity, ++a->session[i].activity); /* a number by itself */
 }
 
-/* Is there room in the session's send queue for one more answer than those in work? A peer whose NIC acknowledges
- * nothing must wait for it, and nobody else. */
+/* Is there room in the session's send queue for one more answer than those in work? A peer whose NIC
+ * acknowledges nothing must wait for it, and nobody else. */
 GW_DEV int gw_serve_has_room(const struct gw_serve_args *a, const struct gw_serve_session *s)
 {
     return s->posted - s->acked + s->in_work < a->slots;
@@ -55,8 +55,8 @@ GW_DEV int gw_serve_receive(const struct gw_serve_args *a, uint32_t i)
     return 0;
 }
 
-/* Sends the reply header in the slot, and `bytes` behind it, to the session's client. 0, or the queue pair has
- * failed. */
+/* Sends the reply header in the slot, and `bytes` behind it, to the session's client. 0, or the queue pair
+ * has failed. */
 GW_DEV int gw_serve_post(const struct gw_serve_args *a, uint32_t i, uint32_t slot, uint64_t bytes)
 {
     struct gw_serve_session *s = &a->session[i];

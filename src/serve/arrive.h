@@ -67,8 +67,8 @@ GW_DEV void gw_serve_look(const struct gw_serve_args *a)
 
 /* ---- arrivals ---- */
 
-/* Takes the client's word for what it has written: 0, or it is no request, in the slot that its immediate names. Each
- * field is read once: the client can still write there. */
+/* Takes the client's word for what it has written: 0, or it is no request, in the slot that its immediate
+ * names. Each field is read once: the client can still write there. */
 GW_DEV int gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival *r, uint32_t length)
 {
     const struct gw_serve_session *s = &a->session[r->session];
@@ -102,8 +102,8 @@ GW_DEV int gw_serve_completed(const struct gw_serve_args *a, const struct ibv_wc
 {
     uint32_t i = gw_serve_id_session(wc->wr_id);
     struct gw_serve_session *s = &a->session[i];
-    /* This may be the first request since the host opened the session. Or the session's last client, which was closed or
-     * has failed, has left it behind. */
+    /* This may be the first request since the host opened the session. Or the session's last client, which
+     * was closed or has failed, has left it behind. */
     if (!gw_serve_id_is(wc->wr_id, s->word)) gw_serve_act_on(a, i);
     if (!s->open || !gw_serve_id_is(wc->wr_id, s->word)) return 0;
     if (wc->status != IBV_WC_SUCCESS) {

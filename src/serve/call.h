@@ -37,8 +37,8 @@ struct gw_calls_opts {
     struct gw_layout in, out; /* the tensors of a slot */
 };
 
-/* Makes buffers and queue pairs, and the thread that takes answers and sleeps otherwise. 0 or a negative errno
- * with the reason in gw_last_error(). Before the worker's loop starts. */
+/* Makes buffers and queue pairs, and the thread that takes answers and sleeps otherwise. 0 or a negative
+ * errno with the reason in gw_last_error(). Before the worker's loop starts. */
 int gw_calls_create(const struct gw_calls_opts *opts, struct gw_calls **out);
 /* No call can be taken or submitted any more. Those under way may end until the deadline, then they end with
  * -ESHUTDOWN. NULL is allowed. */
@@ -49,30 +49,32 @@ void gw_calls_destroy(struct gw_calls *c);
 /* How many calls there are in all; the most samples that one may have. */
 uint32_t gw_calls_size(const struct gw_calls *c);
 uint32_t gw_calls_rows(const struct gw_calls *c);
-/* How many are taken (they are being filled, wait, are at work, or have answers that are being sent), and how many
- * callers hold the gw_calls. */
+/* How many are taken (they are being filled, wait, are at work, or have answers that are being sent), and how
+ * many callers hold the gw_calls. */
 uint32_t gw_calls_taken(struct gw_calls *c);
 
-/* A caller that waits for a call holds the gw_calls: they stay until it releases them, also when their model is removed.
- * It counts as taken meanwhile. */
+/* A caller that waits for a call holds the gw_calls: they stay until it releases them, also when their model
+ * is removed. It counts as taken meanwhile. */
 void gw_calls_hold(struct gw_calls *c);
 void gw_calls_release(struct gw_calls *c);
 
-/* Waits for a free call until the deadline (0: not at all), for the client that `who` names as src/serve/who.h
- * does. One client has three quarters of the calls at most. -EAGAIN: none is free and the deadline is 0;
- * -ETIMEDOUT; -ESHUTDOWN: gw_calls_close was called; -EBUSY and others: no session can be had. */
+/* Waits for a free call until the deadline (0: not at all), for the client that `who` names as
+ * src/serve/who.h does. One client has three quarters of the calls at most. -EAGAIN: none is free and the
+ * deadline is 0; -ETIMEDOUT; -ESHUTDOWN: gw_calls_close was called; -EBUSY and others: no session can be
+ * had. */
 int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_call **out);
 /* Also while it is at work: it is then free when it has ended. NULL is allowed. */
 void gw_call_give(struct gw_call *call);
 
 /*
- * For inputs and outputs that lie where the worker's slots do: on a GPU. Between the two calls the caller owns the tensors
- * of the call's slot at the worker. Input 0 begins at *in, and output 0 at *out; the others follow as gw_layout_offset
- * tells. Both are addresses of the worker's executor. A caller writes the inputs there before gw_call_submit with
- * GW_SERVE_PLACED. It reads the outputs, which GW_SERVE_STAY has left there, when the call has ended.
+ * For inputs and outputs that lie where the worker's slots do: on a GPU. Between the two calls the caller
+ * owns the tensors of the call's slot at the worker. Input 0 begins at *in, and output 0 at *out; the others
+ * follow as gw_layout_offset tells. Both are addresses of the worker's executor. A caller writes the inputs
+ * there before gw_call_submit with GW_SERVE_PLACED. It reads the outputs, which GW_SERVE_STAY has left there,
+ * when the call has ended.
  *
- * It waits for nothing; a session that breaks meanwhile waits for gw_call_leave_slot. -EIO: the session has broken since
- * the inputs were written, or since the call was submitted.
+ * It waits for nothing; a session that breaks meanwhile waits for gw_call_leave_slot. -EIO: the session has
+ * broken since the inputs were written, or since the call was submitted.
  */
 int gw_call_enter_slot(struct gw_call *call, uint8_t **in, uint8_t **out);
 void gw_call_leave_slot(struct gw_call *call);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside src/serve/call.h: calls.c makes sessions, takes answers and mends what breaks; call.c is what callers do. */
+/* Inside src/serve/call.h: calls.c makes sessions, takes answers and mends what breaks; call.c is what
+ * callers do. */
 #ifndef GW_SERVE_CALLS_H
 #define GW_SERVE_CALLS_H
 
@@ -24,7 +25,8 @@ struct gw_slot {
     struct gw_call call; /* what the caller sees; first, so that one is the other */
     struct gw_calls *calls;
     struct gw_lane *lane;
-    /* generation: that of the session it was sent by; placed: of the one that has its inputs, plus one. 0: none has. */
+    /* generation: that of the session it was sent by; placed: of the one that has its inputs, plus one. 0:
+     * none has. */
     uint32_t index, rows, generation, placed;
     enum gw_call_state state;
     uint64_t id;
@@ -100,7 +102,8 @@ static inline struct timespec gw_calls_time(uint64_t ns)
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-/* Opens the session of a lane that the caller has made LANE_OPENING: nobody else touches it. As gw_session_open. */
+/* Opens the session of a lane that the caller has made LANE_OPENING: nobody else touches it. As
+ * gw_session_open. */
 int gw_calls_open_lane(struct gw_calls *c, struct gw_lane *l);
 /* The lane's session is over: the calls' thread ends its calls, and closes it. */
 void gw_calls_break_lane(struct gw_calls *c, struct gw_lane *l);

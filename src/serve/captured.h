@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Models that a program has captured as CUDA graphs: a back-end whose plans are those graphs. A graph works at fixed
- * addresses, so the server copies requests there and back. */
+/* Models that a program has captured as CUDA graphs: a back-end whose plans are those graphs. A graph works
+ * at fixed addresses, so the server copies requests there and back. */
 #ifndef GW_SERVE_CAPTURED_H
 #define GW_SERVE_CAPTURED_H
 
@@ -8,15 +8,16 @@
 
 #include "src/serve/shared.h"
 
-/* Copies graphs and names into a model. 0; -EINVAL, -ENOMEM, -ENODEV (built without CUDA), -EIO: the reason is in
- * gw_last_error(). `name` is the model's, for messages. */
+/* Copies graphs and names into a model. 0; -EINVAL, -ENOMEM, -ENODEV (built without CUDA), -EIO: the reason
+ * is in gw_last_error(). `name` is the model's, for messages. */
 int gw_captured_open(const char *name, const struct gw_serving_captured *captured, struct gw_model **model);
 
-/* Sets where the graph for v->rows rows works; ctx is what gw_captured_open was given. For gw_worker_source. */
+/* Sets where the graph for v->rows rows works; ctx is what gw_captured_open was given. For
+ * gw_worker_source. */
 int gw_captured_place(void *ctx, struct gw_serve_variant *v);
 
-/* In captured_gpu.cu, and in captured_none.c without nvcc: graphs are cudaGraph_t, `stream` is being captured. 0 or a
- * negative errno, with the reason in gw_last_error(). */
+/* In captured_gpu.cu, and in captured_none.c without nvcc: graphs are cudaGraph_t, `stream` is being
+ * captured. 0 or a negative errno, with the reason in gw_last_error(). */
 #ifdef __cplusplus
 extern "C" {
 #endif

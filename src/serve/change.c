@@ -72,8 +72,8 @@ static size_t find(const struct gw_server *s, const char *name)
     return i;
 }
 
-/* Puts w, or nothing, in place i; a place behind the last is a new one. When it returns no door holds what was there,
- * but for the calls that it has. */
+/* Puts w, or nothing, in place i; a place behind the last is a new one. When it returns no door holds what
+ * was there, but for the calls that it has. */
 static void set_place(struct gw_server *s, size_t i, struct gw_worker *w)
 {
     pthread_rwlock_wrlock(&s->lock);
@@ -84,6 +84,28 @@ static void set_place(struct gw_server *s, size_t i, struct gw_worker *w)
         s->workers--;
         memmove(&s->worker[i], &s->worker[i + 1], (s->workers - i) * sizeof(*s->worker));
     }
+    pthread_rwlock_unlock(&s->lock);
+}
+
+unsigned gw_server_version(const struct gw_server *s, const char *name)
+{
+    size_t at = find(s, name);
+    return at < s->workers ? gw_worker_version(s->worker[at]) : 0;
+}
+
+/* ---- models that are not served ---- */
+
+void gw_server_miss(struct gw_server *s, const char *name, unsigned version, const char *why)
+{
+    pthread_rwlock_wrlock(&s->lock);
+    gw_missing_note(&s->missing, name, version, why);
+    pthread_rwlock_unlock(&s->lock);
+}
+
+void gw_server_forget(struct gw_server *s, const char *name)
+{
+    pthread_rwlock_wrlock(&s->lock);
+    gw_missing_forget(&s->missing, name);
     pthread_rwlock_unlock(&s->lock);
 }
 
@@ -160,6 +182,10 @@ static int add(struct gw_server *s, const struct gw_server_model *m)
 int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
 {
     int error = add(s, m);
+    if (error && m->as_at_start)
+        gw_server_miss(s, m->name, m->version, gw_last_error());
+    else if (!error)
+        gw_server_forget(s, m->name);
     if (s->paused) resume(s, s->workers);
     return error;
 }
@@ -179,7 +205,8 @@ uint64_t gw_server_waiting(const struct gw_worker *w)
     return t.waiting;
 }
 
-/* No door finds the model any more. What waits is served first, then what comes is told that the model closes. */
+/* No door finds the model any more. What waits is served first, then what comes is told that the model
+ * closes. */
 static void drain(struct gw_worker *w)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
@@ -233,6 +260,7 @@ int gw_server_remove(struct gw_server *s, const char *name)
     if (at == s->workers)
         return is_leaving(s, name) ? bury(s) : gw_error(-ENOENT, "no model %s is served", name);
     struct gw_worker *w = s->worker[at];
+    gw_server_forget(s, name); /* a version of it that could not take this one's place */
     set_place(s, at, NULL);
     return retire(s, w);
 }

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How long runs of a batch size take: a histogram that forgets, and its 99th percentile. Bucket 4 e + m holds the times
- * from (4 + m) << (e + 8) ns on, the first one all below too, the last one all above. One thread.
+ * How long runs of a batch size take: a histogram that forgets, and its 99th percentile. Bucket 4 e + m holds
+ * the times from (4 + m) << (e + 8) ns on, the first one all below too, the last one all above. One thread.
  */
 #ifndef GW_SERVE_COST_H
 #define GW_SERVE_COST_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How busy the machine's GPUs are, as NVIDIA's management library (NVML) tells. It comes with the driver, and is loaded
- * when it is first asked. */
+/* How busy the machine's GPUs are, as NVIDIA's management library (NVML) tells. It comes with the driver, and
+ * is loaded when it is first asked. */
 #ifndef GW_SERVE_GPU_USE_H
 #define GW_SERVE_GPU_USE_H
 
@@ -15,7 +15,8 @@ struct gw_gpu_use {
     double watts;
 };
 
-/* Fills in at most n GPUs; returns how many. 0 without the library. A GPU that does not tell a value has 0 there. Any thread. */
+/* Fills in at most n GPUs; returns how many. 0 without the library. A GPU that does not tell a value has 0
+ * there. Any thread. */
 uint32_t gw_gpu_use_read(struct gw_gpu_use *out, uint32_t n);
 
 #endif

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Where the tensors of a slot lie: see wire.h. Whoever fills or reads a slot asks here: the worker's host side and its
- * kernels, the client, and the doors. */
+/* Where the tensors of a slot lie: see wire.h. Everyone that fills or reads a slot asks here: the worker's
+ * host side and its kernels, the client, and the doors. */
 #ifndef GW_SERVE_LAYOUT_H
 #define GW_SERVE_LAYOUT_H
 
@@ -32,8 +32,8 @@ GW_FN uint64_t gw_layout_tensor_bytes(const struct gw_layout *l, uint32_t i, uin
     return l->tensor[i].bytes * (l->tensor[i].batched ? rows : 1);
 }
 
-/* Where tensor i begins, counted from the end of the header. i may be the number of tensors: where the next one would
- * begin. */
+/* Where tensor i begins, counted from the end of the header. i may be the number of tensors: where the next
+ * one would begin. */
 GW_FN uint64_t gw_layout_offset(const struct gw_layout *l, uint32_t i, uint64_t rows)
 {
     uint64_t at = 0;
@@ -51,8 +51,8 @@ GW_FN uint64_t gw_layout_bytes(const struct gw_layout *l, uint64_t rows)
     return l->tensors ? gw_layout_offset(l, last, rows) + gw_layout_tensor_bytes(l, last, rows) : 0;
 }
 
-/* Appends a tensor to a layout that began all zero, for slots of up to `rows` rows. 0; -E2BIG: more tensors than a
- * model may have; -EFBIG: the slot would be larger than GW_LAYOUT_MAX_BYTES. */
+/* Appends a tensor to a layout that began all zero, for slots of up to `rows` rows. 0; -E2BIG: more tensors
+ * than a model may have; -EFBIG: the slot would be larger than GW_LAYOUT_MAX_BYTES. */
 GW_FN int gw_layout_add(struct gw_layout *l, uint64_t bytes, uint32_t batched, uint32_t rows)
 {
     if (l->tensors == GW_MODEL_MAX_IO) return -E2BIG;

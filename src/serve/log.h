@@ -19,8 +19,8 @@ int gw_log_says(enum gw_log_level level);
 /* The level of that name: error, warning, info or debug. -1: there is none. */
 int gw_log_parse(const char *name);
 
-/* One line: "TIME gpuwire serve: LEVEL: TEXT". For systemd's journal, which has the time and the level of its own:
- * "<N>TEXT". Bytes that could steer a terminal become question marks. */
+/* One line: "TIME gpuwire serve: LEVEL: TEXT". For systemd's journal, which has the time and the level of its
+ * own: "<N>TEXT". Bytes that could steer a terminal become question marks. */
 void gw_log(enum gw_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* Writes what gw_log would, without the line's end: for tests. Returns its length. */

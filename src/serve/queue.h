@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The requests that wait: a heap, the next one on top. A request comes before another of a lower priority, then before
- * one with a later deadline, then before one that came later. One thread.
+ * The requests that wait: a heap, the next one on top. A request comes before another of a lower priority,
+ * then before one with a later deadline, then before one that came later. One thread.
  */
 #ifndef GW_SERVE_QUEUE_H
 #define GW_SERVE_QUEUE_H

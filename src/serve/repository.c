@@ -28,7 +28,7 @@ int gw_repository_is_plugin(const char *path)
 /* The file of one version, which the caller frees. NULL: there is none, unless *error is set. */
 static char *find_file(const char *folder, const char *version, int *error)
 {
-    static const char *const names[] = {"model.so", "model.onnx"};
+    static const char *const names[] = {"model.so", "model.onnx/model.onnx", "model.onnx"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char *path = NULL;
         if (asprintf(&path, "%s/%s/%s", folder, version, names[i]) < 0) {
@@ -39,6 +39,15 @@ static char *find_file(const char *folder, const char *version, int *error)
         free(path);
     }
     return NULL;
+}
+
+static int has_config(const char *folder)
+{
+    char *path = NULL;
+    if (asprintf(&path, "%s/config.pbtxt", folder) < 0) return 0;
+    int has = !access(path, F_OK);
+    free(path);
+    return has;
 }
 
 /* The highest version of the model in `dir`/`name`, and its file; version 0 when there is none. */
@@ -62,10 +71,80 @@ static int find_version(const char *dir, const char *name, struct gw_repository_
         e->version = number;
     }
     closedir(d);
+    e->has_config = has_config(folder);
     free(folder);
     if (!error && e->version && !(e->name = strdup(name))) error = -ENOMEM;
     if (error) free(e->path);
     return error;
+}
+
+/* ---- models of other kinds ---- */
+
+/* The name of a file in the version's folder, which the caller frees; NULL: there is none. */
+static char *any_file(const char *folder, const char *version)
+{
+    char *path = NULL, *found = NULL;
+    if (asprintf(&path, "%s/%s", folder, version) < 0) return NULL;
+    DIR *d = opendir(path);
+    free(path);
+    if (!d) return NULL;
+    for (struct dirent *e; !found && (e = readdir(d));)
+        if (e->d_name[0] != '.') found = strdup(e->d_name);
+    closedir(d);
+    return found;
+}
+
+/* The highest version that has a file at all. Sets *file, which the caller frees. */
+static unsigned find_other_version(const char *folder, char **file)
+{
+    unsigned highest = 0;
+    DIR *d = opendir(folder);
+    if (!d) return 0;
+    for (struct dirent *v; (v = readdir(d));) {
+        unsigned number = version_of(v->d_name);
+        char *name = number > highest ? any_file(folder, v->d_name) : NULL;
+        if (!name) continue;
+        free(*file);
+        *file = name;
+        highest = number;
+    }
+    closedir(d);
+    return highest;
+}
+
+static int keep_other(struct gw_repository *r, const struct gw_repository_other *o)
+{
+    struct gw_repository_other *more = realloc(r->other, (r->others + 1) * sizeof(*more));
+    if (!more) return -ENOMEM;
+    r->other = more;
+    r->other[r->others++] = *o;
+    return 0;
+}
+
+/* dir/name has no file of ours. Is it a model all the same? */
+static int look_at_other(struct gw_repository *r, const char *dir, const char *name)
+{
+    struct gw_repository_other o = {0};
+    char *folder = NULL, *file = NULL;
+    int n = 0, error = 0;
+    if (asprintf(&folder, "%s/%s", dir, name) < 0) return -ENOMEM;
+    o.version = find_other_version(folder, &file);
+    if (o.version)
+        n = asprintf(&o.why, "it has %s, and neither model.onnx nor model.so", file);
+    else if (has_config(folder))
+        n = asprintf(&o.why, "it has a config.pbtxt and no version: %s/1/model.onnx is expected", name);
+    free(file);
+    free(folder);
+    if (n > 0) {
+        o.name = strdup(name);
+        error = o.name ? keep_other(r, &o) : -ENOMEM;
+    }
+    if (n < 0 || error) {
+        free(o.name);
+        free(n < 0 ? NULL : o.why);
+        return -ENOMEM;
+    }
+    return 0;
 }
 
 static int by_name(const void *a, const void *b)
@@ -93,10 +172,13 @@ int gw_repository_scan(const char *dir, struct gw_repository *out)
         struct gw_repository_entry e;
         if (m->d_name[0] == '.') continue;
         error = find_version(dir, m->d_name, &e);
-        if (!error && e.version) error = keep(out, &e);
+        if (!error) error = e.version ? keep(out, &e) : look_at_other(out, dir, m->d_name);
     }
     closedir(d);
-    if (!error && !out->count)
+    if (!error && !out->count && out->others)
+        error = gw_error(-ENOENT, "model repository %s: no model in it that runs here; %s: %s", dir,
+                         out->other->name, out->other->why);
+    else if (!error && !out->count)
         error = gw_error(-ENOENT,
                          "model repository %s: no model in it; expected NAME/1/model.onnx or model.so", dir);
     if (error)
@@ -112,6 +194,11 @@ void gw_repository_free(struct gw_repository *r)
         free(r->entry[i].name);
         free(r->entry[i].path);
     }
+    for (size_t i = 0; i < r->others; i++) {
+        free(r->other[i].name);
+        free(r->other[i].why);
+    }
     free(r->entry);
+    free(r->other);
     memset(r, 0, sizeof(*r));
 }

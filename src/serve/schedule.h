@@ -2,15 +2,19 @@
 /*
  * Which requests the model gets next, together. One thread, of the loop's first stage.
  *
- * - It takes requests in the queue's order, as long as they fit into the largest batch. It runs the smallest batch size
+ * - It takes requests in the queue's order, as long as they fit into the largest batch. It runs the smallest
+ * batch size
  *   that holds them.
- * - Each sixteenth batch begins with the request that came first, whatever its priority and deadline. So a request with
+ * - Each sixteenth batch begins with the request that came first, whatever its priority and deadline. So a
+ * request with
  *   n requests before it waits for 16 (n + 1) batches at most.
- * - While requests do not fill the largest batch, they wait for others: `delay_ns` from the first one's arrival at most,
+ * - While requests do not fill the largest batch, they wait for others: `delay_ns` from the first one's
+ * arrival at most,
  *   and no longer than the deadlines allow.
- * - A request is late when now plus the 99th percentile of its batch size's run times lies behind its deadline. It is
- *   told so at once. Each sixteenth that only the estimate makes late is run nevertheless. So an estimate that is too
- *   high does not stay.
+ * - A request is late when now plus the 99th percentile of its batch size's run times lies behind its
+ * deadline. It is
+ *   told so at once. Each sixteenth that only the estimate makes late is run nevertheless. So an estimate
+ *   that is too high does not stay.
  * - A request does not join a batch when that would make one of its requests late.
  */
 #ifndef GW_SERVE_SCHEDULE_H
@@ -62,7 +66,8 @@ GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
     return now >= w->again;
 }
 
-/* The request at the top, or the oldest, at place `at`, is not for the model: 1, and it is out of the queue. */
+/* The request at the top, or the oldest, at place `at`, is not for the model: 1, and it is out of the
+ * queue. */
 GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint64_t now)
 {
     struct gw_serve_arrival *r = &a->arrival[at];

@@ -5,8 +5,8 @@
  *
  * The order of things in memory: a request's completion is polled with acquire semantics (gw_wait_cq), so
  * that header and tensors, which the NIC placed before it, are read after it. A stage boundary
- * orders what one stage has read and written before the next. So the model's writes come before the send, whose put
- * publishes them to the NIC.
+ * orders what one stage has read and written before the next. So the model's writes come before the send,
+ * whose put publishes them to the NIC.
  */
 #ifndef GW_SERVE_STAGES_H
 #define GW_SERVE_STAGES_H
@@ -37,9 +37,9 @@ GW_DEV void gw_serve_await(const struct gw_serve_args *a, uint64_t look)
 
 /* ---- batches ---- */
 
-/* Says where the model finds its tensors. That is the slot, when the batch is one request that fills it, or that has one
- * tensor each way. Else it is where requests are put together. Rows that no request has filled hold whatever was there
- * before, and nobody gets what the model makes of them. */
+/* Says where the model finds its tensors. That is the slot, when the batch is one request that fills it, or
+ * that has one tensor each way. Else it is where requests are put together. Rows that no request has filled
+ * hold whatever was there before, and nobody gets what the model makes of them. */
 GW_DEV void gw_serve_aim(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;

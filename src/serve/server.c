@@ -23,6 +23,9 @@ static int select_models(struct gw_server *s, const struct gw_server_opts *o)
     if (error || !o->only) return error;
     for (size_t i = 0; i < s->models.count; i++)
         if (!strcmp(s->models.entry[i].name, o->only)) return 0;
+    for (size_t i = 0; i < s->models.others; i++)
+        if (!strcmp(s->models.other[i].name, o->only))
+            return gw_error(-ENOENT, "model %s cannot be served: %s", o->only, s->models.other[i].why);
     return gw_error(-ENOENT, "model repository %s: no model %s in it", o->models, o->only);
 }
 
@@ -47,8 +50,8 @@ static void batch_sizes(const struct gw_server_opts *o, struct gw_worker_opts *w
     w->delay_ns = o->batch_delay_ns;
 }
 
-/* A model that cannot be served is reported, and the others are served all the same. One that is the only one is the
- * start's own failure. */
+/* A model that cannot be served is reported, and the others are served all the same. One that is the only one
+ * is the start's own failure. */
 static int make_worker(struct gw_server *s, const struct gw_server_opts *o, size_t i)
 {
     const struct gw_repository_entry *e = &s->models.entry[i];
@@ -58,7 +61,27 @@ static int make_worker(struct gw_server *s, const struct gw_server_opts *o, size
     s->workers += !error;
     if (!error || o->only || s->models.count == 1) return error;
     gw_log(GW_LOG_ERROR, "model %s: version %u cannot be served: %s", e->name, e->version, gw_last_error());
+    gw_missing_note(&s->missing, e->name, e->version, gw_last_error());
     return 0;
+}
+
+/* Names what this server does not read in a repository that another one has served. */
+static void report_others(struct gw_server *s, const struct gw_server_opts *o)
+{
+    const struct gw_repository *r = &s->models;
+    size_t configs = 0;
+    for (size_t i = 0; i < r->others && !o->only; i++) {
+        gw_log(GW_LOG_ERROR, "model %s cannot be served: %s", r->other[i].name, r->other[i].why);
+        gw_missing_note(&s->missing, r->other[i].name, r->other[i].version, r->other[i].why);
+    }
+    for (size_t i = 0; i < r->count; i++)
+        configs += r->entry[i].has_config && (!o->only || !strcmp(r->entry[i].name, o->only));
+    if (configs)
+        gw_log(
+            GW_LOG_INFO,
+            "config.pbtxt is not read (%zu of %zu models have one): the model's file says what its tensors "
+            "are, and --max-batch and --batch-delay how it is batched",
+            configs, o->only ? 1 : r->count);
 }
 
 static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
@@ -70,6 +93,7 @@ static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
         int error = make_worker(s, o, i);
         if (error) return error;
     }
+    report_others(s, o);
     if (s->models.count && !s->workers)
         return gw_error(-EINVAL, "model repository %s: none of its models can be served", o->models);
     for (size_t i = 0; i < s->workers; i++) {
@@ -156,7 +180,8 @@ void gw_server_view(struct gw_server *s, struct gw_server_view *view)
                                     .workers = &s->workers,
                                     .sessions = &s->sessions,
                                     .on_gpu = gw_server_on_gpu(s),
-                                    .lock = &s->lock};
+                                    .lock = &s->lock,
+                                    .missing = &s->missing};
 }
 
 int gw_server_on_gpu(const struct gw_server *s)
@@ -247,6 +272,7 @@ int gw_server_stop(struct gw_server *s, uint64_t *stop_ns)
     if (s->dev) gw_device_close(s->dev);
     gw_exec_destroy(s->exec);
     gw_repository_free(&s->models);
+    gw_missing_free(&s->missing);
     free(s->text);
     free(s);
     return 0;

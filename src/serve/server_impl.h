@@ -15,9 +15,10 @@ struct gw_server {
     struct gw_repository models;
     struct gw_worker_opts each;  /* how every model is served, but for its batch sizes */
     struct gw_worker_opts first; /* the same with the batch sizes of models that were there at the start */
-    pthread_rwlock_t lock; /* of the next two, for whoever does not run on the thread that changes them */
+    pthread_rwlock_t lock; /* of the next three, for whoever does not run on the thread that changes them */
     struct gw_worker *worker[GW_SERVER_MODELS];
     size_t workers;
+    struct gw_missing missing;                   /* what the repository has beside them */
     struct gw_worker *leaving[GW_SERVER_MODELS]; /* that could not be freed when they were removed */
     size_t leavings;
     int paused;                /* no model's loop runs: a GPU's memory is being allocated or freed */
@@ -28,8 +29,8 @@ struct gw_server {
     char *text;
 };
 
-/* One round of what gw_server_run does between its naps. `pause` is what the last round returned; returns how many
- * nanoseconds the next one may wait. */
+/* One round of what gw_server_run does between its naps. `pause` is what the last round returned; returns how
+ * many nanoseconds the next one may wait. */
 #define GW_SERVER_HOUSEKEEPING_NS 200000000u
 uint64_t gw_server_keep_house(struct gw_server *s, uint64_t pause);
 

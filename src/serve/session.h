@@ -33,8 +33,8 @@ struct gw_session_pool_opts {
     uint32_t sessions, slots;
     uint32_t kept;            /* of the sessions, for wishes that are `own`: clients never get them */
     struct gw_layout in, out; /* the tensors of a slot */
-    /* The batch sizes, ascending; a request has no more rows than the last. A variant without fixed addresses gets room
-     * here to put requests together. */
+    /* The batch sizes, ascending; a request has no more rows than the last. A variant without fixed addresses
+     * gets room here to put requests together. */
     struct gw_serve_variant variant[GW_SERVE_VARIANTS];
     uint32_t variants;
     uint64_t delay_ns;      /* a request may wait so long for others to share its batch */
@@ -42,8 +42,8 @@ struct gw_session_pool_opts {
     struct gw_exec *memory; /* whose memory the slots are; NULL: that of `exec` */
 };
 
-/* Bytes that the slots of all sessions take, with the room to put requests together. Numbers within the tool's bounds and slots below 2 GiB do
- * not overflow. */
+/* Bytes that the slots of all sessions take, with the room to put requests together. Numbers within the
+ * tool's bounds and slots below 2 GiB do not overflow. */
 uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *opts);
 
 /* Makes all of it. 0 or a negative errno with the reason in gw_last_error(). */
@@ -90,15 +90,16 @@ uint64_t gw_session_pool_failures(struct gw_session_pool *pool);
 int gw_session_failed(struct gw_session_pool *pool, uint32_t index, struct gw_fault *fault);
 /* How many sessions clients can have. */
 uint32_t gw_session_pool_size(const struct gw_session_pool *pool);
-void gw_session_pool_totals(const struct gw_session_pool *pool, uint64_t *answered, uint64_t *refused);
 /* What the loop has counted, as it is now. Waits for nothing; any thread. */
 void gw_session_pool_counters(const struct gw_session_pool *pool, struct gw_serve_counters *total,
                               struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS]);
 
-/* Requests that the model answered, by the time from arrival until the answer was posted, as gw_serve_bucket_end tells. */
+/* Requests that the model answered, by the time from arrival until the answer was posted, as
+ * gw_serve_bucket_end tells. */
 void gw_session_pool_latency(const struct gw_session_pool *pool, uint64_t bucket[GW_SERVE_BUCKETS]);
 
-/* From now on the loop answers every request that comes with GW_SERVE_CLOSING; those that wait are still served. */
+/* From now on the loop answers every request that comes with GW_SERVE_CLOSING; those that wait are still
+ * served. */
 void gw_session_pool_closing(struct gw_session_pool *pool);
 
 #endif

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the host and the serving kernels share: one record per session, the requests that wait, and those in work.
+/* The host and the serving kernels share this: one record per session, the requests that wait, and those in
+ * work.
  *
  * Two kinds of memory. `gw_serve_notice` lies in host memory that both sides see: the host writes it when a
- * session opens or closes, the kernel answers in `seen`. The rest lies in the
- * executor's own memory: only kernels touch it once the loop runs, so that serving a request reads nothing
- * across the bus but the request itself.
+ * session opens or closes, the kernel answers in `seen`. The rest lies in the executor's own memory, and only
+ * kernels touch it once the loop runs. So serving a request reads nothing across the bus but the request
+ * itself.
  */
 #ifndef GW_SERVE_SHARED_H
 #define GW_SERVE_SHARED_H
@@ -25,9 +26,10 @@ enum gw_serve_state {
     GW_SESSION_CLOSING = 2 /* the kernel lets go of it */
 };
 
-/* A completion's id names the session and the session's client: the latter by the notice's word that opened the session.
- * An answer's id also says how many answers the session had with this one. The host may reset a session and open it anew
- * while the kernel still holds completions that it has polled. The kernel tells by their client that they are stale. */
+/* A completion's id names the session and the session's client: the latter by the notice's word that opened
+ * the session. An answer's id also says how many answers the session had with this one. The host may reset a
+ * session and open it anew while the kernel still holds completions that it has polled. The kernel tells by
+ * their client that they are stale. */
 #define GW_SERVE_MAX_SESSIONS 0x10000u
 
 GW_FN uint64_t gw_serve_id(uint32_t session, uint32_t word, uint32_t answers)
@@ -154,7 +156,8 @@ struct gw_serve_cost {
 struct gw_serve_variant {
     uint32_t rows;
     uint32_t fixed; /* 1: its model always reads and writes at the addresses below */
-    /* Where requests are put together. The plan of a batch that is one whole request works in the slot instead. */
+    /* Where requests are put together. The plan of a batch that is one whole request works in the slot
+     * instead. */
     uint8_t *in[GW_MODEL_MAX_IO], *out[GW_MODEL_MAX_IO];
     struct gw_serve_cost cost;
 };
@@ -168,8 +171,8 @@ struct gw_serve_work {
     uint32_t closing, changes; /* as on the board, when it was last looked at */
     uint32_t reserved;
     uint64_t started, ready, done;
-    /* The arrivals: a heap of those that can be served, from the ring's front, and those that must wait until their
-     * peer has acknowledged answers, from its back. */
+    /* The arrivals: a heap of those that can be served, from the ring's front, and those that must wait until
+     * their peer has acknowledged answers, from its back. */
     uint32_t waiting, parked;
     uint64_t waiting_rows, arrived;
     uint64_t again; /* when there may be something to do without a further arrival */

@@ -134,8 +134,8 @@ static int serves(struct gw_table_session *s, const void *arg)
     return s->worker == arg;
 }
 
-/* The id ends with the server's: behind one address there may be several servers, and only this one can tell that the
- * session is over. The rest is what nobody can guess. */
+/* The id ends with the server's: behind one address there may be several servers, and only this one can tell
+ * that the session is over. The rest is what nobody can guess. */
 static struct gw_table_session *new_session(const struct gw_table *t, struct gw_worker *w,
                                             const void *connection, const char *who)
 {

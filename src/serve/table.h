@@ -20,10 +20,11 @@
 
 struct gw_table_session;
 
-/* Something between clients and this server that must know of the sessions: a load balancer. `open` comes before the
- * client is told of its session, and may change `own`, the endpoint that the client gets. `open` returns 1: it
- * wants to hear of the session's end. 0: the session does not concern it. A negative errno, with the reason in
- * gw_last_error(): there is no session. Any thread. `open` may wait for seconds, `close` may not. */
+/* Something between clients and this server that must know of the sessions: a load balancer. `open` comes
+ * before the client is told of its session, and may change `own`, the endpoint that the client gets. `open`
+ * returns 1: it wants to hear of the session's end. 0: the session does not concern it. A negative errno,
+ * with the reason in gw_last_error(): there is no session. Any thread. `open` may wait for seconds, `close`
+ * may not. */
 struct gw_table_route {
     void *ctx;
     int (*open)(void *ctx, const struct gw_session_wish *wish, struct gw_endpoint *own);
@@ -48,8 +49,8 @@ int gw_table_init(struct gw_table *t, uint32_t most_each, uint64_t unused_ns, ui
 /* Forgets everything; the workers are the caller's. */
 void gw_table_free(struct gw_table *t);
 
-/* From now on it is told of sessions; NULL: no longer. It must stay until then. Sessions that are open already are none
- * of its business. */
+/* From now on it is told of sessions; NULL: no longer. It must stay until then. Sessions that are open
+ * already are none of its business. */
 void gw_table_set_route(struct gw_table *t, const struct gw_table_route *route);
 
 /* Opens a session of the worker's for a connection of the client `who`; `id` is its name. As
@@ -58,8 +59,8 @@ int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_sessio
                  const void *connection, const char *who, struct gw_session_grant *grant,
                  char id[GW_SESSION_ID]);
 /* The client wants to keep the session, and its idle time begins anew. -ENOENT: there is none, it has
- * ended. -ESTALE: another server has it, or had it. -EBADR: it has had no request yet, and only its first request
- * keeps it. */
+ * ended. -ESTALE: another server has it, or had it. -EBADR: it has had no request yet, and only its first
+ * request keeps it. */
 int gw_table_renew(struct gw_table *t, const char *id);
 /* -ENOENT, -ESTALE: there is none, as above. */
 int gw_table_close(struct gw_table *t, const char *id);

@@ -4,9 +4,9 @@
  * A session has K slots. In the worker's memory slot k starts at `request_addr + k * request_stride` and
  * holds a request header and the input tensor; in the client's memory it starts at `reply_addr + k *
  * reply_stride` and holds a reply header and the output tensor. Both directions are one RDMA WRITE_WITH_IMM
- * of header and tensor; the immediate names the slot, so that one completion queue announces every request of
- * every client and no memory is polled. A slot has at most one request in flight: the client owns it until it
- * writes, the worker until it has answered.
+ * of header and tensor. The immediate names the slot. So one completion queue announces every request of
+ * every client, and nobody polls memory. A slot has at most one request in flight: the client owns it until
+ * it writes, the worker until it has answered.
  *
  * Byte order of headers and tensors: little-endian, whatever the hosts are.
  */
@@ -19,7 +19,7 @@
 #define GW_SERVE_MAGIC     0x53525747u /* "GWRS" */
 #define GW_SERVE_VERSION   2
 #define GW_SERVE_MAX_SLOTS 256
-#define GW_SERVE_ALIGN     64u /* bytes; each tensor of a slot begins at a multiple, counted from the header */
+#define GW_SERVE_ALIGN     64u /* bytes; a slot's tensors begin at multiples, counted from the header */
 
 /*
  * Both ends' timeout (4.096 us << 18: a second, eight times) where the NIC is the software NIC. That one
@@ -53,16 +53,16 @@ struct gw_serve_request {
     uint8_t reserved[20];
 };
 
-/* The server's own sessions need not send what already lies on the GPU. The slots are the session's alone, so these do
- * no harm in a stranger's hands. */
+/* The server's own sessions need not send what already lies on the GPU. The slots are the session's alone, so
+ * these do no harm in a stranger's hands. */
 #define GW_SERVE_PLACED 1u /* the inputs are in the slot already: the header comes alone, and `bytes` is 0 */
 #define GW_SERVE_STAY   2u /* the outputs stay in the worker's slot: so does the answer's header */
 #define GW_SERVE_FLAGS  (GW_SERVE_PLACED | GW_SERVE_STAY)
 
-/* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. `arrived` is when
- * the request's completion became visible to the worker, `started` when the model got it, `done` when the
- * model had finished, `posted` just before the reply's work request was written. What writing it and ringing
- * the doorbell takes cannot be in the header that it sends, so the header has what that took for the session's
+/* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. At `arrived` the
+ * request's completion became visible to the worker, at `started` the model got it, and at `done` the model
+ * had finished. `posted` is just before the reply's work request was written. The time to write it and to
+ * ring the doorbell cannot be in the header that it sends. So the header has that time of the session's
  * previous answer. */
 struct gw_serve_reply {
     uint32_t magic;

@@ -55,7 +55,8 @@ static int run_model(void *ctx)
     return 0; /* the clients of those requests are told; the loop goes on */
 }
 
-/* The model's stage on a GPU: its kernels find the tensors' addresses in *io, which the first stage writes. */
+/* The model's stage on a GPU: its kernels find the tensors' addresses in *io, which the first stage
+ * writes. */
 static int enqueue_model(void *ctx, void *stream)
 {
     struct batch *b = ctx;

@@ -19,18 +19,19 @@ struct gw_worker_opts {
     uint32_t sessions, slots;
     uint32_t threads; /* CPU executor: that one inference uses */
     uint64_t memory;  /* bytes that the model may take with its sessions' slots */
-    /* For the doors: sessions beside the clients', and a device for a CPU executor that they are used from; it
-     * outlives the worker. */
+    /* For the doors: sessions beside the clients', and a device for a CPU executor that they are used from;
+     * it outlives the worker. */
     uint32_t own_sessions;
     struct gw_device *own_dev;
-    /* The batch sizes that there are plans for, ascending, where the model's tensors are batched; else, and when none are
-     * named, one request is run at a time. */
+    /* The batch sizes that there are plans for, ascending, where the model's tensors are batched; else, and
+     * when none are named, one request is run at a time. */
     uint32_t batch[GW_SERVE_VARIANTS], batches;
     uint64_t delay_ns; /* a request may wait so long for others to share its batch */
     enum gw_resident_mode resident;
 };
 
-/* How a program runs a model by itself, on the loop's thread: there is no plan then, and no session for the doors. */
+/* How a program runs a model by itself, on the loop's thread: there is no plan then, and no session for the
+ * doors. */
 struct gw_worker_own {
     struct gw_model *model; /* says what its tensors are; the worker's from then on */
     /* Adds the loop's stages; *args stays as it is from then on. 0, or a negative errno with the reason. */
@@ -57,7 +58,8 @@ int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_wo
 /* The same with a model that is open. */
 int gw_worker_create_from(const struct gw_worker_source *source, const struct gw_worker_opts *opts,
                           struct gw_worker **out);
-/* Starts answering, also after gw_worker_stop. On a GPU no worker may be created or destroyed while one answers. */
+/* Starts answering, also after gw_worker_stop. On a GPU no worker may be created or destroyed while one
+ * answers. */
 int gw_worker_start(struct gw_worker *w);
 /* Answers all further requests with GW_SERVE_CLOSING, and those that wait as ever. */
 void gw_worker_close(struct gw_worker *w);

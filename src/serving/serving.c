@@ -16,6 +16,7 @@
 
 #include "src/http/http.h"
 #include "src/infer/infer.h"
+#include "src/infer/stats.h"
 #include "src/infer/watch.h"
 #include "src/serve/access.h"
 #include "src/serve/log.h"
@@ -241,6 +242,7 @@ static int open_doors(struct gw_serving *s, const struct gw_serving_opts *o)
                                   .workers = view.workers,
                                   .control = s->control,
                                   .lock = view.lock,
+                                  .missing = view.missing,
                                   .access = s->access};
     if (!error) error = gw_infer_create(&infer, &s->infer);
     if (!error) error = open_http(s, o);
@@ -398,29 +400,27 @@ int gw_serving_remove(struct gw_serving *s, const char *name)
     return hand_over(s, remove_job, name);
 }
 
-static void fill(struct gw_worker *w, struct gw_serving_stats *out)
+static void fill(const struct gw_worker *w, struct gw_serving_stats *out)
 {
-    struct gw_serve_variant_counters v[GW_SERVE_VARIANTS];
-    struct gw_serve_counters t;
-    uint32_t rows[GW_SERVE_VARIANTS];
-    gw_session_pool_counters(gw_worker_sessions(w), &t, v);
-    *out = (struct gw_serving_stats){.successes = t.successes,
-                                     .failures = t.failures,
-                                     .refused = t.refused + t.closing,
-                                     .late = t.late,
-                                     .inferences = t.inferences,
-                                     .executions = t.executions,
-                                     .waiting = t.waiting,
-                                     .queue_ns = t.queue_ns,
-                                     .compute_input_ns = t.input_ns,
-                                     .compute_infer_ns = t.infer_ns,
-                                     .compute_output_ns = t.output_ns,
-                                     .batches = gw_worker_batches(w, rows)};
-    for (uint32_t i = 0; i < out->batches; i++) {
-        out->batch[i].rows = rows[i];
-        out->batch[i].executions = v[i].executions;
-        out->batch[i].compute_infer_ns = v[i].infer_ns;
-        out->batch[i].p99_ns = v[i].p99_ns;
+    struct gw_infer_stats s;
+    gw_infer_stats(w, &s);
+    *out = (struct gw_serving_stats){.successes = s.successes,
+                                     .failures = s.failures,
+                                     .refused = s.refused,
+                                     .late = s.late,
+                                     .inferences = s.inferences,
+                                     .executions = s.executions,
+                                     .waiting = s.waiting,
+                                     .queue_ns = s.queue_ns,
+                                     .compute_input_ns = s.input_ns,
+                                     .compute_infer_ns = s.infer_ns,
+                                     .compute_output_ns = s.output_ns,
+                                     .batches = s.batches};
+    for (uint32_t i = 0; i < s.batches; i++) {
+        out->batch[i].rows = s.batch[i].rows;
+        out->batch[i].executions = s.batch[i].executions;
+        out->batch[i].compute_infer_ns = s.batch[i].infer_ns;
+        out->batch[i].p99_ns = s.batch[i].p99_ns;
     }
 }
 

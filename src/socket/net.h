@@ -53,8 +53,8 @@ struct sock {
     bool receiving, sending;
     bool more;    /* the last receive left some */
     bool stopped; /* nothing more comes in */
-    /* Datagrams: the requests under way, how large the one that leaves is in its ring, what is skipped before
-     * the one that comes, and how many errors came in a row. */
+    /* Datagrams: the requests under way, and the size in its ring of the one that leaves. And the bytes
+     * skipped before the one that comes, and how many errors came in a row. */
     struct msghdr in, out;
     struct iovec in_iov, out_iov;
     uint32_t leaving, skip, stuck;

@@ -5,8 +5,7 @@
 
 #include "src/socket/proxy.h"
 
-#define STUCK                                                                                                \
-    16 /* errors in a row, without a datagram between them that came or left, after which the socket has failed */
+#define STUCK 16 /* errors in a row, with no datagram between them that came or left: the socket has failed */
 
 /* One more error for the kernel, which tells each once. */
 static void say_error(struct gw_sockets *set, struct sock *k, uint32_t *word, int err)

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Which device: what the caller or GPUWIRE_DEVICE names, else a ConnectX with an active port, else another
- * NIC that speaks RoCE or InfiniBand, else the software NIC. Of several the one next to the GPU. The software NIC must be installed before
- * libibverbs is used for the first time, so real devices are looked for in /sys, without libibverbs.
+ * NIC that speaks RoCE or InfiniBand, else the software NIC. Of several the one next to the GPU. The software
+ * NIC must be installed before libibverbs is used for the first time, so real devices are looked for in /sys,
+ * without libibverbs.
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -89,7 +90,8 @@ static uint32_t distance_to(const struct gw_place_in_pci *gpu, const char *name)
     return gw_pci_find(path, &nic) ? gw_pci_distance(gpu, &nic) : UINT32_MAX;
 }
 
-/* The best usable real device. soft_why tells what there is when there is none, near_why what was chosen by. */
+/* The best usable real device. soft_why tells what there is when there is none, near_why what was chosen
+ * by. */
 static bool real_device(struct gw_device *dev, struct candidate *best)
 {
     DIR *d = opendir("/sys/class/infiniband");

@@ -41,8 +41,8 @@ struct rdma_event_channel *gw_cm_channel(void);
 /* The channel's next event, for rdma_ack_cm_event. -ETIMEDOUT, -ECANCELED without an error line. */
 int gw_cm_event(struct rdma_event_channel *ch, int stop_fd, uint64_t deadline_ns, struct rdma_cm_event **ev);
 /*
- * rdma_resolve_addr from the device's own address, so that the id comes to lie on it, also where another NIC of
- * the host is in the same subnet. 0, or -1 and errno.
+ * rdma_resolve_addr from the device's own address: so the id lies on that device, even if another NIC of the
+ * host is in the same subnet. 0, or -1 and errno.
  */
 int gw_cm_resolve(const struct gw_device *dev, struct rdma_cm_id *id, struct sockaddr *to, int ms);
 /* What rdma_cm lacks on this device, as the end of an error's line; empty: nothing that is known. */

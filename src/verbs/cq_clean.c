@@ -73,9 +73,10 @@ static uint32_t record_ci(const struct gw_cq *cq)
     return gw_be32(gw_ld_acquire_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI]));
 }
 
-/* Must the poller pass this entry before the queue pair begins anew? The poller may do so meanwhile, and the NIC may then
- * write another queue pair's completion there. So the word is exchanged only while it names this queue pair; the NIC
- * writes nothing more that does. An entry of nobody counts: an earlier call may have given up waiting for it. */
+/* Must the poller pass this entry before the queue pair begins anew? The poller may do so meanwhile, and the
+ * NIC may then write another queue pair's completion there. So the word is exchanged only while it names this
+ * queue pair; the NIC writes nothing more that does. An entry of nobody counts: an earlier call may have
+ * given up waiting for it. */
 static bool disown_one(struct gw_mlx5_cqe *cqe, uint32_t qpn)
 {
     uint32_t word = gw_ld_relaxed_u32(&cqe->wqe_opcode_qpn_be), owner = gw_be32(word) & 0xffffff;

@@ -14,9 +14,13 @@ enum {
     MEMORY_TYPE = 2,
     IS_MANAGED = 8,
     DEVICE_ORDINAL = 9,
-    MEMORY_OF_GPU = 2,    /* a type */
-    DMA_BUF_FD = 1,       /* a handle */
-    WRITES_ORDERING = 118 /* of a device: GPU_DIRECT_RDMA_WRITES_ORDERING */
+    MEMORY_OF_GPU = 2,      /* a type */
+    DMA_BUF_FD = 1,         /* a handle */
+    MAJOR = 75,             /* of a device: of its compute capability */
+    HOST_ATOMICS = 86,      /* HOST_NATIVE_ATOMIC_SUPPORTED */
+    HOST_PAGE_TABLES = 100, /* PAGEABLE_MEMORY_ACCESS_USES_HOST_PAGE_TABLES */
+    WRITES_ORDERING = 118,  /* GPU_DIRECT_RDMA_WRITES_ORDERING */
+    ORDERED_FROM = 9,       /* a major number */
 };
 
 typedef unsigned long long cu_ptr;
@@ -142,12 +146,36 @@ int gw_cuda_export(const void *from, size_t bytes, int *fd)
 
 /* ---- about a GPU --------------------------------------------------------------------------------------- */
 
-enum gw_cuda_order gw_cuda_order(int gpu)
+static int attribute(int device, int which)
 {
-    int device, value = 0;
+    int value = 0;
+
+    return cu.attribute(&value, which, device) ? 0 : value;
+}
+
+/*
+ * CUDA's word is about writes to the GPU. Our completions go to the host's memory. NCCL flushes for every GPU before
+ * Hopper, whatever CUDA says, and so do we. On a GPU with a coherent link of its own to the processor (Grace), a
+ * completion comes over that link, and data may still be on its way over PCIe. NCCL flushes there, too.
+ */
+static const char *against(int device)
+{
+    if (attribute(device, WRITES_ORDERING) < GW_CUDA_OWNER)
+        return "CUDA says so (GPU_DIRECT_RDMA_WRITES_ORDERING)";
+    if (attribute(device, MAJOR) < ORDERED_FROM) return "its compute capability is below 9.0";
+    if (attribute(device, HOST_ATOMICS) || attribute(device, HOST_PAGE_TABLES))
+        return "completions reach it by its coherent link to the processor, and data may come by PCIe";
+    return NULL;
+}
+
+enum gw_cuda_order gw_cuda_order(int gpu, const char **why)
+{
+    const char *reason = "nobody can tell";
+    int device;
 
     pthread_once(&once, load);
-    if (gpu < 0 || !cu.device || !cu.attribute) return GW_CUDA_UNORDERED;
-    if (cu.device(&device, gpu) || cu.attribute(&value, WRITES_ORDERING, device)) return GW_CUDA_UNORDERED;
-    return value >= GW_CUDA_ALL ? GW_CUDA_ALL : value >= GW_CUDA_OWNER ? GW_CUDA_OWNER : GW_CUDA_UNORDERED;
+    if (gpu >= 0 && cu.device && cu.attribute && !cu.device(&device, gpu)) reason = against(device);
+    if (why) *why = reason ? reason : "";
+    if (reason) return GW_CUDA_UNORDERED;
+    return attribute(device, WRITES_ORDERING) >= GW_CUDA_ALL ? GW_CUDA_ALL : GW_CUDA_OWNER;
 }

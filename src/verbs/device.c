@@ -50,6 +50,7 @@ static int set_up(struct gw_device *dev)
     struct ibv_td_init_attr td = {0};
     int err = query(dev);
 
+    if (!err) err = gw_many_threads(dev);
     if (err) return err;
     dev->pd = ibv_alloc_pd(dev->ctx);
     if (!dev->pd) return gw_error_errno(-errno, "%s: cannot make a protection domain", dev->info.name);

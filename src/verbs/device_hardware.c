@@ -31,8 +31,8 @@ static bool data_may_be_late(const struct gw_device *dev)
     return true;
 }
 
-/* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. The module
- * for it loads only beside OFED's ib_core, and refuses to if it was built without OFED's symbols. */
+/* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. The
+ * module for it loads only beside OFED's ib_core, and refuses to if it was built without OFED's symbols. */
 static void address_refused(int err, char *why, size_t size)
 {
     bool loaded = !access("/sys/module/nvidia_peermem", F_OK);
@@ -45,7 +45,7 @@ static void address_refused(int err, char *why, size_t size)
                  "nvidia_peermem`; does that say \"Invalid argument\", the GPU driver was built before OFED: "
                  "install it again");
     else
-        snprintf(why, size, "%s", strerror(err));
+        snprintf(why, size, "%s", err == ENOMEM ? GW_NO_BAR1 : strerror(err));
 }
 
 const struct gw_device_ops gw_hardware_ops = {

@@ -49,6 +49,11 @@ struct gw_device_ops {
     void (*address_refused)(int err, char *why, size_t size);
 };
 
+/* Devices see a GPU's memory through a window, which is small on some GPUs. */
+#define GW_NO_BAR1                                                                                           \
+    "no memory: the GPU's window for devices is used up or small (BAR1: `nvidia-smi -q -d MEMORY`; large "   \
+    "where \"Above 4G Decoding\" and Resizable BAR are on)"
+
 extern const struct gw_device_ops gw_hardware_ops, gw_softnic_ops;
 
 #endif

@@ -23,10 +23,11 @@ bool gw_doorbell_round(struct gw_proxy *p)
 
         if (!gw_ld_relaxed_u64(r->mailbox)) continue;
         /* Taken out by exchange: a ring that comes in between is either in v or still there at the next look.
-         * Acquire: the record, written before the mailbox, comes before the register. */
+         * Acquire, and the flush: the record, written before the mailbox, comes before the register. */
         v = gw_exch_acquire_u64(r->mailbox, 0);
+        gw_mmio_flush();
         gw_mmio_st64(r->reg, v);
-        gw_fence_sc(); /* out of the write-combining buffer, before the next one is written over it */
+        gw_mmio_flush(); /* out of the write-combining buffer, before the next one is written over it */
         any = true;
     }
     if (any) p->dev->ops->rang(p->dev);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Data in GPU memory that its completion may overtake, since the NIC writes the one to the GPU and the other
- * to the host. Whether it may, the GPU says. Where it does not promise the order, completion queues get a
+ * to the host. Whether it may, the GPU says (cuda.c), or GPUWIRE_GPU_FLUSH. Where it does not promise the order, completion queues get a
  * queue pair that is connected to itself, and their pollers READ over it (detail/verbs/flush.h). That READ is
  * of the executor's GPU; memory of others, and CPU threads, need the GPU's promise.
  */
@@ -36,26 +36,33 @@ static bool on_gpu(const struct gw_device *dev)
     return gw_exec_kind(dev->exec) == GW_EXEC_GPU;
 }
 
-/* Does the GPU promise it to threads of this executor? */
-static bool promised(const struct gw_device *dev, int gpu)
+/* May data in that GPU's memory be late for threads of this executor? Then *why has the reason. */
+static bool late(const struct gw_device *dev, int gpu, const char **why)
 {
     bool other = on_gpu(dev) && gpu != (int)gw_exec_device(dev->exec);
+    enum gw_cuda_order order;
 
-    return gw_cuda_order(gpu) >= (other ? GW_CUDA_ALL : GW_CUDA_OWNER);
+    *why = "GPUWIRE_GPU_FLUSH=1";
+    if (dev->settings.flush >= 0) return dev->settings.flush;
+    if (!dev->ops->data_may_be_late(dev)) return false;
+    order = gw_cuda_order(gpu, why);
+    if (order == GW_CUDA_OWNER) *why = "it promises that to its own kernels alone";
+    return order < (other ? GW_CUDA_ALL : GW_CUDA_OWNER);
 }
 
 int gw_order_refuses(const struct gw_device *dev, const void *addr)
 {
     int gpu = gw_cuda_gpu_of(addr);
+    const char *why;
 
-    if (!dev->ops->data_may_be_late(dev) || promised(dev, gpu)) return 0;
+    if (!late(dev, gpu, &why)) return 0;
     if (on_gpu(dev) && gpu == (int)gw_exec_device(dev->exec) && !dev->no_flush[0]) return 0;
     if (dev->no_flush[0] && on_gpu(dev)) return gw_error(-EOPNOTSUPP, "%s", dev->no_flush);
-    return gw_error(
-        -EOPNOTSUPP,
-        "%s: GPU %d does not promise that a completion finds its data in this memory (CUDA's "
-        "GPU_DIRECT_RDMA_WRITES_ORDERING): poll from kernels of that GPU, or use mapped host memory",
-        dev->info.name, gpu);
+    return gw_error(-EOPNOTSUPP,
+                    "%s: GPU %d does not promise that a completion finds its data in this memory: %s. Poll "
+                    "from kernels of "
+                    "that GPU, or use mapped host memory (GPUWIRE_GPU_FLUSH=0, if you know better)",
+                    dev->info.name, gpu, why);
 }
 
 /* ---- the device's part --------------------------------------------------------------------------------- */
@@ -69,25 +76,27 @@ static int make_target(struct gw_device *dev)
     dev->flush = t;
     t->pd = (struct gw_pd){.dev = dev, .pd = dev->pd, .parent = dev->parent};
     err = gw_mem_alloc(dev->exec, GW_MEM_DEVICE, BYTES, &t->memory);
-    return err ? err : gw_mr_register_by(&t->pd, t->memory.dev, BYTES, 0, dev->info.gpu_reach, &t->mr);
+    /* Without relaxed ordering, whatever the program's regions have: else nothing may be pushed. */
+    return err ? err
+               : gw_mr_register_by(&t->pd, t->memory.dev, BYTES, GW_MR_STRICT_, dev->info.gpu_reach, &t->mr);
 }
 
 void gw_flush_open(struct gw_device *dev)
 {
     struct gw_device_info *i = &dev->info;
+    const char *why;
     int err;
 
-    if (i->gpu_reach <= GW_REACH_HOST || !dev->ops->data_may_be_late(dev) ||
-        promised(dev, (int)gw_exec_device(dev->exec)))
-        return;
+    if (i->gpu_reach <= GW_REACH_HOST || !late(dev, (int)gw_exec_device(dev->exec), &why)) return;
     err = dev->loops ? make_target(dev)
                      : gw_error(-EOPNOTSUPP, "no queue pair of the NIC can be connected to itself");
     i->gpu_flush = !err;
+    snprintf(i->flush_why, sizeof(i->flush_why), "%s", why);
     if (!err) return;
     snprintf(dev->no_flush, sizeof(dev->no_flush),
-             "%s: GPU %u does not promise that a completion finds its data, and the NIC cannot make sure: "
-             "%.120s",
-             i->name, gw_exec_device(dev->exec), gw_last_error());
+             "%s: GPU %u does not promise that a completion finds its data (%.100s), and the NIC cannot make "
+             "sure: %.120s",
+             i->name, gw_exec_device(dev->exec), why, gw_last_error());
     i->gpu_reach = GW_REACH_NONE;
     snprintf(i->gpu_why, sizeof(i->gpu_why), "%s", dev->no_flush);
 }

@@ -3,8 +3,9 @@
  * The entry of the port's GID table that connections leave from, and the addresses by which rdma_cm knows the
  * device.
  *
- * On RoCE a GID is an address of a network interface. A port has several, and most of them lead nowhere: link-local
- * ones reach one subnet alone, those of a VLAN only who is in it, and those of an interface that is down nobody.
+ * On RoCE a GID is an address of a network interface. A port has several, and most of them lead nowhere.
+ * Link-local ones reach one subnet alone. Those of a VLAN reach only its members, and those of an interface
+ * that is down reach nobody.
  */
 #include <endian.h>
 #include <errno.h>
@@ -19,6 +20,7 @@
 #include <string.h>
 #include <sys/ioctl.h>
 #include <unistd.h>
+#include <arpa/inet.h>
 
 #include "src/verbs/impl.h"
 
@@ -65,8 +67,8 @@ static bool is_vlan(const char *interface)
     return vlan;
 }
 
-/* What is against the interface that has the GID for its address; empty: nothing is known. In a container it may
- * be another network namespace's. */
+/* What is against the interface that has the GID for its address; empty: nothing is known. In a container it
+ * may be another network namespace's. */
 static void against_interface(const struct ifaddrs *all, const uint8_t gid[16], char *why, size_t size)
 {
     *why = 0;
@@ -82,8 +84,8 @@ static void against_interface(const struct ifaddrs *all, const uint8_t gid[16], 
 
 /* ---- the choice ---------------------------------------------------------------------------------------- */
 
-/* RoCE v2 over IPv4 first, which any router passes on; then IPv6; then what stays on the link; then RoCE v1. On
- * InfiniBand all are alike, and the first is the port's own. */
+/* RoCE v2 over IPv4 first, which any router passes on; then IPv6; then what stays on the link; then RoCE v1.
+ * On InfiniBand all are alike, and the first is the port's own. */
 static int rank(const struct ibv_gid_entry *e)
 {
     if (e->gid_type == IBV_GID_TYPE_IB) return 1;
@@ -105,17 +107,40 @@ static void take(struct gw_device *dev, const struct ibv_gid_entry *e)
     dev->info.gid_index = e->gid_index;
 }
 
+/* All entries that are not empty, as in "0 (RoCE v1, fe80::1), 3 (RoCE v2, 10.0.0.1)". */
+static void list(const struct gw_device *dev, uint32_t gids, char *text, size_t size)
+{
+    static const char *const types[] = {[IBV_GID_TYPE_IB] = "InfiniBand",
+                                        [IBV_GID_TYPE_ROCE_V1] = "RoCE v1",
+                                        [IBV_GID_TYPE_ROCE_V2] = "RoCE v2"};
+
+    snprintf(text, size, "none");
+    for (uint32_t i = 0, n = 0; i < gids && n < size; i++) {
+        char address[INET6_ADDRSTRLEN] = "";
+        struct ibv_gid_entry e;
+        int added;
+
+        if (ibv_query_gid_ex(dev->ctx, dev->info.port, i, &e, 0) || is_empty(e.gid.raw)) continue;
+        inet_ntop(is_v4(e.gid.raw) ? AF_INET : AF_INET6, is_v4(e.gid.raw) ? e.gid.raw + 12 : e.gid.raw,
+                  address, sizeof(address));
+        added = snprintf(text + n, size - n, "%s%u (%s, %s)", n ? ", " : "", i,
+                         e.gid_type <= IBV_GID_TYPE_ROCE_V2 ? types[e.gid_type] : "?", address);
+        n += added > 0 ? (uint32_t)added : 0;
+    }
+}
+
 /* The one that was asked for, whatever is against it. */
 static int choose_given(struct gw_device *dev, uint32_t gids)
 {
     uint32_t index = (uint32_t)dev->settings.gid_index;
     struct ibv_gid_entry e;
+    char there[300];
 
-    if (index >= gids || ibv_query_gid_ex(dev->ctx, dev->info.port, index, &e, 0) || is_empty(e.gid.raw))
-        return gw_error(-EINVAL,
-                        "GPUWIRE_GID_INDEX=%u: %s port %u has no such GID (its table has %u places; `gpuwire "
-                        "info` lists them)",
-                        index, dev->info.name, dev->info.port, gids);
+    if (index >= gids || ibv_query_gid_ex(dev->ctx, dev->info.port, index, &e, 0) || is_empty(e.gid.raw)) {
+        list(dev, gids, there, sizeof(there));
+        return gw_error(-EINVAL, "GPUWIRE_GID_INDEX=%u: %s port %u has no such GID; its GIDs are %s", index,
+                        dev->info.name, dev->info.port, there);
+    }
     take(dev, &e);
     snprintf(dev->info.gid_why, sizeof(dev->info.gid_why), "GPUWIRE_GID_INDEX");
     return 0;

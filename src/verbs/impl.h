@@ -98,7 +98,7 @@ struct gw_device {
     struct gw_proxy *proxy;
     struct gw_watch *watch;
     struct gw_flush_target *flush;                   /* flush.c */
-    char no_flush[320];                              /* why there is none where it would be needed */
+    char no_flush[400];                              /* why there is none where it would be needed */
     char lost_why[GW_REACH_DMABUF + 1][GW_LOST_WHY]; /* by enum gw_reach: why not in this way; "": untried */
     struct gw_own_ah **ah; /* by number, from 1 on; under lock, and under the proxy's lock if there is one */
     uint32_t ahs, ah_free; /* places in it; none below is free */
@@ -195,6 +195,8 @@ struct gw_queue_ops {
 
 /* 0, or -EOPNOTSUPP and a line: libmlx5 was told to make queue pairs whose requests are signed (native.c). */
 int gw_unsigned(const struct gw_device *dev);
+/* The same: libmlx5 was told that one thread alone calls it. */
+int gw_many_threads(const struct gw_device *dev);
 
 extern const struct gw_queue_ops gw_native_queues, gw_repost_queues;
 
@@ -215,8 +217,8 @@ bool gw_first_line(const char *path, char *line, size_t size);
 int gw_cannot_open(const char *device, int err);
 int gw_no_device(const char *name, int err);
 
-/* gid.c: the GID and the P_Key that are used, of so many. They fill in info.gid, .gid_index and .gid_why, roce
- * and pkey_index. 0, or -ENODEV or -EINVAL with a line. */
+/* gid.c: the GID and the P_Key that are used, of so many. They fill in info.gid, .gid_index and .gid_why,
+ * roce and pkey_index. 0, or -ENODEV or -EINVAL with a line. */
 int gw_gid_choose(struct gw_device *dev, uint32_t gids);
 int gw_pkey_choose(struct gw_device *dev, uint32_t keys);
 /* The IP address of the device, of that family, by which rdma_cm knows it; false: it has none. */
@@ -279,8 +281,8 @@ int gw_qp_set_state(struct gw_qp *qp, uint32_t state);
  * PD. */
 struct ibv_ah *gw_ah_of(const struct gw_pd *pd, uint32_t number);
 
-/* refused.c: the error line of memory or queues that the kernel did not take (err: a negative errno). It explains
- * -ENOMEM, which nearly always is the limit of locked memory. Returns err. */
+/* refused.c: the error line of memory or queues that the kernel did not take (err: a negative errno). It
+ * explains -ENOMEM, which nearly always is the limit of locked memory. Returns err. */
 int gw_refused(const struct gw_device *dev, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
@@ -288,6 +290,7 @@ int gw_refused(const struct gw_device *dev, int err, const char *format, ...)
  * info.gpu_why. */
 void gw_mr_probe(struct gw_device *dev);
 /* gw_mr_register in this way alone; HOST: as host memory, NONE: in any. -EOPNOTSUPP: not in this way. */
+#define GW_MR_STRICT_ (1u << 30) /* beside rights: never with relaxed ordering */
 int gw_mr_register_by(struct gw_pd *pd, void *addr, size_t length, uint32_t access, enum gw_reach how,
                       struct gw_mr **out);
 

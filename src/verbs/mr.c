@@ -37,7 +37,8 @@ static uint32_t access_flags(const struct gw_device *dev, uint32_t access)
 {
     uint32_t relaxed = dev->settings.relaxed ? GW_MR_RELAXED : access & GW_MR_RELAXED;
 
-    access &= ~(uint32_t)GW_MR_RELAXED;
+    if (access & GW_MR_STRICT_) relaxed = 0;
+    access &= ~(GW_MR_STRICT_ | (uint32_t)GW_MR_RELAXED);
     if (!access) access = GW_MR_ALL & ~(uint32_t)(gw_has_atomics(dev) ? 0 : IBV_ACCESS_REMOTE_ATOMIC);
     return access | relaxed;
 }
@@ -65,7 +66,8 @@ static struct ibv_mr *as_dmabuf(struct region *r, struct gw_pd *pd, void *addr, 
         snprintf(why, size, "%s",
                  errno == EOPNOTSUPP || errno == EPROTONOSUPPORT
                      ? "the NIC's kernel driver takes none: Linux 5.12 or newer"
-                     : strerror(errno));
+                 : errno == ENOMEM ? GW_NO_BAR1
+                                   : strerror(errno));
         close(fd);
         return NULL;
     }
@@ -215,7 +217,7 @@ int gw_mr_rekey(struct gw_mr *mr)
     return err ? gw_error_errno(-err, "%s: cannot register a memory region anew", dev->info.name) : 0;
 }
 
-/* ---- does it work --------------------------------------------------------------------------------------- */
+/* ---- does it work -------------------------------------------------------------------------------------- */
 
 int gw_reach_try(struct gw_device *dev, enum gw_reach how)
 {

@@ -2,6 +2,7 @@
 /* A ConnectX' own queues, through libmlx5: it allocates them from our arena and then shows where they are. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/verbs/impl.h"
 
@@ -132,13 +133,16 @@ static void cq_arm(struct gw_cq *cq)
     if (!n->armed) {
         word = gw_mlx5_cq_arm_be(n->arm_sn, 0, gw_ld_relaxed_u32_gpu(&cq->handle->ci));
         gw_st_relaxed_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_ARM], word);
-        gw_fence_release(); /* record before register: the NIC reads the record when it is rung */
+        /* Record before register: the NIC reads the record when it is rung. Older drivers map the register
+         * write-combining. A store to it does not wait for those before, and stays in the processor. */
+        gw_fence_release();
+        gw_mmio_flush();
         gw_mmio_st64((uint8_t *)n->uar + GW_MLX5_UAR_CQ, gw_mlx5_cq_db_be(word, cq->cqn));
+        gw_mmio_flush();
         n->armed = true;
     }
     pthread_mutex_unlock(&n->lock);
-    /* Out of the write-combining buffer; and armed before the caller looks at the ring once more, lest both
-     * miss a completion. */
+    /* Armed before the caller looks at the ring once more, lest both miss a completion. */
     gw_fence_sc();
 }
 
@@ -193,6 +197,17 @@ int gw_unsigned(const struct gw_device *dev)
         -EOPNOTSUPP,
         "%s: with MLX5_QP_SIGNATURE requests need signatures, and receives look otherwise; unset it%s",
         dev->info.name, dev->ops->soft ? "" : ", or set GPUWIRE_POST=proxy-post");
+}
+
+int gw_many_threads(const struct gw_device *dev)
+{
+    const char *set = getenv("MLX5_SINGLE_THREADED");
+
+    if (!dev->mlx5 || !set || strcmp(set, "1")) return 0;
+    return gw_error(-EOPNOTSUPP,
+                    "%s: with MLX5_SINGLE_THREADED=1 libmlx5 ends a process when two threads meet in it, and "
+                    "gpuwire has threads of its own; unset it",
+                    dev->info.name);
 }
 
 /* *reg: the doorbell register. */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Of several NICs the one next to the GPU. Data between a GPU and a NIC behind one PCIe switch never passes the
- * processor. Between root complexes it does, more slowly, and on some hosts not at all.
+ * Of several NICs the one next to the GPU. Data between a GPU and a NIC behind one PCIe switch never passes
+ * the processor. Between root complexes it does, more slowly, and on some hosts not at all.
  */
 #include "src/verbs/near.h"
 
@@ -68,7 +68,8 @@ static uint32_t hops(const char *path)
     return n;
 }
 
-/* How long the common part is, in whole folders, and how many of those are PCI devices (bridges) or complexes. */
+/* How long the common part is, in whole folders, and how many of those are PCI devices (bridges) or
+ * complexes. */
 static size_t common(const char *a, const char *b, uint32_t *bridges, bool *complex)
 {
     size_t len = 0;

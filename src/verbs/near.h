@@ -9,8 +9,8 @@
 
 struct gw_exec;
 
-/* A PCI device: its folder in the tree, such as /sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0, and its NUMA
- * node, -1: unknown. */
+/* A PCI device: its folder in the tree, such as /sys/devices/pci0000:00/0000:00:01.1/0000:01:00.0, and its
+ * NUMA node, -1: unknown. */
 struct gw_place_in_pci {
     char path[PATH_MAX];
     int node;

@@ -123,8 +123,9 @@ static int probe(struct gw_device *dev, uint32_t mode, enum gw_reach how, struct
 /* ---- masked atomics ------------------------------------------------------------------------------------ */
 
 /*
- * The kernel's driver chooses a mode of atomics for each queue pair, from what the NIC can do. In one of them there
- * are no masked atomics. No attribute of libibverbs tells. So a queue pair is asked that the driver has made.
+ * The kernel's driver chooses a mode of atomics for each queue pair, from what the NIC can do. In one of them
+ * there are no masked atomics. No attribute of libibverbs tells. So a queue pair is asked that the driver has
+ * made.
  */
 static void learn_masked(struct gw_device *dev, const struct gw_probe_page *got)
 {

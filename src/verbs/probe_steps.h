@@ -34,8 +34,8 @@ GW_FN int gw_probe_see_(const uint64_t *word, uint64_t value, uint64_t until)
 }
 
 /*
- * A masked fetch and add of 1 to a byte of all ones. As the byte is a field by itself, no carry leaves it. A NIC
- * that takes it for a plain fetch and add leaves 0x100.
+ * A masked fetch and add of 1 to a byte of all ones. As the byte is a field by itself, no carry leaves it. A
+ * NIC that takes it for a plain fetch and add leaves 0x100.
  */
 GW_FN void gw_probe_masked_(const struct gw_probe_args *a, uint64_t until)
 {

@@ -27,7 +27,7 @@ int gw_settings_read(struct gw_settings *s)
 {
     int err;
 
-    *s = (struct gw_settings){.gid_index = -1, .pkey = -1, .timeout = GW_ACK_TIMEOUT};
+    *s = (struct gw_settings){.gid_index = -1, .pkey = -1, .flush = -1, .timeout = GW_ACK_TIMEOUT};
     err = read_number("GPUWIRE_GID_INDEX", 0, 255, &s->gid_index);
     if (!err) err = read_number("GPUWIRE_PKEY", 1, 0xffff, &s->pkey);
     if (!err) err = read_number("GPUWIRE_SL", 0, 15, &s->sl);
@@ -35,6 +35,7 @@ int gw_settings_read(struct gw_settings *s)
     if (!err) err = read_number("GPUWIRE_TIMEOUT", 1, 31, &s->timeout);
     if (!err) err = read_number("GPUWIRE_GRH", 0, 1, &s->grh);
     if (!err) err = read_number("GPUWIRE_RELAXED_ORDERING", 0, 1, &s->relaxed);
+    if (!err) err = read_number("GPUWIRE_GPU_FLUSH", 0, 1, &s->flush);
     s->has_timeout = getenv("GPUWIRE_TIMEOUT") && *getenv("GPUWIRE_TIMEOUT");
     return err;
 }

@@ -8,12 +8,13 @@
  * down for some seconds, and a switch that finds its ports anew. */
 enum { GW_ACK_TIMEOUT = 18 };
 
-/* GPUWIRE_GID_INDEX, _PKEY, _SL, _TC, _TIMEOUT, _GRH and _RELAXED_ORDERING: defaults for what a program leaves open. */
+/* GPUWIRE_GID_INDEX, _PKEY, _SL, _TC, _TIMEOUT, _GRH, _RELAXED_ORDERING and _GPU_FLUSH: defaults for what a program leaves open. */
 struct gw_settings {
     int gid_index; /* -1: the best one */
     int pkey;      /* a key, not its index; -1: the first of the table */
     int sl, tc, timeout;
     int grh, relaxed; /* 1: asked for */
+    int flush;        /* of data in GPU memory: 1 always, 0 never, -1 as the GPU says */
     bool has_timeout; /* it was set */
 };
 

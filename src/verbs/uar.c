@@ -4,8 +4,17 @@
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "src/verbs/impl.h"
+
+/* What libmlx5 maps at once. Where pages are larger than the NIC's, several of its doorbell pages lie in one. */
+static size_t page_bytes(void)
+{
+    long bytes = sysconf(_SC_PAGESIZE);
+
+    return bytes > GW_MLX5_UAR_PAGE ? (size_t)bytes : GW_MLX5_UAR_PAGE;
+}
 
 static struct gw_uar *find(struct gw_device *dev, uint8_t *page)
 {
@@ -18,14 +27,14 @@ static struct gw_uar *find(struct gw_device *dev, uint8_t *page)
     u->page = page;
     /* As I/O memory first: a NIC's register page. The executor takes it as ordinary memory when that is what
      * it is. */
-    u->error = gw_mem_register(dev->exec, page, GW_MLX5_UAR_PAGE, GW_MEM_IO, &u->mem);
+    u->error = gw_mem_register(dev->exec, page, page_bytes(), GW_MEM_IO, &u->mem);
     if (u->error) snprintf(u->why, sizeof(u->why), "%s", gw_last_error());
     return u;
 }
 
 void *gw_uar_map(struct gw_device *dev, void *reg, const char **why)
 {
-    uintptr_t at = (uintptr_t)reg, page = at & ~(uintptr_t)(GW_MLX5_UAR_PAGE - 1);
+    uintptr_t at = (uintptr_t)reg, page = at & ~(uintptr_t)(page_bytes() - 1);
     struct gw_uar *u = find(dev, (uint8_t *)page);
 
     *why = u ? u->why : "too many doorbell pages";

@@ -72,7 +72,7 @@ make_net() {
     for ((i = 1; i <= $1; i++)); do worker_net "$i" "$2"; done
 }
 
-# The part of the file that names the port; services follow on standard input.
+# The part of the file that names the port; services follow on standard input. $cores: the processors that forward.
 config() {
     cat <<EOC
 global_defs {
@@ -80,6 +80,7 @@ global_defs {
     run_dir $work/run-lb
     flows 65536
     wide_flows 65536
+    ${cores:+cores $cores}
     timeouts {
         fin_wait 1
         close 1
@@ -129,7 +130,7 @@ watched() {
     wait "${watchers[@]}" 2>/dev/null
     for n in "${watched_hosts[@]}"; do
         tshark -r "$work/$n.pcap" -F pcap -w "$work/$n.forwarded" -Y "eth.src == $mac && (ip || ipv6)" 2>/dev/null
-        tshark -r "$work/$n.forwarded" -o tcp.desegment_tcp_streams:FALSE -o ip.defragment:FALSE -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE \
+        tshark -r "$work/$n.forwarded" -o tcp.desegment_tcp_streams:FALSE --disable-protocol http -o ip.defragment:FALSE -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE \
             -o udp.ignore_ipv6_zero_checksum:TRUE -T fields -e frame.number -e ip.checksum.status -e tcp.checksum.status \
             -e udp.checksum.status -e icmp.checksum.status -e icmpv6.checksum.status -e _ws.malformed \
             -e tcp.checksum -e tcp.checksum_calculated >"$work/$n.seen" 2>/dev/null ||

@@ -217,7 +217,7 @@ static bool sound_udp(const uint8_t *ip, const struct ip *h, uint32_t len)
     return at > 0 && roce_icrc_ok(&path, ip + at, n);
 }
 
-/* The packet inside an error: as much of it as can be told from what is there. */
+/* The packet inside an error, as far as its bytes go. */
 static bool sound_inside(const uint8_t *ip, uint32_t len)
 {
     struct ip h = ip_of(ip);
@@ -243,6 +243,16 @@ bool rig_sound(const uint8_t *ip, uint32_t len)
         return !transport_sum(ip, &h) && (ip[h.hdr] > 4 || sound_inside(ip + h.hdr + 8, h.total - h.hdr - 8));
     default: return true;
     }
+}
+
+bool rig_same_meta(const struct bal_meta *a, const struct bal_meta *b)
+{
+#define SAME(what) (a->what == b->what)
+    return SAME(kind) && SAME(ipv6) && SAME(first) && SAME(proto) && SAME(ttl) && SAME(flags) &&
+           SAME(opcode) && SAME(vlan) && SAME(l3) && SAME(l4) && SAME(ip_len) && SAME(sport) && SAME(dport) &&
+           SAME(id) && SAME(dqpn) && SAME(sqpn) && SAME(in_l3) && SAME(in_l4) && SAME(in_proto) &&
+           SAME(in_sport) && SAME(in_dport);
+#undef SAME
 }
 
 void rig_ends(const struct rig_packet *p, struct rig_end *from, struct rig_end *to)

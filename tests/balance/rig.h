@@ -26,7 +26,8 @@ struct bal_addr rig_ip6(uint32_t which);
  * pattern. */
 void rig_tcp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint8_t flags, uint32_t payload);
 void rig_udp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint32_t payload);
-/* `bytes` of UDP payload, from BTH to the last before the ICRC. Between every other pair of addresses UDP has a checksum. */
+/* `bytes` of UDP payload, from BTH to the last before the ICRC. Between every other pair of addresses UDP has
+ * a checksum. */
 void rig_roce(struct rig_packet *out, struct bal_addr from, struct bal_addr to, const void *bytes,
               uint32_t len);
 /* An ICMP error (type 3 code 1, or ICMPv6 1, 0) from `router` to the packet's sender, about the packet. */
@@ -39,6 +40,8 @@ void rig_arrive(struct rig_packet *p, const uint8_t *frame, uint32_t len);
 /* Are the checksums, and the ICRC, of the packet that starts with this IP header what a full computation
  * gives? Also of a tunnel's headers and what is in them, and of the packet inside an ICMP error. */
 bool rig_sound(const uint8_t *ip, uint32_t len);
+/* Do both say the same of a frame? */
+bool rig_same_meta(const struct bal_meta *a, const struct bal_meta *b);
 /* The packet's addresses and ports, of the outermost header. */
 void rig_ends(const struct rig_packet *p, struct rig_end *from, struct rig_end *to);
 

@@ -95,6 +95,17 @@ curl -sf "http://$api/" | grep -q '<title>gpuwire balance' || fail "the page"
 refused 1 'no such service' remove none --api "$api"
 refused 1 'there already' add 10.99.0.2:53/udp --api "$api"
 
+# ---- a change is in force when the call returns; 202 says that it will be soon ----
+
+weigh() { curl -s -o /dev/null -w '%{http_code}' -X PATCH -d "{\"weight\": $1}" "http://$api/v1/services/dns/workers/ns1"; }
+[ "$(weigh 8)" = 200 ] || fail "a change of weight is not in force"
+kill -STOP "$(plane)"
+[ "$(weigh 7)" = 202 ] || fail "a data plane that stands still has a change in force"
+kill -CONT "$(plane)"
+in_force() { [ "$(weigh $((RANDOM % 100 + 10)))" = 200 ]; }
+eventually in_force || fail "no change is in force any more"
+[ "$(weigh 9)" = 200 ] || fail "the weight stays as it was"
+
 # ---- the file is read again; a broken one changes nothing ----
 
 write_config mh

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What leaves the balancer: addresses, tunnels, errors, and every checksum as a full computation has it. */
+/* Packets that leave the balancer: addresses, tunnels, errors, and every checksum as a full computation has
+ * it. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -7,6 +8,8 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "src/balance/checksum.h"
+#include "src/balance/forward.h"
 #include "tests/balance/rig.h"
 #include "tests/rnd.h"
 
@@ -159,7 +162,9 @@ static void tunnels(void **state)
         r.config.worker[1].addr = outer6 ? rig_ip6(0x200) : rig_ip4(0x0a020001);
         assert_int_equal(rig_publish(&r), 0);
         from_client(inner6, BAL_TCP, 50);
-        uint32_t before = p.p.len;
+        uint32_t before = p.p.len, inner = inner6 ? 40 : 20;
+        uint8_t segment[70];
+        memcpy(segment, ip() + inner, sizeof(segment));
         assert_int_equal(rig_send(&r, &p), BAL_SEND);
         assert_true(sound());
         uint32_t outer = outer6 ? 40 : 20, extra = outer + (forward == BAL_GUE ? 12 : 0);
@@ -171,7 +176,8 @@ static void tunnels(void **state)
         assert_true(bal_same_addr(&from.addr, &r.config.port[0].addr[outer6]));
         /* What is inside is what the client sent, one hop older. */
         assert_int_equal(ip()[extra] >> 4, inner6 ? 6 : 4);
-        assert_memory_equal(ip() + extra + (inner6 ? 40 : 20), q.buffer, 0);
+        assert_memory_equal(ip() + extra + inner, segment, sizeof(segment));
+        assert_int_equal(ip()[extra + (inner6 ? 7 : 8)], 63);
     }
 }
 
@@ -356,6 +362,41 @@ static void pings_are_answered(void **state)
     assert_memory_equal(p.p.data + 26, vip, 4);
 }
 
+/* NAT has a short way, too: every byte is what the long way makes. */
+static void same_bytes(struct rnd *rnd, uint8_t proto)
+{
+    const struct bal_worker *to = &r.core->snap->config.worker[1];
+    struct bal_meta m;
+    from_client(false, proto, rnd_below(rnd, 9));
+    p.p.data[22] = (uint8_t)rnd64(rnd); /* hops to live */
+    bal_put16(p.p.data + 24, 0);
+    bal_checksum_write(p.p.data + 24, bal_sum(p.p.data + 14, 20));
+    if (proto == BAL_UDP && !rnd_below(rnd, 8)) bal_put16(p.p.data + 40, 0);
+    memcpy(&q, &p, sizeof(p));
+    q.p.data = q.buffer + (p.p.data - p.buffer);
+    assert_int_equal(bal_parse(p.p.data, p.p.len, &m), 0);
+    bool hop = bal_hop(q.p.data, &m);
+    if (hop) bal_nat(q.p.data, &m, true, &to->addr, to->port);
+    assert_int_equal(bal_nat_quickly(p.p.data, &m, &r.core->snap->way[1]), hop);
+    assert_memory_equal(p.buffer, q.buffer, RIG_ROOM + p.p.len);
+}
+
+static void both_ways_of_nat_agree(void **state)
+{
+    struct rnd rnd = {1};
+    (void)state;
+    for (uint32_t i = 0; i < 20; i++) {
+        uint8_t proto = i % 2 ? BAL_TCP : BAL_UDP;
+        one_service(false, proto, BAL_NAT);
+        r.config.service[1].vip = rig_ip4((uint32_t)rnd64(&rnd) & 0x7fffffff);
+        r.config.worker[1].addr = rig_ip4((uint32_t)rnd64(&rnd) & 0x7fffffff);
+        r.config.worker[1].port = i % 4 ? (uint16_t)rnd64(&rnd) : 80;
+        assert_int_equal(rig_publish(&r), 0);
+        bal_core_look(r.core, r.now);
+        for (int n = 0; n < 1000; n++) same_bytes(&rnd, proto);
+    }
+}
+
 #define IN_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
 int main(void)
 {
@@ -370,6 +411,7 @@ int main(void)
         IN_RIG(what_does_not_fit_is_told),
         IN_RIG(it_says_who_it_is),
         IN_RIG(pings_are_answered),
+        IN_RIG(both_ways_of_nat_agree),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

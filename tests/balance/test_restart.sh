@@ -83,7 +83,9 @@ client=$!
 pids+=($client)
 wait_for "$work/client.out" ready $client || fail "no connections: $(cat "$work/client.out")"
 ask drain redis w3 >/dev/null && ask weight redis w2 30 >/dev/null || fail "changes by the API"
-sleep 1 # a connection that began before the drain has ended
+sleep 1 # what is counted from now on knows of the drain
+counted() { [ "$(at lb curl -sf "http://$api/v1/stats" | jq '.age_ms < 900')" = true ]; }
+eventually counted || fail "the data plane says nothing"
 plane() { at lb curl -sf "http://$api/v1/stats" | jq .data.pid; }
 opened() { worker_value redis "$1" .flows.opened; }
 first=$(plane) drained=$(opened w3) before=$(opened w2)

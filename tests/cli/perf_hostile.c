@@ -103,7 +103,7 @@ static void more(int i, uint32_t number)
     if (err) printf("refused: %s\n", gw_last_error());
 }
 
-/* ---- as a client ------------------------------------------------------------------------------------------- */
+/* ---- as a client --------------------------------------------------------------------------------------- */
 
 static void agree(struct perf_msg *m)
 {
@@ -160,7 +160,7 @@ static void client(const char *how)
     if (!strcmp(how, "silent")) (void)gw_cm_ended(links[0], -1, gw_deadline(4 * LIMIT));
 }
 
-/* ---- as the side that waits ---------------------------------------------------------------------------------- */
+/* ---- as the side that waits ---------------------------------------------------------------------------- */
 
 static void server(const char *how)
 {

@@ -2,7 +2,8 @@
 /*
  * Preloaded: a machine on which things do not work. PRETEND_REAL=LIBRARY: the software NIC, which the program
  * then takes for a ConnectX. PRETEND_REFUSE=word,…: no_rdma_cm: there is no /dev/infiniband/rdma_cm;
- * cm_permission: it may not be opened; locked: no more memory may be locked.
+ * cm_permission: it may not be opened; locked: no more memory may be locked;
+ * bar1: a GPU shows devices no more of its memory.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -21,6 +22,9 @@ EXPORT struct rdma_event_channel *rdma_create_event_channel(void);
 EXPORT struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int access);
 EXPORT struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, unsigned long iova,
                                        unsigned access);
+
+EXPORT struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, unsigned long offset, size_t length,
+                                        unsigned long iova, int fd, int access);
 
 static int refused(const char *what)
 {
@@ -55,4 +59,11 @@ struct ibv_mr *ibv_reg_mr(struct ibv_pd *pd, void *addr, size_t length, int acce
 {
     errno = ENOMEM;
     return refused("locked") ? NULL : NEXT(ibv_reg_mr, pd, addr, length, access);
+}
+
+struct ibv_mr *ibv_reg_dmabuf_mr(struct ibv_pd *pd, unsigned long offset, size_t length, unsigned long iova,
+                                 int fd, int access)
+{
+    errno = ENOMEM;
+    return refused("bar1") ? NULL : NEXT(ibv_reg_dmabuf_mr, pd, offset, length, iova, fd, access);
 }

@@ -30,7 +30,7 @@ jq -e '[.results[] | select(.name | startswith("lat") and endswith("--verify")) 
 jq -r '.summary[]' "$work/report.json" | grep -q '0 fell back' || fail "nothing has fallen back"
 # A way round is visible, and no pass.
 GPUWIRE_POST=proxy-doorbell hwcheck --only 'bw -o put -s 64k' there.example >"$work/round.out" 2>&1 || fail "a way round: exit code $?"
-grep -q '^FELL BACK posting and buffers, cpu: here proxy-doorbell.*GPUWIRE_POST=proxy-doorbell' "$work/round.out" &&
+grep -q '^FELL BACK posting and buffers, cpu: here proxy-doorbell.*GPUWIRE_POST=proxy-doorbell; `gpuwire info` there says why' "$work/round.out" &&
     grep -q '^1 of 2 checks passed, 0 skipped, 1 fell back' "$work/round.out" || fail "a way round is not seen"
 GPUWIRE_POST=proxy-post hwcheck --only masked there.example >"$work/masked.out" 2>&1 || fail "no masked atomics: exit code $?"
 grep -q '^skipped bw -o masked_add' "$work/masked.out" || fail "no masked atomics: $(cat "$work/masked.out")"
@@ -58,7 +58,8 @@ hwcheck -o "$work/none/report.json" there.example >"$work/unwritten.out" 2>&1
     fail "no place for the report"
 # A network that does not lead there: one check says so, and the others do not wait for the same.
 hwcheck --only put --address no..host there.example >"$work/astray.out" 2>&1
-[ $? = 1 ] && [ "$(grep -c '^FAILED' "$work/astray.out")" = 1 ] && grep -q '^skipped.*did not get through' "$work/astray.out" ||
+[ $? = 1 ] && [ "$(grep -c '^FAILED' "$work/astray.out")" = 1 ] && grep -q '^FAILED.*UDP port 4791' "$work/astray.out" &&
+    grep -q '^skipped.*did not get through' "$work/astray.out" ||
     fail "an address that leads nowhere"
 timeout -k 5 "$patience" "$GPUWIRE" hwcheck --ssh "$work/ssh" --remote "$GPUWIRE" --address "$net.2" -o "$work/cut.json" there.example \
     >"$work/cut.out" 2>&1 &

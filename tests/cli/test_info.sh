@@ -109,6 +109,13 @@ on 0 'by its address (peer memory): no: .*`modprobe nvidia_peermem`' 'as a dma-b
 on 0 '(peer memory): works, chosen' 'dma-buf: no: CUDA error 801: it takes the open kernel modules' -- "${real[@]}" FAKE_CUDA=no_dmabuf
 on 0 'dma-buf: no: this GPU driver exports none: it takes 515 or newer' -- "${real[@]}" LD_LIBRARY_PATH="$build/fake_cuda_514"
 on 0 'mapped host memory: works, chosen' 'dma-buf: no: ' '(peer memory): no: ' -- "${real[@]}" FAKE_CUDA=opaque,no_dmabuf
+on 0 'dma-buf: no: no memory: .*BAR1: `nvidia-smi' -- "${real[@]}" PRETEND_REFUSE=bar1
+# Whether completions find their data in GPU memory, and what is done where they do not.
+on 0 'order: completions find their data in GPU memory' -- "${real[@]}"
+grep -q 'READ from' "$work/info.out" && fail 'a GPU that promises the order'
+on 0 'order: the GPU does not promise .* data: its compute capability is below 9.0' 'READ from its memory' -- "${real[@]}" FAKE_CUDA=ampere
+on 0 'order: the GPU does not promise .* data: completions reach it by its coherent link' -- "${real[@]}" FAKE_CUDA=coherent
+on 0 'order: the GPU does not promise .* data: GPUWIRE_GPU_FLUSH=1' 'setting: GPUWIRE_GPU_FLUSH=1' -- "${real[@]}" GPUWIRE_GPU_FLUSH=1
 on 0 'rdma_cm: no: no rdma_cm on this machine (`modprobe rdma_ucm`' -- "${real[@]}" PRETEND_REFUSE=no_rdma_cm
 on 0 'rdma_cm: no: .*read and write for /dev/infiniband/rdma_cm' -- "${real[@]}" PRETEND_REFUSE=cm_permission
 (

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `gpuwire nic` makes of a NIC's counters: the rates that a person reads are those that pass. */
+/* `gpuwire nic` makes rates of a NIC's counters: a person reads the rates at which packets pass. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -35,6 +35,9 @@ for op in put put_imm get send fetch_add cmp_swap; do
 done
 verify "warps" msgrate -n 400 -q 2 --by warp -s 40
 verify "a block" msgrate -n 400 -q 1 --threads 8 --by block -s 40
+# A datagram may get lost, also because the other side has not begun: it is repeated.
+verify "datagrams" lat -o datagram -s 900 -n 100
+GPUWIRE_NIC=$GPUWIRE_NIC,local=off,loss=10%,seed=5 verify "datagrams, some lost" lat -o datagram -s 900 -n 40
 verify "from size to size" bw -a -s 64k -n 40 -o send
 perf post -n 2000 -q 3 -l 4 --verify --csv >"$work/post.out" 2>&1 || fail "post"
 [ "$(column operations "$work/post.out")" = 6000 ] && [ "$(column wrong_bytes "$work/post.out")" = 0 ] || fail "post: not all"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's door over HTTP against a server that is not ours (foreign_server.py): its requests are the Open Inference
- * Protocol's, and its answers are taken apart by the protocol alone. */
+/* The client's door over HTTP against a server that is not ours (foreign_server.py). The client's requests
+ * are the Open Inference Protocol's, and it reads the answers by the protocol alone. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The client's doors against a worker process: several tensors, memory of the caller's own, and a server that goes
- * away. What else sessions do is tested in tests/serve. */
+/* The client's doors against a worker process: several tensors, memory of the caller's own, and a server that
+ * goes away. What else sessions do is tested in tests/serve. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests of several samples, over both doors, to a model that takes any number of them. The server is in this
- * process. */
+/* Requests of several samples, over both doors, to a model that takes any number of them. The server is in
+ * this process. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -203,7 +203,8 @@ static void events_follow_an_id_to_another_channel(void **state)
     net_down(&net);
 }
 
-/* Who guesses its number could take it to another channel, away from the event that points to it. */
+/* A stranger who guesses its number could take it to another channel, away from the event that points to
+ * it. */
 static void a_request_is_nobodys_until_it_was_read(void **state)
 {
     struct rdma_ucm_event_resp e;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Ports and who listens at them: whose they are, at which address, and how many may wait. */
+/* Ports and their listeners: whose they are, at which address, and how many may wait. */
 #include <errno.h>
 
 #include "tests/cm/pair.h"
@@ -153,7 +153,7 @@ static void families_share_a_port(void **state)
     net_down(&net);
 }
 
-/* Who listens at one address is not met at the other; who listens at all is met at both. */
+/* A listener at one address is not met at the other. A listener at all addresses is met at both. */
 static void listeners_are_met_where_they_listen(void **state)
 {
     struct cm_addr any = net_addr(0, 20), first = net_addr(0, 21), second = net_addr(NET_SECOND, 21);

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A GPU executor without a GPU, linked before the library's own: what makes devices, regions and queues for a
- * GPU runs with it, and kernels run on a CPU thread. Its memory is the fake CUDA driver's (tests/wire/fake_cuda_driver.c, as
- * libcuda.so.1). FAKE_GPU_IO=refused: the driver does not map registers; lost: it does, and what kernels write
- * there goes nowhere.
- * FAKE_GPU_IS=none|old-driver|hidden|old|broken: what CUDA says instead of starting.
+ * A GPU executor without a GPU, linked before the library's own. The code that makes devices, regions and
+ * queues for a GPU runs with it, and kernels run on a CPU thread. Its memory is the fake CUDA driver's
+ * (tests/wire/fake_cuda_driver.c, as libcuda.so.1). FAKE_GPU_IO=refused: the driver does not map registers;
+ * lost: it does, and what kernels write there goes nowhere. FAKE_GPU_IS=none|old-driver|hidden|old|broken:
+ * what CUDA says instead of starting.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -14,8 +14,8 @@
 #include "src/exec/gpu_why.h"
 #include "src/exec/impl.h"
 
-static struct gw_exec *cpu; /* where kernels run */
-static uint64_t nowhere[GW_PAGE / 8] __attribute__((aligned(GW_PAGE)));
+static struct gw_exec *cpu;                                    /* where kernels run */
+static uint64_t nowhere[8192] __attribute__((aligned(65536))); /* a page, however large they are */
 
 typedef int (*alloc_fn)(unsigned long long *p, size_t size);
 typedef void (*touch_fn)(int may);
@@ -43,7 +43,7 @@ static int mem_alloc(struct gw_exec *exec, struct gw_mem *mem)
 
     (void)exec;
     if (mem->kind == GW_MEM_HOST) {
-        mem->host = mem->dev = aligned_alloc(GW_PAGE, mem->size);
+        mem->host = mem->dev = aligned_alloc(gw_page(), mem->size);
         return mem->host ? memset(mem->host, 0, mem->size), 0 : -ENOMEM;
     }
     if (((alloc_fn)driver("cuMemAlloc_v2"))(&p, mem->size))

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a kernel may rely on, on either executor: indices, barriers, warp functions, shared memory, launches,
+/* A kernel may rely on these, on either executor: indices, barriers, warp functions, shared memory, launches,
  * memory. */
 #include <errno.h>
 #include <setjmp.h>

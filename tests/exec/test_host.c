@@ -17,7 +17,7 @@ GW_KERNEL_DECLARE(time_kernel);
 
 static const struct gw_kernel *const table[HK_KERNELS] = {&add_kernel, &again_kernel, &wrong_kernel};
 
-/* ---- launches ------------------------------------------------------------------------------------------- */
+/* ---- launches ------------------------------------------------------------------------------------------ */
 
 static struct ask_args asking(struct gw_host_server *s, enum ask_how how, enum gw_group form)
 {
@@ -85,7 +85,7 @@ static void test_start_only(void **state)
     must(gw_host_close(s), "gw_host_close");
 }
 
-/* What a launch that cannot be, or that fails, returns; the next one is none the worse. */
+/* The return of a launch that cannot be, or that fails. The next one is none the worse. */
 static void test_launch_errors(void **state)
 {
     struct gw_host_attr a = {.kernels = table, .count = HK_KERNELS};
@@ -142,7 +142,7 @@ static void test_nested(void **state)
     assert_int_equal(host->counter, 4 * 3 + 5 * 3); /* it happened later */
 }
 
-/* ---- time ----------------------------------------------------------------------------------------------- */
+/* ---- time ---------------------------------------------------------------------------------------------- */
 
 static void test_time(void **state)
 {
@@ -161,7 +161,7 @@ static void test_time(void **state)
     must(gw_host_close(s), "gw_host_close");
 }
 
-/* ---- idle, refused -------------------------------------------------------------------------------------- */
+/* ---- idle, refused ------------------------------------------------------------------------------------- */
 
 /* How often the server's thread has slept so far. */
 static long sleeps(void)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The table beside a simple one: an array that has an entry for each key there is. Both get the same calls, in
- * random order, and must give the same answers. An argument is the number of operations.
+ * The table beside a simple one: an array that has an entry for each key there is. Both get the same calls,
+ * in random order, and must give the same answers. An argument is the number of operations.
  */
 #include <errno.h>
 #include <inttypes.h>
@@ -72,6 +72,8 @@ static void look_up(void)
     uint32_t id[BURST], n = random_below(BURST) + 1, hits = 0;
     struct gw_flow found[BURST];
     for (uint32_t i = 0; i < n; i++) make_key(id[i] = random_below(f.keys), keys + i * f.key_bytes);
+    if (random_below(2))
+        for (uint32_t i = 0; i < n; i++) gw_flow_prefetch(f.table, keys + i * f.key_bytes);
     size_t got = gw_flow_lookup_bulk(f.table, keys, n, found);
     for (uint32_t i = 0; i < n; i++) {
         struct entry *e = &f.entry[id[i]];
@@ -198,7 +200,7 @@ static void run(const char *what, uint64_t operations, const struct gw_flow_attr
 
 int main(int argc, char **argv)
 {
-    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) / 4 : 500000;
+    uint64_t n = argc > 1 ? strtoull(argv[1], NULL, 10) / 5 : 400000;
     struct gw_flow_attr attr = {.flows = KEYS / 4, .key_bytes = 8};
     memcpy(attr.timeout_ns, timeout, sizeof(timeout));
     run("room for all keys", n, &attr, KEYS / 4);
@@ -207,5 +209,7 @@ int main(int argc, char **argv)
     run("some may be evicted", n, &attr, KEYS);
     attr.key_bytes = 37;
     run("long keys", n, &attr, KEYS);
+    attr.key_bytes = GW_FLOW_KEY_MAX;
+    run("the longest keys", n, &attr, KEYS);
     return 0;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a standby is sent: frames of an active balancer, and of those who only look like one. The input is a
- * row of frames: kind, ways to spoil it, length, content. The magic, the sizes and the number are right unless
- * they are to be spoiled, because a fuzzer does not guess them. A table may be the standby's own, with one
- * byte changed. No record counts twice, and no flow is there that was not told.
+ * row of frames: kind, ways to spoil it, length, content. The magic, the sizes and the number are right
+ * unless they are to be spoiled, because a fuzzer does not guess them. A table may be the standby's own, with
+ * one byte changed. No record counts twice, and no flow is there that was not told.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A conversation with a hostile process of the same user, step by step: it connects, says hello or nonsense,
- * writes anything into the memory that is shared with it, and leaves, while this process takes frames, sends
- * some, sleeps and asks the hostile table what it may access. What comes out is checked: frames lie in their
+ * A conversation with a hostile process of the same user, step by step. It connects, says hello or nonsense,
+ * writes anything into the memory that is shared with it, and leaves. Meanwhile this process takes frames,
+ * sends some, sleeps, and asks the hostile table for rights. What comes out is checked: frames lie in their
  * buffers, and access lies in a region. No step may take longer than its own work.
  *
  * The hostile process is us, over its own descriptors. Its table names memory of ours, so nothing is copied

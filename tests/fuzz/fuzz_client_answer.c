@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Any answer of a server over HTTP: what it says of a model, and of an inference. The client takes it, or says why
- * not; every tensor that it then shows lies in its memory, is aligned, and has the model's shape. */
+/* Any answer of a server over HTTP: what it says of a model, and of an inference. The client takes it, or
+ * says why not; every tensor that it then shows lies in its memory, is aligned, and has the model's shape. */
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a gRPC server may answer to a client: any bytes, or a ModelInferResponse put together from the input. A tensor
- * that the client is shown has the model's type and shape, and all its bytes can be read. What the server says of a
- * model becomes a description that fits, or none.
+ * A gRPC server's answer to a client: any bytes, or a ModelInferResponse put together from the input. A
+ * tensor that the client is shown has the model's type and shape, and all its bytes can be read. The server's
+ * answer about a model becomes a description that fits, or none.
  */
 #include <stdint.h>
 #include <stdio.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Conversations with a NIC's control socket: several connections at once, requests in parts, ends and
- * silences at any moment. Every answer is whole, or absent; and when all have hung up, the next one who asks
- * is answered.
+ * silences at any moment. Every answer is whole, or absent. When all have hung up, the next client is
+ * answered.
  */
 #include <errno.h>
 #include <poll.h>

@@ -44,7 +44,7 @@ static inline void window_close(struct window *w)
     for (uint32_t i = 0; i < 4096; i++) require(w->node->mem[i] == CANARY && after[i] == CANARY);
 }
 
-/* What a peer or a program says about a region: mostly right, and often around its ends. */
+/* The place in a region that a peer or a program names: mostly right, and often around its ends. */
 static inline uint64_t take_addr(struct stream *s, const struct window *w)
 {
     uint8_t kind = take8(s);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any packets from the connected peer, with the right ICRC, to a NIC with queue pairs in every state: one
- * that waits for answers to SENDs, READs and atomics, one with receives posted, one in RTR, INIT and ERR
- * each, a UC and a UD one. The peer may end its connection by what it sends; it must reach no memory but what
+ * Any packets from the connected peer, with the right ICRC, to a NIC with queue pairs in every state. One
+ * waits for answers to SENDs, READs and atomics. One has receives posted. There is one each in RTR, INIT and
+ * ERR, a UC and a UD one. The peer may end its connection by what it sends; it must reach no memory but what
  * it was given, and the NIC must stay usable.
  */
 #include "src/roce/hdr.h"

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inference requests over HTTP: any headers, any body, in any pieces, for a model of two inputs whose worker
- * answers, fails or is gone. What must hold: no byte is written beside the slot (the inputs' memory is exactly as
- * large as it must be), every slot comes back, an answer is JSON, and a request that is answered was complete.
+ * answers, fails or is gone. These must hold. No byte is written beside the slot: the inputs' memory is
+ * exactly as large as it must be. Every slot comes back. An answer is JSON. An answered request was complete.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,8 @@
 
 #include "src/http/infer.h"
 #include "src/serve/call.h"
-#include "tests/fuzz/serve_world.h"
+#include "tests/fuzz/fake_worker.h"
+#include "tests/fuzz/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -27,6 +28,8 @@ static const struct gw_tensor_info outputs[] = {
     {.name = "y", .dtype = GW_DTYPE_F32, .rank = 2, .dims = {1, 3}, .bytes = 12, .batched = 1},
     {.name = "h", .dtype = GW_DTYPE_F16, .rank = 1, .dims = {2}, .bytes = 4},
 };
+const struct fake_worker fake_worker = {
+    .name = "m", .inputs = 2, .outputs = 2, .input = inputs, .output = outputs, .run_error = -EIO};
 
 static struct {
     struct gw_call call;
@@ -42,49 +45,9 @@ static uint64_t bytes_of(const struct gw_tensor_info *t, uint32_t rows)
     return t->bytes * (t->batched ? rows : 1);
 }
 
-const char *gw_worker_name(const struct gw_worker *w)
-{
-    (void)w;
-    return "m";
-}
-unsigned gw_worker_version(const struct gw_worker *w)
-{
-    (void)w;
-    return 1;
-}
-const struct gw_model *gw_worker_model(const struct gw_worker *w)
-{
-    (void)w;
-    return NULL;
-}
 struct gw_calls *gw_worker_calls(const struct gw_worker *w)
 {
     return (struct gw_calls *)w; /* nobody looks inside */
-}
-int gw_worker_run_error(const struct gw_worker *w)
-{
-    (void)w;
-    return -EIO;
-}
-uint32_t gw_model_inputs(const struct gw_model *m)
-{
-    (void)m;
-    return 2;
-}
-uint32_t gw_model_outputs(const struct gw_model *m)
-{
-    (void)m;
-    return 2;
-}
-const struct gw_tensor_info *gw_model_input(const struct gw_model *m, uint32_t i)
-{
-    (void)m;
-    return &inputs[i];
-}
-const struct gw_tensor_info *gw_model_output(const struct gw_model *m, uint32_t i)
-{
-    (void)m;
-    return &outputs[i];
 }
 uint32_t gw_calls_rows(const struct gw_calls *c)
 {
@@ -100,12 +63,6 @@ void gw_calls_release(struct gw_calls *c)
 {
     (void)c;
     require(f.held-- == 1);
-}
-int gw_control_paused(struct gw_control *c, int (*run)(void *arg, struct gw_infer_error *error), void *arg,
-                      struct gw_infer_error *error)
-{
-    require(!c); /* inferences pause nothing */
-    return run(arg, error);
 }
 int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_call **out)
 {
@@ -186,14 +143,6 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name)
 {
     (void)r;
     return strcmp(name, "Content-Length") ? f.header : f.length;
-}
-void gw_http_busy(const void *connection, int busy)
-{
-    (void)connection, (void)busy;
-}
-json_t *gw_http_error(const char *why)
-{
-    return json_pack("{s:s}", "error", *why ? "text" : "");
 }
 
 static void check(struct gw_http_answer *a)

@@ -5,6 +5,7 @@
  * are right at any time. No client has more than its share. No session outlives its connection or its time.
  * All sessions come back.
  */
+#include "tests/fuzz/fake_worker.h"
 #include "tests/fuzz/serve_table.h"
 #include "tests/fuzz/serve_world.h"
 
@@ -29,12 +30,9 @@ static const struct gw_tensor_info tensor_info = {.name = "x",
                                                   .rank = 1,
                                                   .dims = {WORLD_FLOATS},
                                                   .bytes = WORLD_FLOATS * sizeof(float)};
+const struct fake_worker fake_worker = {
+    .name = "copy", .inputs = 1, .outputs = 1, .input = &tensor_info, .output = &tensor_info};
 
-const char *gw_worker_name(const struct gw_worker *w)
-{
-    (void)w;
-    return "copy";
-}
 uint32_t gw_worker_slots(const struct gw_worker *w)
 {
     (void)w;
@@ -45,50 +43,15 @@ uint32_t gw_worker_max_rows(const struct gw_worker *w)
     (void)w;
     return 1;
 }
-unsigned gw_worker_version(const struct gw_worker *w)
-{
-    (void)w;
-    return 1;
-}
-const struct gw_model *gw_worker_model(const struct gw_worker *w)
-{
-    (void)w;
-    return NULL;
-}
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w)
 {
     (void)w;
     return pool;
 }
-int gw_worker_run_error(const struct gw_worker *w)
-{
-    (void)w;
-    return 0;
-}
-uint32_t gw_model_inputs(const struct gw_model *m)
-{
-    (void)m;
-    return 1;
-}
-uint32_t gw_model_outputs(const struct gw_model *m)
-{
-    (void)m;
-    return 1;
-}
 const char *gw_model_kind(const struct gw_model *m)
 {
     (void)m;
     return "copy";
-}
-const struct gw_tensor_info *gw_model_input(const struct gw_model *m, uint32_t i)
-{
-    (void)m, (void)i;
-    return &tensor_info;
-}
-const struct gw_tensor_info *gw_model_output(const struct gw_model *m, uint32_t i)
-{
-    (void)m, (void)i;
-    return &tensor_info;
 }
 int gw_cputime_read(struct gw_cputime *t)
 {

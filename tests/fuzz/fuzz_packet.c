@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a RoCEv2 packet. What parses must come out of the packer as it went in, and the ICRC functions
- * must agree with each other. The data lies in a block of its exact size, so that the sanitizer sees every
- * read past it.
+ * Any bytes as a RoCEv2 packet. A packet that parses must come out of the packer as it went in, and the ICRC
+ * functions must agree with each other. The data lies in a block of its exact size, so that the sanitizer
+ * sees every read past it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fuzz_peer.h: a NIC whose only peer is the fuzzer, for targets that are one end of a connection: its memory,
- * the packets that the peer sends, and those that it hears. */
+/* fuzz_peer.h: a NIC whose only peer is the fuzzer, for targets that are one end of a connection. It has
+ * memory, the packets that the peer sends, and those that the peer gets. */
 #ifndef TESTS_FUZZ_FUZZ_PEER_H
 #define TESTS_FUZZ_FUZZ_PEER_H
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Any bytes as a hostile peer's conversation with `gpuwire perf`: what passes the checks must leave nothing
- * to go wrong with buffers, slots and queues, and its text must be plain.
+ * Any bytes are a hostile peer's conversation with `gpuwire perf`. After the checks, nothing may go wrong
+ * with buffers, slots and queues, and texts must be plain.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A client of `gpuwire perf` sends messages in any order, and strangers ask for its queue pairs meanwhile.
- * The server's code is real; executor, NIC and clock are a few lines. What must hold: kernels run only on
- * what was opened and connected, one measurement at a time, within its buffer. Nothing is freed while a
- * kernel runs, and all is freed at the end.
+ * The server's code is real; executor, NIC and clock are a few lines. This must hold: kernels run only on an
+ * opened and connected side, one measurement at a time, within its buffer. Nothing is freed while a kernel
+ * runs, and all is freed at the end.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Any bytes at all, read as a PNG file: an error or a picture, and a picture can be written and read again.
  *
- * Every chunk of a PNG file ends in a checksum, which random bytes never match; so the bytes are taken as a
- * list of chunks, and a file is made of them whose checksums are right. What IDAT chunks hold is compressed
- * here. */
+ * Every chunk of a PNG file ends in a checksum, which random bytes never match. So the fuzzer takes the bytes
+ * as a list of chunks, and makes a file of them whose checksums are right. The contents of IDAT chunks are
+ * compressed here. */
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>

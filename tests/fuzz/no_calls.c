@@ -35,14 +35,6 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name)
     (void)r, (void)name;
     return NULL;
 }
-void gw_http_busy(const void *connection, int busy)
-{
-    (void)connection, (void)busy;
-}
-json_t *gw_http_error(const char *why)
-{
-    return json_pack("{s:s}", "error", *why ? "text" : "");
-}
 
 int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *model,
                    struct gw_infer_error *error)
@@ -50,13 +42,6 @@ int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *
     (void)what, (void)model;
     require(!c);
     return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "not here");
-}
-
-int gw_control_paused(struct gw_control *c, int (*run)(void *arg, struct gw_infer_error *error), void *arg,
-                      struct gw_infer_error *error)
-{
-    require(!c);
-    return run(arg, error);
 }
 
 /* Nobody has a call, so nobody comes here. */

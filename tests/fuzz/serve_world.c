@@ -475,10 +475,6 @@ void world_pass(uint64_t ns)
 {
     w.clock += ns;
 }
-uint64_t world_now(void)
-{
-    return w.clock;
-}
 void world_model(uint64_t delay_ns, uint64_t takes_ns, int fails)
 {
     w.args.delay_ns = delay_ns;

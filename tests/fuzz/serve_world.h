@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The serving module's session pool and kernels on a NIC that is a few arrays and a clock of its own, for fuzzers that
- * keep state and for tests of the scheduler. The model has two inputs and two outputs, takes up to four rows, and copies.
- * Each grant of a session makes a new client. A client's payload consists of its own tag alone, so a word
- * of one client is recognised wherever it turns up.
+ * The serving module's session pool and kernels, for fuzzers that keep state and for tests of the scheduler.
+ * The NIC is a few arrays, with a clock of its own. The model has two inputs and two outputs, takes up to
+ * four rows, and copies. Each grant of a session makes a new client. A client's payload consists of its own
+ * tag alone, so a word of one client is recognised wherever it turns up.
  */
 #ifndef TESTS_FUZZ_SERVE_WORLD_H
 #define TESTS_FUZZ_SERVE_WORLD_H
@@ -52,7 +52,6 @@ void world_after_poll(void (*then)(void *ctx), void *ctx);
 void world_acknowledge(uint32_t session);
 /* Time passes. */
 void world_pass(uint64_t ns);
-uint64_t world_now(void);
 /* How long requests may wait for others; how long the model takes, and what it fails with. All 0 at first. */
 void world_model(uint64_t delay_ns, uint64_t takes_ns, int fails);
 /* Is called with each answer that reaches a client; NULL: nobody. */

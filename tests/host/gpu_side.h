@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gpu_side.h: one end of a connection, with memory of a GPU and of the host, and what a test does with two of
- * them, in one process or two: one drives, and tells the other what it is to put into its memory and to look
- * for there. With a GPU's driver, or with the fake one that the build links it to (libcuda.so.1 is whichever
- * is there).
+ * gpu_side.h: one end of a connection, with memory of a GPU and of the host. A test has two of them, in one
+ * process or two. One drives, and tells the other which bytes to put into its memory, and to look for there.
+ * With a GPU's driver, or with the fake one that the build links it to (libcuda.so.1 is whichever is there).
  */
 #ifndef TESTS_HOST_GPU_SIDE_H
 #define TESTS_HOST_GPU_SIDE_H
@@ -75,8 +74,7 @@ struct side {
 };
 
 struct order {
-    char
-        what; /* f fill, h holds?, r a receive, g what it got, d deregister and keep an eye on the memory, e end */
+    char what; /* f fill, h holds?, r a receive, g what it got, d deregister, watch the memory, e end */
     uint32_t kind, seed, other, at, len;
 };
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * GPU memory of two processes, each with a NIC: WRITEs and READs between all kinds of memory, driven from
- * either side, every byte looked at; they are copies, not packets, where both see the GPU; regions that go
- * and a process that is killed in the midst.
+ * GPU memory of two processes, each with a NIC. WRITEs and READs go between all kinds of memory, driven from
+ * either side, and the test looks at every byte. They are copies, not packets, where both see the GPU.
+ * Regions go, and a process is killed, while requests are under way.
  *
  *     test_gpu_ipc [same|other|alone|bench] [allocated|mapped|private]
  *

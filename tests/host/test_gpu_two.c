@@ -72,8 +72,8 @@ static int atomic(struct side *s, enum mode mode, uint32_t at)
     TRY(!side_image(s, GPU, here) && !memcmp(here + at, &old, 8));
     memcpy(here + at, before + at, 8);
     TRY(!memcmp(here, before, SIDE_BYTES));
-    /* What stands there is fetched by a READ, and put back, so that the rest can be compared with what was
-     * filled in. */
+    /* A READ fetches the bytes that stand there, and they are put back, so that the rest can be compared with
+     * the fill. */
     TRY(!side_request(s, GET, GPU, GPU, at, 8, &wc) && wc.status == IBV_WC_SUCCESS &&
         !side_image(s, GPU, here));
     memcpy(&now, here + at, sizeof(now));

@@ -188,8 +188,8 @@ static void memory_is_reached_until_its_owner_dies(void **state)
     close(ready[1]);
 }
 
-/* The number of a process that died is another's by now, while a child of the first holds its sockets: the
- * child knows nothing of them, as it was made by the system call alone. */
+/* The number of a process that died is another's by now, while a child of the first holds its sockets. The
+ * child was made by the system call alone, and knows nothing of them. */
 static void a_number_that_is_another_process_s_is_not_used(void **state)
 {
     enum { LENGTH = 4096 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a peer's table allows, and that no content of shared memory, however wrong, does harm. */
+/* A peer's table allows some accesses. No content of shared memory, however wrong, does harm. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

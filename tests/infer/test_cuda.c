@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * CUDA shared memory: another process's memory on a GPU is registered by its handle, read and written. In the tests of
- * CPU machines the driver is a fake one, whose GPU is host memory; gpu-check runs this with the GPU's. Exit code 77: there
- * is no driver.
+ * CUDA shared memory: another process's memory on a GPU is registered by its handle, read and written. In the
+ * tests of CPU machines the driver is a fake one, whose GPU is host memory; gpu-check runs this with the
+ * GPU's. Exit code 77: there is no driver.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,41 +10,20 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "src/infer/infer.h"
+#include "tests/infer/owner.h"
+
+#define PART_OF(...) ((struct gw_region_part){__VA_ARGS__}) /* who, name, offset, bytes */
 
 enum { BYTES = (3 << 20) + 64, PART = (2 << 20) + 5 }; /* more than is copied at once */
 
-static uint8_t handle[GW_CUDA_HANDLE];
-static int to_owner, from_owner;
-static pid_t owner;
 static struct gw_regions *regions;
 static char me[32];
-
-/* ---- the driver ---- */
-
-static int driver(const char *name, void *out)
-{
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW), *f = lib ? dlsym(lib, name) : NULL;
-    memcpy(out, &f, sizeof(f));
-    return f ? 0 : -1;
-}
-
-/* Makes the first GPU's primary context current. 0: there is one. */
-static int use_gpu(void)
-{
-    int (*init)(unsigned), (*get)(int *, int), (*retain)(void **, int), (*push)(void *), device = 0;
-    void *ctx = NULL;
-    return driver("cuInit", &init) || driver("cuDeviceGet", &get) ||
-           driver("cuDevicePrimaryCtxRetain", &retain) || driver("cuCtxPushCurrent_v2", &push) || init(0) ||
-           get(&device, 0) || retain(&ctx, device) || push(ctx);
-}
 
 static uint8_t pattern(size_t i)
 {
@@ -81,20 +60,8 @@ static int own(int in, int out)
 
 static int begin(void **state)
 {
-    int in[2], out[2];
     (void)state;
-    if (pipe(in) || pipe(out)) return -1;
-    owner = fork(); /* before this process has loaded the driver */
-    if (!owner) {
-        close(in[1]);
-        close(out[0]);
-        _exit(own(in[0], out[1]));
-    }
-    close(in[0]);
-    close(out[1]);
-    to_owner = in[1];
-    from_owner = out[0];
-    if (read(from_owner, handle, sizeof(handle)) != sizeof(handle)) return -1;
+    if (start_owner(own)) return -1;
     regions = gw_regions_create();
     snprintf(me, sizeof(me), "user %u", (unsigned)geteuid());
     return regions ? 0 : -1;
@@ -102,12 +69,9 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    int status = 0;
     (void)state;
     gw_regions_destroy(regions);
-    close(to_owner);
-    waitpid(owner, &status, 0);
-    return status;
+    return end_owner();
 }
 
 /* ---- tests ---- */
@@ -161,25 +125,25 @@ static void bytes_go_there_and_back(void **state)
     (void)state;
     if (add(me, "gpu", 0, BYTES, &error)) fail_msg("%s", error.text);
     assert_int_equal(add(me, "gpu", 0, BYTES, &error), -1); /* the name is taken */
-    assert_int_equal(gw_region_read(regions, me, "gpu", 11, PART, bytes, &error), 0);
+    assert_int_equal(gw_region_read(regions, &PART_OF(me, "gpu", 11, PART), bytes, &error), 0);
     for (size_t i = 0; i < PART; i++)
         if (bytes[i] != pattern(i + 11)) fail_msg("byte %zu", i);
     for (size_t i = 0; i < PART; i++) bytes[i] = other(i);
-    assert_int_equal(gw_region_write(regions, me, "gpu", 3, PART, bytes, &error), 0);
+    assert_int_equal(gw_region_write(regions, &PART_OF(me, "gpu", 3, PART), bytes, &error), 0);
     assert_int_equal(write(to_owner, "l", 1), 1);
     assert_int_equal(read(from_owner, &right, 1), 1);
     assert_int_equal(right, 1);
-    assert_int_equal(gw_region_read(regions, me, "gpu", BYTES - 4, 5, bytes, &error), -1);
-    assert_int_equal(gw_region_write(regions, me, "gpu", UINT64_MAX, 5, bytes, &error), -1);
-    assert_int_equal(gw_region_read(regions, "user 54321", "gpu", 0, 5, bytes, &error), -1);
-    assert_int_equal(gw_region_check(regions, me, "gpu", 0, BYTES, &error), 0);
+    assert_int_equal(gw_region_read(regions, &PART_OF(me, "gpu", BYTES - 4, 5), bytes, &error), -1);
+    assert_int_equal(gw_region_write(regions, &PART_OF(me, "gpu", UINT64_MAX, 5), bytes, &error), -1);
+    assert_int_equal(gw_region_read(regions, &PART_OF("user 54321", "gpu", 0, 5), bytes, &error), -1);
+    assert_int_equal(gw_region_check(regions, &PART_OF(me, "gpu", 0, BYTES), &error), 0);
     assert_int_equal(gw_region_status(regions, GW_REGION_SYSTEM, me, "", 0, &info), 0);
     assert_int_equal(gw_region_status(regions, GW_REGION_CUDA, me, "gpu", 0, &info), 1);
     assert_int_equal(info.bytes, BYTES);
     gw_region_unregister(regions, GW_REGION_SYSTEM, me, ""); /* of the other kind */
-    assert_int_equal(gw_region_check(regions, me, "gpu", 0, 1, &error), 0);
+    assert_int_equal(gw_region_check(regions, &PART_OF(me, "gpu", 0, 1), &error), 0);
     gw_region_unregister(regions, GW_REGION_CUDA, me, "gpu");
-    assert_int_equal(gw_region_check(regions, me, "gpu", 0, 1, &error), -1);
+    assert_int_equal(gw_region_check(regions, &PART_OF(me, "gpu", 0, 1), &error), -1);
     assert_int_equal(add(me, "again", 0, BYTES, &error), 0); /* which gw_regions_destroy unmaps */
 }
 
@@ -208,13 +172,6 @@ int main(void)
         cmocka_unit_test(bytes_go_there_and_back),
         cmocka_unit_test(doors_give_a_whole_handle),
     };
-    pid_t child = fork();
-    int status = 0;
-    if (!child) _exit(use_gpu());
-    waitpid(child, &status, 0);
-    if (status) {
-        printf("skipped: there is no GPU and no CUDA driver\n");
-        return 77;
-    }
+    if (no_gpu()) return 77;
     return cmocka_run_group_tests(tests, begin, end);
 }

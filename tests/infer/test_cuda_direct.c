@@ -1,19 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Requests whose tensors lie in CUDA shared memory: they go from there into the worker's slot, and back, without the host.
+ * Requests whose tensors lie in CUDA shared memory: they go from there into the worker's slot, and back,
+ * without the host.
  *
  *     test_infer_cuda_direct [--exec cpu|gpu]
  *
- * On CPU threads the driver is a fake one. Its GPU is host memory, and the worker's slots become a part of it. Exit code 77:
- * there is no driver.
+ * On CPU threads the driver is a fake one. Its GPU is host memory, and the worker's slots become a part of
+ * it. Exit code 77: there is no driver.
  */
-#include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "src/infer/infer.h"
+#include "tests/infer/owner.h"
 #include "tests/model/pack.h"
 #include "tests/serve/worker_rig.h"
 
@@ -26,35 +26,8 @@ enum {
     BYTES = 1 << 19
 };
 
-static uint8_t handle[GW_CUDA_HANDLE];
-static int to_owner, from_owner;
-static pid_t owner;
 static struct gw_infer *infer;
 static char me[32];
-
-/* ---- the driver ---- */
-
-static void *symbol(const char *name)
-{
-    void *lib = dlopen("libcuda.so.1", RTLD_NOW);
-    return lib ? dlsym(lib, name) : NULL;
-}
-
-static int driver(const char *name, void *out)
-{
-    void *f = symbol(name);
-    memcpy(out, &f, sizeof(f));
-    return f ? 0 : -1;
-}
-
-static int use_gpu(void)
-{
-    int (*init)(unsigned), (*get)(int *, int), (*retain)(void **, int), (*push)(void *), device = 0;
-    void *ctx = NULL;
-    return driver("cuInit", &init) || driver("cuDeviceGet", &get) ||
-           driver("cuDevicePrimaryCtxRetain", &retain) || driver("cuCtxPushCurrent_v2", &push) || init(0) ||
-           get(&device, 0) || retain(&ctx, device) || push(ctx);
-}
 
 /* How many copies the host had no part in; -1: the driver does not tell. */
 static int direct(void)
@@ -63,7 +36,7 @@ static int direct(void)
     return driver("fake_cuda_direct", &count) ? -1 : count();
 }
 
-/* ---- the owner of the memory: another process, which fills it with what it is told and tells what is there ---- */
+/* ---- the owner of the memory: another process, which fills it as it is told, and says what is there ---- */
 
 /* Through a pipe, all BYTES of it. */
 static int all(int fd, uint8_t *bytes, int out)
@@ -135,20 +108,8 @@ static int begin(void **state)
     static char path[4096];
     static const size_t one = 1;
     struct gw_repository_entry entry = {.name = "identity", .version = 1, .path = path};
-    int in[2], out[2];
     (void)state;
-    if (pipe(in) || pipe(out)) return -1;
-    owner = fork(); /* before this process has loaded the driver */
-    if (!owner) {
-        close(in[1]);
-        close(out[0]);
-        _exit(own(in[0], out[1]));
-    }
-    close(in[0]);
-    close(out[1]);
-    to_owner = in[1];
-    from_owner = out[0];
-    if (read(from_owner, handle, sizeof(handle)) != sizeof(handle) || use_gpu()) return -1;
+    if (start_owner(own) || use_gpu()) return -1;
     snprintf(me, sizeof(me), "user %u", (unsigned)geteuid());
     pack_path(path, sizeof(path), 1, "identity/1/model.onnx");
     int error = begin_devices(1);
@@ -165,13 +126,10 @@ static int begin(void **state)
 
 static int end(void **state)
 {
-    int status = 0;
     (void)state;
     int error = end_worker();
     gw_infer_destroy(infer);
-    close(to_owner);
-    waitpid(owner, &status, 0);
-    return end_devices() | error | status;
+    return end_owner() | end_devices() | error;
 }
 
 static struct gw_infer_request request(const char *from, const char *to)
@@ -271,13 +229,6 @@ int main(int argc, char **argv)
         cmocka_unit_test(wrong_sizes_and_names),
     };
     if (argc > 2 && !strcmp(argv[1], "--exec")) exec_name = argv[2];
-    pid_t child = fork();
-    int status = 0;
-    if (!child) _exit(use_gpu());
-    waitpid(child, &status, 0);
-    if (status) {
-        printf("skipped: there is no GPU and no CUDA driver\n");
-        return 77;
-    }
+    if (no_gpu()) return 77;
     return cmocka_run_group_tests(tests, begin, end);
 }

@@ -15,6 +15,8 @@
 
 #include "src/infer/region.h"
 
+#define PART_OF(...) ((struct gw_region_part){__VA_ARGS__}) /* who, name, offset, bytes */
+
 enum { BYTES = 8192 };
 
 static char key[64], me[32];
@@ -79,18 +81,18 @@ static void bytes_go_where_they_belong(void **state)
     struct gw_infer_error error;
     char text[8] = "";
     assert_int_equal(add(me, "a", key, 4096, 4096), 0);
-    assert_int_equal(gw_region_write(regions, me, "a", 100, 5, "hello", &error), 0);
+    assert_int_equal(gw_region_write(regions, &PART_OF(me, "a", 100, 5), "hello", &error), 0);
     assert_int_equal(pread(object, text, 5, 4196), 5);
     assert_string_equal(text, "hello");
     assert_int_equal(pwrite(object, "world", 5, 4196), 5);
-    assert_int_equal(gw_region_read(regions, me, "a", 100, 5, text, &error), 0);
+    assert_int_equal(gw_region_read(regions, &PART_OF(me, "a", 100, 5), text, &error), 0);
     assert_string_equal(text, "world");
-    assert_int_equal(gw_region_read(regions, me, "a", 4092, 5, text, &error), -1);
-    assert_int_equal(gw_region_read(regions, me, "a", UINT64_MAX, 5, text, &error), -1);
-    assert_int_equal(gw_region_check(regions, me, "a", 4096, 0, &error), 0);
-    assert_int_equal(gw_region_check(regions, me, "b", 0, 1, &error), -1);
+    assert_int_equal(gw_region_read(regions, &PART_OF(me, "a", 4092, 5), text, &error), -1);
+    assert_int_equal(gw_region_read(regions, &PART_OF(me, "a", UINT64_MAX, 5), text, &error), -1);
+    assert_int_equal(gw_region_check(regions, &PART_OF(me, "a", 4096, 0), &error), 0);
+    assert_int_equal(gw_region_check(regions, &PART_OF(me, "b", 0, 1), &error), -1);
     gw_region_unregister(regions, GW_REGION_SYSTEM, me, "");
-    assert_int_equal(gw_region_check(regions, me, "a", 0, 1, &error), -1);
+    assert_int_equal(gw_region_check(regions, &PART_OF(me, "a", 0, 1), &error), -1);
 }
 
 static void other_users_reach_nothing(void **state)
@@ -103,8 +105,8 @@ static void other_users_reach_nothing(void **state)
     assert_int_equal(add("192.0.2.7", "b", key, 0, BYTES), -1);
     assert_int_equal(add("this host", "b", key, 0, BYTES), -1);
     assert_int_equal(add(me, "a", key, 0, BYTES), 0);
-    assert_int_equal(gw_region_read(regions, "user 54321", "a", 0, 5, text, &error), -1);
-    assert_int_equal(gw_region_write(regions, "user 54321", "a", 0, 5, "12345", &error), -1);
+    assert_int_equal(gw_region_read(regions, &PART_OF("user 54321", "a", 0, 5), text, &error), -1);
+    assert_int_equal(gw_region_write(regions, &PART_OF("user 54321", "a", 0, 5), "12345", &error), -1);
     assert_int_equal(gw_region_status(regions, GW_REGION_SYSTEM, "user 54321", "", 0, &info), 0);
     gw_region_unregister(regions, GW_REGION_SYSTEM, "user 54321", "");
     assert_int_equal(gw_region_status(regions, GW_REGION_SYSTEM, me, "a", 0, &info), 1);
@@ -126,12 +128,12 @@ static void an_object_that_shrinks_harms_nobody(void **state)
     char text[8];
     assert_int_equal(add(me, "a", key, 0, BYTES), 0);
     assert_int_equal(ftruncate(object, 100), 0);
-    assert_int_equal(gw_region_read(regions, me, "a", 98, 5, text, &error), -1);
-    assert_int_equal(gw_region_write(regions, me, "a", 98, 5, "hello", &error), -1);
+    assert_int_equal(gw_region_read(regions, &PART_OF(me, "a", 98, 5), text, &error), -1);
+    assert_int_equal(gw_region_write(regions, &PART_OF(me, "a", 98, 5), "hello", &error), -1);
     assert_int_equal(fstat(object, &st), 0);
     assert_int_equal(st.st_size, 100);
     assert_int_equal(ftruncate(object, BYTES), 0);
-    assert_int_equal(gw_region_read(regions, me, "a", 98, 5, text, &error), 0);
+    assert_int_equal(gw_region_read(regions, &PART_OF(me, "a", 98, 5), text, &error), 0);
     gw_region_unregister(regions, GW_REGION_SYSTEM, me, "a");
 }
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * This program loads libibverbs and librdmacm at run time, from any file, and links neither. A queue pair sends itself a
- * message. Then an rdma_cm id listens.
+ * This program loads libibverbs and librdmacm at run time, from any file, and links neither. A queue pair
+ * sends itself a message. Then an rdma_cm id listens.
  *     loaded_later [--install SOFTNIC] [--first LIBIBVERBS] [--apart] LIBIBVERBS [LIBRDMACM ADDRESS]
  * --install: attaches the software NIC by its own call. --first: another one lists devices before that.
  * --apart: loads into a link namespace of its own, and does no more.

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Preloaded under librdmacm's datagram rsockets: they make address handles to themselves without a GRH, which
- * InfiniBand allows and RoCE does not, so that libmlx5 refuses them and no datagram rsocket works over
+ * Preloaded under librdmacm's datagram rsockets. They make address handles to themselves without a GRH.
+ * InfiniBand allows that and RoCE does not, so libmlx5 refuses them, and no datagram rsocket works over
  * Ethernet. Such a handle gets the port's own GID here, which is what it means. The rest of librdmacm is as
  * it is.
  */

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Every #include of this tree is one that layers.txt allows, and the parts stand in its order.
+"""Every #include of this tree is one that layers.txt allows, and the parts stand in its order. Code that is compiled
+otherwise for GPUs stands in exec, and in fn.h below it: no other part asks for __CUDA_ARCH__.
 
     check.py            prints each line that is not, and why; exit code 1 if there is one
     check.py --self     shows that it would find such lines
@@ -13,6 +14,8 @@ HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LOOKED_AT = ("include", "src", "softnic", "bench", "examples")
 INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
+GPU_ONLY = re.compile(r"\s*#\s*(if|elif|ifdef|ifndef)\b.*\b__CUDA_ARCH__\b")
+MAY_ASK = ("fn", "exec")
 ROW = re.compile(r"([\w/]+)(\*?):\s*(.*?)\s*->\s*(.*)")
 
 
@@ -56,6 +59,8 @@ def check(table, sources):
             yield f"{path}: belongs to no part of layers.txt"
             continue
         for n, line in enumerate(text.splitlines(), 1):
+            if GPU_ONLY.match(line) and part not in MAY_ASK:
+                yield f"{path}:{n}: {part} may not ask for __CUDA_ARCH__: {' and '.join(MAY_ASK)} do"
             m = INCLUDE.match(line)
             other = m and included(path, m[1])
             if not other:
@@ -81,6 +86,7 @@ def self_test(table):
         "src/exec/x.c": ('#include <gpuwire/softnic.h>', "src/exec/x.c:1: exec may not include softnic_h"),
         "softnic/wire/x.c": ('#include "src/verbs/impl.h"', "softnic/wire/x.c:1: softnic/wire may not include verbs"),
         "src/roce/x.c": ('#include "tests/rnd.h"', "src/roce/x.c:1: tests/rnd.h belongs to no part"),
+        "src/loop/x.c": ("#ifdef __CUDA_ARCH__", "src/loop/x.c:1: loop may not ask for __CUDA_ARCH__"),
         "src/new/x.c": ("", "src/new/x.c: belongs to no part"),
     }
     found = list(check(table, [(path, text) for path, (text, _) in bad.items()]))

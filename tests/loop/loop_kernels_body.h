@@ -86,7 +86,8 @@ GW_KERNEL(loop_pick_kernel, struct loop_args, a)
     p->answer = variant; /* the variant's stages see it */
 }
 
-/* A stage of variant `limit`: counts its runs in page->seen[limit]; ends the loop when it was not the one picked. */
+/* A stage of variant `limit`: counts its runs in page->seen[limit]; ends the loop when it was not the one
+ * picked. */
 GW_KERNEL(loop_variant_kernel, struct loop_args, a)
 {
     if (gw_global_idx() != 0) return;

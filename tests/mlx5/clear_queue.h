@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Clears a queue that the software NIC reads, too. What libmlx5 rings the NIC with is in a library that
- * ThreadSanitizer does not see into: to it nothing orders the test's own stores before the NIC's loads. So it
- * does not see these, either. */
+/* Clears a queue that the software NIC reads, too. ThreadSanitizer does not see into libmlx5, which rings the
+ * NIC. For ThreadSanitizer, nothing orders the test's own stores before the NIC's loads. So it does not see
+ * these, either. */
 #ifndef GW_TESTS_MLX5_CLEAR_QUEUE_H
 #define GW_TESTS_MLX5_CLEAR_QUEUE_H
 

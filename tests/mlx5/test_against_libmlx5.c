@@ -1,10 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte for byte: unmodified libmlx5 posts random work requests on a queue pair of the software NIC, our
- * builders write the same requests into a queue of their own, and the two must be equal, through many laps of
- * the queues. Doorbell records, arm words and completions are compared too. The queue pair is in the error
- * state, so that the NIC completes every request at once without executing it: random keys and addresses do
- * no harm.
+ * Unmodified libmlx5 posts random work requests on a queue pair of the software NIC. Our builders write the
+ * same requests into a queue of their own. The two must be equal byte for byte, through many laps of the
+ * queues. Doorbell records, arm words and completions are compared too. The queue pair is in the error state,
+ * so that the NIC completes every request at once without executing it: random keys and addresses do no harm.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -156,7 +155,7 @@ static void expect_flushed(struct side *s, uint64_t wr_id, uint32_t opcode, uint
     assert_int_equal(s->dv.dbrec[GW_MLX5_DBREC_CQ_CI], gw_mlx5_cq_ci_be(++s->ci));
 }
 
-/* What of the pool's requests the queue pair takes: entries, inline bytes, and atomics only where it has
+/* The queue pair takes these of the pool's requests: entries, inline bytes, and atomics only where it has
  * them. */
 static struct gw_mlx5_wr fitting_wr(struct random_wr_pool *pool, const struct ibv_qp_cap *cap, bool atomics)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte for byte, for datagrams: unmodified libmlx5 posts random sends with random address handles on a UD
- * queue pair of the software NIC, our builder writes the same into a queue of its own. See
+ * Byte for byte, for datagrams: unmodified libmlx5 posts random sends with random address handles, on a UD
+ * queue pair of the software NIC. Our builder writes the same into a queue of its own. See
  * test_against_libmlx5.c. What stands in an address vector is compared with the address handle's attributes,
  * too.
  */

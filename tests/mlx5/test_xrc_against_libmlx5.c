@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Byte for byte, for XRC: unmodified libmlx5 posts random requests for random shared receive queues on an
- * XRC_SEND queue pair of the software NIC, our builder writes the same into a queue of its own. So with binds
+ * Byte for byte, for XRC: unmodified libmlx5 posts random requests for random shared receive queues, on an
+ * XRC_SEND queue pair of the software NIC. Our builder writes the same into a queue of its own. So with binds
  * of memory windows and invalidations. See test_against_libmlx5.c.
  */
 #include "src/mlx5/wqe.h"

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A plan captured into a CUDA graph: kernels and settings of memory only, fit for launch by the device, and every launch serves the
- * addresses that stand in the block just then. Exit code 77 without a GPU.
+ * A plan captured into a CUDA graph has only kernels and settings of memory, so that the device can launch
+ * it. Every launch serves the addresses that stand in the block just then. Exit code 77 without a GPU.
  */
 #include <stdio.h>
 #include <stdlib.h>

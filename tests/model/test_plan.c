@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What planning promises: operators are fused where they may be, memory never overlaps, running allocates
+/* Promises of planning: operators are fused where they may be, memory never overlaps, running allocates
  * nothing. */
 #include <errno.h>
 #include <malloc.h>

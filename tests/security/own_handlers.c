@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * own_handlers HOW [LIBRARY]: a program sets handlers of its own after it has opened the device, and a peer
+ * own_handlers HOW [LIBRARY]: a program sets handlers of its own after it has opened the device. A peer
  * (another queue pair of it) reaches memory that is gone meanwhile. That fails as a request, and is no
  * signal. A fault of the program's own reaches its own handler. HOW: sigaction, signal, sysv_signal, sigset,
  * chain (as run-time systems do), ignore (a sent SIGSEGV is ignored). LIBRARY: loads the software NIC at run

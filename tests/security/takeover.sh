@@ -54,9 +54,9 @@ take_over() { # NAME SERVER_NIC SERVER_ADDRESS CLIENT_NIC
 }
 
 take_over same "addr=$net.1,local=off" "$net.1" "addr=$net.1,local=off"
-grep -q "a process of user $STRANGER has its slot" "$work/same.client.out" || fail 'no line says who has the port now'
+grep -q "a process of user $STRANGER has its slot" "$work/same.client.out" || fail "no line says who has the port now: $(grep gpuwire: "$work/same.client.out")"
 take_over two "addr=$net.2,local=off" "$net.2" "addr=$net.1,local=off"
-grep -q "a process of user $STRANGER has its slot" "$work/two.client.out" || fail 'no line says who has the port now'
+grep -q "a process of user $STRANGER has its slot" "$work/two.client.out" || fail "no line says who has the port now: $(grep gpuwire: "$work/two.client.out")"
 take_over memory "addr=$net.1" "$net.1" "addr=$net.1"
 nothing_left
 echo ok

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* NVIDIA's management library as a machine with three GPUs has it, one of which does not answer and one of which does not
- * tell its power. */
+/* NVIDIA's management library as a machine with three GPUs has it, one of which does not answer and one of
+ * which does not tell its power. */
 #pragma GCC visibility push(default)
 int nvmlInit_v2(void);
 int nvmlDeviceGetCount_v2(unsigned *n);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* HTTP requests to the model `echo` that take a place of the server's and keep it: their last bytes come later. */
+/* HTTP requests to the model `echo` that take a place of the server's and keep it: their last bytes come
+ * later. */
 #ifndef TESTS_SERVE_HOLD_H
 #define TESTS_SERVE_HOLD_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A worker whose model takes several samples at once: callers on many threads share its runs, each gets its own answer, and
- * deadlines hold. In the whole loop, with a NIC. */
+/* A worker whose model takes several samples at once: callers on many threads share its runs, each gets its
+ * own answer, and deadlines hold. In the whole loop, with a NIC. */
 #include <errno.h>
 #include <stdlib.h>
 
@@ -153,7 +153,7 @@ static void callers_share_runs(void **state)
     assert_true(t.executions < t.successes && v[3].executions);
 }
 
-/* A request that cannot be answered in time is told so before it has cost a run. */
+/* A request that cannot be answered in time is refused before it has cost a run. */
 static void late_ones_are_told(void **state)
 {
     struct gw_call_ask q = {.rows = 1};

@@ -219,8 +219,8 @@ static int is_broken(const struct gw_lane *lane)
     return broken;
 }
 
-/* A session that breaks stays open while a caller is in its slots. The next session refuses to run on inputs that were placed
- * in the last one's. */
+/* A session that breaks stays open while a caller is in its slots. The next session refuses to run on inputs
+ * that were placed in the last one's. */
 static void placed_inputs_go_with_their_session(void **state)
 {
     uint8_t *in, *out;

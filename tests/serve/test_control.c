@@ -61,9 +61,45 @@ static void repository_takes_the_highest_version(void **state)
     assert_string_equal(r.entry[1].name, "net");
     assert_int_equal(r.entry[1].version, 10);
     assert_non_null(strstr(r.entry[1].path, "net/10/model.onnx"));
+    assert_int_equal(r.others, 0);
     gw_repository_free(&r);
     assert_int_equal(gw_repository_scan("/nonexistent/models", &r), -ENOENT);
     assert_non_null(strstr(gw_last_error(), "/nonexistent/models"));
+    snprintf(command, sizeof(command), "rm -r %s", dir);
+    assert_int_equal(system(command), 0);
+}
+
+static const char *why_of(const struct gw_repository *r, const char *name)
+{
+    for (size_t i = 0; i < r->others; i++)
+        if (!strcmp(r->other[i].name, name)) return r->other[i].why;
+    return NULL;
+}
+
+static void repository_tells_models_of_other_kinds(void **state)
+{
+    (void)state;
+    char dir[] = "/tmp/gpuwire-test-XXXXXX", command[64];
+    assert_non_null(mkdtemp(dir));
+    struct gw_repository r;
+    touch(dir, "engine/1/model.plan");
+    touch(dir, "engine/2/model.plan");
+    touch(dir, "bare/config.pbtxt");
+    touch(dir, "notes/readme");
+    touch(dir, "coming/1/.half-a-file");
+    assert_int_equal(gw_repository_scan(dir, &r), -ENOENT);
+    assert_non_null(strstr(gw_last_error(), "no model in it that runs here; "));
+    touch(dir, "folder/1/model.onnx/model.onnx");
+    touch(dir, "folder/config.pbtxt");
+    assert_int_equal(gw_repository_scan(dir, &r), 0);
+    assert_int_equal(r.count, 1);
+    assert_true(r.entry[0].has_config);
+    assert_non_null(strstr(r.entry[0].path, "folder/1/model.onnx/model.onnx"));
+    assert_int_equal(r.others, 2);
+    assert_string_equal(why_of(&r, "engine"), "it has model.plan, and neither model.onnx nor model.so");
+    assert_string_equal(why_of(&r, "bare"),
+                        "it has a config.pbtxt and no version: bare/1/model.onnx is expected");
+    gw_repository_free(&r);
     snprintf(command, sizeof(command), "rm -r %s", dir);
     assert_int_equal(system(command), 0);
 }
@@ -342,6 +378,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(repository_takes_the_highest_version),
+        cmocka_unit_test(repository_tells_models_of_other_kinds),
         cmocka_unit_test(client_and_server_talk_json),
         cmocka_unit_test(slow_callers_are_cut_off),
         cmocka_unit_test(whoever_holds_something_may_be_silent),

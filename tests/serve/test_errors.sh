@@ -36,6 +36,9 @@ expect 2 '--slots 1000: a number' serve --slots 1000
 expect 2 '--threads x: a number' serve --threads x
 expect 2 '--exec tpu: gpu, cpu or auto' serve --exec tpu
 expect 2 'extra: not an option' serve extra
+expect 2 '--model-repository is Triton.s: here it is --models DIR' serve --model-repository=/models
+expect 2 '--http-port is Triton.s: here it is --port N' serve --http-port 8000
+expect 2 '--model-repositories: no such option' serve --model-repositories /models
 expect 2 'which model' infer
 expect 2 'which model' load
 expect 2 'give --image or --input' infer superresolution

@@ -2,9 +2,9 @@
  *
  *     test_gpu_serving [--exec gpu|cpu] [--seconds N]
  *
- * Starts `gpuwire serve` as a process of its own, keeps two super-resolution requests in flight and compares each answer with
- * what the same model's plan gives on the CPU. The two sum in different orders, so answers may differ by 1e-4 of the
- * largest value. Exit code 77: no GPU.
+ * Starts `gpuwire serve` as a process of its own, and keeps two super-resolution requests in flight. It
+ * compares each answer with that of the same model's plan on the CPU. The two sum in different orders, so
+ * answers may differ by 1e-4 of the largest value. Exit code 77: no GPU.
  */
 #include <errno.h>
 #include <libgen.h>

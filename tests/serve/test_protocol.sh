@@ -38,6 +38,8 @@ ask 503 'explicit model load' /repository/models/echo/load -d '{}'
 ask 501 'trac' /trace/setting
 ask 404 'no such call' /nothing
 ask 405 'POST only' /models/echo/infer
+ask 405 'GET only' /models/echo/config -d '{}'
+ask 404 'no such call' /models/echo/generate -d '{}'
 
 # ---- JSON, flat and nested
 numbers() { python3 -c "print(','.join(str($1) for i in range(64)))"; }

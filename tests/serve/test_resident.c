@@ -5,8 +5,8 @@
  *
  *     test_serve_resident [--exec cpu|gpu]
  *
- * The mode is `always`, with one CPU thread and with four. On a GPU it is `auto` and `never`, too. What was
- * measured when the model was loaded, and how long requests then take, is printed for each: that shows whether
+ * The mode is `always`, with one CPU thread and with four. On a GPU it is `auto` and `never`, too. For each
+ * it prints the measurement when the model was loaded, and how long requests then take. That shows whether
  * `auto` has chosen well. Exit code 77: no GPU.
  */
 #include <math.h>

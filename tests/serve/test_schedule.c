@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The scheduler in the serving kernels: batches, priorities, deadlines, and what it counts; on a NIC and a clock of the
- * test's own. */
+/* The scheduler in the serving kernels: batches, priorities, deadlines, and what it counts; on a NIC and a
+ * clock of the test's own. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -145,7 +145,8 @@ static void test_together(void **state)
     assert_in_range(v[2].p99_ns, MS, MS + MS / 2);
 }
 
-/* Rows of several requests, in the order they were asked for; one that does not fit waits for the next batch. */
+/* Rows of several requests, in the order they were asked for; one that does not fit waits for the next
+ * batch. */
 static void test_rows(void **state)
 {
     (void)state;
@@ -190,7 +191,8 @@ static void test_wrong_rows(void **state)
     assert_int_equal(counted((struct gw_serve_variant_counters[GW_SERVE_VARIANTS]){0}).refused, 6);
 }
 
-/* A request waits for others as long as it was told to, unless there are enough, or its deadline comes near. */
+/* A request waits for others as long as it was told to, unless there are enough, or its deadline comes
+ * near. */
 static void test_delay(void **state)
 {
     (void)state;
@@ -359,7 +361,8 @@ static void reopen(void *ctx)
     open_session(1);
 }
 
-/* The kernel has polled what the session's last client left behind. Before it looks, the session is another's. */
+/* The kernel has polled what the session's last client left behind. Before it looks, the session is
+ * another's. */
 static void test_left_behind(void **state)
 {
     (void)state;

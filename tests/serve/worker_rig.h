@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One worker on the software NIC, whose model callers inside the process ask: executors, devices, and many callers. */
+/* One worker on the software NIC, whose model callers inside the process ask: executors, devices, and many
+ * callers. */
 #ifndef TESTS_SERVE_WORKER_RIG_H
 #define TESTS_SERVE_WORKER_RIG_H
 

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Captured CUDA graphs served from a GPU: clients ask over HTTP, several at a time, and every answer is compared with what
- * the graph computes. The model is replaced and others come and go meanwhile. What a GPU cannot launch is named.
+ * Captured CUDA graphs served from a GPU: clients ask over HTTP, several at a time, and every answer is
+ * compared with what the graph computes. The model is replaced and others come and go meanwhile. What a GPU
+ * cannot launch is named.
  *
  *     test_gpu_captured [SECONDS]
  *
@@ -40,7 +41,8 @@ static void require_(bool ok, const char *what, int line)
 }
 #define require(ok) require_(ok, #ok, __LINE__)
 
-/* y = 2 x + what the scratch memory holds, which the graph fills with ones first; z is the row's first number. */
+/* y = 2 x + what the scratch memory holds, which the graph fills with ones first; z is the row's first
+ * number. */
 static __global__ void model_kernel(const float *x, const float *scratch, float *y, float *z, uint32_t n)
 {
     uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;

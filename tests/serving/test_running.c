@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* <gpuwire/serve.h>: how a server inside a program is run. It follows its repository, keeps an access log, says as much as it
- * is told to, and answers what is under way before it ends. */
+/* <gpuwire/serve.h>: how a server inside a program is run. It follows its repository, keeps an access log,
+ * says as much as it is told to, and answers what is under way before it ends. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

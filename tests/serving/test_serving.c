@@ -189,7 +189,8 @@ static void wait_for_answers(uint32_t more)
     }
 }
 
-/* Clients ask all the time, while their model is replaced and others come and go: each request is answered. */
+/* Clients ask all the time, while their model is replaced and others come and go: each request is
+ * answered. */
 static void replaced_under_load(void **state)
 {
     pthread_t thread[3];
@@ -204,7 +205,8 @@ static void replaced_under_load(void **state)
         assert_int_equal(add("sum", SUM, 0), 0);
         assert_int_equal(gw_serving_remove(serving, "sum"), 0);
     }
-    /* Many changes in a row: a door that takes the lock of the list twice would wait for the change that waits for it. */
+    /* Many changes in a row: a door that takes the lock of the list twice would wait for the change that
+     * waits for it. */
     for (int i = 0; i < 200; i++) {
         assert_int_equal(add("sum", SUM, 0), 0);
         assert_int_equal(gw_serving_remove(serving, "sum"), 0);
@@ -301,7 +303,8 @@ static int start_with(struct gw_serving_opts opts)
     return gw_serving_start(&opts, &serving);
 }
 
-/* What a program has that was compiled before there were more options, and one that knows more than this library. */
+/* The options of a program that was compiled before there were more, and of one that knows more than this
+ * library. */
 static void options_may_grow(void **state)
 {
     struct {

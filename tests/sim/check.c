@@ -259,8 +259,8 @@ static uint64_t effect(const struct op *op, uint64_t value)
 
 /*
  * All operations on one word in the order in which they can have happened: each that changed the word found
- * what the one before left. Values are random, so there is one such order; it must agree with every queue
- * pair's own order, and none may stand behind one that was posted after it completed.
+ * what the one before left. Values are random, so there is one such order. It must agree with every queue
+ * pair's own order. None may stand behind one that was posted after it completed.
  */
 static void check_word(struct sim *s, uint32_t node, uint32_t word)
 {

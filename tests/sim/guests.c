@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Beside the queue pairs of the model: either two connections whose receiver takes from one shared receive
- * queue and lends its peers memory windows, or one XRC connection to two shared receive queues. Messages of a
- * connection to one queue arrive whole, once and in order; an entry of a queue is used once; a limit event
- * comes when it must, and not before; what a peer writes through a window is there when its message says so,
- * and nothing comes through once the window is taken back. They have memory and completion queues of their
- * own.
+ * Beside the queue pairs of the model there are guests. Either two connections, whose receiver takes from one
+ * shared receive queue and lends its peers memory windows. Or one XRC connection to two shared receive
+ * queues. Messages of a connection to one queue arrive whole, once and in order. An entry of a queue is used
+ * once. A limit event comes when it must, and not before. A peer's write through a window is there when its
+ * message says so, and nothing comes through once the window is taken back. They have memory and completion
+ * queues of their own.
  */
 #include <string.h>
 

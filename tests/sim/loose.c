@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * UC and UD queue pairs beside those whose memory the model knows to the byte. Their messages may get lost,
- * and datagrams come late or twice; but what comes is a message that the peer sent, whole, and a sender never
- * learns of anything. They have memory and completion queues of their own.
+ * and datagrams come late or twice. But each that comes is a message that the peer sent, whole. A sender
+ * never learns of anything. They have memory and completion queues of their own.
  */
 #include <string.h>
 

@@ -90,13 +90,6 @@ uint64_t net_next(const struct net *net, uint32_t node)
     return net->port[node].count ? net->port[node].heap[0].due : UINT64_MAX;
 }
 
-bool net_empty(const struct net *net)
-{
-    for (uint32_t i = 0; i < NET_NODES; i++)
-        if (net->port[i].count) return false;
-    return true;
-}
-
 /* ---- sending ------------------------------------------------------------------------------------------- */
 
 static void fix_icrc(struct sn_frame *f)

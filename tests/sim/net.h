@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * net.h: a network on virtual time between simulated NICs. By seeded chance it delays, loses, doubles,
- * reorders and damages frames, and adds forged ones. What gets stuck is the NICs' fault, for a connection
- * with seven retries always gets through: no request is harmed more than NET_HARM times, repetitions of it
- * included, and of the answers to a queue pair no more than NET_HARM in a row. (To bound what befalls each
- * answer is not enough: one acknowledgement stands for several requests, so that each repetition may get a
- * new one.)
+ * reorders and damages frames, and adds forged ones. A connection that gets stuck is the NICs' fault, since
+ * seven retries always get through. The network harms no request more than NET_HARM times, with its
+ * repetitions, and at most NET_HARM answers to a queue pair in a row. (To bound what befalls each answer is
+ * not enough: one acknowledgement stands for several requests, so that each repetition may get a new one.)
  */
 #ifndef TESTS_SIM_NET_H
 #define TESTS_SIM_NET_H
@@ -82,7 +81,6 @@ extern const struct sn_wire_ops net_wire_ops; /* context: a struct net_port */
 void net_reset(struct net *net, const struct net_params *params, uint64_t seed, const uint64_t *now);
 /* When the next frame is due at a node; UINT64_MAX if none is under way. */
 uint64_t net_next(const struct net *net, uint32_t node);
-bool net_empty(const struct net *net);
 /* Puts a frame on its way to a node at once and unharmed: for tests that play a peer. fix: give it the right
  * ICRC. */
 void net_inject(struct net *net, uint32_t to, const uint8_t src_gid[16], const void *data, uint32_t len,

@@ -151,7 +151,8 @@ struct rig_link {
 bool rig_qp_up(struct rig_qp *qp, uint32_t peer_node, uint32_t peer_qpn, const struct rig_link *link);
 bool rig_qp_state(struct rig_qp *qp, enum ibv_qp_state state); /* RESET or ERR */
 
-/* What the engine calls for an event of a completion queue; it fails the rig when that was not armed for. */
+/* The engine calls this for an event of a completion queue. It fails the rig when the queue was not armed for
+ * the event. */
 void rig_on_cq_event(void *node, void *cq);
 
 /* A driver's part. */

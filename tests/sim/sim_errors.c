@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes wrong between a program and its NIC, or between peers: who is told what, and that nobody else is
- * harmed. */
+/* Errors between a program and its NIC, or between peers: each side that is concerned learns of them, and
+ * nobody else is harmed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -109,7 +109,7 @@ static void no_access_right(void **state)
     }
 }
 
-/* What the queue pair itself does not allow is an invalid request, whatever the region grants. */
+/* A request that the queue pair itself does not allow is invalid, no matter what the region grants. */
 static void queue_pair_denies(void **state)
 {
     (void)state;

@@ -261,7 +261,7 @@ static void test_peer_dies(void **state)
     add(&d, 0, CH_SEND, GW_BLOCK, 1, 3, 70);
     run(&d);
     usleep(
-        300000); /* sent is not arrived: what a GPU has posted its NIC still carries when the kernel is over */
+        300000); /* sent is not arrived: the NIC still carries what a GPU has posted when its kernel ends */
     must(gw_channel_reset(d.set, 1), "gw_channel_reset"); /* for its peer it is gone */
     add(&d, 0, CH_RECV, GW_BLOCK, 0, 4, 70);
     add(&d, 0, CH_SEND, GW_BLOCK, 0, 1, 0);

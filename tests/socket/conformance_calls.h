@@ -90,7 +90,7 @@ static inline int64_t do_getopt(enum kind k, int s, int level, int name, void *v
                     : gw_sock_getsockopt_thread(net, s, level, name, value, len);
 }
 
-/* ---- setting up; `at_once`: without waiting ---------------------------------------------------------------- */
+/* ---- setting up; `at_once`: without waiting ------------------------------------------------------------ */
 
 static inline int64_t do_open(enum kind k, int type, int protocol)
 {

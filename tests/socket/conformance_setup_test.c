@@ -6,9 +6,9 @@
  *
  *     test_socket_conformance_setup [rdma|rdma6|tcp [SEED [SCRIPTS]]]
  *
- * Where the two are meant to differ (docs/sockets.md) the script stays away: a socket whose connect has
- * failed is closed; one whose peer is gone receives and is closed; a listening socket is closed when nobody
- * waits; SHUT_RD is not called.
+ * The script avoids the steps in which the two are meant to differ (docs/sockets.md). It closes a socket
+ * whose connect has failed. One whose peer is gone receives, and is closed. A listening socket is closed when
+ * nobody waits. The script does not call SHUT_RD.
  */
 #include "tests/socket/conformance_rig.h"
 
@@ -72,7 +72,7 @@ static int same_name(struct sockaddr_storage a, struct sockaddr_storage b)
                 : ((struct sockaddr_in *)&a)->sin_addr.s_addr == ((struct sockaddr_in *)&b)->sin_addr.s_addr);
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------ */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
 static void an_open(struct rnd *r)
 {

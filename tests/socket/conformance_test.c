@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The same calls on a pair of the host's TCP or UNIX sockets and on a pair of ours, chosen by a seed: every
- * result must be the same, bytes and error numbers. Where POSIX leaves a choice that the two make differently
- * (how much a full connection takes, what a reset socket says the second time) the script stays away from it.
+ * A seed chooses calls. A pair of the host's TCP or UNIX sockets and a pair of ours get the same ones. Every
+ * result must be the same, bytes and error numbers. POSIX leaves choices that the two make differently: how
+ * much a full connection takes, or what a reset socket says the second time. The script avoids those.
  *
  *     test_socket_conformance [rdma|rdma6|rdma-doorbell|rdma-post|tcp|unix [SEED [SCRIPTS]]]
  *
@@ -13,7 +13,7 @@
 #define STEPS 60   /* of a script; every tenth of the first thousand has ten times as many */
 #define MOST  3000 /* bytes under way in a direction: both take as many at once */
 
-/* ---- a connection of each kind ---------------------------------------------------------------------------- */
+/* ---- a connection of each kind ------------------------------------------------------------------------- */
 
 struct pair {
     int s[2][2]; /* [kind][end] */
@@ -51,7 +51,7 @@ static void meet_ours(int s[2])
     (void)gw_sock_close_thread(net, l, soon());
 }
 
-/* ---- steps ------------------------------------------------------------------------------------------------ */
+/* ---- steps --------------------------------------------------------------------------------------------- */
 
 /* Cuts n bytes into up to 8 stretches, some of which may be empty. How many. */
 static int cut(struct rnd *r, uint8_t *bytes, uint32_t n, struct iovec iov[8])
@@ -246,9 +246,10 @@ static void a_script(void)
     }
 }
 
-/* ---- a socket that is not connected, and no socket --------------------------------------------------------- */
+/* ---- a socket that is not connected, and no socket ----------------------------------------------------- */
 
-/* What of SO_LINGER and SO_ERROR is the same: what is set is read, a refused connection is told once. */
+/* SO_LINGER and SO_ERROR, as far as they are the same: a value that is set is read, and a refused connection
+ * is reported once. */
 static void lingering(int t, int g)
 {
     struct linger l = {1, 5}, got[2];

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections made, used and ended in every way, over and over on the same few sockets, over RDMA, TCP and
- * whichever of them works; and the sets of sockets themselves, made anew every few hundred connections:
- * nothing may be left of them.
+ * whichever of them works. The sets of sockets are made anew every few hundred connections. Nothing may be
+ * left of any of them.
  *
  *     test_socket_cycles [CYCLES]
  */
@@ -105,7 +105,8 @@ static void end(struct rnd *r, int s[2])
     want("close", gw_sock_close_thread(net, s[!first], soon()), 0);
 }
 
-/* The other end of s. What was given up while it was made may come to the listener late, and first. */
+/* The other end of s. A connection that was given up while it was made may come to the listener late, and
+ * first. */
 static int taken(int l, int s)
 {
     struct sockaddr_in mine, theirs;
@@ -167,7 +168,7 @@ static void missed(struct rnd *r, int l)
     }
 }
 
-/* ---- what may not grow ------------------------------------------------------------------------------------ */
+/* ---- what may not grow --------------------------------------------------------------------------------- */
 
 #if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
 #define SANITIZED 1
@@ -177,9 +178,8 @@ size_t __sanitizer_get_current_allocated_bytes(void);
 #endif
 
 struct use {
-    uint64_t heap; /* bytes allocated, by the NIC too, which is a library of this process */
-    uint64_t
-        resident_kib; /* with what is mapped beside the heap, and with what sanitizers keep of what was freed */
+    uint64_t heap;         /* bytes allocated, by the NIC too, which is a library of this process */
+    uint64_t resident_kib; /* with what is mapped beside the heap, and what sanitizers keep of freed memory */
     uint32_t descriptors;
 };
 
@@ -227,9 +227,9 @@ static void print_use(const char *when, const struct use *u)
     fflush(stdout);
 }
 
-/* What the NIC has not taken back yet of a connection, and what allocators keep for the next time, is allowed
- * for. An allocation that every cycle leaves behind is seen in `make check`; one in fifty cycles, in `make
- * soak`. */
+/* The test allows for memory of a connection that the NIC has not taken back yet, and for memory that
+ * allocators keep. An allocation that every cycle leaves behind is seen in `make check`; one in fifty cycles,
+ * in `make soak`. */
 static void compare(const struct use *before, const struct use *after)
 {
     if (after->heap > before->heap + 49152)
@@ -240,7 +240,7 @@ static void compare(const struct use *before, const struct use *after)
         want("descriptors", after->descriptors, before->descriptors);
 }
 
-/* ---- rounds ------------------------------------------------------------------------------------------------ */
+/* ---- rounds -------------------------------------------------------------------------------------------- */
 
 static int listen_here(void)
 {

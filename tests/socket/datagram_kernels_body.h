@@ -22,8 +22,8 @@ GW_DEV void datagram_keep(const struct datagram_args *a, int s, int64_t err, uin
     o->dropped = gw_datagram_(a->net, s)->dropped;
 }
 
-/* Sends back what comes, until an end that nobody asks for again, or until nothing has come for long: what
- * udpong takes for an answer, and was one to something else, makes it forget to say the end. */
+/* Sends back every datagram, until an end that nobody asks for again, or until nothing has come for long.
+ * udpong may take an answer for that to another question. It then forgets to say the end. */
 GW_DEV void datagram_serve(const struct datagram_args *a, enum gw_group g)
 {
     GW_SHARED(struct datagram_words, w);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datagram sockets over RDMA: kernels that are each other's peers (by UDP, too), every call from a CPU
- * thread, and peers that a test plays by hand, well-behaved and not.
+ * Datagram sockets over RDMA. Kernels are each other's peers (by UDP, too), and a CPU thread makes every
+ * call. A test plays other peers by hand, well-behaved and not.
  *
  * test_socket_datagram serve|ask ADDRESS PORT COUNT [block|warp|thread [LANES]]: a kernel as the other end of
  * librdmacm's udpong -T e.
@@ -394,7 +394,7 @@ static void test_many_hosts(void **state)
     must(gw_sockets_destroy(set), "gw_sockets_destroy");
 }
 
-/* What comes by UD without a good head, from a queue pair of the test's own. */
+/* Datagrams of UD without a good head come from a queue pair of the test's own. */
 static void test_bad_heads(void **state)
 {
     static const uint8_t head[][10] = {

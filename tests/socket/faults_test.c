@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What fails outside of a process: a peer that stands still, the link, the helper's thread. A negative errno
+ * Failures outside of a process: a peer that stands still, the link, the helper's thread. A negative errno
  * for the sockets that are concerned, in time, and nothing for the others of the same set.
  */
 #include <dirent.h>
@@ -24,7 +24,7 @@ static void fault(pid_t pid, const char *what)
     assert_int_equal(system(line), 0);
 }
 
-/* ---- a peer that is silent ------------------------------------------------------------------------------ */
+/* ---- a peer that is silent ----------------------------------------------------------------------------- */
 
 /* Ways to wait for it; each tells within ten times what is promised. */
 static int64_t wait_long(int s)
@@ -151,7 +151,7 @@ static void test_peer_stands_still(void **state)
     close_ours(other);
 }
 
-/* ---- nobody there ---------------------------------------------------------------------------------------- */
+/* ---- nobody there -------------------------------------------------------------------------------------- */
 
 static void test_unreachable(void **state)
 {
@@ -185,7 +185,7 @@ static void test_unreachable(void **state)
     close_ours(other);
 }
 
-/* ---- our own link ---------------------------------------------------------------------------------------- */
+/* ---- our own link -------------------------------------------------------------------------------------- */
 
 static void test_link_lost(void **state)
 {
@@ -224,7 +224,7 @@ static void test_link_lost(void **state)
     part_tcp(&tcp);
 }
 
-/* ---- the helper ------------------------------------------------------------------------------------------ */
+/* ---- the helper ---------------------------------------------------------------------------------------- */
 
 /* The thread of that name, of this process. */
 static pid_t thread_named(const char *name)

@@ -56,7 +56,7 @@ GW_DEV int client(const struct gpunet_args *a)
     int sock, i, k, ret = 0;
 
     while ((sock = gconnect_in(&a->addr)) == -ECONNREFUSED && gw_clock_ns() < until)
-        continue; /* it may not listen yet: on a machine that is busy for as long as thousands of refusals take */
+        continue; /* it may not listen yet: on a busy machine for as long as thousands of refusals take */
     if (sock < 0) return sock;
     for (i = 0; i < GN_MESSAGES && !ret; i++) {
         for (k = (int)gw_thread_idx(); k < GN_BYTES; k += (int)gw_block_dim())

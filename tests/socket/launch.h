@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests of channels and of sockets have in common: blocks of a kernel that follow scripts, on one
- * device. */
+/* For tests of channels and of sockets: blocks of a kernel that follow scripts, on one device. */
 #ifndef GW_TESTS_SOCKET_LAUNCH_H
 #define GW_TESTS_SOCKET_LAUNCH_H
 

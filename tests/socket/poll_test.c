@@ -155,7 +155,7 @@ static void test_wakes(void **state)
     wakes(GW_RDMA_OFF);
 }
 
-/* ---- all kinds at a time ---------------------------------------------------------------------------------- */
+/* ---- all kinds at a time ------------------------------------------------------------------------------- */
 
 enum { RDMA_STREAM, TCP_STREAM, UNIX_STREAM, UDP, UNIX_DGRAM, RDMA_LISTENER, TCP_LISTENER, KINDS };
 

@@ -74,7 +74,8 @@ static void test_both_ways(void **state)
     close(fd);
 }
 
-/* What there is no room for is lost, and MSG_TRUNC tells of it; MSG_PEEK leaves it; an empty one is one. */
+/* Bytes without room are lost, and MSG_TRUNC tells of it. MSG_PEEK leaves the datagram. An empty datagram is
+ * one, too. */
 static void test_flags(void **state)
 {
     struct sockaddr_in ours, host;
@@ -163,8 +164,8 @@ static void test_bounded(void **state)
     close(fd);
 }
 
-/* Who asks again whenever it is refused, as a client does whose server is not there yet, is answered when it
- * is. */
+/* A client whose server is not there yet asks again whenever it is refused. It is answered when the server is
+ * there. */
 static void test_refused_until_there(void **state)
 {
     struct sockaddr_in at, from;

@@ -26,7 +26,7 @@ static void test_half_closed(void **state)
     close(fd);
 }
 
-/* What came before a reset is received; then it is told, again and again; others are not harmed. */
+/* Bytes that came before a reset are received. Then each call reports the reset. Others are not harmed. */
 static void test_reset(void **state)
 {
     struct linger now = {1, 0};

@@ -57,7 +57,7 @@ static inline int finish(void **state)
     return gw_sockets_destroy(set);
 }
 
-/* ---- both sides ------------------------------------------------------------------------------------------ */
+/* ---- both sides ---------------------------------------------------------------------------------------- */
 
 static inline struct sockaddr_in loopback(uint16_t port)
 {

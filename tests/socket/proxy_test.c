@@ -6,7 +6,7 @@
 
 #include "tests/socket/proxy_rig.h"
 
-/* ---- set-up ---------------------------------------------------------------------------------------------- */
+/* ---- set-up -------------------------------------------------------------------------------------------- */
 
 /* One port space for both. */
 static void test_ports(void **state)
@@ -75,7 +75,7 @@ static void test_senseless(void **state)
     close(fd);
 }
 
-/* No socket is free: who waits to be accepted goes on waiting, and is accepted when there is one. */
+/* No socket is free: a waiting client goes on waiting, and is accepted when there is one. */
 static void test_no_socket_free(void **state)
 {
     struct sockaddr_in at;
@@ -97,8 +97,8 @@ static void test_no_socket_free(void **state)
     close(fd);
 }
 
-/* The backlog is the host's own, which lets one more in than it is told; who comes then waits until somebody
- * was accepted. */
+/* The backlog is the host's own, which lets one more in than it is told. Later clients wait until one was
+ * accepted. */
 static void test_backlog(void **state)
 {
     struct pollfd f[5];
@@ -181,7 +181,7 @@ static void test_unix(void **state)
     unlink(at.sun_path);
 }
 
-/* ---- many ------------------------------------------------------------------------------------------------ */
+/* ---- many ---------------------------------------------------------------------------------------------- */
 
 #define MANY 300
 
@@ -235,7 +235,7 @@ static void test_many(void **state)
     assert_int_equal(gw_sockets_destroy(set), 0);
 }
 
-/* ---- the proxy ------------------------------------------------------------------------------------------- */
+/* ---- the proxy ----------------------------------------------------------------------------------------- */
 
 /* How often the proxy's thread has gone to sleep; -1: there is no such thread. */
 static long naps(void)

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * No wake-up is lost between kernels and the proxy: test_socket_proxy_wakes [ROUNDS]. Each thread pauses for
- * a random time before it does the next thing, so that it comes while the proxy is about to sleep, asleep, or
- * awake; a call whose ring was not heard ends at its deadline, with an error. `taskset -c 0` beside other
- * work is the hard case. And one ring comes where chance seldom brings it: between the helper's last look in
- * vain and the announcement of its sleep.
+ * a random time before its next step. So it comes while the proxy is about to sleep, asleep, or awake. A call
+ * whose ring the proxy misses ends at its deadline, with an error. `taskset -c 0` beside other work is the
+ * hard case. And one ring comes where chance seldom brings it: between the helper's last look in vain and the
+ * announcement of its sleep.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -137,7 +137,7 @@ static void test_some(void **state)
     play_all(PAIRS);
 }
 
-/* ---- between the last look and the sleep ----------------------------------------------------------------- */
+/* ---- between the last look and the sleep --------------------------------------------------------------- */
 
 #define BETWEEN 400 /* rounds, in each of which one of CALLS looks at the clock has a ring beside it */
 #define CALLS   16

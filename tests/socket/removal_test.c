@@ -68,7 +68,7 @@ int rdma_resolve_addr(struct rdma_cm_id *id, struct sockaddr *from, struct socka
     return resolve(id, from, to, ms);
 }
 
-/* ---- the tests ------------------------------------------------------------------------------------------- */
+/* ---- the tests ----------------------------------------------------------------------------------------- */
 
 static int begin_removal(void **state)
 {
@@ -212,7 +212,7 @@ static void test_listening_at_both(void **state)
     assert_int_equal(gw_sockets_open(set), 0);
 }
 
-/* ---- datagrams over RDMA --------------------------------------------------------------------------------- */
+/* ---- datagrams over RDMA ------------------------------------------------------------------------------- */
 
 static int begin_datagrams(void **state)
 {

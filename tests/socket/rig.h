@@ -25,7 +25,7 @@ GW_KERNEL_DECLARE(socket_kernel);
 static uint16_t port = 7000;
 static uint32_t carrier = GW_RDMA_ONLY;
 
-/* ---- scripts -------------------------------------------------------------------------------------------- */
+/* ---- scripts ------------------------------------------------------------------------------------------- */
 
 struct rig {
     struct gw_sockets *set;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Peers of a stream that break rsocket's rules, played with librdmacm and libibverbs: a negative errno for
- * their own socket, and nothing for the others: after each, a good connection, there from the beginning,
- * still works.
+ * Peers of a stream that break rsocket's rules, played with librdmacm and libibverbs. Their own socket gets a
+ * negative errno, and the others get nothing: after each, a good connection, there from the beginning, still
+ * works.
  */
 #include <arpa/inet.h>
 #include <errno.h>
@@ -39,7 +39,7 @@ static uint64_t soon(void)
     return gw_clock_ns() + 60000000000u;
 }
 
-/* ---- the rogue ------------------------------------------------------------------------------------------- */
+/* ---- the rogue ----------------------------------------------------------------------------------------- */
 
 struct rogue {
     struct rdma_cm_id *id;
@@ -142,7 +142,7 @@ static enum ibv_wc_status rogue_write(struct rogue *r, uint32_t imm, const struc
     return rogue_post(r, IBV_WR_RDMA_WRITE_WITH_IMM, imm, to->addr, to->key, n);
 }
 
-/* ---- the good ones --------------------------------------------------------------------------------------- */
+/* ---- the good ones ------------------------------------------------------------------------------------- */
 
 static void still_works(void)
 {
@@ -179,7 +179,7 @@ static void ends(struct rogue *r, int s, int64_t want)
     still_works();
 }
 
-/* ---- handshakes ------------------------------------------------------------------------------------------- */
+/* ---- handshakes ---------------------------------------------------------------------------------------- */
 
 static void test_handshakes(void **state)
 {
@@ -261,7 +261,7 @@ static void test_half_open(void **state)
     still_works();
 }
 
-/* ---- messages --------------------------------------------------------------------------------------------- */
+/* ---- messages ------------------------------------------------------------------------------------------ */
 
 static void test_bad_messages(void **state)
 {
@@ -309,8 +309,8 @@ static void test_more_than_offered(void **state)
 }
 
 /*
- * More writes at once than there is credit for, and than the receive queue holds, while nobody looks: the
- * rogue's own NIC is told to wait, and once our side looks everything comes, for there is room for the bytes.
+ * While nobody looks, more writes at once than there is credit for, and than the receive queue holds. Our NIC
+ * tells the rogue's NIC to wait. Once our side looks, everything comes, since there is room for the bytes.
  */
 static void test_credit_ignored(void **state)
 {
@@ -430,7 +430,7 @@ static void test_no_receives(void **state)
     ends(&r, s, -ETIMEDOUT); /* each call has sixty seconds, thirty times what the options say */
 }
 
-/* ---- set-up ----------------------------------------------------------------------------------------------- */
+/* ---- set-up -------------------------------------------------------------------------------------------- */
 
 static int begin(void **state)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A kernel as a server for programs that none of us wrote (echo, HTTP, small parts of redis and of
- * memcached), and as a client of memcached, of redis and of HTTP servers. One thread of each block works;
- * each block polls connections of its own.
+ * A kernel serves programs that none of us wrote: echo, HTTP, small parts of redis and of memcached. It is
+ * also a client of memcached, of redis and of HTTP servers. One thread of each block works; each block polls
+ * connections of its own.
  */
 #ifndef GW_TESTS_SOCKET_SERVE_KERNELS_H
 #define GW_TESTS_SOCKET_SERVE_KERNELS_H

@@ -156,7 +156,7 @@ GW_DEV int32_t answer_redis(const struct serve_args *a, struct serve_block *b, i
     return err ? err : (int32_t)at;
 }
 
-/* ---- memcached ------------------------------------------------------------------------------------------ */
+/* ---- memcached ----------------------------------------------------------------------------------------- */
 
 /* The next word of a line that ends before `end`: how long it is; 0: there is none. */
 GW_DEV uint32_t next_word(const char *in, uint32_t end, uint32_t *at)

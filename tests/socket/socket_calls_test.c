@@ -150,8 +150,8 @@ static struct socket_step *map(struct rig *r, enum socket_op op, uint32_t s, con
     return p;
 }
 
-/* Two windows of one end, which the other one writes to at their offsets; what was sent before comes before;
- * a window that was taken back is not written to any more. */
+/* The other end writes to two windows of one end, at their offsets. Bytes that were sent earlier come
+ * earlier. Nothing is written to a window that was taken back. */
 static void test_direct_access(void **state)
 {
     struct gw_sockets_attr a = {.count = 4, .maps = 2, .rbuf = 8192, .wbuf = 8192};

@@ -21,11 +21,11 @@ enum socket_op {
     SK_BORROW,   /* the next bytes, checked, of which n are given back; the result is how many there were */
     SK_SHUTDOWN, /* how: number */
     SK_CLOSE,
-    SK_POLL,   /* for events number: what it told, -1 if it told nothing */
-    SK_NAME,   /* the port; number 1: the peer's */
-    SK_WRITEV, /* one call of n bytes, in `number` stretches */
-    SK_READV,  /* the same; the bytes are checked */
-    SK_RESERVE, /* room, of which n bytes are filled and sent; the result is what there was, or commit's error */
+    SK_POLL,    /* for events number: what it told, -1 if it told nothing */
+    SK_NAME,    /* the port; number 1: the peer's */
+    SK_WRITEV,  /* one call of n bytes, in `number` stretches */
+    SK_READV,   /* the same; the bytes are checked */
+    SK_RESERVE, /* room, of which n bytes are filled and sent; the result: the room, or commit's error */
     SK_IOMAP, /* offers n bytes at address seed, with key flags, at offset `at`; SK_IOUNMAP takes them back */
     SK_IOUNMAP,
     SK_IOWRITE, /* n bytes at offset `at`, of the stream `seed` */
@@ -60,7 +60,7 @@ struct socket_args {
     uint8_t *buffer;
 };
 
-/* What rstream -T v does with a connection: `count` blocks of `size` bytes in one direction, then back, and
+/* rstream -T v does this with a connection: `count` blocks of `size` bytes in one direction, then back, and
  * again. */
 struct rstream_args {
     struct gw_net *net;

@@ -287,7 +287,7 @@ GW_KERNEL(socket_kernel, struct socket_args, a)
     }
 }
 
-/* ---- rstream -------------------------------------------------------------------------------------------- */
+/* ---- rstream ------------------------------------------------------------------------------------------- */
 
 /* `size` bytes in one direction, of which byte i of the whole stream is i mod 256, as rstream checks and lets
  * check with -T v. */

@@ -163,8 +163,8 @@ static void test_no_choice(void **state)
     }
 }
 
-/* Who keeps what it has borrowed or reserved keeps the socket open; when it has returned it, the socket is as
- * before. */
+/* A kernel that keeps borrowed or reserved bytes keeps the socket open. When it has returned them, the socket
+ * is as before. */
 static void test_close_while_kept(void **state)
 {
     struct sockaddr_in at;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * app.h: what libibverbs and libmlx5 are to a program, in as much as tests of the engine need: queues in
- * plain memory, WQEs made by the builders of gpuwire/mlx5.h, records, doorbells, completions.
+ * app.h: the part of libibverbs and libmlx5 that tests of the engine need. Queues lie in plain memory, and
+ * the builders of gpuwire/mlx5.h make WQEs. There are records, doorbells and completions.
  */
 #ifndef TESTS_SOFTNIC_APP_H
 #define TESTS_SOFTNIC_APP_H

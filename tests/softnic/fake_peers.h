@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_peers.h: direct access between NICs of one test, as if they were processes of one host: what each
- * tells is seen by the others at once, and copies are made in place. It breaks the test when an access is
- * made that nobody may make: outside enter and leave, or to what was not granted since; and when a copy is
- * under way once the peer was left.
+ * fake_peers.h: direct access between NICs of one test, as if they were processes of one host. The others see
+ * at once what a NIC tells, and copies are made in place. It breaks the test at an access that nobody may
+ * make: outside enter and leave, or without a grant since. And when a copy is under way once the peer was
+ * left.
  */
 #ifndef TESTS_SOFTNIC_FAKE_PEERS_H
 #define TESTS_SOFTNIC_FAKE_PEERS_H

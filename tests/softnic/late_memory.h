@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * late_memory.h: two ends' memory once more, as a GPU's would be whose copies end late: one after the other,
- * each after so many looks at whether it has, or when somebody waits; bytes are read and written only then.
- * At each look the test has its say, in the middle of a NIC's work: what it finds there a program could find.
+ * late_memory.h: two ends' memory once more, like that of a GPU whose copies end late. They end one after the
+ * other, each after so many looks, or when somebody waits for it. A copy reads and writes its bytes only
+ * then. At each look the test has its say, in the middle of a NIC's work: what it finds there a program could
+ * find.
  */
 #ifndef TESTS_SOFTNIC_LATE_MEMORY_H
 #define TESTS_SOFTNIC_LATE_MEMORY_H

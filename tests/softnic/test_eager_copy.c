@@ -352,8 +352,8 @@ static void forge_placed(struct roce_hdr *h, uint32_t base)
     forge(&r, h, &base_be, sizeof(base_be));
 }
 
-/* Frames overtake each other where one way to a peer ends and another begins: what was sent before as placed
- * comes behind older bytes, which were sent again as packets, and would be a completion without its own
+/* Frames overtake each other where one way to a peer ends and another begins. A message that was sent as
+ * placed comes behind older bytes, which were sent again as packets. It would complete without its own
  * bytes. */
 static void who_comes_late_is_not_believed(void **state)
 {
@@ -380,7 +380,7 @@ static void who_comes_late_is_not_believed(void **state)
     down();
 }
 
-/* What a peer may write into the memory that both share, and what may come over the wire. */
+/* A peer may write this into the memory that both share, or send it over the wire. */
 static void forged_ones(void **state)
 {
     struct roce_hdr h = {.opcode = ROCE_WRITE_ONLY_IMM, .psn = app_connect_default.psn_here, .ackreq = true};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What programs, peers and memory can do wrong, and what both sides learn of it. */
+/* Mistakes of programs, peers and memory. Both sides learn of them. */
 #include <sys/mman.h>
 #include <signal.h>
 #include <sys/wait.h>

@@ -59,7 +59,8 @@ static void objects_are_as_they_are(void **state)
     assert_int_equal(t.mr_bytes, RIG_MEM);
 }
 
-/* Whoever has room for a few stops between two strides, from where strides no longer end with the table. */
+/* A caller with room for a few stops between two strides. From there, strides no longer end with the
+ * table. */
 static void one_at_a_time_to_the_end(void **state)
 {
     struct sn_qp_view v;

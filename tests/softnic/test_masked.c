@@ -7,7 +7,7 @@ enum { WORDS = 4, ROUNDS = 400, BATCH = 8 };
 
 static struct rig r;
 
-/* What each request of a batch must find, and what it leaves: they are executed in order. */
+/* The words that each request of a batch must find and leave: they are executed in order. */
 static void post_one(struct rnd *rnd, uint64_t *model, uint32_t i, uint64_t *found)
 {
     struct gw_mlx5_sge s = sge_of(&r.a, 4096 + 8 * i, 8);

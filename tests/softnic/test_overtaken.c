@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* WRITEs that later WRITEs overtake: in hostile mode, where the region allows relaxed ordering; and nothing else does. */
+/* WRITEs that later WRITEs overtake: in hostile mode, where the region allows relaxed ordering; and nothing
+ * else does. */
 #include "tests/softnic/rig.h"
 
 enum { ROUNDS = 20, BYTES = 2000, FLAG = 4000 };

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a queue pair does with single packets, right and wrong ones, as a peer that is not this engine might
- * send them. */
+/* A queue pair gets single packets, right and wrong ones, as a peer that is not this engine might send
+ * them. */
 #include "tests/softnic/rig.h"
 
 static struct rig r;

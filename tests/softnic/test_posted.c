@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a thread that has just posted does for the NIC, and what it leaves to the next one that looks. */
+/* The work that a thread does for the NIC when it has just posted, and the work that it leaves to the next
+ * one that looks. */
 #include "tests/softnic/fixture.h"
 
 static void post_one(uint32_t at)

@@ -85,8 +85,8 @@ static void named_first_hidden_soon(void **state)
     assert_int_equal(arrived(2), MANY);
 }
 
-/* A thread that posts may not come again: who takes over is told to look, once, and knows from then on
- * when. */
+/* A thread that posts may not come again. The thread that takes over is told to look once, and from then on
+ * knows when. */
 static void who_posts_leaves_word(void **state)
 {
     (void)state;

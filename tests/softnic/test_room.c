@@ -55,7 +55,8 @@ static void it_waits_and_holds_up_no_other(void **state)
     down();
 }
 
-/* Who waits is looked at again soon, though nothing else happens; and does not keep the NIC busy. */
+/* The engine looks again soon at a queue pair that waits, though nothing else happens. The wait does not keep
+ * the NIC busy. */
 static void it_is_looked_at_again(void **state)
 {
     struct sn_nic *nic;

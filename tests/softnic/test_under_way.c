@@ -9,8 +9,8 @@
 
 enum { IMM = GW_MLX5_WRITE_IMM, WRITE = GW_MLX5_WRITE, SEND = GW_MLX5_SEND, SLOW = 200, REQUESTS = 1024 };
 
-/* What an end has been told, at a look or later; and what it may be told when: its n'th completion once so
- * many copies are done. */
+/* The completions that an end has got, at a look or later. And when it may get them: its n'th once so many
+ * copies are done. */
 struct side {
     struct end *e;
     unsigned posted, told, errors;

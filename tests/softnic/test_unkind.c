@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * UC and UD over a network that loses, repeats, reorders and damages packets, on virtual time: messages get
- * lost, come twice or late, and what comes is always one that was sent, whole. Their senders never learn of
- * it.
+ * UC and UD over a network that loses, repeats, reorders and damages packets, on virtual time. Messages get
+ * lost, come twice or late. Each that comes is one that was sent, whole. Their senders never learn of it.
  */
 #include "tests/softnic/pattern.h"
 #include "tests/softnic/rig.h"

@@ -374,8 +374,8 @@ static void region_goes(void **state)
 
 /* Bind, write through it, take it back by a SEND, again and again, all posted at once where that is possible.
  */
-/* With its queue pair a window of type 2 is unbound: nobody who gets that number has it, and others may bind
- * it. */
+/* When its queue pair goes, a window of type 2 is unbound: the next queue pair of that number does not have
+ * it, and others may bind it. */
 static void its_queue_pair_goes(void **state)
 {
     static struct bed b;

@@ -75,8 +75,8 @@ static uint32_t choose_length(uint64_t h, uint32_t max)
 }
 
 /*
- * Every fourth request is received by the peer, so that it gets to look at the WRITEs before it, and every
- * fourth asks for a completion, so that the window never stands full of requests that nobody will be told of.
+ * The peer receives every fourth request, and so gets to look at the WRITEs before it. Every fourth asks for
+ * a completion. So the window never fills with requests that complete in silence.
  */
 static enum op_kind choose_kind(const struct script *s, uint64_t k, uint64_t h)
 {

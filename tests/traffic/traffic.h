@@ -4,8 +4,8 @@
  *
  * A plain verbs program, for any RDMA device. Two processes connect over TCP and then, round by round, make
  * queue pairs, send each other what their scripts say, take everything down again and begin anew. A script is
- * a pure function of a seed: request k of a link is the same for who sends it and who receives it, so the
- * receiver knows the length, the contents and the order of all that comes without being told.
+ * a pure function of a seed: request k of a link is the same for its sender and its receiver. So the receiver
+ * knows length, contents and order of everything that comes, and nobody has to tell it.
  */
 #ifndef GW_TESTS_TRAFFIC_H
 #define GW_TESTS_TRAFFIC_H

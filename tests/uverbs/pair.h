@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A rig with two queue pairs that are connected to each other, for tests of one-sided requests: an error of the one does
- * not flush the other's work. */
+/* A rig with two queue pairs that are connected to each other, for tests of one-sided requests: an error of
+ * the one does not flush the other's work. */
 #ifndef TESTS_UVERBS_PAIR_H
 #define TESTS_UVERBS_PAIR_H
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the tests of softnic/uverbs share: one device, opened through unmodified libibverbs, and connected
- * QPs. */
+/* The tests of softnic/uverbs share one device, opened through unmodified libibverbs, and connected QPs. */
 #ifndef TESTS_UVERBS_RIG_H
 #define TESTS_UVERBS_RIG_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A program that posts to a queue pair before it is connected is told so, once for each queue pair. */
+/* A program posts to a queue pair before it is connected. A line says so, once for each queue pair. */
 #include <stdio.h>
 #include <unistd.h>
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ibv_wr_start … ibv_wr_complete and ibv_start_poll: the calling thread does the NIC's work, as with the
- * plain calls. The NIC's own thread sleeps for up to 8 ms after a silence, so it is hardly ever the one that
- * does it; whose work it was is seen by whose page faults it took.
+ * plain calls. The NIC's own thread sleeps for up to 8 ms after a silence, so it hardly ever does it. The
+ * page faults show which thread has done the work.
  */
 #include "tests/uverbs/rig.h"
 
@@ -100,9 +100,9 @@ static long faults(void)
 }
 
 /*
- * Posts after a silence, from pages that nobody has touched: who reads them takes a fault for each. Returns
- * how often it was this thread, in posting or, with by_poll, in the first poll, when posting did nothing for
- * the NIC.
+ * Posts after a silence, from pages that nobody has touched: the thread that reads them takes a fault for
+ * each. Returns how often it was this thread, in posting or, with by_poll, in the first poll, when posting
+ * did nothing for the NIC.
  */
 static int by_this_thread(struct extended *x, bool by_poll)
 {

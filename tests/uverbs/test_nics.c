@@ -244,8 +244,8 @@ int main(void)
                                        cmocka_unit_test(test_apart), cmocka_unit_test(test_changed_region),
                                        cmocka_unit_test(test_child)};
     /* Here, since what builds and runs tests takes semicolons for its own. */
-    /* Addresses of its own: at a shared one another test's process, which may not be let run for a while,
-     * gets some of the packets, to pass them on. */
+    /* Addresses of its own. At a shared one, another test's process gets some of the packets, to pass them
+     * on, and it may not run for a while. */
     setenv("GPUWIRE_NIC", "addr=127.0.80.1,seed=5;addr=127.0.80.2,mtu=1024;addr=127.0.80.1,hostile=1", 1);
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

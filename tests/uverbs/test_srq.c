@@ -201,7 +201,7 @@ static struct ibv_xrcd *domain(struct ibv_context *ctx, int fd, int flags)
     return ibv_open_xrcd(ctx, &a);
 }
 
-/* Whoever names the same file gets the same domain, in this and in another context. */
+/* A caller that names the same file gets the same domain, in this and in another context. */
 static void test_domains(void **state)
 {
     (void)state;

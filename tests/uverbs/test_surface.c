@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the device answers when it is asked about itself, and that everything it cannot do is refused,
- * clearly. */
+/* The device answers when it is asked about itself, and clearly refuses everything that it cannot do. */
 #include "tests/uverbs/fixture.h"
 
 #include <errno.h>

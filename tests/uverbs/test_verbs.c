@@ -145,7 +145,7 @@ static void test_read_and_atomics(void **state)
     rig_down(&r);
 }
 
-/* A wrong key: the work request fails, the queue pair with it, the program hears of it, and nothing was
+/* A wrong key: the work request fails, the queue pair with it, a completion says so, and nothing was
  * written. */
 static void test_wrong_key(void **state)
 {

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What settings and flags become in the calls of libibverbs: relaxed ordering of regions, and the global routing
- * header of ways on InfiniBand. And what libmlx5 is told by its own settings, where queues would look otherwise.
+ * Settings and flags arrive in the calls of libibverbs: relaxed ordering of regions, and the global routing
+ * header of ways on InfiniBand. And what libmlx5 is told by its own settings, where queues would look
+ * otherwise.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -105,6 +106,22 @@ static void signatures_are_refused(void **state)
     must(gw_device_close(dev));
 }
 
+/* libmlx5 would end the process. */
+static void one_thread_alone_is_refused(void **state)
+{
+    struct gw_device *dev;
+
+    (void)state;
+    setenv("MLX5_SINGLE_THREADED", "1", 1);
+    assert_int_equal(gw_device_open("softnic", NULL, &dev), -EOPNOTSUPP);
+    assert_non_null(strstr(gw_last_error(), "MLX5_SINGLE_THREADED=1"));
+    assert_non_null(strstr(gw_last_error(), "unset it"));
+    setenv("MLX5_SINGLE_THREADED", "0", 1);
+    must(gw_device_open("softnic", NULL, &dev));
+    must(gw_device_close(dev));
+    unsetenv("MLX5_SINGLE_THREADED");
+}
+
 static void long_completions_are_refused(void **state)
 {
     struct gw_device *dev;
@@ -118,10 +135,10 @@ static void long_completions_are_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(relaxed_ordering_is_asked_for),
-                                       cmocka_unit_test(a_way_within_a_subnet_has_no_header),
-                                       cmocka_unit_test(signatures_are_refused),
-                                       cmocka_unit_test(long_completions_are_refused)};
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(relaxed_ordering_is_asked_for),
+        cmocka_unit_test(a_way_within_a_subnet_has_no_header), cmocka_unit_test(signatures_are_refused),
+        cmocka_unit_test(one_thread_alone_is_refused), cmocka_unit_test(long_completions_are_refused)};
 
     setenv("GPUWIRE_NIC", "addr=127.0.0.1", 0);
     unsetenv("GPUWIRE_POST");

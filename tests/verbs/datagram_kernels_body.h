@@ -18,7 +18,7 @@ GW_DEV int crowd_recv(const struct crowd_args *a, uint32_t to, uint64_t i)
     return gw_recv(a->to[to], a->recv_addr + crowd_place(a, to, i), a->lkey, CROWD_ROOM, i);
 }
 
-/* What thread t sends as its i-th: a few words, now and then none but what the immediate says. */
+/* Thread t sends this as its i-th: a few words, now and then no more than the immediate. */
 GW_DEV uint32_t crowd_len(const struct crowd_args *a, uint32_t t, uint32_t i)
 {
     if (!a->form) return 4 * ((t + i) % (CROWD_WORDS + 1));

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datagrams of kernels, through a NIC, within one process: what arrives, what is dropped, what fails and what
- * still works then, and many threads that send to several queue pairs.
+ * Datagrams of kernels, through a NIC, within one process: they arrive, are dropped, or fail, and others
+ * still work then. Many threads send to several queue pairs.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -209,8 +209,8 @@ static void test_too_long(void **state)
     pair_free(&p);
 }
 
-/* What only connected queue pairs do: the NIC fails it, what was sent before goes out, and what is behind
- * does not. */
+/* A request that only connected queue pairs do: the NIC fails it. Earlier requests go out, later ones do
+ * not. */
 static void test_wrong_opcode(void **state)
 {
     static const enum ibv_wr_opcode wrong[] = {
@@ -470,8 +470,8 @@ static void test_crowd_with_tickets(void **state)
     crowd(&tickets_kernel, (struct crowd){.args.form = CROWD_BLOCK, .one_owner = 1});
 }
 
-/* The ticket of a datagram that is too long fails, as that of what is no datagram, and is what the fault
- * names; the one before it is good. */
+/* The ticket of a datagram that is too long fails, as that of a request that is no datagram. The fault names
+ * it. The one before it is good. */
 static void test_ticket_that_fails(void **state)
 {
     struct gw_fault fault;

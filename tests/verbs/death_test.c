@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A NIC dies, and a queue pair: threads that wait without a deadline hear of it. */
+/* A NIC dies, and a queue pair. Threads that wait without a deadline get an error. */
 #include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>

@@ -13,12 +13,14 @@
 static struct gw_exec *exec;
 static struct gw_device *dev;
 
-/* The software NIC, unless the environment names a device. */
+/* The software NIC, unless the environment names a device. *state: the device, for tests in other files. */
 static int open_all(void **state)
 {
-    (void)state;
     exec = test_exec();
-    if (!gw_device_open(getenv("GPUWIRE_DEVICE") ? NULL : "softnic", exec, &dev)) return 0;
+    if (!gw_device_open(getenv("GPUWIRE_DEVICE") ? NULL : "softnic", exec, &dev)) {
+        *state = dev;
+        return 0;
+    }
     fprintf(stderr, "%s\n", gw_last_error());
     return -1;
 }

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gw_post_send, gw_post_recv and gw_poll_cq, called by a kernel, against ibv_post_send, ibv_post_recv and
- * ibv_poll_cq: the same random lists of requests through a queue pair of each must return the same, complete
- * the same and leave the same bytes behind; and both take as many requests as they were asked to have room
- * for, and refuse what is too much in the same way. With the argument "ud" the lists are of datagrams.
+ * ibv_poll_cq. The same random lists of requests go through a queue pair of each. They must return the same,
+ * complete the same and leave the same bytes behind. Both have room for as many requests as they were made
+ * for, and refuse more in the same way. With the argument "ud" the lists are of datagrams.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -42,7 +42,7 @@ static void must(int rc, const char *what)
     if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
 }
 
-/* ---- posting, and taking in ------------------------------------------------------------------------------ */
+/* ---- posting, and taking in ---------------------------------------------------------------------------- */
 
 static void forget(struct outcome *o)
 {
@@ -99,9 +99,8 @@ static void by_host(struct batch *b, int times, const struct goal *g, struct out
 }
 
 /*
- * Posts a list and collects all its completions. One with an error in it ends when its last request has
- * completed, flushed or not; the peer is then taken down, so that every receive completes as well, whatever
- * became of it.
+ * Posts a list and collects all its completions. A list with an error in it ends when its last request has
+ * completed, flushed or not. The peer is then taken down, so that every receive completes as well.
  */
 static void run(bool gw, const struct batch *b, uint32_t who, struct outcome *out)
 {
@@ -137,7 +136,7 @@ static void run(bool gw, const struct batch *b, uint32_t who, struct outcome *ou
         by_host(NULL, 0, &g, out);
 }
 
-/* ---- comparing ------------------------------------------------------------------------------------------- */
+/* ---- comparing ----------------------------------------------------------------------------------------- */
 
 static void compare_one(uint32_t round, int s, int i, const struct ibv_wc *p, const struct ibv_wc *q)
 {
@@ -223,7 +222,7 @@ static void test_random_lists(void **state)
     assert_true(broken > 10 && refused > 20);
 }
 
-/* ---- a full queue ---------------------------------------------------------------------------------------- */
+/* ---- a full queue -------------------------------------------------------------------------------------- */
 
 /* Both have room for as many as they were asked to have; the first that finds none is named, and all before
  * it complete. */

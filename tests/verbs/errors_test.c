@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What goes wrong with each operation: a wrong key, a peer that is gone, a peer without a receive, a request
- * that the NIC does not take, a connection taken down while it is posted to. Each ends in an error before its
- * deadline, host and kernel read the same first error, and afterwards the queue pairs are connected anew and
- * work.
+ * Errors of each operation: a wrong key, a peer that is gone, a peer without a receive, a request that the
+ * NIC does not take, a connection taken down under posts. Each ends in an error before its deadline, host and
+ * kernel read the same first error, and afterwards the queue pairs are connected anew and work.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -210,7 +209,7 @@ static void fault_names_the_ticket(void **state)
     pair_free(&p);
 }
 
-/* ---- taken down while threads post ----------------------------------------------------------------------- */
+/* ---- taken down while threads post --------------------------------------------------------------------- */
 
 struct poster {
     pthread_t thread;

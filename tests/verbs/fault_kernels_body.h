@@ -7,7 +7,7 @@ GW_DEV uint32_t fault_group(const struct fault_args *a)
     return a->form == FORM_THREAD ? 1 : a->form == FORM_WARP ? gw_warp_size() : gw_block_dim();
 }
 
-/* What thread `place` of the group uses: a stretch of its own, or what is wrong. */
+/* Thread `place` of the group uses a stretch of its own, or the wrong one. */
 GW_DEV struct fault_place fault_place(const struct fault_args *a, uint32_t place)
 {
     struct fault_place p = a->good;
@@ -35,7 +35,7 @@ GW_DEV void fault_receives(const struct fault_args *a, uint32_t n, uint64_t dead
     }
 }
 
-/* ---- tickets ------------------------------------------------------------------------------------------------ */
+/* ---- tickets ------------------------------------------------------------------------------------------- */
 
 GW_DEV struct gw_op fault_op(const struct fault_args *a, struct fault_place p)
 {
@@ -109,7 +109,7 @@ GW_DEV void fault_tickets(const struct fault_args *a)
     if (me == 0) out->later_all = err;
 }
 
-/* ---- calls whose completions are polled for ------------------------------------------------------------------ */
+/* ---- calls whose completions are polled for ------------------------------------------------------------ */
 
 GW_DEV int fault_struct(const struct fault_args *a, struct fault_place p, uint64_t wr_id)
 {

@@ -1,9 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Everything that can go wrong, with every operation by every call and form: each ends in an error before its
- * deadline (tickets before the first that failed are good, all from it on are not), host and kernel read the
- * same first error with the request that it is of, and after a reset the queue pairs are connected anew and
- * work.
+ * Everything that can go wrong, with every operation by every call and form. Each ends in an error before its
+ * deadline. Tickets before the first that failed are good, all from it on are not. Host and kernel read the
+ * same first error, with its request. After a reset the queue pairs are connected anew, and work.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -135,7 +134,7 @@ static void must(int rc, const char *what)
     if (rc) fail_msg("%s: %d, %s", what, rc, gw_last_error());
 }
 
-/* ---- running ------------------------------------------------------------------------------------------------- */
+/* ---- running ------------------------------------------------------------------------------------------- */
 
 static void to_wrong(const struct scene *s, struct fault_place *w)
 {
@@ -219,8 +218,7 @@ static void well(struct scene *s)
     s->fault = fault;
 }
 
-/* Until the kernel is in the midst of it; or has ended, for on a busy machine the short timeouts pass by
- * themselves. */
+/* Until the kernel is at work; or has ended, for on a busy machine the short timeouts pass by themselves. */
 static void under_way(struct scene *s)
 {
     const struct timespec nap = {.tv_nsec = 200000};
@@ -247,7 +245,7 @@ static void strike(struct scene *s)
     }
 }
 
-/* ---- what is expected ---------------------------------------------------------------------------------------- */
+/* ---- what is expected ---------------------------------------------------------------------------------- */
 
 static uint32_t status_of(const struct scene *s)
 {
@@ -322,7 +320,7 @@ static void check_timeout(struct scene *s)
         check(s, o->wcs == 0);
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------- */
+/* ---- the table ----------------------------------------------------------------------------------------- */
 
 static bool applies(const struct scene *s)
 {
@@ -471,7 +469,7 @@ static void peer_killed(void **state)
     whole(PEER_KILLED, 0);
 }
 
-/* ---- a NIC that does nothing any more -------------------------------------------------------------------------- */
+/* ---- a NIC that does nothing any more ------------------------------------------------------------------ */
 
 static void nic_gone_one(struct scene *s, struct rig *r)
 {

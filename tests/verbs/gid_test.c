@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of the port's GIDs and P_Keys is used, and the settings for that. The software NIC shows GIDs from which
- * nothing arrives: an empty one, a link-local one, one of RoCE v1, and those of a VLAN and of an interface that is
- * down. */
+/* Which of the port's GIDs and P_Keys is used, and the settings for that. The software NIC shows GIDs from
+ * which nothing arrives: an empty one, a link-local one and one of RoCE v1. Others belong to a VLAN, and to
+ * an interface that is down. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -106,7 +106,8 @@ static void wrong_settings_are_refused(void **state)
 {
     (void)state;
     refused("GPUWIRE_GID_INDEX", "0", "no such GID"); /* it is empty */
-    refused("GPUWIRE_GID_INDEX", "6", "no such GID");
+    refused("GPUWIRE_GID_INDEX", "6", "1 (RoCE v2, fe80::5), 2 (RoCE v1, 10.93.0.1)");
+    refused("GPUWIRE_GID_INDEX", "6", "5 (RoCE v2, " OWN_ADDRESS ")");
     refused("GPUWIRE_GID_INDEX", "256", "from 0 to 255");
     refused("GPUWIRE_GID_INDEX", "-1", "from 0 to 255");
     refused("GPUWIRE_GID_INDEX", "3 ", "from 0 to 255");
@@ -120,6 +121,7 @@ static void wrong_settings_are_refused(void **state)
     refused("GPUWIRE_TIMEOUT", "long", "from 1 to 31");
     refused("GPUWIRE_GRH", "2", "from 0 to 1");
     refused("GPUWIRE_RELAXED_ORDERING", "yes", "from 0 to 1");
+    refused("GPUWIRE_GPU_FLUSH", "never", "from 0 to 1");
 }
 
 static struct ibv_qp_attr attributes(const struct side *s)

@@ -3,6 +3,7 @@
  * Between a NIC and a GPU rings and DMA may go nowhere, and data may come after its completion. The GPU here
  * is made of host memory. The software NIC is as unkind as a real host can be.
  */
+#include <dlfcn.h>
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -10,11 +11,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include <cmocka.h>
 
+#include <gpuwire/sync.h>
+
+static uint64_t clock_of_a_poller(void);
+#define gw_clock_ns clock_of_a_poller
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
+#undef gw_clock_ns
 
 #define LIMIT  UINT64_C(20000000000)
 #define ROUNDS 50
@@ -162,12 +169,13 @@ static void added(struct host *h, uint32_t round)
         fail_msg("round %u: an atomic's answer is not there", round);
 }
 
-static void late_data(uint32_t mode)
+static void late_data(uint32_t mode, const char *cuda, const char *why)
 {
     struct host h;
 
-    open_host(&h, "addr=127.0.0.1,hostile=1,seed=7", "unordered");
+    open_host(&h, "addr=127.0.0.1,hostile=1,seed=7", cuda);
     assert_int_equal(h.info.gpu_flush, 1);
+    if (!strstr(h.info.flush_why, why)) fail_msg("why: %s", h.info.flush_why);
     make_queues(&h, mode);
     make_buffers(&h, GW_MEM_DEVICE);
     for (uint32_t i = 0; i < ROUNDS; i++) {
@@ -185,13 +193,85 @@ static void late_data(uint32_t mode)
 static void late_data_direct(void **state)
 {
     (void)state;
-    late_data(GW_POST_DIRECT);
+    late_data(GW_POST_DIRECT, "unordered", "CUDA says so");
+}
+
+/* What such a GPU says of the order of writes does not count. */
+static void late_data_of_an_older_gpu(void **state)
+{
+    (void)state;
+    late_data(GW_POST_DIRECT, "ampere", "below 9.0");
+}
+
+static void late_data_beside_a_coherent_link(void **state)
+{
+    (void)state;
+    late_data(GW_POST_DIRECT, "coherent", "coherent link");
+}
+
+/* libibverbs', in whose way this is: ibv_reg_mr calls it for rights that may be optional. */
+static unsigned strict; /* regions without relaxed ordering */
+
+struct ibv_mr *ibv_reg_mr_iova2(struct ibv_pd *pd, void *addr, size_t length, uint64_t iova, unsigned access)
+{
+    struct ibv_mr *(*theirs)(struct ibv_pd *, void *, size_t, uint64_t, unsigned) =
+        (struct ibv_mr * (*)(struct ibv_pd *, void *, size_t, uint64_t, unsigned))
+            dlsym(RTLD_NEXT, "ibv_reg_mr_iova2");
+
+    strict += !(access & IBV_ACCESS_RELAXED_ORDERING);
+    return theirs(pd, addr, length, iova, access);
+}
+
+/* The bus may put a READ from such a region in front of what it is to push. So the region of the READ that flushes is
+ * none, whatever is asked for. */
+static void late_data_with_relaxed_ordering(void **state)
+{
+    struct host h;
+
+    (void)state;
+    setenv("GPUWIRE_RELAXED_ORDERING", "1", 1);
+    strict = 0;
+    open_host(&h, "addr=127.0.0.1,hostile=1,seed=7", "unordered");
+    assert_int_equal(h.info.gpu_flush, 1);
+    assert_int_equal(strict, 1);
+    make_buffers(&h, GW_MEM_DEVICE);
+    assert_int_equal(strict, 1);
+    close_host(&h);
+    late_data(GW_POST_DIRECT, "unordered", "CUDA says so");
+    unsetenv("GPUWIRE_RELAXED_ORDERING");
 }
 
 static void late_data_by_proxy(void **state)
 {
     (void)state;
-    late_data(GW_POST_PROXY_POST);
+    late_data(GW_POST_PROXY_POST, "unordered", "CUDA says so");
+}
+
+/* Nothing but a READ, by libibverbs' struct: the queue pair has not fetched before. */
+static void late_data_of_a_twin(void **state)
+{
+    struct host h;
+
+    (void)state;
+    open_host(&h, "addr=127.0.0.1,hostile=1,seed=6", "unordered");
+    make_queues(&h, GW_POST_DIRECT);
+    make_buffers(&h, GW_MEM_DEVICE);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        struct ibv_sge sge = {h.gpu_mr->addr, 4096, h.gpu_mr->lkey};
+        struct ibv_send_wr wr = {.sg_list = &sge,
+                                 .num_sge = 1,
+                                 .opcode = IBV_WR_RDMA_READ,
+                                 .send_flags = IBV_SEND_SIGNALED,
+                                 .wr.rdma = {h.host_mr->addr, h.host_mr->rkey}},
+                           *bad;
+
+        fill(&h, i);
+        assert_int_equal(gw_post_send(gw_qp_handle(h.qp), &wr, &bad), 0);
+        (void)next(&h);
+        same(&h, 0, "a READ by gw_post_send", i);
+        memset(h.gpu.dev, 0, 4096);
+    }
+    close_host(&h);
 }
 
 /* Tickets are retired by another way. */
@@ -217,6 +297,83 @@ static void late_ticket(void **state)
         memset(h.gpu.dev, 0, 4096);
     }
     close_host(&h);
+}
+
+/* ---- a poller that is stopped while it waits for a flush ------------------------------------------------- */
+
+static const struct gw_flush_handle *stops_in; /* whose READ it waits for then */
+static unsigned looks, stops;
+
+/* What the poller's flush takes for the time. It is stopped at the first look behind the one that begins it, until the
+ * READ has ended, and for longer than a READ may take. */
+static uint64_t clock_of_a_poller(void)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+
+    if (!stops_in || !stops_in->failed || ++looks != 2) return gw_clock_ns();
+    nanosleep(&pause, NULL);
+    stops++;
+    return gw_clock_ns() + 2 * UINT64_C(1000000000);
+}
+
+static void stopped_poller(void **state)
+{
+    struct host h;
+
+    (void)state;
+    open_host(&h, "addr=127.0.0.1,hostile=1,seed=9", "unordered");
+    make_queues(&h, GW_POST_DIRECT);
+    make_buffers(&h, GW_MEM_DEVICE);
+    stops_in = gw_cq_handle(h.cq)->flush;
+    assert_non_null(stops_in);
+    for (uint32_t i = 0; i < 20 && stops < 3; i++) {
+        looks = 0;
+        fill(&h, i);
+        written(&h, i);
+    }
+    stops_in = NULL;
+    assert_int_equal(stops, 3);
+    close_host(&h);
+}
+
+/* ---- who flushes ---------------------------------------------------------------------------------------- */
+
+static void asked_for(void **state)
+{
+    static const char *const set[] = {"0", "1"};
+    struct host h;
+
+    (void)state;
+    for (uint32_t i = 0; i < 2; i++) {
+        setenv("GPUWIRE_GPU_FLUSH", set[i], 1);
+        open_host(&h, i ? "addr=127.0.0.1" : "addr=127.0.0.1,hostile=1", i ? "" : "unordered");
+        assert_int_equal(h.info.gpu_flush, i);
+        make_queues(&h, GW_POST_AUTO);
+        assert_int_equal(gw_cq_handle(h.cq)->flush != NULL, i);
+        if (i) assert_string_equal(h.info.flush_why, "GPUWIRE_GPU_FLUSH=1");
+        close_host(&h);
+    }
+    unsetenv("GPUWIRE_GPU_FLUSH");
+}
+
+/* The software NIC has no regard for what the GPU promises: such a flush must be asked for. For good: last. */
+static void late_data_of_any_gpu(void **state)
+{
+    struct host h;
+
+    (void)state;
+    setenv("GPUWIRE_GPU_FLUSH", "1", 1);
+    open_host(&h, "addr=127.0.0.1,hostile=1,gpuorder=none,seed=7", "");
+    make_queues(&h, GW_POST_DIRECT);
+    make_buffers(&h, GW_MEM_DEVICE);
+    for (uint32_t i = 0; i < ROUNDS; i++) {
+        fill(&h, i);
+        written(&h, i);
+        fetched(&h, i, 1);
+        memset(h.gpu.dev, 0, 16384);
+    }
+    close_host(&h);
+    unsetenv("GPUWIRE_GPU_FLUSH");
 }
 
 /* Where the GPU promises the order, or the NIC waits for it, nothing is done about it. */
@@ -325,8 +482,8 @@ static void nothing_lost(void **state)
     close_host(&h);
 }
 
-/* By its address it is registered, and does not work; as a dma-buf it does, or cannot be had. The NIC keeps to
- * that for good: last. */
+/* By its address it is registered, and does not work; as a dma-buf it does, or cannot be had. The NIC keeps
+ * to that for good: last. */
 static void lost_dma(void **state)
 {
     struct gw_mem mem;
@@ -368,12 +525,19 @@ int main(void)
     const struct CMUnitTest tests[] = {cmocka_unit_test(nothing_lost),
                                        cmocka_unit_test(late_data_direct),
                                        cmocka_unit_test(late_data_by_proxy),
+                                       cmocka_unit_test(late_data_of_an_older_gpu),
+                                       cmocka_unit_test(late_data_beside_a_coherent_link),
+                                       cmocka_unit_test(late_data_with_relaxed_ordering),
+                                       cmocka_unit_test(late_data_of_a_twin),
                                        cmocka_unit_test(late_ticket),
+                                       cmocka_unit_test(stopped_poller),
+                                       cmocka_unit_test(asked_for),
                                        cmocka_unit_test(no_need),
                                        cmocka_unit_test(cpu_threads),
                                        cmocka_unit_test(lost_mapping),
                                        cmocka_unit_test(lost_rings),
                                        cmocka_unit_test(forced),
+                                       cmocka_unit_test(late_data_of_any_gpu),
                                        cmocka_unit_test(lost_dma)};
 
     return cmocka_run_group_tests(tests, open_exec, close_exec);

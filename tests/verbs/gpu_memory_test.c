@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How GPU memory is registered, with a GPU and a CUDA driver made of host memory (tests/exec/fake_gpu.c):
- * which way is taken, what is said when none works, and that managed memory is refused.
+ * Registering GPU memory, with a GPU and a CUDA driver made of host memory (tests/exec/fake_gpu.c): the way
+ * that is taken, the message when none works, and the refusal of managed memory.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -64,7 +64,7 @@ static void ways(void **state)
     reached("opaque", GW_REACH_DMABUF);
 }
 
-/* ---- on a thread that CUDA knows nothing of ------------------------------------------------------------- */
+/* ---- on a thread that CUDA knows nothing of ------------------------------------------------------------ */
 
 typedef int (*set_fn)(void *context);
 typedef int (*get_fn)(void **context);

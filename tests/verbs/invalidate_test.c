@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * SEND with invalidation: kernels open no memory windows, but take those of their peers back. The peer is
- * libibverbs' own queue pair, with a window that a kernel may write to until it says that it is done; and the
- * other way round a kernel is told which of its host's windows the peer has taken back.
+ * libibverbs' own queue pair, with a window. A kernel may write to it until it says that it is done. The
+ * other way round, a kernel learns which of its host's windows the peer has taken back.
  */
 #include <setjmp.h>
 #include <stdarg.h>

@@ -23,8 +23,7 @@ struct place {
     struct ibv_ah *ah; /* datagrams: where they go; else NULL */
     uint32_t qpn;
 };
-/* Writes the list to *to, which whoever posts it sees at `seen`, with addresses and keys in place of
- * offsets. */
+/* Writes the list to *to, with addresses and keys in place of offsets. The poster sees it at `seen`. */
 void lists_place(struct batch *to, struct batch *seen, const struct batch *from, const struct place *p);
 
 #endif

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A WRITE may come before the bytes of an earlier one: on several paths, or with relaxed ordering. With hostile=2
- * the software NIC does that. What gpuwire promises must hold all the same, and what nothing promises must be seen
- * to fail: else these tests could not.
+ * A WRITE may come before the bytes of an earlier one: on several paths, or with relaxed ordering. With
+ * hostile=2 the software NIC does that. gpuwire's promises must hold all the same. And the test must see
+ * orders fail that nothing promises: else it could not fail.
  */
 #include <setjmp.h>
 #include <stdarg.h>

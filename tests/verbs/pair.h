@@ -36,8 +36,8 @@ struct pair {
     struct script_out out;
 };
 
-/* What a wrong local key completes with: a protection error; of Linux' rxe an operation error, unless the key
- * is for what comes back (fetches). */
+/* A wrong local key completes with a protection error. With Linux' rxe it is an operation error, unless the
+ * key is for bytes that come back (fetches). */
 uint32_t pair_local_key_status(const struct gw_device *dev, int fetches);
 
 void pair_make(struct pair *p, struct gw_device *dev, const struct pair_opts *o);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Posting and polling against a NIC played by a thread: nothing lost, nothing twice, in order, whoever posts.
+/* Posting and polling against a NIC that a thread plays: nothing lost, nothing twice, in order, whichever
+ * thread posts.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -220,7 +221,7 @@ static void test_tickets_of_a_long_life(void **state)
         for (size_t k = 0; k < 4; k++) post_after(&shapes[i], near[k] - 50);
 }
 
-/* What a post costs when the queue never fills: as many requests as it holds. */
+/* The cost of a post when the queue never fills: as many requests as it holds. */
 static void test_cost(void **state)
 {
     static const struct {

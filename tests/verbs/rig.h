@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A queue pair and its CQ made by hand in an executor's memory, and a thread that plays the NIC: it takes
- * rings out of the register, reads the record, checks and counts every WQE, and writes completions. So
- * posting and polling are tested without a NIC.
+ * A queue pair and its CQ, made by hand in an executor's memory. A thread plays the NIC: it takes rings out
+ * of the register, reads the record, checks and counts every WQE, and writes completions. So posting and
+ * polling are tested without a NIC.
  */
 #ifndef GW_TESTS_VERBS_RIG_H
 #define GW_TESTS_VERBS_RIG_H

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Threads that share a queue pair ring in the order in which they publish. The software NIC goes by the index in a
- * ring (ring=index), and ends a queue pair when a ring comes behind a newer one. Here a thread may pause right before
- * its store to the register, so that another one overtakes it if it can.
+ * Threads that share a queue pair ring in the order in which they publish. The software NIC goes by the index
+ * in a ring (ring=index), and ends a queue pair when a ring comes behind a newer one. Here a thread may pause
+ * right before its store to the register, so that another one overtakes it if it can.
  */
 #include <setjmp.h>
 #include <stdarg.h>

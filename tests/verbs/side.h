@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* One side of a connection: a device, a queue pair and a buffer. Functions return 0 or a line, as tests/child.h
- * says. */
+/* One side of a connection: a device, a queue pair and a buffer. Functions return 0 or a line, as
+ * tests/child.h says. */
 #ifndef GW_TESTS_VERBS_SIDE_H
 #define GW_TESTS_VERBS_SIDE_H
 

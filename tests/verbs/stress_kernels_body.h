@@ -70,7 +70,7 @@ GW_DEV void stress_ended(const struct stress_args *a, int err)
         gw_add_relaxed_u32_gpu(&a->result->errors, 1);
 }
 
-/* ---- tickets ----------------------------------------------------------------------------------------------- */
+/* ---- tickets ------------------------------------------------------------------------------------------- */
 
 GW_DEV void stress_tickets(const struct stress_args *a, uint64_t deadline)
 {
@@ -106,7 +106,7 @@ GW_DEV void stress_tickets(const struct stress_args *a, uint64_t deadline)
     stress_ended(a, err);
 }
 
-/* ---- typed calls and structs, whose completions everybody takes ---------------------------------------------- */
+/* ---- typed calls and structs, whose completions everybody takes ---------------------------------------- */
 
 GW_DEV void stress_poll(const struct stress_args *a)
 {
@@ -230,7 +230,7 @@ GW_DEV void stress_structs(const struct stress_args *a, uint64_t deadline)
     }
 }
 
-/* ---- the other side ------------------------------------------------------------------------------------------- */
+/* ---- the other side ------------------------------------------------------------------------------------ */
 
 /* Keeps the receive queue full until everything has come, or the posters have failed. */
 GW_DEV void stress_take(const struct stress_args *a, uint64_t deadline)

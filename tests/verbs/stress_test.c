@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Blocks, warps and threads share a queue pair, with every form of posting and every operation at once,
- * through a NIC; and every request is accounted for once: by what it has left in memory, what it has fetched,
- * its completion, and what the peer was told. A put is followed by an add to the same word, so that one that
+ * through a NIC. The test accounts for every request once: by the bytes that it left in memory or fetched,
+ * its completion, and its message to the peer. A put is followed by an add to the same word, so that one that
  * is executed again later is seen. STRESS_SECONDS: over and over for so long, with other shapes each time.
  */
 #include <setjmp.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Two NICs of a host in one subnet: a connection leaves by the NIC that its queue pair is on, and outlives a
- * link that is down for seconds. */
+/* Two NICs of a host in one subnet. A connection leaves by the NIC of its queue pair. It outlives a link that
+ * is down for seconds. */
 #include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>

@@ -14,8 +14,7 @@ static inline struct sn_cuda_stats stats_of(const struct sn_cuda_region *region)
     return s;
 }
 
-/* Contexts were pushed for each call, and popped again, and nothing was touched that is not let to who
- * touched it. */
+/* Each call pushed a context, and popped it again. Nothing was touched without the right to. */
 static inline void assert_driver_well_used(void)
 {
     assert_int_equal(fake_ctx_depth, 0);

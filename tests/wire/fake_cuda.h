@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A CUDA driver made of host memory, for tests: "GPU memory" is an array, copies happen late (when their
- * event is looked at for the second time), in stream order, and staging is checked to be untouched meanwhile
- * by copying from it only then. One thread per context at a time. The copy kernel is a thread that does what
- * it says in softnic/cuda/kernel.h, as soon as it is told. There are two GPUs, and the array is the first
- * one's.
+ * A CUDA driver made of host memory, for tests. "GPU memory" is an array. Copies happen late, in stream
+ * order: when their event is looked at for the second time. They read the staging memory only then, so a test
+ * sees whether it was touched meanwhile. One thread per context at a time. The copy kernel is a thread that
+ * does what it says in softnic/cuda/kernel.h, as soon as it is told. There are two GPUs, and the array is the
+ * first one's.
  */
 #ifndef TESTS_WIRE_FAKE_CUDA_H
 #define TESTS_WIRE_FAKE_CUDA_H

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * fake_cuda.h's driver as a library, libcuda.so.1, for programs that know nothing of it: a GPU whose memory
- * is this process's, in files that other processes of the test can map, by their IPC handles. As with the
- * real driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see
- * different GPUs. FAKE_CUDA=word,…: opaque: its memory can be touched by its own copies alone, and the
- * software NIC is not told what it is, as a kernel without peer memory; managed: all of it is; no_dmabuf:
- * none can be had of it; unordered: the GPU does not promise that a NIC's completions find their data; copy_kernel: it runs the software NIC's copy kernel; no_launch: it loads it and
- * launches none; two: there are two GPUs; peers: they reach each other.
+ * fake_cuda.h's driver as a library, libcuda.so.1, for programs that know nothing of it. The GPU's memory is
+ * this process's. It lies in files that other processes of the test can map, by their IPC handles. As with
+ * the real driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see
+ * different GPUs. FAKE_CUDA=word,… opaque: only its own copies can touch its memory, and the software NIC
+ * does not learn what it is, as under a kernel without peer memory. managed: all of its memory is managed.
+ * no_dmabuf: it gives none. unordered: the GPU does not promise that a NIC's completions find their data.
+ * ampere: its compute capability is 8.0. coherent: it has a coherent link to the processor. copy_kernel: it runs the
+ * software NIC's copy kernel. no_launch: it loads that, and launches none. two: there are two GPUs. peers:
+ * they reach each other.
  */
 #include <fcntl.h>
 #include <pthread.h>
@@ -200,9 +202,13 @@ EXPORT int cuDeviceGetUuid_v2(void *uuid, int dev)
 EXPORT int cuDeviceGetAttribute(int *value, int attribute, int dev)
 {
     (void)dev;
-    if (attribute != SN_CU_WRITES_ORDERING) return INVALID_VALUE;
-    *value = told("unordered") ? 0 : SN_CU_ORDERING_OWNER;
-    return 0;
+    switch (attribute) {
+    case SN_CU_WRITES_ORDERING: *value = told("unordered") ? 0 : SN_CU_ORDERING_OWNER; return 0;
+    case SN_CU_MAJOR: *value = told("ampere") ? 8 : SN_CU_ORDERED_FROM; return 0;
+    case SN_CU_HOST_ATOMICS: *value = told("coherent"); return 0;
+    case SN_CU_HOST_PAGE_TABLES: *value = 0; return 0;
+    default: return INVALID_VALUE;
+    }
 }
 
 EXPORT int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active)
@@ -353,8 +359,8 @@ EXPORT int cuMemcpyAsync(sn_cu_ptr to, sn_cu_ptr from, size_t n, sn_cu_stream s)
     return fake_cuda_api()->copy(to, from, n, s);
 }
 
-/* Host memory of a program's becomes memory of the GPU, as its slots would be with a GPU; and how often cuMemcpyAsync was
- * called. */
+/* Host memory of a program's becomes memory of the GPU, as its slots would be with a GPU; and how often
+ * cuMemcpyAsync was called. */
 EXPORT int fake_cuda_adopt(void *at, size_t size)
 {
     return fake_cuda_add_memory(at, size, 0, 0);

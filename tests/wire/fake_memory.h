@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fake_memory.h: of the driver made of host memory its GPUs, their contexts and memory, and who may touch
- * it. */
+/* fake_memory.h: the GPUs of the driver made of host memory, with their contexts and memory, and the rights
+ * to touch it. */
 #ifndef TESTS_WIRE_FAKE_MEMORY_H
 #define TESTS_WIRE_FAKE_MEMORY_H
 

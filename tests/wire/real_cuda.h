@@ -38,9 +38,9 @@ int real_cuda_find(void);
 /* A kernel out of PTX text; NULL and a line if that fails. */
 void *real_cuda_kernel(const char *ptx, const char *name);
 
-/* A kernel that leaves room for no other one on GPU `gpu`, whose context is current, until page[0] is not 0;
- * each of its blocks adds 1 to page[1] when it begins. page: 8 bytes that are pinned for all. How many
- * blocks; 0: it failed. */
+/* A kernel that fills GPU `gpu`, whose context is current, until page[0] is not 0. No other kernel fits
+ * beside it. Each of its blocks adds 1 to page[1] when it begins. page: 8 bytes that are pinned for all. How
+ * many blocks; 0: it failed. */
 int real_cuda_fill(int gpu, uint32_t *page);
 
 extern int failures;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the kernel makes of our frames, seen on the interface: IPv4 ID 0 and "don't fragment", so that the
+ * Our frames as the kernel sends them, seen on the interface: IPv4 ID 0 and "don't fragment", so that the
  * ICRC computed beforehand is right. Needs permission to capture; else it is skipped.
  */
 #include <arpa/inet.h>

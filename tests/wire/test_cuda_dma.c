@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The NIC's DMA to a real GPU's memory, through its copy engines, also while a kernel that never ends runs:
- * what a message brings is seen by that kernel when it is announced, and what the kernel wrote is read.
- * Prints what it costs. Exit code 0: all passed; 1: not; 77: there is no GPU. The kernel is PTX text, so
- * nothing but the driver is needed.
+ * The NIC's DMA to a real GPU's memory, through its copy engines, also while a kernel runs that never ends.
+ * That kernel sees a message's bytes when the message is announced, and the NIC reads the bytes that the
+ * kernel wrote. Prints what it costs. Exit code 0: all passed; 1: not; 77: there is no GPU. The kernel is PTX
+ * text, so nothing but the driver is needed.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy kernel on a real GPU: bytes, the order in which another kernel sees them, that nobody waits for it
- * for long, and what becomes of copies when it cannot run or the GPU is lost. Prints what copies cost with
- * and without it. Exit code 0: all passed; 1: not; 77: there is no GPU.
+ * The copy kernel on a real GPU: bytes, and the order in which another kernel sees them. Nobody waits for it
+ * for long. And the fate of copies when it cannot run, or the GPU is lost. Prints what copies cost with and
+ * without it. Exit code 0: all passed; 1: not; 77: there is no GPU.
  */
 #include <stdio.h>
 #include <stdlib.h>

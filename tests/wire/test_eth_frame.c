@@ -155,7 +155,7 @@ static void stations_find_each_other(void **state)
     (void)state;
     who_has_and_is_at(v4, &c4);
     who_has_and_is_at(v6, &c6);
-    /* Who has no address yet asks whether it is free: all are told that it is not. */
+    /* A station without an address asks whether one is free. All learn that it is not. */
     n = sn_neigh_answer(p, &v6[B], &nobody);
     assert_int_equal(sn_eth_parse(p, n, &v6[A], &f, &peer), SN_ETH_OTHER);
     assert_int_equal(p[0], 0x33);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the NIC's thread does before it sleeps, and how long it then does; without the thread. */
+/* The NIC's thread looks on before it sleeps, and then sleeps for some time: both are tested without the
+ * thread. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -61,8 +61,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* What the kernel says of the NIC's thread (or, with another name, of all that have it): how many there are,
- * CPU time, and time they waited for a CPU. */
+/* The kernel's figures of the NIC's thread, or of all threads of another name: how many there are, their CPU
+ * time, and how long they waited for a CPU. */
 struct usage {
     uint64_t cpu, waited;
     unsigned threads;

@@ -56,7 +56,7 @@ static void a_process_reaches_itself(void **state)
     sn_udp_close(udp);
 }
 
-/* What the IP header says of congestion goes along: with frames by themselves and with many in a message. */
+/* The IP header's mark of congestion goes along: with frames by themselves, and with many in a message. */
 static void congestion_marks_go_along(void **state)
 {
     static const char *const at[] = {HERE, "::1"};

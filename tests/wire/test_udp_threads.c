@@ -92,7 +92,7 @@ static void several_threads_receive_in_order(void **state)
     sn_udp_close(from);
 }
 
-/* What they received and nobody looked at yet is bounded; the rest stays with the system. */
+/* Frames that they received and nobody looked at yet are bounded. The rest stays with the system. */
 static void threads_wait_for_the_engine(void **state)
 {
     struct sn_udp *to = open_wire(HERE, 1), *from = open_wire(HERE, 9);

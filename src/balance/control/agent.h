@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The data plane's end of the wire: a thread of the process that forwards packets. It keeps the state that was
- * applied last, which a new control plane asks for. It answers:
+/* The data plane's end of the wire: a thread of the process that forwards packets. It keeps the state that
+ * was applied last, which a new control plane asks for. It answers:
  *
  *     {"op": "apply", "state": …}      {"version": n}
  *     {"op": "state"}                  {"state": …}, null before the first apply

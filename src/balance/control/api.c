@@ -304,12 +304,22 @@ static unsigned route(struct call *c, char *path)
     return fail(c->reply, 404, "no such call; see docs/balance.md");
 }
 
+/* A change is in force when the answer says 200 or 201: each packet that comes later finds it. 202: soon.
+ * A worker that speaks for itself does not wait. */
+static unsigned in_force(struct call *c, unsigned status, uint64_t before)
+{
+    if (is(c, "PUT") || status > 299 || c->core->model.version == before || !c->core->attached) return status;
+    int has = gw_bal_core_wait(c->core, &c->core->applied, c->core->model.version);
+    return has && !c->core->refused[0] ? status : 202;
+}
+
 unsigned gw_bal_api_call(struct gw_bal_core *core, const char *method, const char *path, const json_t *body,
                          json_t **reply)
 {
     struct call c = {.core = core, .method = method, .body = body, .reply = reply};
     unsigned status;
     pthread_mutex_lock(&core->lock);
+    uint64_t before = core->model.version;
     if (!strcmp(path, "/metrics")) {
         status = is(&c, "GET") ? text_reply(&c, gw_bal_metrics(core)) : only(reply, "GET");
     } else if (strncmp(path, "/v1/", 4)) {
@@ -318,6 +328,7 @@ unsigned gw_bal_api_call(struct gw_bal_core *core, const char *method, const cha
         char *mine = strdup(path + 4);
         status = mine ? route(&c, mine) : fail(reply, 500, "out of memory");
         free(mine);
+        status = in_force(&c, status, before);
     }
     pthread_mutex_unlock(&core->lock);
     if (strcmp(method, "GET")) gw_bal_core_wake(core);

@@ -14,7 +14,8 @@
 
 #include <gpuwire/error.h>
 
-/* The file below run_dir that says who is in control. It stays: one that was removed could be locked by two. */
+/* The file below run_dir that says who is in control. It stays: one that was removed could be locked by
+ * two. */
 #define LOCK_FILE "control.lock"
 
 int gw_bal_make_run_dir(const char *run_dir)
@@ -31,6 +32,10 @@ int gw_bal_claim_control(const char *run_dir)
     if (error) return error;
     snprintf(path, sizeof(path), "%s/%s", run_dir, LOCK_FILE);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (fd < 0 && errno == EACCES)
+        return gw_error(-EACCES,
+                        "run_dir %s is another user's: run as root, or name another run_dir in global_defs",
+                        run_dir);
     if (fd < 0) return gw_error_errno(-errno, "%s", path);
     if (!flock(fd, LOCK_EX | LOCK_NB)) return fd;
     error =
@@ -46,7 +51,8 @@ int gw_bal_claim_control(const char *run_dir)
 
 /* ---- interfaces ---- */
 
-/* In the abstract namespace of UNIX sockets, which each network namespace has for itself, as it has its interfaces. */
+/* In the abstract namespace of UNIX sockets, which each network namespace has for itself, as it has its
+ * interfaces. */
 static socklen_t address_of(const char *name, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};

@@ -23,7 +23,7 @@ int gw_bal_core_init(struct gw_bal_core *c)
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
     pthread_condattr_setclock(&clock, CLOCK_MONOTONIC);
-    pthread_cond_init(&c->qps_moved, &clock);
+    pthread_cond_init(&c->moved, &clock);
     pthread_condattr_destroy(&clock);
     c->qps_end = &c->qps;
     return 0;
@@ -32,7 +32,7 @@ int gw_bal_core_init(struct gw_bal_core *c)
 void gw_bal_core_free(struct gw_bal_core *c)
 {
     gw_bal_pairs_free(c);
-    pthread_cond_destroy(&c->qps_moved);
+    pthread_cond_destroy(&c->moved);
     gw_bal_model_free(&c->model);
     json_decref(c->stats);
     close(c->wake_fd);
@@ -44,4 +44,15 @@ void gw_bal_core_wake(struct gw_bal_core *c)
     uint64_t one = 1;
     if (write(c->wake_fd, &one, sizeof(one)) < 0) { /* it is full: readable anyway */
     }
+}
+
+int gw_bal_core_wait(struct gw_bal_core *c, const uint64_t *has, uint64_t wanted)
+{
+    struct timespec end;
+    clock_gettime(CLOCK_MONOTONIC, &end);
+    end.tv_sec++;
+    gw_bal_core_wake(c);
+    while (c->attached && *has < wanted)
+        if (pthread_cond_timedwait(&c->moved, &c->lock, &end)) break;
+    return *has >= wanted;
 }

@@ -35,8 +35,9 @@ struct gw_bal_core {
     int wake_fd;                        /* an eventfd: something has changed */
     struct gw_bal_qp *qps, **qps_end;   /* to be told to the data plane; pairs.h */
     uint32_t qps_waiting;
-    uint64_t qps_told, qps_done; /* so many were put there, and so many the data plane has */
-    pthread_cond_t qps_moved;
+    uint64_t qps_told, qps_done;                /* so many were put there, and so many the data plane has */
+    uint64_t applied;                           /* the model's version that the data plane has */
+    pthread_cond_t moved;                       /* qps_done, or applied */
     struct gw_bal_pair *pair[GW_BAL_PAIR_ROWS]; /* those that live */
     uint32_t pairs;
     uint64_t pairs_version; /* of the model that they were looked through for */
@@ -45,6 +46,10 @@ struct gw_bal_core {
 int gw_bal_core_init(struct gw_bal_core *c);
 void gw_bal_core_free(struct gw_bal_core *c);
 void gw_bal_core_wake(struct gw_bal_core *c);
+
+/* With the lock: wakes the daemon, and waits until `*has` is `wanted`; 0 when it is not within a second, or when
+ * there is no data plane. */
+int gw_bal_core_wait(struct gw_bal_core *c, const uint64_t *has, uint64_t wanted);
 
 /* Prometheus' text; the caller holds the lock and frees it. NULL: no memory. */
 char *gw_bal_metrics(const struct gw_bal_core *c);

@@ -80,6 +80,7 @@ static int attach(struct daemon *d, int first)
     if (!first) d->core.restarts++;
     if (!first) gw_bal_pairs_again(&d->core);
     d->core.attached = 1;
+    d->core.applied = 0;
     pthread_mutex_unlock(&d->core.lock);
     d->exchange.applied = d->exchange.settled = 0; /* whatever it has: it gets ours */
     return 0;

@@ -39,6 +39,8 @@ static int push_state(struct gw_bal_exchange *e, struct gw_bal_core *c)
     e->applied = version; /* a refused one is not sent again and again */
     pthread_mutex_lock(&c->lock);
     snprintf(c->refused, sizeof(c->refused), "%s", error ? gw_last_error() : "");
+    c->applied = version;
+    pthread_cond_broadcast(&c->moved);
     pthread_mutex_unlock(&c->lock);
     if (error) fprintf(stderr, "gpuwire balance: %s; it goes on as before\n", gw_last_error());
     return 0;

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include <gpuwire/error.h>
 
@@ -87,7 +86,7 @@ struct gw_bal_qp *gw_bal_pairs_take(struct gw_bal_core *c)
 void gw_bal_pairs_done(struct gw_bal_core *c, struct gw_bal_qp *q)
 {
     c->qps_done++;
-    pthread_cond_broadcast(&c->qps_moved);
+    pthread_cond_broadcast(&c->moved);
     free(q);
 }
 
@@ -101,14 +100,7 @@ void gw_bal_pairs_back(struct gw_bal_core *c, struct gw_bal_qp *q)
 
 int gw_bal_pairs_wait(struct gw_bal_core *c)
 {
-    uint64_t wanted = c->qps_told;
-    struct timespec end;
-    clock_gettime(CLOCK_MONOTONIC, &end);
-    end.tv_sec++;
-    gw_bal_core_wake(c);
-    while (c->attached && c->qps_done < wanted)
-        if (pthread_cond_timedwait(&c->qps_moved, &c->lock, &end)) break;
-    return c->qps_done >= wanted;
+    return gw_bal_core_wait(c, &c->qps_done, c->qps_told);
 }
 
 /* ---- changes ---- */

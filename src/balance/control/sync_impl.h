@@ -38,8 +38,8 @@ static inline int gw_bal_sync_ended(const struct gw_bal_sync *s, uint64_t wait_n
     return gw_wait_fds(&s->end_fd, 1, gw_deadline(wait_ns)) > 0;
 }
 
-/* Takes what comes over a connection until it ends, is not such a stream, or the threads are to end. The caller closes
- * it. It uses bal, agent, key and end_fd, and counts. */
+/* Takes what comes over a connection until it ends, is not such a stream, or the threads are to end. The
+ * caller closes it. It uses bal, agent, key and end_fd, and counts. */
 void gw_bal_sync_receive(struct gw_bal_sync *s, int fd);
 
 #endif

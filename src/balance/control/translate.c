@@ -16,12 +16,6 @@ void gw_bal_to_addr(const struct gw_bal_addr *from, struct bal_addr *to)
     memcpy(to->byte, from->bytes, sizeof(to->byte));
 }
 
-void gw_bal_from_addr(const struct bal_addr *from, struct gw_bal_addr *to)
-{
-    *to = (struct gw_bal_addr){.family = from->family};
-    memcpy(to->bytes, from->byte, sizeof(to->bytes));
-}
-
 static int on_link(const struct gw_bal_addr *net, uint8_t bits, const struct gw_bal_addr *a)
 {
     if (net->family != a->family) return 0;

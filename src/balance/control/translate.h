@@ -7,7 +7,6 @@
 #include "src/balance/services.h"
 
 void gw_bal_to_addr(const struct gw_bal_addr *from, struct bal_addr *to);
-void gw_bal_from_addr(const struct bal_addr *from, struct gw_bal_addr *to);
 /* *out begins as zeros. */
 void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, struct bal_config *out);
 void gw_bal_translate_attr(const struct gw_bal_global *g, struct bal_attr *out);

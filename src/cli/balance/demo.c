@@ -22,8 +22,11 @@
 
 #define S         1000000000ull
 #define PHASE_NS  (8 * S)
-#define READY_NS  (60 * S)
-#define GATHER_NS (30 * S) /* until all connections that stay are there */
+#define READY_NS  (90 * S)
+#define GATHER_NS (60 * S) /* until all connections that stay are there */
+#define NOTICE_NS (60 * S)
+#define LAST_NS   (60 * S) /* until no client waits for the dead worker */
+#define END_NS    (30 * S)
 
 #define GW_DEMO_PATH 256 /* of the folder for its files */
 
@@ -36,6 +39,8 @@ struct demo {
     pid_t balancer, clients, worker[GW_DEMO_WORKERS];
     char dir[GW_DEMO_PATH], file[GW_DEMO_PATH + 16], api[48];
     FILE *says;
+    unsigned up;       /* workers, when the balancer began */
+    int dead, noticed; /* the worker that dies; the balancer has said so */
 };
 
 /* ---- the balancer ---- */
@@ -46,7 +51,8 @@ static int write_config(struct demo *d)
     int n = snprintf(d->dir, sizeof(d->dir), "%s/gpuwire-demo-XXXXXX", tmp ? tmp : "/tmp");
     if (n < 0 || (size_t)n >= sizeof(d->dir) || !mkdtemp(d->dir)) {
         d->dir[0] = 0;
-        return gw_error(-EINVAL, "TMPDIR (%s): no folder for the demo's files can be made there", tmp ? tmp : "/tmp");
+        return gw_error(-EINVAL, "TMPDIR (%s): no folder for the demo's files can be made there",
+                        tmp ? tmp : "/tmp");
     }
     snprintf(d->file, sizeof(d->file), "%s/balance.conf", d->dir);
     FILE *f = fopen(d->file, "we");
@@ -56,7 +62,7 @@ static int write_config(struct demo *d)
         "global_defs {\n    api 127.0.0.1 0\n    run_dir %s/run\n    flows 65536\n    wide_flows 4096\n}\n"
         "interface eth0 {\n    address 10.77.0.10/24\n}\n"
         "virtual_server " GW_DEMO_VIP " %d {\n    name demo\n    lb_algo rr\n    lb_kind DR\n"
-        "    TCP_CHECK {\n        delay_loop 0.3\n        connect_timeout 0.3\n        fall 3\n    }\n",
+        "    TCP_CHECK {\n        delay_loop 0.3\n        connect_timeout 1\n        fall 3\n    }\n",
         d->dir, GW_DEMO_PORT);
     for (int i = 0; i < GW_DEMO_WORKERS; i++)
         fprintf(f, "    real_server 10.77.0.%d %d {\n        name w%d\n    }\n", 21 + i, GW_DEMO_PORT, i + 1);
@@ -64,13 +70,50 @@ static int write_config(struct demo *d)
     return fclose(f) ? gw_error_errno(-errno, "%s", d->file) : 0;
 }
 
-static int start_balancer(struct demo *d)
+/* A line of the balancer's. It may take nobody for dead but the worker that is. */
+static int understand(struct demo *d, const char *line)
+{
+    const char *port = strstr(line, " port "), *worker = strstr(line, "worker w"),
+               *why = strstr(line, " is down");
+    printf("balancer: %s", line);
+    if (strstr(line, "API on") && port)
+        snprintf(d->api, sizeof(d->api), "127.0.0.1:%lu", strtoul(port + 6, NULL, 10));
+    if (strstr(line, "started again")) return gw_error(-EIO, "the balancer's data plane died");
+    d->up += worker && strstr(worker, " is up");
+    if (!worker || !why) return 0;
+    if (worker[8] != '1' + DIES || !d->dead)
+        return gw_error(-EIO,
+                        "the balancer took w%c for dead, though it lives: three checks had no answer. This "
+                        "machine has too much other work for the demo: run it again when it has less",
+                        worker[8]);
+    d->noticed = 1;
+    return 0;
+}
+
+/* Listens to the balancer until then, or until it has noticed that a worker died, or so many workers are up.
+ */
+static int hear(struct demo *d, uint64_t end, unsigned up)
 {
     char line[256];
-    int ends[2], up = 0;
-    uint64_t end = gw_deadline(READY_NS);
+    const int fds[2] = {fileno(d->says), gw_interrupt_fd()};
+    int error = 0, noticed = d->noticed;
+    while (!error && d->noticed == noticed && (!up || d->up < up)) {
+        int64_t ready = gw_wait_fds(fds, 2, end);
+        if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
+        if (!ready) return 0;
+        if (ready < 0) continue;
+        if (!fgets(line, sizeof(line), d->says)) /* where it does not start it has said why */
+            return d->up ? gw_error(-EIO, "the balancer has ended") : -ECHILD;
+        error = understand(d, line);
+    }
+    return error;
+}
+
+static int start_balancer(struct demo *d)
+{
+    int ends[2];
     if (pipe2(ends, O_CLOEXEC)) return gw_error_errno(-errno, "demo");
-    d->balancer = gw_demo_fork(&d->net, GW_DEMO_BALANCER);
+    d->balancer = gw_demo_fork_all(&d->net, GW_DEMO_BALANCER);
     if (!d->balancer) {
         dup2(ends[1], STDOUT_FILENO);
         execl("/proc/self/exe", "gpuwire", "balance", "--config", d->file, (char *)NULL);
@@ -79,21 +122,11 @@ static int start_balancer(struct demo *d)
     close(ends[1]);
     d->says = fdopen(ends[0], "r");
     if (d->balancer < 0 || !d->says) return gw_error_errno(-errno, "cannot start the balancer");
-    int fds[2] = {fileno(d->says), gw_interrupt_fd()};
-    /* A line for its API, and one for each worker that is up. */
     setvbuf(d->says, NULL, _IONBF, 0);
-    while (up < GW_DEMO_WORKERS) {
-        int64_t ready = gw_wait_fds(fds, 2, end);
-        if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
-        if (ready <= 0) return gw_error(-ETIMEDOUT, "the balancer does not get ready");
-        if (!fgets(line, sizeof(line), d->says)) return -ECHILD; /* it has said why */
-        printf("balancer: %s", line);
-        const char *port = strstr(line, " port ");
-        if (strstr(line, "API on") && port)
-            snprintf(d->api, sizeof(d->api), "127.0.0.1:%lu", strtoul(port + 6, NULL, 10));
-        up += strstr(line, "is up") != NULL;
-    }
-    return 0;
+    /* A line for its API, and one for each worker that is up. */
+    int error = hear(d, gw_deadline(READY_NS), GW_DEMO_WORKERS);
+    return error || d->up == GW_DEMO_WORKERS ? error
+                                             : gw_error(-ETIMEDOUT, "the balancer does not get ready");
 }
 
 static int tell_balancer(const struct demo *d, const char *verb, const char *worker)
@@ -106,13 +139,6 @@ static int tell_balancer(const struct demo *d, const char *verb, const char *wor
 
 /* ---- what happens ---- */
 
-static int wait_until(uint64_t end)
-{
-    int stop = gw_interrupt_fd();
-    gw_wait_fds(&stop, 1, end);
-    return gw_interrupted() ? gw_error(-EINTR, "interrupted") : 0;
-}
-
 static int start_load(struct demo *d)
 {
     for (int i = 0; i < GW_DEMO_WORKERS; i++) {
@@ -122,13 +148,20 @@ static int start_load(struct demo *d)
     return 0;
 }
 
+static uint64_t staying(const struct gw_demo_tally *t)
+{
+    uint64_t n = 0;
+    for (int i = 0; i < GW_DEMO_WORKERS; i++) n += atomic_load(&t->of[i].staying);
+    return n;
+}
+
 static int start_clients(struct demo *d)
 {
     uint64_t end = gw_deadline(GATHER_NS);
     d->clients = gw_demo_fork(&d->net, GW_DEMO_CLIENT);
     if (!d->clients) gw_demo_clients(d->tally);
-    while (atomic_load(&d->tally->open) < GW_DEMO_STAYING) {
-        int error = wait_until(gw_deadline(S / 10));
+    while (staying(d->tally) < GW_DEMO_STAYING) {
+        int error = hear(d, gw_deadline(S / 10), 0);
         if (error) return error;
         if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "the clients reach no worker");
     }
@@ -137,74 +170,92 @@ static int start_clients(struct demo *d)
     return 0;
 }
 
-/* The machine is gone at once: nobody says goodbye for it. */
+/* The machine is gone at once: nobody says goodbye for it. Returns when the balancer knows. */
 static int kill_worker(struct demo *d, int which)
 {
     const char *down[] = {"ip", "link", "set", "eth0", "down", NULL};
     if (gw_demo_run(&d->net, GW_DEMO_WORKER + which, down))
         return gw_error(-EIO, "the worker's link does not go down");
     kill(d->worker[which], SIGKILL);
-    return 0;
+    atomic_store(&d->tally->phase, GW_DEMO_DYING);
+    d->dead = 1;
+    printf("w%d is dead: its link is down, its process killed\n", which + 1);
+    fflush(stdout);
+    int error = hear(d, gw_deadline(NOTICE_NS), 0);
+    return error || d->noticed ? error
+                               : gw_error(-ETIMEDOUT, "the balancer does not notice that a worker is dead");
 }
 
 static int act(struct demo *d)
 {
-    int error = wait_until(gw_deadline(PHASE_NS));
+    int error = hear(d, gw_deadline(PHASE_NS), 0);
     if (!error) error = tell_balancer(d, "drain", "w1");
     if (error) return error;
     printf("w1 drains\n");
-    /* The cores take the new state within milliseconds. What had begun by then counts as before. */
-    error = wait_until(gw_deadline(S));
+    /* The cores know by now, unless the machine is very slow. Connections that begin now must not reach w1. */
+    error = hear(d, gw_deadline(S), 0);
     atomic_store(&d->tally->phase, GW_DEMO_DRAINED);
-    if (!error) error = wait_until(gw_deadline(PHASE_NS));
+    if (!error) error = hear(d, gw_deadline(PHASE_NS), 0);
+    uint64_t died = gw_deadline(0);
     if (!error) error = kill_worker(d, DIES);
     if (error) return error;
-    printf("w2 is dead: its link is down, its process killed\n");
+    uint64_t took = gw_deadline(0) - died;
+    printf("the balancer has noticed, after %.1f s\n", (double)took / (double)S);
     fflush(stdout);
+    error = hear(d, gw_deadline(S), 0);
     atomic_store(&d->tally->phase, GW_DEMO_KILLED);
-    error = wait_until(gw_deadline(2 * PHASE_NS));
+    if (!error) error = hear(d, gw_deadline(2 * PHASE_NS), 0);
+    /* A client that asks in vain asks more and more seldom, and hears late that its worker has gone. */
+    uint64_t last = gw_deadline(LAST_NS);
+    while (!error && atomic_load(&d->tally->of[DIES].staying) && gw_deadline(0) < last)
+        error = hear(d, gw_deadline(S / 10), 0);
     atomic_store(&d->tally->phase, GW_DEMO_END);
     return error;
 }
 
 /* ---- what came of it ---- */
 
-static uint64_t sum(const _Atomic uint64_t *of)
+/* Connections with this worker that began from that phase on. */
+static uint64_t opened_from(const struct gw_demo_tally *t, int worker, int phase)
 {
     uint64_t n = 0;
-    for (int i = 0; i < GW_DEMO_PHASES; i++) n += atomic_load(&of[i]);
+    for (; phase < GW_DEMO_PHASES; phase++) n += atomic_load(&t->of[worker].opened[phase]);
     return n;
 }
 
-/* Returns how many connections broke, or moved, that should not have. */
+/* Returns how many connections broke, moved or began where they should not have. */
 static uint64_t print_table(const struct gw_demo_tally *t)
 {
-    static const char *const fate[] = {"drained", "killed", "neither", "(nobody yet)"};
-    uint64_t wrong = 0;
+    static const char *const fate[] = {"drained", "killed", "neither"};
+    uint64_t wrong = opened_from(t, DRAINS, GW_DEMO_DRAINED);
     printf("\n  worker        connections  answers   new while w1 drained   new after w2 died   moved   "
            "broken\n");
-    for (int i = 0; i <= GW_DEMO_WORKERS; i++) {
-        uint64_t broken = sum(t->of[i].broken), moved = sum(t->of[i].moved);
-        if (i == GW_DEMO_WORKERS && !broken) continue;
-        printf("  %c%-1.0d %-10s %11" PRIu64 " %8" PRIu64 " %22" PRIu64 " %19" PRIu64 " %7" PRIu64
-               " %8" PRIu64 "\n",
-               i < GW_DEMO_WORKERS ? 'w' : '-', i < GW_DEMO_WORKERS ? i + 1 : 0, fate[i],
-               sum(t->of[i].opened), sum(t->of[i].requests), atomic_load(&t->of[i].opened[GW_DEMO_DRAINED]),
-               atomic_load(&t->of[i].opened[GW_DEMO_KILLED]), moved, broken);
+    for (int i = 0; i < GW_DEMO_WORKERS; i++) {
+        uint64_t broken = atomic_load(&t->of[i].broken), moved = atomic_load(&t->of[i].moved);
+        printf(
+            "  w%d %-10s %11" PRIu64 " %8" PRIu64 " %22" PRIu64 " %19" PRIu64 " %7" PRIu64 " %8" PRIu64 "\n",
+            i + 1, fate[i], opened_from(t, i, 0), atomic_load(&t->of[i].answers),
+            atomic_load(&t->of[i].opened[GW_DEMO_DRAINED]), opened_from(t, i, GW_DEMO_DYING), moved, broken);
         wrong += moved + (i == DIES ? 0 : broken);
     }
-    wrong += atomic_load(&t->of[DRAINS].opened[GW_DEMO_DRAINED]) +
-             atomic_load(&t->of[DRAINS].opened[GW_DEMO_KILLED]);
+    for (int i = 0; i < GW_DEMO_PHASES; i++) {
+        uint64_t n = atomic_load(&t->unanswered[i]);
+        if (n && i == GW_DEMO_DYING)
+            printf("  %" PRIu64 " more found w2 dead, before the balancer knew\n", n);
+        else if (n)
+            printf("  %" PRIu64 " more were answered by nobody\n", n);
+        wrong += i == GW_DEMO_DYING ? 0 : n;
+    }
     return wrong;
 }
 
 static int judge(const struct gw_demo_tally *t)
 {
-    uint64_t dead = sum(t->of[DIES].broken), wrong = print_table(t);
+    uint64_t dead = atomic_load(&t->of[DIES].broken), wrong = print_table(t);
     if (wrong)
         return gw_error(-EIO, "%" PRIu64 " connections broke, moved or began where they should not have",
                         wrong);
-    if (!dead || !sum(t->of[DRAINS].requests))
+    if (!dead || !atomic_load(&t->of[DRAINS].answers))
         return gw_error(-EIO, "a worker had no connections: nothing was shown");
     printf("\nOnly the killed worker's connections broke: %" PRIu64
            ". The drained worker kept all of its own, and got no new ones.\n",
@@ -212,11 +263,24 @@ static int judge(const struct gw_demo_tally *t)
     return 0;
 }
 
-static void end_process(pid_t pid, int signal)
+static void kill_process(pid_t pid)
 {
     if (pid <= 0) return;
-    kill(pid, signal);
+    kill(pid, SIGKILL);
     waitpid(pid, NULL, 0);
+}
+
+/* In order, where it can: its data plane ends with it, either way. */
+static void end_balancer(struct demo *d)
+{
+    uint64_t end = gw_deadline(END_NS);
+    if (d->balancer <= 0) return;
+    if (d->api[0]) kill(d->balancer, SIGTERM);
+    while (d->api[0] && gw_deadline(0) < end) {
+        if (waitpid(d->balancer, NULL, WNOHANG)) return;
+        usleep(10000);
+    }
+    kill_process(d->balancer);
 }
 
 static int remove_one(const char *path, const struct stat *s, int type, struct FTW *at)
@@ -228,9 +292,9 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
 
 static void clean_up(struct demo *d)
 {
-    end_process(d->clients, SIGKILL);
-    end_process(d->balancer, SIGTERM);
-    for (int i = 0; i < GW_DEMO_WORKERS; i++) end_process(d->worker[i], SIGKILL);
+    kill_process(d->clients);
+    end_balancer(d);
+    for (int i = 0; i < GW_DEMO_WORKERS; i++) kill_process(d->worker[i]);
     if (d->says) fclose(d->says);
     gw_demo_net_drop(&d->net);
     if (d->dir[0]) nftw(d->dir, remove_one, 8, FTW_DEPTH | FTW_PHYS);

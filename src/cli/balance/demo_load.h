@@ -8,17 +8,25 @@
 
 #include "src/cli/balance/demo_net.h"
 
-enum { GW_DEMO_WARM, GW_DEMO_DRAINED, GW_DEMO_KILLED, GW_DEMO_PHASES, GW_DEMO_END = GW_DEMO_PHASES };
+/* Of a worker that drains, and one that dies: DYING until the balancer has noticed. */
+enum {
+    GW_DEMO_WARM,
+    GW_DEMO_DRAINED,
+    GW_DEMO_DYING,
+    GW_DEMO_KILLED,
+    GW_DEMO_PHASES,
+    GW_DEMO_END = GW_DEMO_PHASES
+};
 
-/* In memory that the demo and the clients share. The last row of workers is of connections that nobody had
- * answered yet. */
+/* In memory that the demo and the clients share. A connection counts in the phase in which it began. */
 struct gw_demo_tally {
     _Atomic int phase; /* the demo sets it; GW_DEMO_END ends the clients */
     struct {
-        _Atomic uint64_t opened[GW_DEMO_PHASES], requests[GW_DEMO_PHASES], broken[GW_DEMO_PHASES],
-            moved[GW_DEMO_PHASES];
-    } of[GW_DEMO_WORKERS + 1];
-    _Atomic uint64_t open; /* connections that stay, now */
+        _Atomic uint64_t opened[GW_DEMO_PHASES], answers, broken, moved;
+        _Atomic uint64_t staying; /* connections that stay, now */
+    } of[GW_DEMO_WORKERS];
+    _Atomic uint64_t
+        unanswered[GW_DEMO_PHASES]; /* no worker ever answered; DYING: one may have been the dead one's */
 };
 
 #define GW_DEMO_STAYING 200 /* connections that stay open, and ask ten times a second each */

@@ -15,6 +15,7 @@
 #include <sys/ioctl.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
+#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -26,7 +27,8 @@ static void child_begins(pid_t parent)
 {
     sigset_t none;
     prctl(PR_SET_PDEATHSIG, SIGKILL); /* however this process ends, nothing is left behind */
-    if (getppid() != parent) _exit(1);
+    pid_t mine = getppid();
+    if (mine && mine != parent) _exit(1); /* 0: it has process ids of its own */
     setpgid(0, 0); /* the terminal's Ctrl-C is for the demo, which ends the others in order */
     sigemptyset(&none);
     signal(SIGINT, SIG_DFL);
@@ -45,16 +47,27 @@ static int enter(pid_t keeper)
     return error;
 }
 
-pid_t gw_demo_fork(const struct gw_demo_net *n, int host)
+static pid_t fork_into(const struct gw_demo_net *n, int host, unsigned long flags)
 {
     pid_t parent = getpid();
     fflush(stdout);
     fflush(stderr);
-    pid_t pid = fork();
+    pid_t pid = flags ? (pid_t)syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0) : fork();
     if (pid) return pid;
     child_begins(parent);
     if (enter(n->keeper[host])) _exit(127);
     return 0;
+}
+
+pid_t gw_demo_fork(const struct gw_demo_net *n, int host)
+{
+    return fork_into(n, host, 0);
+}
+
+pid_t gw_demo_fork_all(const struct gw_demo_net *n, int host)
+{
+    pid_t pid = fork_into(n, host, CLONE_NEWPID);
+    return pid < 0 ? fork_into(n, host, 0) : pid; /* a kernel may have no such namespaces */
 }
 
 int gw_demo_run(const struct gw_demo_net *n, int host, const char *const *argv)

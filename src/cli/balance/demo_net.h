@@ -27,6 +27,8 @@ void gw_demo_net_drop(struct gw_demo_net *n);
 
 /* A child process in that host; 0 in the child, which dies with this process. */
 pid_t gw_demo_fork(const struct gw_demo_net *n, int host);
+/* The same, of a program that starts others: when it ends they do, too. It must not count on the default actions of signals. */
+pid_t gw_demo_fork_all(const struct gw_demo_net *n, int host);
 /* Runs the program there to its end: its exit code, -1 if it could not run. */
 int gw_demo_run(const struct gw_demo_net *n, int host, const char *const *argv);
 

@@ -26,6 +26,6 @@ GW_KERNEL(cat_kernel, struct cat_args, a)
 {
     int64_t result = cat_call(a, gw_clock_ns() + a->limit_ns);
 
-    gw_syncthreads(); /* what the call has copied comes before the result, for the host that waits for the kernel's end */
+    gw_syncthreads(); /* the call's copies come before the result: the host waits for the kernel's end */
     if (gw_thread_idx() == 0) *a->result = result;
 }

@@ -49,7 +49,7 @@ int hwcheck_start_there(const struct hwcheck *h, const char *line, struct child 
 struct outcome {
     int code, code_there;
     json_t *rows, *head; /* what perf printed: figures, and what it was measured with */
-    char said[400];
+    char said[700];
 };
 
 static void keep_said(const struct hwcheck *h, struct outcome *o, const char *said)
@@ -153,25 +153,28 @@ static const char *text_of(const json_t *head, const char *name)
 }
 
 /*
- * What the executor's requests take to the NIC, and where the buffers lie: a row of its own. What works because the
- * library has fallen back works more slowly, and is not what the host was bought for: that is no pass.
+ * What the executor's requests take to the NIC, and where the buffers lie: a row of its own. A check that
+ * works because the library has fallen back is no pass: it is slower, and the host was bought for more.
  */
 static void note_placement(struct hwcheck *h, const json_t *head, const char *exec)
 {
     const char *posting = text_of(head, "posting"), *buffers = text_of(head, "buffers"),
                *peer_posting = text_of(head, "peer posting"), *peer_buffers = text_of(head, "peer buffers");
     bool gpu = !strcmp(exec, "gpu"), peer_gpu = !strncasecmp(text_of(head, "peer executor"), "gpu", 3);
-    bool fell_back = strcmp(posting, "direct") || strcmp(peer_posting, "direct") ||
-                     (gpu && strcmp(buffers, "GPU memory")) ||
-                     (peer_gpu && strcmp(peer_buffers, "GPU memory"));
-    char said[400];
+    bool here = strcmp(posting, "direct") || (gpu && strcmp(buffers, "GPU memory"));
+    bool there = strcmp(peer_posting, "direct") || (peer_gpu && strcmp(peer_buffers, "GPU memory"));
+    bool fell_back = here || there, because = json_object_get(head, "posting because") != NULL;
+    char said[700];
     json_t *r;
 
     if (h->placed) return;
     h->placed = true;
-    snprintf(said, sizeof(said), "here %s, buffers in %s; there %s, buffers in %s%s%s", posting, buffers,
-             peer_posting, peer_buffers, json_object_get(head, "posting because") ? "; here because: " : "",
-             json_object_get(head, "posting because") ? text_of(head, "posting because") : "");
+    snprintf(said, sizeof(said), "here %s, buffers in %s; there %s, buffers in %s%s%s%s", posting, buffers,
+             peer_posting, peer_buffers, because ? "; here because: " : "",
+             because ? text_of(head, "posting because") : "",
+             there              ? "; `gpuwire info` there says why"
+             : here && !because ? "; `gpuwire info` here says why"
+                                : "");
     printf("%-7s posting and buffers, %s: %s\n", fell_back ? "FELL BACK" : "ok", exec, said);
     r = json_pack("{ss ss ss ss so}", "name", "posting and buffers", "kind", "placement", "executor", exec,
                   "said", said, "ok", fell_back ? json_null() : json_true());
@@ -216,6 +219,18 @@ static const char *run_program(const struct hwcheck *h, const struct item *it, c
     return NULL;
 }
 
+/* The first check between the hosts has not got through: what there is to look at. */
+static void advise(struct outcome *o)
+{
+    size_t n = strlen(o->said);
+
+    snprintf(
+        o->said + n, sizeof(o->said) - n,
+        "%sDoes `gpuwire info` find all well on both hosts, is --address HOST's address on the RDMA network, "
+        "does it answer `ping`, and does a firewall pass UDP port 4791 (RoCE)?",
+        n ? ". " : "");
+}
+
 /* Its place in the report is kept, so that nobody takes it for passed. */
 static void skip(struct hwcheck *h, const struct item *it, const char *exec, const char *why)
 {
@@ -253,8 +268,11 @@ void hwcheck_run(struct hwcheck *h, const struct item *it, const char *exec, uin
         return;
     }
     ok = !o.code && !o.code_there && (it->where == PROGRAM || o.rows);
-    if (it->where == BETWEEN && !h->between++) h->no_way = !ok && !o.rows;
     if (!ok) keep_said(h, &o, "it printed no figures");
+    if (it->where == BETWEEN && !h->between++) {
+        h->no_way = !ok && !o.rows;
+        if (h->no_way) advise(&o);
+    }
     printf("%-7s %s, %s%s%s%s%s%s%s\n", ok ? "ok" : "FAILED", it->args, exec, h->by_device ? ", " : "",
            h->by_device ? h->dev : "", h->by_device ? " to " : "", h->by_device ? h->remote_dev : "",
            ok ? "" : ": ", o.said);

@@ -174,27 +174,32 @@ static json_t *pci(void)
     return p;
 }
 
-/* What CUDA promises of the order in which a GPU sees writes of NICs: CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_… */
+/* What CUDA promises of the order in which a GPU sees writes of NICs:
+ * CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_… */
 static json_t *write_orders(void)
 {
-    enum { WRITES_ORDERING = 118, DMA_BUF = 124 };
+    enum { MAJOR = 75, MINOR = 76, HOST_ATOMICS = 86, WRITES_ORDERING = 118, DMA_BUF = 124 };
     void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
     int (*init)(unsigned) = lib ? (int (*)(unsigned))dlsym(lib, "cuInit") : NULL;
     int (*count)(int *) = lib ? (int (*)(int *))dlsym(lib, "cuDeviceGetCount") : NULL;
     int (*ask)(int *, int, int) = lib ? (int (*)(int *, int, int))dlsym(lib, "cuDeviceGetAttribute") : NULL;
     json_t *all = json_array();
-    int n = 0, order, dmabuf;
+    int n = 0, order, dmabuf, major, minor, coherent;
 
     if (!init || !count || !ask || init(0) || count(&n)) n = 0;
     for (int i = 0; i < n; i++) {
         if (ask(&order, WRITES_ORDERING, i)) order = -1;
         if (ask(&dmabuf, DMA_BUF, i)) dmabuf = -1;
-        json_array_append_new(all, json_pack("{ss si}", "writes are ordered for",
+        if (ask(&major, MAJOR, i)) major = -1;
+        if (ask(&minor, MINOR, i)) minor = -1;
+        if (ask(&coherent, HOST_ATOMICS, i)) coherent = -1;
+        json_array_append_new(all, json_pack("{ss si si si si}", "writes are ordered for",
                                              order == 200   ? "all GPUs"
                                              : order == 100 ? "the owner"
                                              : order == 0   ? "nobody"
                                                             : "not known",
-                                             "dma-buf", dmabuf));
+                                             "dma-buf", dmabuf, "capability", 10 * major + minor,
+                                             "coherent link", coherent));
     }
     return all;
 }
@@ -213,6 +218,7 @@ static json_t *settings(void)
                                          "GPUWIRE_TIMEOUT=",
                                          "GPUWIRE_GRH=",
                                          "GPUWIRE_RELAXED_ORDERING=",
+                                         "GPUWIRE_GPU_FLUSH=",
                                          "GPUWIRE_DEVICE=",
                                          "IBV_",
                                          "RDMAV_",

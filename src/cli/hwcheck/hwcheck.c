@@ -134,8 +134,8 @@ static const char *nic_name(const json_t *facts, size_t n)
     return NULL;
 }
 
-/* Each NIC here with each there, and each GPU here with one there: kernels of both ends look at what comes. Who
- * names a device gets that one alone. */
+/* Each NIC here with each there, and each GPU here with one there: kernels of both ends look at what comes.
+ * Who names a device gets that one alone. */
 static uint64_t run_each(const struct hwcheck *h, const json_t *here, const json_t *there, const char *exec,
                          uint64_t port)
 {

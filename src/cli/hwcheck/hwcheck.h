@@ -34,14 +34,13 @@ void child_free(struct child *c);
  * users. */
 json_t *hwcheck_facts(void);
 
-/* ---- check.c: one check ----------------------------------------------------------------------------------- */
+/* ---- check.c: one check -------------------------------------------------------------------------------- */
 
 struct hwcheck {
     const char *host, *address, *ssh, *remote, *dev, *remote_dev, *out, *only;
     uint64_t port;
     uint32_t between; /* checks between the hosts so far … */
-    bool
-        no_way; /* … of which the first has not got through: the others would wait in vain, long, one by one */
+    bool no_way; /* … of which the first has not got through: each of the others would wait long, in vain */
     bool quick, facts;
     bool placed; /* the report has what the executor's requests take to the NIC, and where its buffers lie */
     bool by_device; /* the other NIC's address is what it says itself, and not `address` */

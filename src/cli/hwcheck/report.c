@@ -43,7 +43,7 @@ void hwcheck_scrub(char *text, const char *const *words)
 static void add_line(json_t *lines, const char *format, ...) __attribute__((format(printf, 2, 3)));
 static void add_line(json_t *lines, const char *format, ...)
 {
-    char line[400];
+    char line[900];
     va_list args;
 
     va_start(args, format);

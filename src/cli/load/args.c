@@ -52,7 +52,6 @@ static const char usage[] =
 
 enum {
     CLIENTS = GW_DOOR_OPTIONS_END,
-    SLOTS,
     REQUESTS,
     CONCURRENCY,
     RATE,
@@ -63,8 +62,6 @@ enum {
     STABILITY,
     WARMUP,
     ROWS,
-    PRIORITY,
-    DEADLINE,
     INPUT,
     VERIFY,
     CSV,
@@ -75,7 +72,6 @@ enum {
 static const struct option options[] = {
     GW_DOOR_OPTIONS,
     {"clients", 1, NULL, CLIENTS},
-    {"slots", 1, NULL, SLOTS},
     {"requests", 1, NULL, REQUESTS},
     {"concurrency", 1, NULL, CONCURRENCY},
     {"rate", 1, NULL, RATE},
@@ -86,8 +82,6 @@ static const struct option options[] = {
     {"stability", 1, NULL, STABILITY},
     {"warmup", 1, NULL, WARMUP},
     {"rows", 1, NULL, ROWS},
-    {"priority", 1, NULL, PRIORITY},
-    {"deadline", 1, NULL, DEADLINE},
     {"input", 1, NULL, INPUT},
     {"verify-echo", 0, NULL, VERIFY},
     {"csv", 1, NULL, CSV},
@@ -102,23 +96,21 @@ static const struct whole {
     const char *name;
     uint64_t least, most;
 } wholes[] = {
-    {CLIENTS, "--clients", 1, GW_LOAD_CLIENTS},     {SLOTS, "--slots", 1, GW_CLIENT_MAX_SLOTS},
-    {REQUESTS, "--requests", 1, UINT64_C(1) << 40}, {SEED, "--seed", 0, UINT64_MAX},
-    {WINDOWS, "--windows", GW_WINDOWS, 1000},       {ROWS, "--rows", 1, 65536},
-    {PRIORITY, "--priority", 1, UINT32_MAX},        {DEADLINE, "--deadline", 1, 86400000},
+    {CLIENTS, "--clients", 1, GW_LOAD_CLIENTS},
+    {REQUESTS, "--requests", 1, UINT64_C(1) << 40},
+    {SEED, "--seed", 0, UINT64_MAX},
+    {WINDOWS, "--windows", GW_WINDOWS, 1000},
+    {ROWS, "--rows", 1, 65536},
 };
 
 static void take_whole(struct gw_load_options *o, int option, uint64_t n)
 {
     switch (option) {
     case CLIENTS: o->clients = n; break;
-    case SLOTS: o->client.slots = (uint32_t)n; break;
     case REQUESTS: o->requests = n; break;
     case SEED: o->seed = n; break;
     case WINDOWS: o->max_windows = n; break;
-    case ROWS: o->request.rows = (uint32_t)n; break;
-    case PRIORITY: o->request.priority = (uint32_t)n; break;
-    default: o->request.budget_ns = n * 1000000;
+    default: o->door.request.rows = (uint32_t)n; break;
     }
 }
 
@@ -176,8 +168,8 @@ static int one_option(char **argv, struct gw_load_options *o, int option)
         if (!wrong) take_whole(o, option, n);
         return wrong;
     }
-    if (gw_door_option(&o->door, option, optarg)) return 0;
-    int wrong = take_option(o, option);
+    int wrong = gw_door_option("load", &o->door, option, optarg);
+    if (wrong < 0) wrong = take_option(o, option);
     return wrong < 0 ? gw_option_wrong("load", argv, option) : wrong;
 }
 
@@ -193,10 +185,8 @@ int gw_load_parse(int argc, char **argv, struct gw_load_options *o)
         }
         wrong = one_option(argv, o, option);
     }
+    if (!wrong) wrong = gw_door_model("load", argc, argv, &o->client);
     if (wrong) return wrong;
-    if (optind >= argc) return gw_usage_error("load", "which model?");
-    o->client.model = argv[optind++];
-    if (optind < argc) return gw_usage_error("load", "%s: not an option", argv[optind]);
     if (o->verify && o->input.count)
         return gw_usage_error("load", "--verify-echo makes its own numbers: it does not go with --input");
     if (o->mode == GW_LOAD_REQUESTS && !o->requests) o->requests = 1000;

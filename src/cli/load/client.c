@@ -51,7 +51,7 @@ static int is_echo(const struct gw_load_client *me, const struct gw_client_reply
 static int send_next(struct gw_load_client *me, uint32_t slot, uint64_t intended)
 {
     struct gw_load *l = me->load;
-    struct gw_client_request r = l->o.request;
+    struct gw_client_request r = l->o.door.request;
     if (atomic_load(&l->stop)) return 0;
     r.id = atomic_fetch_add(&l->next, 1);
     r.rows = l->rows;
@@ -132,8 +132,8 @@ static int send_due(struct gw_load_client *me, struct free_slots *f)
     return 1;
 }
 
-/* At their times, whether or not earlier ones were answered. One that finds no slot is sent later, and its latency
- * counts from when it was to be sent. */
+/* At their times, whether or not earlier ones were answered. One that finds no slot is sent later, and its
+ * latency counts from when it was to be sent. */
 static int open_loop(struct gw_load_client *me)
 {
     struct gw_client_reply r;

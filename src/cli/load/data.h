@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Numbers for requests that follow from the request's id: cheap to make, and to check without keeping them. */
+/* Numbers for requests that follow from the request's id: cheap to make, and to check without keeping
+ * them. */
 #ifndef GW_LOAD_DATA_H
 #define GW_LOAD_DATA_H
 

@@ -81,8 +81,8 @@ static int check_inputs(struct gw_load *l)
     if (l->o.verify) return check_echo(l);
     if (!l->arrays.count) return 0;
     int error = gw_arrays_fit(&l->arrays, c, &rows);
-    if (!error && l->o.request.rows && rows != l->o.request.rows)
-        error = gw_error(-EINVAL, "--rows %u: the files have %u samples", l->o.request.rows, rows);
+    if (!error && l->o.door.request.rows && rows != l->o.door.request.rows)
+        error = gw_error(-EINVAL, "--rows %u: the files have %u samples", l->o.door.request.rows, rows);
     l->rows = rows;
     return error;
 }
@@ -94,9 +94,9 @@ static int open_clients(struct gw_load *l)
     if (error) return error;
     c->shapes = l->arrays.shape;
     c->shape_count = l->arrays.count;
-    l->rows = l->o.request.rows ? l->o.request.rows : 1;
+    l->rows = l->o.door.request.rows ? l->o.door.request.rows : 1;
     /* Files say themselves how many samples they have. */
-    c->rows = l->arrays.count && !l->o.request.rows ? 0 : l->rows;
+    c->rows = l->arrays.count && !l->o.door.request.rows ? 0 : l->rows;
     l->clients = l->o.clients ? l->o.clients : 1;
     choose_slots(l);
     error = open_one(l, 0);

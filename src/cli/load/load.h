@@ -27,7 +27,6 @@ enum gw_load_mode {
 struct gw_load_options {
     struct gw_door_options door;
     struct gw_client_opts client;
-    struct gw_client_request request; /* rows, priority, budget */
     enum gw_load_mode mode;
     struct gw_sweep sweep;
     uint64_t clients;  /* 0: as many as it takes */
@@ -97,8 +96,8 @@ void *gw_load_run_client(void *client);
 /* Fills every slot's inputs once. */
 void gw_load_fill(struct gw_load_client *me);
 
-/* level.c: runs a level, and fills *level. 0, or a negative errno: a client's connection broke; *level still has what
- * there is. */
+/* level.c: runs a level, and fills *level. 0, or a negative errno: a client's connection broke; *level still
+ * has what there is. */
 int gw_load_run_level(struct gw_load *l, double value, struct gw_level *level);
 
 /* report.c: what was found, on standard output. */

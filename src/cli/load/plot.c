@@ -50,7 +50,8 @@ static void write_script(FILE *f, const struct gw_load *l)
     fprintf(f, "\n");
 }
 
-/* Its script comes by a pipe, and the picture goes to the file that is open: no name is put into the script. */
+/* Its script comes by a pipe, and the picture goes to the file that is open: no name is put into the
+ * script. */
 static pid_t start_gnuplot(int script, int picture)
 {
     pid_t pid = fork();

@@ -13,8 +13,8 @@ struct gw_sweep {
     int multiply; /* 1: each level is `step` times the one before */
 };
 
-/* FROM, FROM:TO, FROM:TO:STEP or FROM:TO:2x (a factor). All numbers are positive, from `least` up to `most`; `whole`: without
- * a fraction. 0 or -EINVAL. */
+/* FROM, FROM:TO, FROM:TO:STEP or FROM:TO:2x (a factor). All numbers are positive, from `least` up to `most`;
+ * `whole`: without a fraction. 0 or -EINVAL. */
 int gw_sweep_parse(const char *text, double least, double most, int whole, struct gw_sweep *s);
 /* The next level; the first for 0. 0: there is none. */
 double gw_sweep_next(const struct gw_sweep *s, double level);

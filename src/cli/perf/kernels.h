@@ -20,15 +20,16 @@ enum perf_op {
     PERF_OPS
 };
 
-/* What masked atomics work with: two fields of which the lower one overflows with every fourth operation, and a
- * compare that fails unless its upper bits are masked out. */
+/* For masked atomics: two fields, of which the lower one overflows with every fourth operation. And a compare
+ * that fails unless its upper bits are masked out. */
 #define PERF_FIELDS_ADD      UINT64_C(0x0000000140000000)
 #define PERF_FIELDS_BOUNDARY UINT64_C(0x8000000080000000)
 #define PERF_SWAP_MASK       UINT64_C(0x0000ffffffffffff)
 #define PERF_SWAP_OUTSIDE    UINT64_C(0x5a5a000000000000)
 
-#define PERF_GRH  40u /* bytes before a datagram's payload */
-#define PERF_QKEY 0x00667067u
+#define PERF_GRH       40u        /* bytes before a datagram's payload */
+#define PERF_REPEAT_NS 200000000u /* a datagram without an answer is sent again */
+#define PERF_QKEY      0x00667067u
 
 /* The threads that post together: one reservation and one doorbell for all of them. Such a group is a
  * *poster*. */

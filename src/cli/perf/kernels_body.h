@@ -170,7 +170,7 @@ GW_KERNEL(perf_post_kernel, struct perf_post_args, a)
         perf_stream(a, a->op);
 }
 
-/* ---- sends and inline payload, which have no fast call --------------------------------------------------- */
+/* ---- sends and inline payload, which have no fast call ------------------------------------------------- */
 
 /* Returns as gw_send. The payload is read before it does. */
 GW_DEV int perf_inline(struct gw_qp_handle *qp, uint32_t op, uint64_t from, uint32_t size, uint64_t to,

@@ -20,7 +20,8 @@ GW_DEV void perf_lat_fill(const struct perf_lat_args *a, uint64_t i)
         gw_st_relaxed_u8((uint8_t *)(uintptr_t)a->outbox + at, perf_lat_byte(i, a->answer, at));
 }
 
-/* While the NIC may still write: what has come must be there already, and not only when the kernel has ended. */
+/* While the NIC may still write: what has come must be there already, and not only when the kernel has
+ * ended. */
 GW_DEV void perf_lat_look(struct perf_lat *l, uint64_t i)
 {
     const struct perf_lat_args *a = l->a;
@@ -40,7 +41,9 @@ GW_DEV struct gw_op perf_lat_op(const struct perf_lat_args *a, uint64_t i)
     case PERF_SIGNAL: /* with any value the word grows */
         return gw_with_signal(gw_put_op(a->outbox, a->lkey, a->target, a->rkey, a->size), a->signal_target,
                               a->rkey, i + 1);
-    case PERF_DATAGRAM: return gw_send_to_op(&a->ah, a->peer_qpn, PERF_QKEY, a->outbox, a->lkey, a->size);
+    case PERF_DATAGRAM:
+        return gw_with_imm(gw_send_to_op(&a->ah, a->peer_qpn, PERF_QKEY, a->outbox, a->lkey, a->size),
+                           (uint32_t)i);
     case PERF_FETCH_ADD: return gw_fetch_add_op(a->outbox, a->lkey, a->target, a->rkey, 1);
     case PERF_MASKED_ADD:
         return gw_masked_fetch_add_op(a->outbox, a->lkey, a->target, a->rkey, PERF_FIELDS_ADD,
@@ -52,15 +55,12 @@ GW_DEV struct gw_op perf_lat_op(const struct perf_lat_args *a, uint64_t i)
     }
 }
 
-/* A plain put is known at the other end by its last byte, as the round's number. */
-GW_DEV int perf_lat_send(struct perf_lat *l, uint64_t i)
+GW_DEV int perf_lat_post(struct perf_lat *l, uint64_t i)
 {
     const struct perf_lat_args *a = l->a;
     struct ibv_wc wc[4];
     int err;
 
-    if (a->verify) perf_lat_fill(a, i);
-    if (a->op == PERF_PUT) gw_st_relaxed_u8((uint8_t *)(uintptr_t)a->outbox + a->size - 1, (uint8_t)(i + 1));
     do {
         if (a->inl || a->op == PERF_SEND) {
             (void)gw_poll_cq(a->qp->send_cq, 4, wc);
@@ -72,6 +72,16 @@ GW_DEV int perf_lat_send(struct perf_lat *l, uint64_t i)
         }
     } while (err == -EAGAIN && gw_clock_ns() < l->deadline);
     return err;
+}
+
+/* A plain put is known at the other end by its last byte, as the round's number. */
+GW_DEV int perf_lat_send(struct perf_lat *l, uint64_t i)
+{
+    const struct perf_lat_args *a = l->a;
+
+    if (a->verify) perf_lat_fill(a, i);
+    if (a->op == PERF_PUT) gw_st_relaxed_u8((uint8_t *)(uintptr_t)a->outbox + a->size - 1, (uint8_t)(i + 1));
+    return perf_lat_post(l, i);
 }
 
 /* The signal's word only grows, and nobody but the peer changes it. */
@@ -106,6 +116,48 @@ GW_DEV int perf_lat_wait_put(struct perf_lat *l, uint64_t i)
     return 0;
 }
 
+/* Takes the datagram of this completion, and gives its receive back. 1: it is the i-th. */
+GW_DEV int perf_lat_take(struct perf_lat *l, uint64_t i, const struct ibv_wc *wc)
+{
+    const struct perf_lat_args *a = l->a;
+    int is, err;
+
+    if (wc->status != IBV_WC_SUCCESS) return -EIO;
+    is = gw_wc_imm(wc) == (uint32_t)i;
+    if (is && a->verify) perf_lat_look(l, i);
+    err = gw_recv(a->qp, a->inbox, a->lkey, a->room, 0);
+    return err && err != -EAGAIN ? err : is;
+}
+
+/*
+ * A datagram may get lost: in the network, or because its receiver has not begun. Then the side that asks repeats its
+ * own. Who answers may be asked the same twice, and answers again.
+ */
+GW_DEV int perf_lat_wait_datagram(struct perf_lat *l, uint64_t i)
+{
+    const struct perf_lat_args *a = l->a;
+    struct ibv_wc wc;
+
+    for (;;) {
+        uint64_t until = gw_clock_ns() + PERF_REPEAT_NS;
+        int n, again, err = 0;
+
+        if (a->answer || until > l->deadline) until = l->deadline;
+        n = gw_wait_cq(a->recv_cq, 1, &wc, until, a->stop, a->stop_fd);
+        again = n == 0 && !a->answer;
+        if (n == 1) {
+            n = perf_lat_take(l, i, &wc);
+            if (n == 1) return 0;
+            again = n == 0 && a->answer && i && gw_wc_imm(&wc) == (uint32_t)i - 1;
+        } else if (n == 0 && gw_clock_ns() >= l->deadline) {
+            return -ETIMEDOUT;
+        }
+        if (n < 0) return n;
+        if (again) err = perf_lat_post(l, a->answer ? i - 1 : i); /* what it was is in the outbox still */
+        if (err) return err;
+    }
+}
+
 /* Waits for the peer's i-th message, or for our own get or atomic. */
 GW_DEV int perf_lat_wait(struct perf_lat *l, uint64_t i)
 {
@@ -119,6 +171,7 @@ GW_DEV int perf_lat_wait(struct perf_lat *l, uint64_t i)
         return n;
     }
     if (a->op == PERF_GET || a->op >= PERF_FETCH_ADD) return gw_tx_wait(&l->tx, l->ticket, l->deadline);
+    if (a->op == PERF_DATAGRAM) return perf_lat_wait_datagram(l, i);
     n = gw_wait_cq(a->recv_cq, 1, &wc, l->deadline, a->stop, a->stop_fd);
     if (n == 1 && wc.status != IBV_WC_SUCCESS) return -EIO;
     if (n == 1 && a->verify) perf_lat_look(l, i);

@@ -156,7 +156,7 @@ int perf_check_fetched(struct perf_side *s, const struct perf_place *at, uint32_
 int perf_check_target(struct perf_side *s, const struct perf_place *at, uint32_t op, uint64_t used,
                       uint64_t swap, struct perf_row *sum);
 
-/* ---- check.c: what may be asked for, and where operations lie: pure functions ---------------------------------- */
+/* ---- check.c: what may be asked for, and where operations lie: pure functions -------------------------- */
 
 struct perf_msg;
 /* NULL: nothing; else what is wrong, in words. A shape must have passed before it is given to the others. */

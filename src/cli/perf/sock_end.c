@@ -131,8 +131,8 @@ static int start_listening(struct end *e, const struct perf_opts *o)
     return 0;
 }
 
-/* In a loopback, until the other side has made its objects: on a GPU that may wait for a kernel, and the one
- * that serves ends when it has been asked to. */
+/* In a loopback, until the other side has made its objects. On a GPU that may wait for a kernel, and the
+ * serving kernel ends only when it is asked to. */
 static void wait_for_other(const struct perf_opts *o)
 {
     int fd = gw_interrupt_fd();

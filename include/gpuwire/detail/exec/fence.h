@@ -22,8 +22,8 @@ extern uint32_t gw_tsan_fence_word;
 __attribute__((weak)) uint32_t gw_tsan_fence_word;
 #define GW_CPU_FENCE_(order) ((void)__atomic_fetch_add(&gw_tsan_fence_word, 0, __ATOMIC_SEQ_CST))
 #elif !defined(__CUDA_ARCH__) && defined(__aarch64__)
-/* The compiler's fences are for the inner shareable domain: CPUs, and devices that are coherent with them. A device
- * may lie in the outer one, and rdma-core's barriers for devices reach there. */
+/* The compiler's fences are for the inner shareable domain: CPUs, and devices that are coherent with them. A
+ * device may lie in the outer one, and rdma-core's barriers for devices reach there. */
 #define GW_CPU_FENCE_(order)                                                                                 \
     do {                                                                                                     \
         if ((order) == __ATOMIC_ACQUIRE)                                                                     \
@@ -57,6 +57,15 @@ GW_FN void gw_fence_acquire(void)
 #ifdef __CUDA_ARCH__
     asm volatile("fence.acq_rel.sys;" ::: "memory");
 #else
+    GW_CPU_FENCE_(__ATOMIC_ACQUIRE);
+#endif
+}
+
+/* Behind an acquiring load that saw what a device wrote, before what the device wrote earlier is read. Only where the
+ * load's own order does not reach devices: see above. */
+GW_FN void gw_fence_from_device_(void)
+{
+#if !defined(__CUDA_ARCH__) && defined(__aarch64__)
     GW_CPU_FENCE_(__ATOMIC_ACQUIRE);
 #endif
 }

@@ -76,8 +76,9 @@ GW_PRINT_VALUE_(gw_print_string_, const char *, GW_PRINT_STRING_, (uint64_t)(uin
 GW_PRINT_VALUE_(gw_print_address_, const void *, GW_PRINT_ADDRESS_, (uint64_t)(uintptr_t)x)
 /* A value that C promotes to int is printed as one. */
 #define gw_print_value_of_(x)                                                                                \
-    _Generic((x), unsigned: gw_print_uint_, unsigned long: gw_print_uint_, unsigned long long: gw_print_uint_, \
-        float: gw_print_real_, double: gw_print_real_, char *: gw_print_string_,                             \
+    _Generic((x), unsigned: gw_print_uint_, unsigned long: gw_print_uint_,                                   \
+        unsigned long long: gw_print_uint_, float: gw_print_real_, double: gw_print_real_,                   \
+        char *: gw_print_string_,                                                                            \
         const char *: gw_print_string_, void *: gw_print_address_, const void *: gw_print_address_,          \
         default: gw_print_int_)(x)
 #endif
@@ -163,16 +164,17 @@ GW_SLOW_FN int gw_print_end_(struct gw_print_ p)
 /* ---- as many values as there are ---------------------------------------------------------------------- */
 
 #define GW_PRINT_PICK_(f, a, b, c, d, e, i, j, k, name, ...) name
-#define GW_PRINT_PUT_(p, v)                                  gw_print_put_(p, gw_print_value_of_(v))
-#define GW_PRINT_0_(h, f)                                    gw_print_begin_(h, f)
-#define GW_PRINT_1_(h, f, a)                                 GW_PRINT_PUT_(GW_PRINT_0_(h, f), a)
-#define GW_PRINT_2_(h, f, a, b)                              GW_PRINT_PUT_(GW_PRINT_1_(h, f, a), b)
-#define GW_PRINT_3_(h, f, a, b, c)                           GW_PRINT_PUT_(GW_PRINT_2_(h, f, a, b), c)
-#define GW_PRINT_4_(h, f, a, b, c, d)                        GW_PRINT_PUT_(GW_PRINT_3_(h, f, a, b, c), d)
-#define GW_PRINT_5_(h, f, a, b, c, d, e)                     GW_PRINT_PUT_(GW_PRINT_4_(h, f, a, b, c, d), e)
-#define GW_PRINT_6_(h, f, a, b, c, d, e, i)                  GW_PRINT_PUT_(GW_PRINT_5_(h, f, a, b, c, d, e), i)
-#define GW_PRINT_7_(h, f, a, b, c, d, e, i, j)               GW_PRINT_PUT_(GW_PRINT_6_(h, f, a, b, c, d, e, i), j)
-#define GW_PRINT_8_(h, f, a, b, c, d, e, i, j, k)            GW_PRINT_PUT_(GW_PRINT_7_(h, f, a, b, c, d, e, i, j), k)
+
+#define GW_PRINT_PUT_(p, v)                       gw_print_put_(p, gw_print_value_of_(v))
+#define GW_PRINT_0_(h, f)                         gw_print_begin_(h, f)
+#define GW_PRINT_1_(h, f, a)                      GW_PRINT_PUT_(GW_PRINT_0_(h, f), a)
+#define GW_PRINT_2_(h, f, a, b)                   GW_PRINT_PUT_(GW_PRINT_1_(h, f, a), b)
+#define GW_PRINT_3_(h, f, a, b, c)                GW_PRINT_PUT_(GW_PRINT_2_(h, f, a, b), c)
+#define GW_PRINT_4_(h, f, a, b, c, d)             GW_PRINT_PUT_(GW_PRINT_3_(h, f, a, b, c), d)
+#define GW_PRINT_5_(h, f, a, b, c, d, e)          GW_PRINT_PUT_(GW_PRINT_4_(h, f, a, b, c, d), e)
+#define GW_PRINT_6_(h, f, a, b, c, d, e, i)       GW_PRINT_PUT_(GW_PRINT_5_(h, f, a, b, c, d, e), i)
+#define GW_PRINT_7_(h, f, a, b, c, d, e, i, j)    GW_PRINT_PUT_(GW_PRINT_6_(h, f, a, b, c, d, e, i), j)
+#define GW_PRINT_8_(h, f, a, b, c, d, e, i, j, k) GW_PRINT_PUT_(GW_PRINT_7_(h, f, a, b, c, d, e, i, j), k)
 
 GW_SLOW_FN int gw_puts(struct gw_host *h, const char *text)
 {

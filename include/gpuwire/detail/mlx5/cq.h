@@ -57,8 +57,9 @@ struct gw_mlx5_cqe {
     uint8_t op_own; /* opcode<<4 | scatter<<2 | solicited<<1 | owner */
 } __attribute__((aligned(64), may_alias));
 
-/* What a RoCE NIC says of a datagram's headers where an InfiniBand one has the service level. UCX looks for the
- * receiver's address in the 40 bytes before the message by it. Source: UCX's src/uct/ib/ud/base/ud_iface.h. */
+/* What a RoCE NIC says of a datagram's headers where an InfiniBand one has the service level. UCX looks for
+ * the receiver's address in the 40 bytes before the message by it. Source: UCX's
+ * src/uct/ib/ud/base/ud_iface.h. */
 enum gw_mlx5_roce_packet {
     GW_MLX5_ROCE_V1 = 0,
     GW_MLX5_ROCE_V2_IPV6 = 8 | 1, /* 8: it has a UDP header */

@@ -8,10 +8,10 @@
 
 /* A socket's bytes take one of these ways. The calls on data choose by it, in kind.h alone. */
 enum gw_sock_kind_ {
-    GW_SOCK_STREAM_ = 1,  /* a stream over RDMA: stream.h */
-    GW_SOCK_HOST_STREAM_, /* a stream of the host's, TCP or UNIX, through the proxy: host_stream.h */
-    GW_SOCK_HOST_DATAGRAM_, /* datagrams of the host's, UDP or UNIX: host_datagram.h. It has begun once it is open. */
-    GW_SOCK_DATAGRAM_, /* datagrams over RDMA: datagram.h. It, too. */
+    GW_SOCK_STREAM_ = 1,    /* a stream over RDMA: stream.h */
+    GW_SOCK_HOST_STREAM_,   /* a stream of the host's, TCP or UNIX, through the proxy: host_stream.h */
+    GW_SOCK_HOST_DATAGRAM_, /* the host's, UDP or UNIX: host_datagram.h. It has begun once it is open. */
+    GW_SOCK_DATAGRAM_,      /* datagrams over RDMA: datagram.h. It, too. */
 };
 
 /* LIMITED: a part of `begun`: most_ns says something. So a call in a hurry reads one word. AT_ONCE: of
@@ -22,8 +22,8 @@ enum { GW_SOCK_LIMITED_ = 8, GW_SOCK_AT_ONCE_ = 1 };
 struct gw_sock_ {
     uint32_t lock; /* of the beginning */
     uint32_t
-        begun; /* it is connected, and what its kind needs has been set up: its kind, and GW_SOCK_LIMITED_; or 0 */
-    uint32_t kind;             /* which it has, or will have */
+        begun;     /* it is connected and its kind's parts are set up: its kind, and GW_SOCK_LIMITED_; or 0 */
+    uint32_t kind; /* which it has, or will have */
     uint32_t connect_reported; /* connect has returned its result */
     uint32_t closing;          /* no more calls, but the one that closes it */
     uint32_t send_lock;        /* whose turn it is to send, */

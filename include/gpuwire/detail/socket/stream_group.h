@@ -11,23 +11,19 @@
 #ifndef GPUWIRE_DETAIL_SOCKET_STREAM_GROUP_H
 #define GPUWIRE_DETAIL_SOCKET_STREAM_GROUP_H
 
-/* From one of these threads to the next. (GW_STREAM_CPU_DEFERS: for tests, CPU threads as well.) */
-#ifdef __CUDA_ARCH__
-#define GW_STREAM_STEP_ gw_warp_size()
-#elif defined(GW_STREAM_CPU_DEFERS)
-#define GW_STREAM_STEP_ 1u
+#ifdef GW_STREAM_CPU_DEFERS
+enum { GW_STREAM_CPU_STEP_ = 1 }; /* for tests: CPU threads do so as well */
+#else
+enum { GW_STREAM_CPU_STEP_ = 0 };
 #endif
 
 /* Of a group's threads the one that shows requests behind its turn, and the one that looks. 0: there are
  * none. */
 GW_DEV uint32_t gw_stream_second_(enum gw_group g)
 {
-#ifdef GW_STREAM_STEP_
-    return g == GW_BLOCK && gw_block_dim() > 2 * GW_STREAM_STEP_ ? GW_STREAM_STEP_ : 0;
-#else
-    (void)g;
-    return 0;
-#endif
+    uint32_t step = GW_ON_GPU ? gw_warp_size() : GW_STREAM_CPU_STEP_; /* from one of them to the next */
+
+    return g == GW_BLOCK && gw_block_dim() > 2 * step ? step : 0;
 }
 
 GW_DEV uint32_t gw_stream_third_(enum gw_group g)
@@ -42,13 +38,8 @@ GW_DEV uint32_t gw_stream_third_(enum gw_group g)
  */
 GW_DEV uint32_t gw_stream_spare_(enum gw_group g, uint64_t n)
 {
-#ifdef __CUDA_ARCH__
-    return g == GW_BLOCK && n >= GW_SOCK_AHEAD_ && gw_block_dim() >= 6 * gw_warp_size() ? 2 * gw_warp_size()
-                                                                                        : 0;
-#else
-    (void)g, (void)n;
-    return 0;
-#endif
+    if (!GW_ON_GPU || g != GW_BLOCK || n < GW_SOCK_AHEAD_) return 0;
+    return gw_block_dim() >= 6 * gw_warp_size() ? 2 * gw_warp_size() : 0;
 }
 
 /* There is room for `may` bytes in the peer's half that is written to: how much for n in both halves? For who

@@ -195,7 +195,10 @@ GW_FN int gw_cq_ready_(const struct gw_cq_handle *cq, uint32_t ci)
     /* Acquire: the owner byte before the entry's other bytes, and before the payload that the entry
      * announces. (A load and not a fence after a batch of them: on a GPU it costs next to nothing, and a
      * fence half a microsecond.) */
-    return gw_mlx5_cqe_ready(gw_ld_acquire_u8(&gw_cq_entry_(cq, ci)->op_own), ci, cq->cqes);
+    int ready = gw_mlx5_cqe_ready(gw_ld_acquire_u8(&gw_cq_entry_(cq, ci)->op_own), ci, cq->cqes);
+
+    if (ready) gw_fence_from_device_();
+    return ready;
 }
 
 /* Makes the caller the poller, unless another thread is: what there is, is being taken then. Acquire: what

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flush.h: how a poller makes sure that data has arrived in a GPU's memory. Included by verbs_device.h, behind
- * cq.h; names that end in _ are private.
+ * flush.h: how a poller makes sure that data has arrived in a GPU's memory. Included by verbs_device.h,
+ * behind cq.h; names that end in _ are private.
  *
- * The NIC writes data to the GPU and the completion to host memory. These are two ways. A GPU need not promise
- * that who sees the completion sees the data (CUDA's GPU_DIRECT_RDMA_WRITES_ORDERING). Where it does not, the
- * poller has the same NIC READ from that memory before it tells of a completion that brings data. On its way
- * the READ pushes all that the NIC has written there before. One READ does for all completions of a poll.
+ * The NIC writes data to the GPU and the completion to host memory. These are two ways. A GPU need not
+ * promise that who sees the completion sees the data (CUDA's GPU_DIRECT_RDMA_WRITES_ORDERING). Where it does
+ * not, the poller has the same NIC READ from that memory before it tells of a completion that brings data. On
+ * its way the READ pushes all that the NIC has written there before. One READ does for all completions of a
+ * poll.
  */
 #ifndef GPUWIRE_DETAIL_VERBS_FLUSH_H
 #define GPUWIRE_DETAIL_VERBS_FLUSH_H
@@ -27,7 +28,8 @@ GW_SLOW_FN int gw_flush_(struct gw_flush_handle *f)
     until = gw_clock_ns() + GW_FLUSH_NS_;
     /* Acquire, in there: the READ's end comes before the caller's reads of the data. */
     while (!gw_cq_ready_(cq, ci)) {
-        if (gw_clock_ns() >= until) return -EIO;
+        /* Looked at once more: this thread may have been stopped right here for that long. */
+        if (gw_clock_ns() >= until && !gw_cq_ready_(cq, ci)) return -EIO;
         if (cq->host) gw_cpu_nudge_(cq->host);
         gw_pause(round++);
     }

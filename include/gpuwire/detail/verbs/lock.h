@@ -20,12 +20,7 @@
 
 GW_HOT_FN int gw_sq_locked_(uint32_t qp_flags)
 {
-#ifdef __CUDA_ARCH__
-    (void)qp_flags; /* a GPU's handles never are */
-    return 0;
-#else
-    return (qp_flags & GW_LOCKED_) != 0;
-#endif
+    return !GW_ON_GPU && (qp_flags & GW_LOCKED_) != 0; /* a GPU's handles never are */
 }
 
 /* What is added to a handle's flags for CPU threads, where these of gw_qp_flags were asked for. */

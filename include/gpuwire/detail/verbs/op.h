@@ -9,7 +9,7 @@
 /* In gw_op.opcode: a SEND that says where it goes. */
 #define GW_OP_TO_ 0x100u
 
-/* ---- making them ---------------------------------------------------------------------------------------- */
+/* ---- making them --------------------------------------------------------------------------------------- */
 
 GW_HOT_FN struct gw_op gw_op_(uint32_t opcode, uint64_t laddr, uint32_t lkey, uint64_t raddr, uint32_t rkey,
                               uint32_t len)
@@ -120,7 +120,7 @@ GW_HOT_FN struct gw_op gw_with_masks(struct gw_op cmp_swap, uint64_t compare_mas
     return cmp_swap;
 }
 
-/* ---- what they are -------------------------------------------------------------------------------------- */
+/* ---- what they are ------------------------------------------------------------------------------------- */
 
 GW_HOT_FN int gw_op_is_send_(const struct gw_op *op)
 {
@@ -157,7 +157,7 @@ GW_HOT_FN int gw_op_may_(uint32_t qp_flags, const struct gw_op *op)
     return !gw_op_has_atomic_(op) || !(qp_flags & (GW_NO_ATOMICS_ | masked));
 }
 
-/* ---- WQEs ----------------------------------------------------------------------------------------------- */
+/* ---- WQEs ---------------------------------------------------------------------------------------------- */
 
 GW_HOT_FN uint32_t gw_ctrl_flags_(uint32_t qp_flags, uint32_t flags)
 {

@@ -42,7 +42,7 @@ GW_HOT_FN int gw_reserve_(uint64_t *resv, const uint64_t *done, uint32_t size, u
     }
 }
 
-/* ---- by adding: sends that get tickets, and all of a GPU's ---------------------------------------------- */
+/* ---- by adding: sends that get tickets, and all of a GPU's --------------------------------------------- */
 
 /*
  * Takes back the reservation of n WQEBBs at `at`, unless there is room for it meanwhile. Returns the count of

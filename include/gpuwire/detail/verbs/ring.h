@@ -41,9 +41,10 @@ GW_FN uint64_t gw_sq_idle_(uint64_t rung)
  * The role is laid down behind the ring. The next ringer's ring then follows ours, as its record follows our
  * record. The NIC may look at the index in the ring, and not at the record alone. An older ring that arrived
  * later would then take it back. (rdma-core orders rings for this reason, in its post_send_db.) Two stores of
- * two threads to one register: the first thread's fence and the second one's acquiring it order them. Both are
- * threads of one GPU, so the GPU's scope will do, which waits for less than the system's. On CPU threads the
- * release of the operation is enough. A register that is mapped write-combining was flushed behind the ring.
+ * two threads to one register: the first thread's fence and the second one's acquiring it order them. Both
+ * are threads of one GPU, so the GPU's scope will do, which waits for less than the system's. On CPU threads
+ * the release of the operation is enough. A register that is mapped write-combining was flushed behind the
+ * ring.
  */
 GW_HOT_FN uint64_t gw_sq_lay_down_(struct gw_qp_handle *qp, uint64_t word, uint64_t leave)
 {
@@ -129,8 +130,8 @@ GW_HOT_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64
 /* Asks for a ring, and rings unless somebody is at it. */
 GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
 {
-    /* Release: our slot's word before the asking. Acquire: the last ringer's record and ring, and the words of
-     * all who have asked before, come before what we do. */
+    /* Release: our slot's word before the asking. Acquire: the last ringer's record and ring, and the words
+     * of all who have asked before, come before what we do. */
     uint64_t word = gw_add_acq_rel_u64_gpu(&qp->sq_word, GW_SQ_ASK_), rung;
 
     if ((word & GW_SQ_LOW_) >= GW_SQ_ASK_) return;

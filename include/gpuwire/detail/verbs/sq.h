@@ -11,14 +11,15 @@
  *
  * A NIC that reads host memory needs this order, and no more:
  *
- *   1. A WQE before the count that covers it. The NIC reads the record whenever it has been rung, for whatever
+ *   1. A WQE before the count that covers it. The NIC reads the record whenever it has been rung, for
+ *   whatever
  *      reason, and takes everything that the record counts.
  *   2. The record before the ring for it. The NIC reads the record once per ring.
  *   3. A ring before the next one of the queue pair, by whichever thread: the NIC may look at its index.
  *
- * The first two are stores by one thread to host memory across the bus, which may arrive in any order. So each
- * needs a release to the system: two for a submit, however many WQEs it has. A WQE whose ring is deferred
- * needs none. The third matters where several threads post, and needs a release to them (ring.h).
+ * The first two are stores by one thread to host memory across the bus, which may arrive in any order. So
+ * each needs a release to the system: two for a submit, however many WQEs it has. A WQE whose ring is
+ * deferred needs none. The third matters where several threads post, and needs a release to them (ring.h).
  *
  * Indices are 64-bit counts of WQEBBs that never wrap; the NIC sees their low 16 bits.
  */
