@@ -17,7 +17,7 @@ build=(
 # bundle and the wheel. testpmd (dpdk-dev), libcuckoo and nftables are what the balancer is compared with. Chromium (290 MB)
 # looks at the server's page.
 tests=(
-    libcmocka-dev ibverbs-utils perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin
+    libcmocka-dev ibverbs-utils perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin fio
     openmpi-bin libopenmpi-dev
     netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools redis-server redis-tools tshark spin
     clang llvm jq python3 python3-venv python3-numpy openssl curl

@@ -19,12 +19,19 @@ patience=${PATIENCE:-120}
 # What an unkind network does to packets, on their way out and in, of both sides.
 unkind=loss=2%,dup=1%,reorder=2%
 pids=()
+# with_children PID: it, and all that it started, which may ignore a gentle end.
+with_children() {
+    local child
+    echo "$1"
+    for child in $(pgrep -P "$1"); do with_children "$child"; done
+}
 clean_up() {
     local p i
     # Gently first: `timeout` passes that on to the program under it, which a killed one would leave behind.
     for p in "${pids[@]}"; do kill -TERM "$p" 2>/dev/null; done
     for ((i = 0; i < 40; i++)); do kill -0 "${pids[@]}" 2>/dev/null && sleep 0.05 || break; done
-    for p in "${pids[@]}"; do pkill -KILL -P "$p" 2>/dev/null; kill -KILL "$p" 2>/dev/null; done
+    # shellcheck disable=SC2046  # numbers
+    for p in "${pids[@]}"; do kill -KILL $(with_children "$p") 2>/dev/null; done
     wait 2>/dev/null
     rm -rf "$work"
 }
