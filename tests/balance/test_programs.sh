@@ -38,7 +38,7 @@ for w in w1 w2; do
     at $w redis-server --port 6379 --bind '*' '-::*' --protected-mode no --save '' --dir "$work" >"$work/$w.redis.out" 2>&1 &
     pids+=($!)
     # A datagram's answer must come from the address that was asked.
-    at $w iperf3 -s $([ "$forward" = NAT ] || echo "-B $vip") >"$work/$w.iperf.out" 2>&1 &
+    at $w iperf3 -s --forceflush $([ "$forward" = NAT ] || echo "-B $vip") >"$work/$w.iperf.out" 2>&1 &
     pids+=($!)
     case $forward in
     TUN | GUE)
@@ -95,7 +95,11 @@ at client redis-cli -h "$vip" -r 200 INCR n >"$work/redis.out" 2>&1 || fail "red
 # Datagrams of 4000 bytes come in fragments. A tunnel has no room for them.
 large=("-u -b 20M -l 4000" "-u -b 20M -l 4000 -R")
 case $forward in TUN | GUE) large=() ;; esac
+tests=0
+listens() { [ "$(grep -c 'Server listening' "$work/w1.iperf.out")" -gt "$tests" ]; } # it takes one client at a time
 for flags in "" "-u -b 20M" "-R" "${large[@]}"; do
+    eventually listens || fail "the iperf3 server does not listen again"
+    tests=$((tests + 1))
     at client timeout "$patience" iperf3 -c "$vip" -t 1 $flags >"$work/iperf.out" 2>&1 || fail "iperf3 $flags"
     grep -q 'sec  *0.00 Bytes .*receiver' "$work/iperf.out" && fail "iperf3 $flags: nothing arrives: $(cat "$work/iperf.out")"
     echo "iperf3 $flags: $(sed -n 's/.*sec  *\(.*bits\/sec\).*receiver/\1/p' "$work/iperf.out")"
