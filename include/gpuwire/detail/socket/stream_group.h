@@ -21,7 +21,8 @@ enum { GW_STREAM_CPU_STEP_ = 0 };
  * none. */
 GW_DEV uint32_t gw_stream_second_(enum gw_group g)
 {
-    uint32_t step = GW_ON_GPU ? gw_warp_size() : GW_STREAM_CPU_STEP_; /* from one of them to the next */
+    uint32_t step =
+        GW_ON_GPU ? gw_warp_size() : (uint32_t)GW_STREAM_CPU_STEP_; /* from one of them to the next */
 
     return g == GW_BLOCK && gw_block_dim() > 2 * step ? step : 0;
 }

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Another user of the host against slots, their ports and their names: slots.c.
-# slots.sh PROGRAM
+# test_slots.sh PROGRAM
 . "${0%/*}/lib.sh"
 in_own_net "$0" "$@"
 # An address that is another host's: what is sent there can be seen on the loopback interface, and ends there.

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Traffic goes on, every byte right and no connection lost, beside another user who does whatever another user can.
-# beside.sh TRAFFIC SECONDS [NIC SETTINGS]   The settings, say faults, are those of both sides.
+# test_beside.sh TRAFFIC SECONDS [NIC SETTINGS]   The settings, say faults, are those of both sides.
 . "${0%/*}/lib.sh"
 in_own_net "$0" "$@"
 export PATH=/usr/bin:/bin:$PATH # what the stranger runs must not lie in root's home

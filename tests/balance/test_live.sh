@@ -2,7 +2,7 @@
 # The data plane on a real link: a client and two workers in network namespaces, TCP connections by direct routing and by
 # NAT, through DPDK's af_packet. Root only.
 #
-#     live.sh PLANE
+#     test_live.sh PLANE
 set -euo pipefail
 plane=$1
 [ "$(id -u)" = 0 ] || { echo "needs root, to make network namespaces"; exit 77; }
