@@ -42,7 +42,8 @@ struct hwcheck {
     uint32_t between; /* checks between the hosts so far … */
     bool no_way; /* … of which the first has not got through: each of the others would wait long, in vain */
     bool quick, facts;
-    bool placed; /* the report has what the executor's requests take to the NIC, and where its buffers lie */
+    bool placed;  /* the report has what the executor's requests take to the NIC, and where its buffers lie */
+    bool foreign; /* one of the NICs is no ConnectX */
     bool by_device; /* the other NIC's address is what it says itself, and not `address` */
     unsigned gpu, gpu_there;
     char self[PATH_MAX];
