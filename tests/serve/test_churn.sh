@@ -126,8 +126,11 @@ fds=$(descriptors)
 echo "${SECONDS} s; clients: $(awk '{ n[$1] += $2 } END { for (k in n) printf "%s %d  ", k, n[k] }' "$work/churned")"
 echo "answered: $(stat_of identity answered) of identity; $fds descriptors"
 echo "allocated in the quiet moments: $heaps bytes; resident memory: $rss_first KiB after $first clients, $rss KiB after $clients"
-# Malloc's books differ by a few connections' buffers.
-[ "$least" -lt 4096 ] || fail "the server has at least $least bytes more after each round"
+# Malloc's books differ by a few connections' buffers. Within the first minutes lists of what can be used again still grow:
+# 10,000 clients later the server had no more than this. A session left behind by each of a round's clients is far more.
+room=4096
+[ "$seconds" -ge 300 ] || room=65536
+[ "$least" -lt "$room" ] || fail "the server has at least $least bytes more after each round"
 [ $((rss - rss_first)) -lt "${MAY_GROW:-2048}" ] || fail 'the server has grown'
 [ "$fds" -lt 200 ] || fail 'the server has kept descriptors'
 stop_worker
