@@ -240,7 +240,7 @@ static void skip(struct hwcheck *h, const struct item *it, const char *exec, con
                                                 "executor", exec, "ok", "skipped", why));
 }
 
-/* Between the hosts: why a check need not be tried, or NULL. Another NIC gives no answer to a masked atomic. */
+/* Between the hosts: why a check need not be tried, or NULL. Another NIC answers no masked atomic. */
 static const char *in_vain(const struct hwcheck *h, const struct item *it)
 {
     if (h->no_way) return "the first one between the hosts did not get through";
