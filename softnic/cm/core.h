@@ -119,10 +119,8 @@ struct cm_port {
     struct sn_link link; /* cm->ports */
     uint16_t ps, port;
     const struct cm_nic *nic; /* at whose address; NULL: all of them */
-    /* Ids that have it. Several share a family only if all of them asked for reuse. */
-    uint32_t users, v4, v6;
-    bool reuse;
-    int claims[SN_MAX_NICS]; /* of the environment, by NIC; -1: none */
+    uint32_t users;           /* ids that have it */
+    int claims[SN_MAX_NICS];  /* of the environment, by NIC; -1: none */
 };
 
 /* A message's sender. */

@@ -47,7 +47,7 @@ static int take_new(struct cm_id *id, uint16_t port, struct cm_port **out)
     struct cm_port *p = malloc(sizeof(*p));
 
     if (!p) return -ENOMEM;
-    *p = (struct cm_port){.ps = id->ps, .port = port, .nic = id->nic, .reuse = id->reuse};
+    *p = (struct cm_port){.ps = id->ps, .port = port, .nic = id->nic};
     for (unsigned i = 0; i < SN_MAX_NICS; i++) p->claims[i] = -1;
     int err = claim(id->cm, p);
     if (err) {
@@ -71,12 +71,24 @@ static bool takes_v6(const struct cm_id *id)
     return id->src.family == AF_INET6;
 }
 
-/* May the id have the port beside those that have it? */
+static bool share_a_family(const struct cm_id *a, const struct cm_id *b)
+{
+    return (takes_v4(a) && takes_v4(b)) || (takes_v6(a) && takes_v6(b));
+}
+
+/* May the id have the port beside those that have it? Ids of one family only if both asked for reuse. */
 static bool may_share(const struct cm_port *p, const struct cm_id *id)
 {
-    bool same_family = (p->v4 && takes_v4(id)) || (p->v6 && takes_v6(id));
+    const struct cm *cm = id->cm;
 
-    return p->nic == id->nic && (!same_family || (p->reuse && id->reuse));
+    if (p->nic != id->nic) return false;
+    for (uint32_t i = 0; i < cm->high; i++) {
+        const struct cm_id *other = cm->ids[i];
+
+        if (!other || other->port != p || !share_a_family(id, other)) continue;
+        if (!other->reuse || !id->reuse) return false;
+    }
+    return true;
 }
 
 static int take(struct cm_id *id, uint16_t port)
@@ -89,9 +101,6 @@ static int take(struct cm_id *id, uint16_t port)
         if (err) return err;
     }
     p->users++;
-    p->v4 += takes_v4(id);
-    p->v6 += takes_v6(id);
-    p->reuse = p->reuse && id->reuse;
     id->port = p;
     id->src.port = port;
     return 0;
@@ -130,10 +139,7 @@ void cm_port_give(struct cm_id *id)
     struct cm_port *p = id->port;
 
     id->port = NULL;
-    if (!p) return;
-    p->v4 -= takes_v4(id);
-    p->v6 -= takes_v6(id);
-    if (--p->users) return;
+    if (!p || --p->users) return;
     sn_list_del(&p->link);
     end(id->cm, p);
 }
@@ -153,7 +159,7 @@ bool cm_port_listening(const struct cm_id *id)
         const struct cm_id *other = cm->ids[i];
 
         if (!other || other == id || other->port != id->port || other->state != CM_LISTEN) continue;
-        if ((takes_v4(id) && takes_v4(other)) || (takes_v6(id) && takes_v6(other))) return true;
+        if (share_a_family(id, other)) return true;
     }
     return false;
 }

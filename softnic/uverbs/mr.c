@@ -280,9 +280,9 @@ static int answer(const struct uv_request *r, const struct uv_mr *mr)
 }
 
 /*
- * What of a dma-buf cannot be mapped is a GPU's memory. The GPU knows it by its address, which programs give
- * as the iova: they want to use the same number in their requests. What the fd stands for is not compared
- * with it.
+ * What of a dma-buf cannot be mapped is a GPU's memory. The GPU knows it by its address. Programs give
+ * that as the iova, since they want the same number in their requests. softnic does not compare it with what
+ * the fd stands for.
  */
 static int aim_gpu(const struct dmabuf_request *q, struct sn_mr_init *init)
 {

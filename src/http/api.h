@@ -9,8 +9,8 @@
 #include "src/infer/infer.h"
 #include "src/serve/server.h"
 
-/* What they need of the server; constant while calls come, but for the table and the infer, which have locks
- * of their own. So no call waits for another. */
+/* What the calls need of the server. It is constant while calls come. Only its table and `infer` change, and
+ * these have locks of their own. So no call waits for another. */
 struct gw_api {
     struct gw_server_view server;
     struct gw_infer *infer;

@@ -53,9 +53,9 @@ int gw_infer_refuse_draining(struct gw_infer_error *error);
 
 /* ---- models ---- */
 
-/* Between these two a model that gw_infer_find or gw_infer_model has given stays. gw_infer_begin and its run
- * need neither, and a thread between the two must not call gw_infer_begin: whoever changes the models may be
- * waiting, and lets nobody in before it. */
+/* Between these two, a model that gw_infer_find or gw_infer_model has given stays. gw_infer_begin and its run
+ * need neither. A thread between the two must not call gw_infer_begin. The thread that changes the models may
+ * be waiting for this one to leave, and gw_infer_begin would wait behind that. */
 void gw_infer_enter(struct gw_infer *infer);
 void gw_infer_leave(struct gw_infer *infer);
 

@@ -101,7 +101,7 @@ int gw_server_remove(struct gw_server *s, const char *name);
 /* The version of that name that is served; 0: none is. On the thread of gw_server_run, as the
  * next two. */
 unsigned gw_server_version(const struct gw_server *s, const char *name);
-/* Notes why a model is not served: doors tell whoever asks which models there are. gw_server_add notes each
+/* Notes why a model is not served: the doors list such models, too. gw_server_add notes each
  * file that cannot be served. It forgets a model's note when the model is served, and gw_server_remove does
  * when it goes. */
 void gw_server_miss(struct gw_server *s, const char *name, unsigned version, const char *why);

@@ -59,11 +59,11 @@ int gw_order_refuses(const struct gw_device *dev, const void *addr)
     if (!late(dev, gpu, &why)) return 0;
     if (on_gpu(dev) && gpu == (int)gw_exec_device(dev->exec) && !dev->no_flush[0]) return 0;
     if (dev->no_flush[0] && on_gpu(dev)) return gw_error(-EOPNOTSUPP, "%s", dev->no_flush);
-    return gw_error(-EOPNOTSUPP,
-                    "%s: GPU %d does not promise that a completion finds its data in this memory: %s. Poll "
-                    "from kernels of "
-                    "that GPU, or use mapped host memory (GPUWIRE_GPU_FLUSH=0, if you know better)",
-                    dev->info.name, gpu, why);
+    return gw_error(
+        -EOPNOTSUPP,
+        "%s: GPU %d does not promise that a completion finds its data in this memory: %s. Poll "
+        "from kernels of that GPU, or use mapped host memory (GPUWIRE_GPU_FLUSH=0, if you know better)",
+        dev->info.name, gpu, why);
 }
 
 /* ---- the device's part --------------------------------------------------------------------------------- */

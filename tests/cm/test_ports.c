@@ -149,7 +149,13 @@ static void families_share_a_port(void **state)
     assert_int_equal(knock(&net, 0, NET_PORT), CM_EVENT_CONNECT_REQUEST);
     cm_destroy(one);
     assert_int_equal(knock(&net, 0, NET_PORT), CM_EVENT_REJECTED);
+    three->reuse = true;
     assert_int_equal(cm_bind(three, &v4), 0);
+    /* The IPv6 one did not ask for reuse, and has no part in it. */
+    one = net_id(&net, 0, RDMA_PS_TCP, 4);
+    assert_int_equal(cm_bind(one, &v4), -EADDRINUSE);
+    one->reuse = true;
+    assert_int_equal(cm_bind(one, &v4), 0);
     net_down(&net);
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Another user of the host attacks slots and their ports: with forged sources and wrappers, a slot taken from
- * the dead, and names of another host. test_slots.sh runs this as root in its own network namespace. There
- * packets for 198.51.100.7, another host's address, leave by the loopback interface.
+ * Another user of the host attacks slots and their ports. It forges sources and wrappers, takes the slot of a
+ * dead process, and uses names of another host. test_slots.sh runs this as root in its own network namespace.
+ * There packets for 198.51.100.7, another host's address, leave by the loopback interface.
  */
 #include <errno.h>
 #include <linux/if_ether.h>

@@ -3,12 +3,18 @@
  * fake_cuda.h's driver as a library, libcuda.so.1, for programs that know nothing of it. The GPU's memory is
  * this process's. It lies in files that other processes of the test can map, by their IPC handles. As with
  * the real driver a process cannot open its own. FAKE_GPU names the GPU: processes with different ones see
- * different GPUs. FAKE_CUDA=word,… opaque: only its own copies can touch its memory, and the software NIC
- * does not learn what it is, as under a kernel without peer memory. managed: all of its memory is managed.
- * no_dmabuf: it gives none. unordered: the GPU does not promise that a NIC's completions find their data.
- * ampere: its compute capability is 8.0. coherent: it has a coherent link to the processor. copy_kernel: it
- * runs the software NIC's copy kernel. no_launch: it loads that, and launches none. two: there are two GPUs.
- * peers: they reach each other.
+ * different GPUs. FAKE_CUDA=word,… says what the GPU is like:
+ *
+ *     opaque       only its own copies can touch its memory; the NIC is not told what that memory is
+ *     managed      all of its memory is managed
+ *     no_dmabuf    it gives none
+ *     unordered    it does not promise that a NIC's completions find their data
+ *     ampere       its compute capability is 8.0
+ *     coherent     it has a coherent link to the processor
+ *     copy_kernel  it runs the software NIC's copy kernel
+ *     no_launch    it loads that kernel, and launches none
+ *     two          there are two GPUs
+ *     peers        they reach each other
  */
 #include <fcntl.h>
 #include <pthread.h>

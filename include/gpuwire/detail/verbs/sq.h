@@ -11,9 +11,8 @@
  *
  * A NIC that reads host memory needs this order, and no more:
  *
- *   1. A WQE before the count that covers it. The NIC reads the record whenever it has been rung, for
- *   whatever
- *      reason, and takes everything that the record counts.
+ *   1. A WQE before the count that covers it. Whenever the NIC has been rung, it reads the record and takes
+ *      everything that the record counts.
  *   2. The record before the ring for it. The NIC reads the record once per ring.
  *   3. A ring before the next one of the queue pair, by whichever thread: the NIC may look at its index.
  *
