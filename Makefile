@@ -88,7 +88,7 @@ hwcheck: $(BUILD)/build.ninja ## the test programs that `gpuwire hwcheck` runs; 
 	@cmake --build $(BUILD) --target hwcheck
 
 clean:
-	rm -rf build build-check build-asan build-tsan build-fuzz bundle bundle.tar.gz
+	rm -rf build build-check build-asan build-tsan build-fuzz bundle bundle.tar.xz
 
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20

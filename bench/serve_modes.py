@@ -22,7 +22,6 @@ import subprocess
 import sys
 import tempfile
 import time
-import zipfile
 from typing import Any, Dict, Iterator, List, Optional, Sequence
 
 HERE = pathlib.Path(__file__).resolve().parent
@@ -144,10 +143,6 @@ class Bench:
         self.children: Dict[str, Child] = {}
         self.failures = 0
         self.package = str(HERE.parent / "python")
-        for wheel in (HERE.parent / "python").glob("*.whl"):  # a bundle has one
-            self.unpacked = tempfile.TemporaryDirectory()
-            self.package = self.unpacked.name
-            zipfile.ZipFile(wheel).extractall(self.package)
 
     # ---- servers and clients
 

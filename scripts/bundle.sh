@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Makes a relocatable folder: gpuwire's programs and tests, the distribution's verbs programs, and every library they
 # need but the C library. It runs on any x86-64 machine with glibc 2.36 or newer, with no network and nothing installed.
-#   scripts/bundle.sh BUILD OUT        (and OUT.tar.gz)
+#   scripts/bundle.sh BUILD OUT        (and OUT.tar.xz)
 set -euo pipefail
 cd "$(dirname "$0")/.."
 if [ $# -ne 2 ]; then
@@ -28,7 +28,13 @@ add_library() { # by the name that programs look for it under
 }
 
 cp -a "$build"/bin/gpuwire "$out/bin/"
-find "$build/bin" -maxdepth 1 -type f -perm -u+x \( -name 'test_*' -o -name '*_test' -o -name 'sim*' -o -name '*_bench' -o -name 'example_*' \) -exec cp {} "$out/tests/" \;
+# The tests that a GPU runs, the benchmarks and the examples. Others need no GPU, and would make the bundle five times as large.
+{
+    awk '$1 ~ /^[0-9]/ { print $2 }' tests/gpu-tests.txt
+    find "$build/bin" -maxdepth 1 \( -name 'sim*' -o -name '*_bench' -o -name 'example_*' \) -printf '%f\n'
+} | sort -u | while read -r name; do
+    [ ! -x "$build/bin/$name" ] || cp "$build/bin/$name" "$out/tests/"
+done
 for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw ib_send_bw; do
     path=$(command -v "$program") && cp -L "$path" "$out/bin/"
 done
@@ -63,10 +69,10 @@ cp tests/cli/test_cat_exec.sh tests/cli/cat_lib.sh "$out/tests/cli/"
 cp tests/integration/lib.sh "$out/tests/integration/"
 mkdir -p "$out/tests/serve"
 cp tests/serve/test_plugin.sh tests/serve/lib.sh "$out/tests/serve/"
-# The Python package, and its test on a GPU.
-scripts/wheel.py "$build" "$out/python" >/dev/null
-mkdir -p "$out/tests/python" && cp tests/python/gpu_serving.py tests/python/gpu_nccl.py "$out/tests/python/"
+# The Python package, which finds its libraries in lib/ (GPUWIRE_LIBRARIES), and its tests on a GPU.
+mkdir -p "$out/python" "$out/tests/python" && cp -r python/gpuwire "$out/python/" && rm -rf "$out/python/gpuwire/__pycache__"
+cp tests/python/gpu_serving.py tests/python/gpu_nccl.py "$out/tests/python/"
 cp scripts/gpu-check.sh scripts/gpu-bench.sh tests/gpu-tests.txt "$out/"
-# The same to carry about: mostly one library's code for many processors, which packs well.
-tar -C "$(dirname "$out")" -czf "$out.tar.gz" "$(basename "$out")"
-echo "$out.tar.gz: $(du -sh --apparent-size "$out.tar.gz" | cut -f1); $out: $(du -sh --apparent-size "$out" | cut -f1), $(ls "$out/tests" | wc -l) tests"
+# The same to carry about. Much of it is the same code in several programs, so the dictionary is as large as they are together.
+tar -C "$(dirname "$out")" -c "$(basename "$out")" | xz -T1 --lzma2=preset=2,dict=256MiB >"$out.tar.xz"
+echo "$out.tar.xz: $(du -sh --apparent-size "$out.tar.xz" | cut -f1); $out: $(du -sh --apparent-size "$out" | cut -f1), $(ls "$out/tests" | wc -l) tests"

@@ -54,10 +54,10 @@ if [ -n "$sanitizer" ]; then
 else
     echo "skipped compute-sanitizer: it is not on this machine (it comes with CUDA's toolkit)"
 fi
-# Modules served from Python, where there is PyTorch. An unpacked wheel is as good as an installed one.
+# Modules served from Python, where there is PyTorch.
 if python3 -c 'import torch, numpy' 2>/dev/null; then
-    python3 -m zipfile -e python/*.whl "$logs/package"
-    check 300 "python tests/python/gpu_serving.py" env "PYTHONPATH=$logs/package" python3 tests/python/gpu_serving.py
+    check 300 "python tests/python/gpu_serving.py" \
+        env "PYTHONPATH=$PWD/python" "GPUWIRE_LIBRARIES=$PWD/lib" python3 tests/python/gpu_serving.py
     # NCCL opens libibverbs by its name.
     nccl=(env "LD_LIBRARY_PATH=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" python3 tests/python/gpu_nccl.py)
     check 450 "python tests/python/gpu_nccl.py" "${nccl[@]}"
