@@ -117,6 +117,11 @@ struct gw_loop_stage {
     void *ctx;
 
     uint32_t variant; /* 0: a common stage, of every iteration; n: of variant n alone */
+
+    /* GPU: not 0: the kernel runs at the same time as so many stages of its variant that follow it; the one
+     * behind them waits for all. The kernel learns from those stages, through memory, when to end. It must
+     * end by itself, too, should the GPU not start them beside it. */
+    uint32_t beside;
 };
 
 struct gw_loop_opts {
@@ -131,7 +136,7 @@ GW_API int gw_loop_create(struct gw_exec *exec, const struct gw_loop_opts *opts,
 GW_API struct gw_loop_ctl *gw_loop_ctl(struct gw_loop *loop);
 
 /* Appends a stage to those of its variant; before gw_loop_start. The stage's struct is copied. Errors:
- * -EINVAL, -EBUSY (started), -ENOMEM. */
+ * -EINVAL, -EBUSY (started), -ENOTSUP (`beside` on a CPU executor, or not of a kernel), -ENOMEM. */
 GW_API int gw_loop_add(struct gw_loop *loop, const struct gw_loop_stage *stage);
 
 /*

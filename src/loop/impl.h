@@ -52,6 +52,7 @@ struct gw_loop {
         graphs;               /* GPU: [0] has the common stages, [n] variant n's and then the common ones */
     struct gw_mem graphs_mem; /* GPU: the same for the kernel that launches them */
     void *stream;
+    void *side;         /* GPU: what runs beside other stages is captured in it */
     uint32_t announced; /* CUDA made its last call into this struct; atomic */
 };
 

@@ -104,6 +104,9 @@ static int check_stage(const struct gw_loop *l, const struct gw_loop_stage *s, c
     if (s->kernel && !gpu && !s->kernel->cpu)
         return gw_error(-EINVAL, "%s: stage %s: kernel %s has no CPU version", l->name, name,
                         s->kernel->name);
+    if (s->beside && (!gpu || !s->kernel))
+        return gw_error(-ENOTSUP, "%s: stage %s: only a kernel on a GPU runs beside other stages", l->name,
+                        name);
     if (s->kernel && (!s->grid || s->grid > INT32_MAX || !s->block || s->block > 1024))
         return gw_error(-EINVAL, "%s: stage %s: %u blocks of %u threads (a block has 1 to 1024)", l->name,
                         name, s->grid, s->block);

@@ -31,13 +31,70 @@ static int enqueue_stage(struct gw_loop *l, const struct gw_loop_stage *s, cudaS
     return rc < 0 ? rc : 0;
 }
 
-static int enqueue_stages(struct gw_loop *l, uint32_t variant, cudaStream_t stream)
+/* A stage that runs beside others, while their capture goes on. */
+struct branch {
+    cudaEvent_t fork, join;
+    uint32_t left; /* stages that it still runs beside; 0: there is no branch */
+};
+
+/* What `to` gets from here on comes behind all that `from` has. */
+static int order(struct gw_loop *l, cudaEvent_t event, cudaStream_t from, cudaStream_t to)
+{
+    cudaError_t error = cudaEventRecord(event, from);
+
+    if (error == cudaSuccess) error = cudaStreamWaitEvent(to, event, 0);
+    return gw_gpu_error(error, "%s: cannot capture stages that run at the same time", l->name);
+}
+
+static int begin_branch(struct gw_loop *l, struct branch *b, const struct gw_loop_stage *s,
+                        cudaStream_t stream)
+{
+    cudaStream_t side = (cudaStream_t)l->side;
+    int rc = order(l, b->fork, stream, side);
+
+    b->left = s->beside;
+    return rc ? rc : enqueue_stage(l, s, side);
+}
+
+static int end_branch(struct gw_loop *l, struct branch *b, cudaStream_t stream)
+{
+    b->left = 0;
+    return order(l, b->join, (cudaStream_t)l->side, stream);
+}
+
+static int enqueue_in_branches(struct gw_loop *l, struct branch *b, uint32_t variant, cudaStream_t stream)
 {
     uint32_t i;
     int rc = 0;
 
-    for (i = 0; !rc && i < l->nstages; i++)
-        if (l->stage[i].variant == variant) rc = enqueue_stage(l, &l->stage[i], stream);
+    for (i = 0; !rc && i < l->nstages; i++) {
+        const struct gw_loop_stage *s = &l->stage[i];
+
+        if (s->variant != variant) continue;
+        if (s->beside && b->left)
+            return gw_error(-EINVAL, "%s: stage %s: another one runs beside the same stages", l->name,
+                            s->name);
+        if (s->beside) {
+            rc = begin_branch(l, b, s, stream);
+            continue;
+        }
+        rc = enqueue_stage(l, s, stream);
+        if (!rc && b->left && --b->left == 0) rc = end_branch(l, b, stream);
+    }
+    return !rc && b->left ? end_branch(l, b, stream) : rc;
+}
+
+static int enqueue_stages(struct gw_loop *l, uint32_t variant, cudaStream_t stream)
+{
+    struct branch b = {NULL, NULL, 0};
+    cudaError_t error = cudaEventCreateWithFlags(&b.fork, cudaEventDisableTiming);
+    int rc;
+
+    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&b.join, cudaEventDisableTiming);
+    rc = gw_gpu_error(error, "%s: cannot make an event", l->name);
+    if (!rc) rc = enqueue_in_branches(l, &b, variant, stream);
+    if (b.fork) cudaEventDestroy(b.fork);
+    if (b.join) cudaEventDestroy(b.join);
     return rc;
 }
 
@@ -206,7 +263,8 @@ static void release(struct gw_loop *l)
         if (l->graphs.exec[i]) cudaGraphExecDestroy((cudaGraphExec_t)l->graphs.exec[i]);
     memset(&l->graphs, 0, sizeof(l->graphs));
     if (l->stream) cudaStreamDestroy((cudaStream_t)l->stream);
-    l->stream = NULL;
+    if (l->side) cudaStreamDestroy((cudaStream_t)l->side);
+    l->stream = l->side = NULL;
     gw_mem_free(&l->graphs_mem);
     cudaGetLastError();
 }
@@ -246,17 +304,24 @@ static int build_all(struct gw_loop *l)
     return rc ? rc : gw_copy_in(l->exec, l->graphs_mem.dev, &l->graphs, sizeof(l->graphs));
 }
 
-static int gpu_prepare(struct gw_loop *l)
+static int make_stream(struct gw_loop *l, void **to)
 {
     cudaStream_t stream = NULL;
+    int rc = gw_gpu_error(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                          "%s: cannot make a stream on GPU %u", l->name, l->exec->device);
+
+    *to = stream;
+    return rc;
+}
+
+static int gpu_prepare(struct gw_loop *l)
+{
     int rc = gw_gpu_use(l->exec);
 
     if (rc) return rc;
-    rc = gw_gpu_error(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                      "%s: cannot make a stream on GPU %u", l->name, l->exec->device);
-    if (rc) return rc;
-    l->stream = stream;
-    rc = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(l->graphs), &l->graphs_mem);
+    rc = make_stream(l, &l->stream);
+    if (!rc) rc = make_stream(l, &l->side);
+    if (!rc) rc = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(l->graphs), &l->graphs_mem);
     if (!rc) rc = build_all(l);
     if (rc) release(l);
     return rc;

@@ -18,6 +18,7 @@ GW_DEV void gw_serve_act_on(const struct gw_serve_args *a, uint32_t i)
     struct gw_serve_session *s = &a->session[i];
     uint32_t word = gw_ld_acquire_u32(&n->word); /* acquire: the fields below are read after it */
     if (word == s->word) return;
+    if (s->in_work) return; /* its slots are in use: afterwards */
     s->word = word;
     gw_serve_forget(a, i);
     s->open = (word & 3) == GW_SESSION_OPEN;

@@ -118,7 +118,6 @@ GW_DEV int gw_serve_schedule(const struct gw_serve_args *a)
         uint64_t first = r.deadline < deadline ? r.deadline : deadline;
         if (w->items && (variant == a->variants || gw_serve_ends_late(a, variant, first, now))) break;
         gw_serve_dequeue(a, at);
-        if (!gw_serve_receive(a, r.session)) continue;
         gw_serve_take(a, &r);
         w->variant = variant;
         deadline = first;

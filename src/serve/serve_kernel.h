@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The serving loop's kernels. One waits for requests and makes a batch of some; the model's own kernels
- * follow; the last sends the answers. Where several requests share a run of the model, one kernel brings
+ * follow, beside one that takes up what arrives; the last sends the answers. Where several requests share a run of the model, one kernel brings
  * their inputs together before, and another one takes the outputs to their slots behind it.
  *
  * Compiled twice, by serve_kernel.c for CPU threads and by serve_kernel.cu for a GPU.
@@ -15,6 +15,12 @@ GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
 {
     gw_serve_wait_stage(a);
     if (a->variants > 1 && a->work->items) gw_loop_pick(a->ctl, a->work->variant + 1);
+}
+
+/* One thread, beside the stages from gw_serve_gather to gw_serve_scatter. */
+GW_KERNEL(gw_serve_company, struct gw_serve_args, a)
+{
+    gw_serve_company_stage(a);
 }
 
 /* Any number of blocks and threads. */

@@ -22,6 +22,12 @@
 #define GW_SERVE_LOOK_CPU_NS 200000000u
 #define GW_SERVE_LOOK_GPU_NS 50000u
 
+/* The kernel beside the model: so long it waits for the batch's first kernel, and so much longer than four
+ * usual runs for the end. After so many batches that did not run beside it, it waits no more. */
+#define GW_SERVE_BEGIN_NS   1000000u
+#define GW_SERVE_COMPANY_NS 100000000u
+#define GW_SERVE_ALONE      8
+
 /* Waits for completions until the host or the queue may have something new to do. */
 GW_DEV void gw_serve_await(const struct gw_serve_args *a, uint64_t look)
 {
@@ -87,6 +93,13 @@ GW_DEV void gw_serve_move_all(const struct gw_serve_args *a, int output)
             gw_serve_move(a, &a->item[i], output, rank, each * gw_block_dim());
 }
 
+/* Posts a receive for each request of the batch. Its client may send another one when it has the answer. */
+GW_DEV void gw_serve_receive_all(const struct gw_serve_args *a)
+{
+    for (uint32_t i = 0; i < a->work->items; i++)
+        if (a->session[a->item[i].session].open) gw_serve_receive(a, a->item[i].session);
+}
+
 /* ---- the stages ---- */
 
 /* Makes a batch, and says where its tensors lie. Without one, work->items is 0: the loop is to end. One
@@ -106,15 +119,44 @@ GW_DEV void gw_serve_wait_stage(const struct gw_serve_args *a)
     }
     w->started = w->ready = gw_clock_ns();
     w->done = 0;
+    w->begun = w->over = 0;
     gw_serve_aim(a);
     gw_serve_tell_waiting(a);
+    if (!a->variant[w->variant].company) gw_serve_receive_all(a);
+}
+
+/* Does the batch's first kernel run beside this one? A GPU may also start it behind this one. */
+GW_DEV int gw_serve_has_begun(const struct gw_serve_args *a, uint64_t until)
+{
+    while (!gw_ld_relaxed_u32_gpu(&a->work->begun))
+        if (gw_clock_ns() > until) return 0;
+    return 1;
+}
+
+/* Runs beside the model: does what the next batch would have to wait for. It ends with the model, or after a
+ * time that no run takes. One thread. */
+GW_DEV void gw_serve_company_stage(const struct gw_serve_args *a)
+{
+    struct gw_serve_work *w = a->work;
+    if (!w->items) return;
+    gw_serve_receive_all(a);
+    uint64_t now = gw_clock_ns(), longest = 4 * a->variant[w->variant].cost.p99_ns + GW_SERVE_COMPANY_NS;
+    if (w->alone >= GW_SERVE_ALONE) return;
+    if (!gw_serve_has_begun(a, now + GW_SERVE_BEGIN_NS)) {
+        w->alone++;
+        return;
+    }
+    while (!gw_ld_relaxed_u32_gpu(&w->over) && gw_clock_ns() < now + longest) gw_serve_drain(a);
 }
 
 /* Brings the inputs of a batch to one place. Any number of blocks and threads. */
 GW_DEV void gw_serve_gather_stage(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
-    if (!w->items || w->direct) return;
+    if (!w->items) return;
+    /* Flags alone: what they announce is in no memory that the other kernel reads. */
+    if (gw_global_idx() == 0) gw_st_relaxed_u32_gpu(&w->begun, 1);
+    if (w->direct) return;
     gw_serve_move_all(a, 0);
     if (gw_global_idx() == 0) w->ready = gw_clock_ns();
 }
@@ -124,7 +166,10 @@ GW_DEV void gw_serve_scatter_stage(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
     if (!w->items) return;
-    if (gw_global_idx() == 0) w->done = gw_clock_ns();
+    if (gw_global_idx() == 0) {
+        gw_st_relaxed_u32_gpu(&w->over, 1);
+        w->done = gw_clock_ns();
+    }
     if (!w->direct && !w->failed) gw_serve_move_all(a, 1);
 }
 

@@ -156,6 +156,9 @@ struct gw_serve_cost {
 struct gw_serve_variant {
     uint32_t rows;
     uint32_t fixed; /* 1: its model always reads and writes at the addresses below */
+    /* 1: while it runs, another kernel takes up what arrives, and posts the receives of its requests */
+    uint32_t company;
+    uint32_t reserved;
     /* Where requests are put together. The plan of a batch that is one whole request works in the slot
      * instead. */
     uint8_t *in[GW_MODEL_MAX_IO], *out[GW_MODEL_MAX_IO];
@@ -169,7 +172,10 @@ struct gw_serve_work {
     uint32_t direct;           /* 1: the model works in the slot of the only request */
     int32_t failed;            /* the model's error, CPU only */
     uint32_t closing, changes; /* as on the board, when it was last looked at */
-    uint32_t reserved;
+    /* For the kernel beside the model: 1 when the first of the batch's kernels runs, and when the model has
+     * finished. */
+    uint32_t begun, over;
+    uint32_t alone; /* batches whose kernels did not run beside it */
     uint64_t started, ready, done;
     /* The arrivals: a heap of those that can be served, from the ring's front, and those that must wait until
      * their peer has acknowledged answers, from its back. */

@@ -11,12 +11,15 @@
 GW_KERNEL_DECLARE(gw_serve_wait);
 GW_KERNEL_DECLARE(gw_serve_send);
 
+GW_KERNEL_DECLARE(gw_serve_company);
 GW_KERNEL_DECLARE(gw_serve_gather);
 GW_KERNEL_DECLARE(gw_serve_scatter);
 
 /* Blocks and threads that put requests together on a GPU: enough to keep its bus busy. */
 #define COPY_BLOCKS  64
 #define COPY_THREADS 256
+/* Threads that post a batch's answers. */
+#define SEND_THREADS 128
 
 /* A batch size. */
 struct batch {
@@ -61,6 +64,12 @@ static int enqueue_model(void *ctx, void *stream)
 {
     struct batch *b = ctx;
     return gw_plan_enqueue_indirect(b->plan, stream, b->worker->args.io);
+}
+
+/* Are requests put together before the model runs? */
+static int has_copies(const struct gw_serve_variant *v)
+{
+    return v->rows > 1 || v->fixed;
 }
 
 static int on_gpu(const struct gw_worker *w)
@@ -181,8 +190,17 @@ static int make_plans(struct gw_worker *w)
     return error;
 }
 
+/* On a GPU, another kernel runs beside a batch's. */
+static void choose_company(struct gw_worker *w)
+{
+    for (uint32_t i = 0; i < w->variants; i++)
+        w->variant[i].company =
+            on_gpu(w) && !w->own && has_copies(&w->variant[i]) && !gw_resident_has(&w->resident, i);
+}
+
 static int make_sessions(struct gw_worker *w)
 {
+    choose_company(w);
     struct gw_session_pool_opts opts = session_opts(w);
     int error = gw_session_pool_create(&opts, &w->pool);
     if (error == -ENOMEM)
@@ -223,9 +241,13 @@ static int add_batch(struct gw_worker *w, uint32_t i)
         .name = "model", .enqueue = enqueue_model, .run = run_model, .ctx = &w->batch[i], .variant = variant};
     struct gw_loop_stage send = {
         .kernel = &gw_serve_send, .grid = 1, .block = 1, .arg = &w->args, .variant = variant};
-    int copies = v->rows > 1 || v->fixed, error = 0;
-    if (copies) send.block = 32; /* a thread for each session whose answers it posts */
-    if (copies) error = gw_loop_add(w->loop, &gather);
+    struct gw_loop_stage company = {
+        .kernel = &gw_serve_company, .grid = 1, .block = 1, .arg = &w->args, .variant = variant, .beside = 3};
+    int copies = has_copies(v), error = 0;
+    /* A thread for each session whose answers it posts; posts of one warp wait for each other. */
+    if (copies) send.block = lanes < SEND_THREADS ? lanes : SEND_THREADS;
+    if (v->company) error = gw_loop_add(w->loop, &company);
+    if (!error && copies) error = gw_loop_add(w->loop, &gather);
     if (!error) error = gw_loop_add(w->loop, &model);
     if (!error && copies) error = gw_loop_add(w->loop, &scatter);
     if (!error) error = gw_loop_add(w->loop, &send);

@@ -30,5 +30,8 @@ GW_KERNEL_DECLARE(loop_empty_kernel);
 GW_KERNEL_DECLARE(loop_wild_kernel);
 GW_KERNEL_DECLARE(loop_pick_kernel);
 GW_KERNEL_DECLARE(loop_variant_kernel);
+GW_KERNEL_DECLARE(loop_company_kernel);
+GW_KERNEL_DECLARE(loop_mark_kernel);
+GW_KERNEL_DECLARE(loop_joined_kernel);
 
 #endif

@@ -86,6 +86,30 @@ GW_KERNEL(loop_pick_kernel, struct loop_args, a)
     p->answer = variant; /* the variant's stages see it */
 }
 
+/* Waits for the loop_mark_kernel of this iteration, which runs beside it; a second at most. */
+GW_KERNEL(loop_company_kernel, struct loop_args, a)
+{
+    struct loop_page *p = a->page;
+    uint64_t until = gw_clock_ns() + 1000000000u;
+    uint32_t i;
+
+    if (gw_global_idx() != 0) return;
+    for (i = 0; gw_ld_acquire_u64(&p->seen[5]) == p->seen[6] && gw_clock_ns() < until; i++) gw_pause(i);
+    if (gw_ld_acquire_u64(&p->seen[5]) == p->seen[6]) gw_loop_fail(a->ctl, -ETIME);
+    gw_st_relaxed_u64(&p->seen[6], p->seen[6] + 1);
+}
+
+GW_KERNEL(loop_mark_kernel, struct loop_args, a)
+{
+    if (gw_global_idx() == 0) gw_st_release_u64(&a->page->seen[5], a->page->seen[5] + 1);
+}
+
+/* Behind both: both have run. */
+GW_KERNEL(loop_joined_kernel, struct loop_args, a)
+{
+    if (gw_global_idx() == 0 && a->page->seen[5] != a->page->seen[6]) gw_loop_fail(a->ctl, -EBADE);
+}
+
 /* A stage of variant `limit`: counts its runs in page->seen[limit]; ends the loop when it was not the one
  * picked. */
 GW_KERNEL(loop_variant_kernel, struct loop_args, a)

@@ -414,6 +414,36 @@ static void test_no_such_variant(void **state)
     must(gw_loop_destroy(loop), "gw_loop_destroy");
 }
 
+/* A kernel that runs at the same time as a stage behind it, and a stage behind both. */
+static void test_company(void **state)
+{
+    struct gw_loop_stage company = {
+        .kernel = &loop_company_kernel, .grid = 1, .block = 32, .arg = &args, .beside = 2};
+    struct gw_loop *loop = new_loop();
+    struct gw_loop_end end;
+
+    (void)state;
+    args.limit = 300;
+    args.error = -ECANCELED;
+    add(loop, &loop_empty_kernel, 1, 32);
+    if (gw_exec_kind(exec) == GW_EXEC_CPU) {
+        assert_int_equal(gw_loop_add(loop, &company), -ENOTSUP);
+        must(gw_loop_destroy(loop), "gw_loop_destroy");
+        return;
+    }
+    must(gw_loop_add(loop, &company), "gw_loop_add");
+    add(loop, &loop_empty_kernel, 200, 32);
+    add(loop, &loop_mark_kernel, 1, 32);
+    add(loop, &loop_joined_kernel, 1, 32);
+    add(loop, &loop_fail_kernel, 1, 32);
+    must(gw_loop_start(loop), "gw_loop_start");
+    must(gw_loop_wait(loop, soon(), &end), "gw_loop_wait");
+    assert_int_equal(end.error, -ECANCELED);
+    assert_int_equal(end.iterations, 300);
+    assert_int_equal(page->seen[6], 300);
+    must(gw_loop_destroy(loop), "gw_loop_destroy");
+}
+
 /* Prepared and never started. */
 static void test_unused(void **state)
 {
@@ -505,19 +535,13 @@ static int teardown(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_iterations),
-        cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_stop_latency),
-        cmocka_unit_test(test_idle_cost),
-        cmocka_unit_test(test_end_wakes),
-        cmocka_unit_test(test_signal),
-        cmocka_unit_test(test_wake),
-        cmocka_unit_test(test_deaf),
-        cmocka_unit_test(test_beside),
-        cmocka_unit_test(test_unused),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_no_such_variant),
+        cmocka_unit_test(test_iterations),   cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_stop_latency), cmocka_unit_test(test_idle_cost),
+        cmocka_unit_test(test_end_wakes),    cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_wake),         cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_beside),       cmocka_unit_test(test_unused),
+        cmocka_unit_test(test_errors),       cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_company),      cmocka_unit_test(test_no_such_variant),
     };
     const struct CMUnitTest wild[] = {cmocka_unit_test(test_wild)};
 
