@@ -67,7 +67,7 @@ static int next(const struct modes_loop *l)
             continue;
         }
         struct gw_serve_arrival r = gw_serve_dequeue(a, 0);
-        if (gw_serve_receive(a, r.session)) gw_serve_take(a, &r);
+        gw_serve_take(a, &r);
     }
     return (int)w->items;
 }
@@ -84,13 +84,15 @@ static void answer(const struct modes_loop *l)
     if (a->session[item->session].open)
         item->failed = a->work->failed ||
                        gw_serve_post(a, item->session, item->slot, gw_layout_bytes(&a->out, item->rows));
+    item->posted = gw_clock_ns();
+    if (a->session[item->session].open) item->failed |= gw_serve_post_receive(a, item->session) != 0;
 }
 
 static void serve(const struct modes_loop *l)
 {
     const struct gw_serve_args *a = l->args;
     struct gw_serve_work *w = a->work;
-    const struct gw_serve_item *item = &a->item[0];
+    struct gw_serve_item *item = &a->item[0];
     const struct gw_serve_session *s = &a->session[item->session];
     struct modes_work work = {.request = gw_serve_request_of(a, s, item->slot),
                               .reply = gw_serve_reply_of(a, s, item->slot),
@@ -103,6 +105,8 @@ static void serve(const struct modes_loop *l)
     gw_serve_account(a);
     gw_serve_publish(a);
     answer(l);
+    gw_serve_count(a, item);
+    gw_serve_counted(a, item);
     gw_serve_conclude(a);
 }
 

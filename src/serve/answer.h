@@ -47,12 +47,10 @@ GW_DEV void gw_serve_broken(const struct gw_serve_args *a, uint32_t i)
     gw_st_release_u32(&a->board->broken, gw_ld_relaxed_u32(&a->board->broken) + 1);
 }
 
-/* Posts a receive for the slot's next request. 0: the queue pair has failed. */
-GW_DEV int gw_serve_receive(const struct gw_serve_args *a, uint32_t i)
+/* Posts a receive for the slot's next request. 0, or the queue pair has failed. */
+GW_DEV int gw_serve_post_receive(const struct gw_serve_args *a, uint32_t i)
 {
-    if (!gw_recv_empty(a->session[i].qp, 1, gw_serve_id(i, a->session[i].word, 0))) return 1;
-    gw_serve_broken(a, i);
-    return 0;
+    return gw_recv_empty(a->session[i].qp, 1, gw_serve_id(i, a->session[i].word, 0));
 }
 
 /* Sends the reply header in the slot, and `bytes` behind it, to the session's client. 0, or the queue pair
@@ -87,6 +85,10 @@ GW_DEV void gw_serve_refuse(const struct gw_serve_args *a, const struct gw_serve
         gw_st_relaxed_u64(&a->board->total.closing, ++t->closing);
     else
         gw_st_relaxed_u64(&a->board->total.refused, ++t->refused);
+    if (gw_serve_post_receive(a, r->session)) {
+        gw_serve_broken(a, r->session);
+        return;
+    }
     if (r->slot >= s->slots) return; /* there is no slot to answer into */
     struct gw_serve_reply *reply = gw_serve_reply_of(a, s, r->slot);
     reply->magic = GW_SERVE_MAGIC;

@@ -54,6 +54,7 @@ GW_DEV void gw_serve_drain(const struct gw_serve_args *a);
 
 GW_DEV void gw_serve_look(const struct gw_serve_args *a)
 {
+    a->work->looked = gw_clock_ns();
     uint32_t changes = gw_ld_acquire_u32(&a->board->changes); /* acquire: a new count means new words */
     if (changes == a->work->changes) return;
     a->work->changes = changes;
@@ -132,6 +133,7 @@ GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc 
     struct gw_serve_arrival r;
     if (!gw_serve_completed(a, wc, now, &r)) return;
     if (!gw_serve_read(a, &r, wc->byte_len)) r.priority = 0;
+    r.rank = gw_serve_rank(r.priority, r.deadline);
     gw_serve_enqueue(a, &r);
     gw_serve_active(a, r.session);
 }

@@ -13,6 +13,7 @@ GW_DEV void gw_serve_answer(const struct gw_serve_args *a, struct gw_serve_item 
     struct gw_serve_reply *reply = gw_serve_reply_of(a, s, item->slot);
     uint64_t bytes = w->failed || item->flags & GW_SERVE_STAY ? 0 : gw_layout_bytes(&a->out, item->rows);
     item->failed = 0;
+    item->posted = w->done;
     if (!s->open) return; /* it has failed since the request was taken */
     reply->magic = GW_SERVE_MAGIC;
     reply->version = GW_SERVE_VERSION;
@@ -26,6 +27,9 @@ GW_DEV void gw_serve_answer(const struct gw_serve_args *a, struct gw_serve_item 
     reply->last_post_ns = s->last_post_ns;
     reply->batch = w->rows;
     item->failed = gw_serve_post(a, item->session, item->slot, bytes) != 0;
+    item->posted = gw_clock_ns();
+    /* The receive for the slot's next request comes behind the answer, which it would delay. */
+    item->failed |= gw_serve_post_receive(a, item->session) != 0;
 }
 
 /* Counts what the batch has done, before its clients hear of it. */
@@ -61,21 +65,34 @@ GW_DEV void gw_serve_publish(const struct gw_serve_args *a)
     gw_st_relaxed_u64(&b->variant[w->variant].infer_ns, v->infer_ns);
 }
 
-/* What is known only when the answers are posted. */
+/* Counts the request by the time it took; whoever posted its answer. */
+GW_DEV void gw_serve_count(const struct gw_serve_args *a, struct gw_serve_item *item)
+{
+    item->bucket = gw_serve_bucket_of(item->posted - item->arrived);
+    if (!a->work->failed) gw_add_relaxed_u64_gpu(&a->work->latency[item->bucket], 1);
+}
+
+/* Tells the host, when all are counted. The same thread. */
+GW_DEV void gw_serve_counted(const struct gw_serve_args *a, const struct gw_serve_item *item)
+{
+    a->session[item->session].in_work = 0;
+    gw_st_relaxed_u64(&a->board->latency[item->bucket],
+                      gw_ld_relaxed_u64_gpu(&a->work->latency[item->bucket]));
+}
+
+/* What is known only when the answers are posted. One thread, behind all of that. */
 GW_DEV void gw_serve_conclude(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
-    uint64_t end = gw_clock_ns();
+    uint64_t end = w->done, output = 0;
     for (uint32_t i = 0; i < w->items; i++) {
-        a->session[a->item[i].session].in_work = 0;
-        if (a->item[i].failed && a->session[a->item[i].session].open) gw_serve_broken(a, a->item[i].session);
+        const struct gw_serve_item *item = &a->item[i];
+        if (item->failed && a->session[item->session].open) gw_serve_broken(a, item->session);
+        if (item->posted > end) end = item->posted;
+        output += item->posted - w->done;
     }
     if (w->failed) return;
-    for (uint32_t i = 0; i < w->items; i++) {
-        uint32_t k = gw_serve_bucket_of(end - a->item[i].arrived);
-        gw_st_relaxed_u64(&a->board->latency[k], ++w->latency[k]);
-    }
-    w->total.output_ns += w->items * (end - w->done);
+    w->total.output_ns += output;
     gw_serve_cost_add(&a->variant[w->variant].cost, end - w->started);
     gw_st_relaxed_u64(&a->board->total.output_ns, w->total.output_ns);
     gw_st_relaxed_u64(&a->board->variant[w->variant].p99_ns, a->variant[w->variant].cost.p99_ns);

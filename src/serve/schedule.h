@@ -26,10 +26,9 @@
 #define GW_SERVE_FAIR  16 /* each so many-th batch begins with the oldest request */
 #define GW_SERVE_PROBE 16 /* each so many-th request that is late by the estimate is run */
 
-/* The smallest batch size that holds so many rows; a->variants: there is none. */
-GW_DEV uint32_t gw_serve_variant_for(const struct gw_serve_args *a, uint64_t rows)
+/* The smallest batch size, from number v on, that holds so many rows; a->variants: there is none. */
+GW_DEV uint32_t gw_serve_variant_for(const struct gw_serve_args *a, uint32_t v, uint64_t rows)
 {
-    uint32_t v = 0;
     while (v < a->variants && a->variant[v].rows < rows) v++;
     return v;
 }
@@ -42,7 +41,8 @@ GW_DEV int gw_serve_ends_late(const struct gw_serve_args *a, uint32_t variant, u
 
 GW_DEV int gw_serve_is_late(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint64_t now)
 {
-    uint32_t v = gw_serve_variant_for(a, r->rows);
+    if (r->deadline == UINT64_MAX) return 0;
+    uint32_t v = gw_serve_variant_for(a, 0, r->rows);
     if (!gw_serve_ends_late(a, v, r->deadline, now)) return 0;
     return now > r->deadline || ++a->variant[v].cost.refused % GW_SERVE_PROBE != 0;
 }
@@ -77,7 +77,7 @@ GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint
                                                                 : GW_SERVE_OK;
     if (status == GW_SERVE_OK) return 0;
     struct gw_serve_arrival refused = gw_serve_dequeue(a, at);
-    if (gw_serve_receive(a, refused.session)) gw_serve_refuse(a, &refused, status);
+    gw_serve_refuse(a, &refused, status);
     gw_serve_tell_waiting(a);
     return 1;
 }
@@ -114,7 +114,7 @@ GW_DEV int gw_serve_schedule(const struct gw_serve_args *a)
             continue;
         }
         if (gw_serve_turned_away(a, at, now)) continue;
-        uint32_t variant = gw_serve_variant_for(a, w->rows + r.rows);
+        uint32_t variant = gw_serve_variant_for(a, w->items ? w->variant : 0, w->rows + r.rows);
         uint64_t first = r.deadline < deadline ? r.deadline : deadline;
         if (w->items && (variant == a->variants || gw_serve_ends_late(a, variant, first, now))) break;
         gw_serve_dequeue(a, at);

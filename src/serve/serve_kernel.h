@@ -17,6 +17,23 @@ GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
     if (a->variants > 1 && a->work->items) gw_loop_pick(a->ctl, a->work->variant + 1);
 }
 
+/* For requests of few bytes, which have no batch: one block, whose first thread waits, copies the request
+ * where the model reads it. That saves a kernel. */
+GW_KERNEL(gw_serve_wait_small, struct gw_serve_args, a)
+{
+    if (gw_thread_idx() == 0) gw_serve_wait_stage(a);
+    gw_syncthreads();
+    gw_serve_gather_stage(a);
+}
+
+/* The same for the answer. One block. */
+GW_KERNEL(gw_serve_send_small, struct gw_serve_args, a)
+{
+    gw_serve_scatter_stage(a);
+    gw_syncthreads(); /* the answer's bytes before the post */
+    gw_serve_send_stage(a);
+}
+
 /* One thread, beside the stages from gw_serve_gather to gw_serve_scatter. */
 GW_KERNEL(gw_serve_company, struct gw_serve_args, a)
 {

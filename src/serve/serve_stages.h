@@ -21,12 +21,14 @@
  * of most changes. */
 #define GW_SERVE_LOOK_CPU_NS 200000000u
 #define GW_SERVE_LOOK_GPU_NS 50000u
+#define GW_SERVE_LOOKS       4 /* times as long at most, while requests come */
 
 /* The kernel beside the model: so long it waits for the batch's first kernel, and so much longer than four
  * usual runs for the end. After so many batches that did not run beside it, it waits no more. */
 #define GW_SERVE_BEGIN_NS   1000000u
 #define GW_SERVE_COMPANY_NS 100000000u
 #define GW_SERVE_ALONE      8
+#define GW_SERVE_NAPS       64 /* of 50 ns each, between two looks at the CQ */
 
 /* Waits for completions until the host or the queue may have something new to do. */
 GW_DEV void gw_serve_await(const struct gw_serve_args *a, uint64_t look)
@@ -37,8 +39,8 @@ GW_DEV void gw_serve_await(const struct gw_serve_args *a, uint64_t look)
     int n = gw_wait_cq(a->cq, GW_SERVE_POLL, wc, until, &a->ctl->shared->stop, a->wake_fd);
     uint64_t now = gw_clock_ns();
     for (int i = 0; i < n; i++) gw_serve_arrived(a, &wc[i], now);
-    /* Also when there was something: a peer that floods us must not keep the host waiting. */
-    gw_serve_look(a);
+    /* A request does not wait for the look. But a peer that floods us must not keep the host waiting. */
+    if (n <= 0 || now - a->work->looked > GW_SERVE_LOOKS * look) gw_serve_look(a);
 }
 
 /* ---- batches ---- */
@@ -93,13 +95,6 @@ GW_DEV void gw_serve_move_all(const struct gw_serve_args *a, int output)
             gw_serve_move(a, &a->item[i], output, rank, each * gw_block_dim());
 }
 
-/* Posts a receive for each request of the batch. Its client may send another one when it has the answer. */
-GW_DEV void gw_serve_receive_all(const struct gw_serve_args *a)
-{
-    for (uint32_t i = 0; i < a->work->items; i++)
-        if (a->session[a->item[i].session].open) gw_serve_receive(a, a->item[i].session);
-}
-
 /* ---- the stages ---- */
 
 /* Makes a batch, and says where its tensors lie. Without one, work->items is 0: the loop is to end. One
@@ -122,7 +117,6 @@ GW_DEV void gw_serve_wait_stage(const struct gw_serve_args *a)
     w->begun = w->over = 0;
     gw_serve_aim(a);
     gw_serve_tell_waiting(a);
-    if (!a->variant[w->variant].company) gw_serve_receive_all(a);
 }
 
 /* Does the batch's first kernel run beside this one? A GPU may also start it behind this one. */
@@ -133,20 +127,22 @@ GW_DEV int gw_serve_has_begun(const struct gw_serve_args *a, uint64_t until)
     return 1;
 }
 
-/* Runs beside the model: does what the next batch would have to wait for. It ends with the model, or after a
- * time that no run takes. One thread. */
+/* Runs beside the model: takes up what arrives, so that the next batch need not wait for that. It ends with
+ * the model, or after a time that no run takes. One thread. */
 GW_DEV void gw_serve_company_stage(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
-    if (!w->items) return;
-    gw_serve_receive_all(a);
+    if (!w->items || w->alone >= GW_SERVE_ALONE) return;
     uint64_t now = gw_clock_ns(), longest = 4 * a->variant[w->variant].cost.p99_ns + GW_SERVE_COMPANY_NS;
-    if (w->alone >= GW_SERVE_ALONE) return;
     if (!gw_serve_has_begun(a, now + GW_SERVE_BEGIN_NS)) {
         w->alone++;
         return;
     }
-    while (!gw_ld_relaxed_u32_gpu(&w->over) && gw_clock_ns() < now + longest) gw_serve_drain(a);
+    while (!gw_ld_relaxed_u32_gpu(&w->over) && gw_clock_ns() < now + longest) {
+        gw_serve_drain(a);
+        /* Each look at the CQ is a trip over the bus, which the model may need. */
+        for (uint32_t i = 0; i < GW_SERVE_NAPS; i++) gw_pause(GW_SERVE_NAPS);
+    }
 }
 
 /* Brings the inputs of a batch to one place. Any number of blocks and threads. */
@@ -173,6 +169,14 @@ GW_DEV void gw_serve_scatter_stage(const struct gw_serve_args *a)
     if (!w->direct && !w->failed) gw_serve_move_all(a, 1);
 }
 
+/* The thread that posts a session's answers. Neighbours go to different warps, because the threads of one
+ * post one after the other. */
+GW_DEV uint32_t gw_serve_owner(uint32_t session)
+{
+    uint32_t warps = gw_block_dim() / 32;
+    return warps > 1 ? session % warps * 32 + session / warps % 32 : session % gw_block_dim();
+}
+
 /* One block. A session's answers are one thread's. */
 GW_DEV void gw_serve_send_stage(const struct gw_serve_args *a)
 {
@@ -184,9 +188,15 @@ GW_DEV void gw_serve_send_stage(const struct gw_serve_args *a)
         gw_serve_publish(a);
     }
     gw_syncthreads();
-    for (uint32_t i = 0; i < w->items; i++)
-        if (a->item[i].session % gw_block_dim() == gw_thread_idx()) gw_serve_answer(a, &a->item[i]);
+    for (uint32_t i = 0; i < w->items; i++) {
+        if (gw_serve_owner(a->item[i].session) != gw_thread_idx()) continue;
+        gw_serve_answer(a, &a->item[i]);
+        gw_serve_count(a, &a->item[i]);
+    }
     gw_syncthreads();
+    for (uint32_t i = 0; i < w->items; i++)
+        if (gw_serve_owner(a->item[i].session) == gw_thread_idx()) gw_serve_counted(a, &a->item[i]);
+    gw_syncthreads(); /* the last thread may find that a session is broken, and forgets its requests */
     if (gw_thread_idx() == 0) gw_serve_conclude(a);
 }
 

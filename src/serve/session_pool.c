@@ -25,7 +25,8 @@ static uint64_t align_up(uint64_t v)
 int gw_session_post_receives(const struct gw_session_pool *p, uint32_t i)
 {
     const struct session *s = &p->session[i];
-    return gw_qp_recv_empty(s->qp, p->opts.slots, gw_serve_id(i, next_word(s, GW_SESSION_OPEN), 0));
+    return gw_qp_recv_empty(s->qp, gw_serve_receives(p->opts.slots),
+                            gw_serve_id(i, next_word(s, GW_SESSION_OPEN), 0));
 }
 
 static uint64_t in_stride_of(const struct gw_session_pool_opts *o)
@@ -62,7 +63,8 @@ static struct places places_of(const struct gw_session_pool_opts *o)
     at.work = align_up(sizeof(struct gw_plan_io));
     at.session = at.work + align_up(sizeof(struct gw_serve_work));
     at.arrival = at.session + align_up(o->sessions * sizeof(struct gw_serve_session));
-    at.item = at.arrival + align_up((uint64_t)o->sessions * o->slots * sizeof(struct gw_serve_arrival));
+    at.item = at.arrival +
+              align_up((uint64_t)o->sessions * gw_serve_receives(o->slots) * sizeof(struct gw_serve_arrival));
     at.variant = at.item + align_up(rows_of(o) * sizeof(struct gw_serve_item));
     at.bytes = at.variant + align_up(o->variants * sizeof(struct gw_serve_variant));
     return at;
@@ -135,7 +137,7 @@ static int make_session(struct gw_session_pool *p, uint32_t i)
     struct gw_qp_attr attr = {.send_cq = p->cq,
                               .recv_cq = p->cq,
                               .max_send_wr = p->opts.slots,
-                              .max_recv_wr = p->opts.slots,
+                              .max_recv_wr = gw_serve_receives(p->opts.slots),
                               .flags = GW_QP_ONE_POSTER};
     int error = gw_pd_create(p->opts.dev, &s->pd);
     if (!error) error = gw_qp_create(s->pd, &attr, &s->qp);
@@ -158,6 +160,13 @@ static int make_session(struct gw_session_pool *p, uint32_t i)
     return gw_copy_in(p->opts.exec, kernel_sessions(p) + i, &k, sizeof(k));
 }
 
+/* A queue takes a power of two of the CQ's entries, four at least. */
+static uint32_t entries_of(uint32_t requests)
+{
+    uint32_t entries = power_of_two(requests);
+    return entries < 4 ? 4 : entries;
+}
+
 int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_session_pool **out)
 {
     if (opts->sessions > GW_SERVE_MAX_SESSIONS)
@@ -173,12 +182,10 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
     p->session = calloc(opts->sessions, sizeof(*p->session));
     int error = p->session ? make_memory(p) : -ENOMEM;
     if (!error) {
-        /* Each session has two queues, and a queue takes a power of two of the CQ's entries, four at
-         * least. */
-        uint32_t entries = power_of_two(opts->slots);
-        struct gw_cq_attr attr = {.cqe = opts->sessions * (entries < 4 ? 4 : entries) * 2,
-                                  .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP,
-                                  .qps = opts->sessions};
+        struct gw_cq_attr attr = {
+            .cqe = opts->sessions * (entries_of(opts->slots) + entries_of(gw_serve_receives(opts->slots))),
+            .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP,
+            .qps = opts->sessions};
         if (gw_exec_kind(opts->exec) == GW_EXEC_GPU) attr.flags = GW_CQ_ONE_POLLER;
         error = gw_cq_create(opts->dev, &attr, &p->cq);
     }

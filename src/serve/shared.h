@@ -32,6 +32,13 @@ enum gw_serve_state {
  * their client that they are stale. */
 #define GW_SERVE_MAX_SESSIONS 0x10000u
 
+/* Receives of a session with so many slots. One more than it needs: so the next request finds one when it
+ * comes before the receive that is posted behind the answer. */
+GW_FN uint32_t gw_serve_receives(uint32_t slots)
+{
+    return slots + 1;
+}
+
 GW_FN uint64_t gw_serve_id(uint32_t session, uint32_t word, uint32_t answers)
 {
     return (uint64_t)answers << 32 | (word >> 2 & 0xffff) << 16 | session;
@@ -126,8 +133,9 @@ struct gw_serve_session {
 
 /* A request that a completion has announced and that waits for the model. */
 struct gw_serve_arrival {
+    uint64_t rank;  /* priority and deadline in one word: the smaller one is served first (queue.h) */
+    uint64_t order; /* how many came before it */
     uint64_t when, deadline; /* deadline: UINT64_MAX when it has none */
-    uint64_t order;          /* how many came before it */
     uint64_t id;
     uint32_t session, slot, rows;
     uint32_t priority; /* 1 is served first; 0: it is none that can be served, and is refused */
@@ -137,11 +145,12 @@ struct gw_serve_arrival {
 
 /* A request that is in work. */
 struct gw_serve_item {
-    uint64_t id, arrived;
+    uint64_t id, arrived, posted; /* posted: when its answer was */
     uint32_t session, slot, rows;
     uint32_t at;     /* its first row in the batch */
     uint32_t failed; /* 1: its answer could not be posted */
     uint32_t flags;  /* as in its header */
+    uint32_t bucket; /* of the histogram of times */
 };
 
 /* How long runs of the model take: counts of the latest. */
@@ -156,9 +165,6 @@ struct gw_serve_cost {
 struct gw_serve_variant {
     uint32_t rows;
     uint32_t fixed; /* 1: its model always reads and writes at the addresses below */
-    /* 1: while it runs, another kernel takes up what arrives, and posts the receives of its requests */
-    uint32_t company;
-    uint32_t reserved;
     /* Where requests are put together. The plan of a batch that is one whole request works in the slot
      * instead. */
     uint8_t *in[GW_MODEL_MAX_IO], *out[GW_MODEL_MAX_IO];
@@ -181,7 +187,8 @@ struct gw_serve_work {
      * their peer has acknowledged answers, from its back. */
     uint32_t waiting, parked;
     uint64_t waiting_rows, arrived;
-    uint64_t again; /* when there may be something to do without a further arrival */
+    uint64_t again;  /* when there may be something to do without a further arrival */
+    uint64_t looked; /* when the board was last looked at */
     struct gw_serve_counters total;
     struct gw_serve_variant_counters variant_total[GW_SERVE_VARIANTS];
     uint64_t latency[GW_SERVE_BUCKETS];
@@ -195,7 +202,7 @@ struct gw_serve_args {
     struct gw_serve_notice *notice; /* host memory, one per session */
     struct gw_serve_session *session;
     struct gw_serve_work *work;
-    struct gw_serve_arrival *arrival; /* room for sessions * slots: no more receives are ever posted */
+    struct gw_serve_arrival *arrival; /* room for as many as there are receives */
     struct gw_serve_item *item;       /* room for the largest batch, each request of one row */
     struct gw_serve_variant *variant; /* by ascending rows */
     struct gw_plan_io *io;

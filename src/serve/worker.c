@@ -9,8 +9,9 @@
 #include <gpuwire/serve.h>
 
 GW_KERNEL_DECLARE(gw_serve_wait);
+GW_KERNEL_DECLARE(gw_serve_wait_small);
 GW_KERNEL_DECLARE(gw_serve_send);
-
+GW_KERNEL_DECLARE(gw_serve_send_small);
 GW_KERNEL_DECLARE(gw_serve_company);
 GW_KERNEL_DECLARE(gw_serve_gather);
 GW_KERNEL_DECLARE(gw_serve_scatter);
@@ -18,8 +19,10 @@ GW_KERNEL_DECLARE(gw_serve_scatter);
 /* Blocks and threads that put requests together on a GPU: enough to keep its bus busy. */
 #define COPY_BLOCKS  64
 #define COPY_THREADS 256
-/* Threads that post a batch's answers. */
-#define SEND_THREADS 128
+/* What is not larger is copied without a kernel of its own. */
+#define SMALL_BYTES 65536
+/* Warps that post a batch's answers, at most. */
+#define SEND_WARPS 16
 
 /* A batch size. */
 struct batch {
@@ -190,17 +193,8 @@ static int make_plans(struct gw_worker *w)
     return error;
 }
 
-/* On a GPU, another kernel runs beside a batch's. */
-static void choose_company(struct gw_worker *w)
-{
-    for (uint32_t i = 0; i < w->variants; i++)
-        w->variant[i].company =
-            on_gpu(w) && !w->own && has_copies(&w->variant[i]) && !gw_resident_has(&w->resident, i);
-}
-
 static int make_sessions(struct gw_worker *w)
 {
-    choose_company(w);
     struct gw_session_pool_opts opts = session_opts(w);
     int error = gw_session_pool_create(&opts, &w->pool);
     if (error == -ENOMEM)
@@ -225,33 +219,70 @@ static int make_calls(struct gw_worker *w)
 
 /* ---- the loop ---- */
 
+/* Is a request of batch size i copied by the kernel that waits (its inputs), or an answer by the one that
+ * sends (its outputs)? */
+static int is_small(const struct gw_worker *w, uint32_t i, const struct gw_layout *l)
+{
+    const struct gw_serve_variant *v = &w->variant[i];
+    return v->fixed && v->rows == 1 && gw_layout_bytes(l, 1) <= SMALL_BYTES;
+}
+
+static int waits_small(const struct gw_worker *w)
+{
+    return w->variants == 1 && is_small(w, 0, &w->in);
+}
+
+static int add_kernel(struct gw_worker *w, uint32_t variant, const struct gw_kernel *kernel, uint32_t blocks,
+                      uint32_t threads, uint32_t beside)
+{
+    uint32_t lanes = gw_exec_lanes(w->opts.exec);
+    struct gw_loop_stage stage = {.kernel = kernel,
+                                  .grid = blocks,
+                                  .block = threads < lanes ? threads : lanes,
+                                  .arg = &w->args,
+                                  .variant = variant,
+                                  .beside = beside};
+    return gw_loop_add(w->loop, &stage);
+}
+
+static int add_answers(struct gw_worker *w, uint32_t i, uint32_t variant, uint32_t blocks)
+{
+    const struct gw_serve_variant *v = &w->variant[i];
+    uint32_t warps = v->rows < SEND_WARPS ? v->rows : SEND_WARPS;
+    if (is_small(w, i, &w->out)) return add_kernel(w, variant, &gw_serve_send_small, 1, COPY_THREADS, 0);
+    if (!has_copies(v)) return add_kernel(w, variant, &gw_serve_send, 1, 1, 0);
+    int error = add_kernel(w, variant, &gw_serve_scatter, blocks, COPY_THREADS, 0);
+    return error ? error : add_kernel(w, variant, &gw_serve_send, 1, 32 * warps, 0);
+}
+
 /* The stages behind the wait for one batch size: they are a variant of the loop when there are several. */
 static int add_batch(struct gw_worker *w, uint32_t i)
 {
     const struct gw_serve_variant *v = &w->variant[i];
-    uint32_t variant = w->variants > 1 ? i + 1 : 0, lanes = gw_exec_lanes(w->opts.exec);
-    struct gw_loop_stage copy = {.grid = on_gpu(w) ? COPY_BLOCKS : 1,
-                                 .block = lanes < COPY_THREADS ? lanes : COPY_THREADS,
-                                 .arg = &w->args,
-                                 .variant = variant};
-    struct gw_loop_stage gather = copy, scatter = copy;
-    gather.kernel = &gw_serve_gather;
-    scatter.kernel = &gw_serve_scatter;
+    uint32_t variant = w->variants > 1 ? i + 1 : 0, blocks = on_gpu(w) ? COPY_BLOCKS : 1;
     struct gw_loop_stage model = {
         .name = "model", .enqueue = enqueue_model, .run = run_model, .ctx = &w->batch[i], .variant = variant};
-    struct gw_loop_stage send = {
-        .kernel = &gw_serve_send, .grid = 1, .block = 1, .arg = &w->args, .variant = variant};
-    struct gw_loop_stage company = {
-        .kernel = &gw_serve_company, .grid = 1, .block = 1, .arg = &w->args, .variant = variant, .beside = 3};
-    int copies = has_copies(v), error = 0;
-    /* A thread for each session whose answers it posts; posts of one warp wait for each other. */
-    if (copies) send.block = lanes < SEND_THREADS ? lanes : SEND_THREADS;
-    if (v->company) error = gw_loop_add(w->loop, &company);
-    if (!error && copies) error = gw_loop_add(w->loop, &gather);
+    int error = 0;
+    /* Beside what brings the requests together, the model, and what takes the outputs apart. */
+    if (on_gpu(w) && v->rows > 1) error = add_kernel(w, variant, &gw_serve_company, 1, 1, 3);
+    if (!error && has_copies(v) && !waits_small(w))
+        error = add_kernel(w, variant, &gw_serve_gather, blocks, COPY_THREADS, 0);
     if (!error) error = gw_loop_add(w->loop, &model);
-    if (!error && copies) error = gw_loop_add(w->loop, &scatter);
-    if (!error) error = gw_loop_add(w->loop, &send);
-    return error;
+    return error ? error : add_answers(w, i, variant, blocks);
+}
+
+/* The stage that waits: another one where a batch size is served by the kernel that waits. */
+static int add_wait(struct gw_worker *w)
+{
+    struct gw_loop_stage resident;
+    w->resident.args.serve = w->args;
+    for (uint32_t i = 0; i < w->variants; i++) {
+        if (!gw_resident_has(&w->resident, i)) continue;
+        int error = gw_resident_stage(&w->resident, w->opts.exec, &resident);
+        return error ? error : gw_loop_add(w->loop, &resident);
+    }
+    if (waits_small(w)) return add_kernel(w, 0, &gw_serve_wait_small, 1, COPY_THREADS, 0);
+    return add_kernel(w, 0, &gw_serve_wait, 1, 1, 0);
 }
 
 static int make_loop(struct gw_worker *w)
@@ -267,12 +298,7 @@ static int make_loop(struct gw_worker *w)
         error = w->own->stages(w->own->ctx, w->loop, &w->args);
         return error ? error : gw_loop_prepare(w->loop);
     }
-    struct gw_loop_stage first = {.kernel = &gw_serve_wait, .grid = 1, .block = 1, .arg = &w->args};
-    w->resident.args.serve = w->args;
-    for (uint32_t i = 0, found = 0; !error && !found && i < w->variants; i++)
-        if ((found = (uint32_t)gw_resident_has(&w->resident, i)))
-            error = gw_resident_stage(&w->resident, w->opts.exec, &first);
-    if (!error) error = gw_loop_add(w->loop, &first);
+    error = add_wait(w);
     for (uint32_t i = 0; !error && i < w->variants; i++)
         if (!gw_resident_has(&w->resident, i)) error = add_batch(w, i);
     return error ? error : gw_loop_prepare(w->loop);

@@ -134,7 +134,7 @@ void gw_qp_endpoint(const struct gw_qp *qp, struct gw_endpoint *ep)
 int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct gw_connect_opts *opts)
 {
     (void)opts;
-    require(qp->state == RESET && qp->receives == WORLD_SLOTS); /* a request that follows finds a receive */
+    require(qp->state == RESET && qp->receives == gw_serve_receives(WORLD_SLOTS)); /* a request that follows finds a receive */
     if (fails()) return gw_error(-EINVAL, "connect");
     qp->state = READY;
     qp->client = peer->psn;
@@ -239,7 +239,7 @@ static int fake_recv(struct gw_qp_handle *h, uint32_t n, uint64_t wr_id)
     /* The host has not taken it back, and it is the same client's as those that the host has posted. */
     require(qp->state != RESET && wr_id == qp->receive_id);
     qp->receives += n;
-    require(qp->receives <= WORLD_SLOTS);
+    require(qp->receives <= gw_serve_receives(WORLD_SLOTS));
     return 0;
 }
 
@@ -449,7 +449,7 @@ void world_turn(void (*meanwhile)(void *ctx), void *ctx)
 {
     w.ctl.picked = 0;
     gw_serve_wait.cpu(&w.args);
-    require(w.args.work->waiting + w.args.work->parked <= WORLD_SESSIONS * WORLD_SLOTS);
+    require(w.args.work->waiting + w.args.work->parked <= WORLD_SESSIONS * gw_serve_receives(WORLD_SLOTS));
     require((w.ctl.picked != 0) == (w.args.work->items != 0));
     if (!w.ctl.picked) return;
     check_batch();
