@@ -62,7 +62,7 @@ static int next(const struct modes_loop *l)
     if (l->kind == MODES_COPY) return gw_serve_schedule(a);
     w->items = w->rows = 0;
     while (w->waiting && !w->items) {
-        if (!gw_serve_has_room(a, &a->session[a->arrival[0].session])) {
+        if (!gw_serve_has_room(a, &a->session[gw_serve_heap(a)->session])) {
             gw_serve_park(a, 0);
             continue;
         }

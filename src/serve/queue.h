@@ -2,6 +2,9 @@
 /*
  * The requests that wait: a heap, the next one on top. A request comes before another of a lower priority,
  * then before one with a later deadline, then before one that came later. One thread.
+ *
+ * Where priorities and deadlines are the same, requests come in their order, and the heap is a sorted array.
+ * Then its first is taken by moving the heap's begin (work->head), and nothing else is read or written.
  */
 #ifndef GW_SERVE_QUEUE_H
 #define GW_SERVE_QUEUE_H
@@ -43,29 +46,63 @@ GW_DEV void gw_serve_sift(struct gw_serve_arrival *heap, uint32_t n, uint32_t at
     gw_serve_sift_up(heap, at, r);
 }
 
+GW_DEV struct gw_serve_arrival *gw_serve_heap(const struct gw_serve_args *a)
+{
+    return a->arrival + a->work->head;
+}
+
+/* The array has twice the room that is needed. So the heap moves back to its begin once in so many
+ * requests as it has places. */
+GW_DEV uint64_t gw_serve_arrivals(const struct gw_serve_args *a)
+{
+    return 2ull * a->sessions * gw_serve_receives(a->slots);
+}
+
+GW_DEV void gw_serve_move_back(const struct gw_serve_args *a)
+{
+    struct gw_serve_work *w = a->work;
+    for (uint32_t i = 0; i < w->waiting; i++) a->arrival[i] = a->arrival[w->head + i];
+    w->head = 0;
+}
+
 GW_DEV void gw_serve_enqueue(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
 {
     struct gw_serve_work *w = a->work;
+    if (!w->waiting || (uint64_t)w->head + w->waiting + w->parked == gw_serve_arrivals(a))
+        gw_serve_move_back(a);
+    struct gw_serve_arrival *heap = gw_serve_heap(a);
+    if (!w->waiting)
+        w->sorted = 1;
+    else if (gw_serve_before(r, &heap[w->waiting - 1]))
+        w->sorted = 0;
     w->waiting_rows += r->rows;
-    gw_serve_sift_up(a->arrival, w->waiting++, r);
+    gw_serve_sift_up(heap, w->waiting++, r);
 }
 
 /* Takes out the one at place `at`. */
 GW_DEV struct gw_serve_arrival gw_serve_dequeue(const struct gw_serve_args *a, uint32_t at)
 {
     struct gw_serve_work *w = a->work;
-    struct gw_serve_arrival r = a->arrival[at], last = a->arrival[--w->waiting];
+    struct gw_serve_arrival *heap = gw_serve_heap(a), r = heap[at];
+    w->waiting--;
     w->waiting_rows -= r.rows;
-    if (at < w->waiting) gw_serve_sift(a->arrival, w->waiting, at, &last);
+    if (w->sorted && !at) {
+        w->head++;
+    } else if (at < w->waiting) {
+        struct gw_serve_arrival last = heap[w->waiting];
+        gw_serve_sift(heap, w->waiting, at, &last);
+        w->sorted = 0;
+    }
     return r;
 }
 
 /* The place of the one that came first. */
 GW_DEV uint32_t gw_serve_oldest(const struct gw_serve_args *a)
 {
+    const struct gw_serve_arrival *heap = gw_serve_heap(a);
     uint32_t oldest = 0;
     for (uint32_t i = 1; i < a->work->waiting; i++)
-        if (a->arrival[i].order < a->arrival[oldest].order) oldest = i;
+        if (heap[i].order < heap[oldest].order) oldest = i;
     return oldest;
 }
 
@@ -73,7 +110,7 @@ GW_DEV uint32_t gw_serve_oldest(const struct gw_serve_args *a)
 
 GW_DEV struct gw_serve_arrival *gw_serve_parked(const struct gw_serve_args *a, uint32_t i)
 {
-    return &a->arrival[a->sessions * gw_serve_receives(a->slots) - 1 - i];
+    return &a->arrival[gw_serve_arrivals(a) - 1 - i];
 }
 
 /* They are at the array's other end; all together are no more than it has places. */
@@ -102,12 +139,12 @@ GW_DEV void gw_serve_unpark(const struct gw_serve_args *a, uint32_t session, int
 GW_DEV void gw_serve_forget(const struct gw_serve_args *a, uint32_t session)
 {
     struct gw_serve_work *w = a->work;
-    uint32_t n = w->waiting;
+    uint32_t n = w->waiting, head = w->head;
     gw_serve_unpark(a, session, 0);
     w->waiting = 0;
     w->waiting_rows = 0;
     for (uint32_t i = 0; i < n; i++) { /* the new heap never reaches what has not been looked at */
-        struct gw_serve_arrival r = a->arrival[i];
+        struct gw_serve_arrival r = a->arrival[head + i];
         if (r.session != session) gw_serve_enqueue(a, &r);
     }
 }

@@ -56,7 +56,7 @@ GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
     if (!w->waiting) return 0;
     if (!a->delay_ns || w->closing || w->waiting_rows >= a->rows) return 1;
     for (uint32_t i = 0; i < w->waiting; i++) { /* fewer than the largest batch has rows */
-        const struct gw_serve_arrival *r = &a->arrival[i];
+        const struct gw_serve_arrival *r = &gw_serve_heap(a)[i];
         uint64_t until = r->when + a->delay_ns;
         if (!r->priority) return 1;                                   /* to be refused */
         uint64_t start = r->deadline > last ? r->deadline - last : 0; /* later it would be late */
@@ -70,7 +70,7 @@ GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
  * queue. */
 GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint64_t now)
 {
-    struct gw_serve_arrival *r = &a->arrival[at];
+    struct gw_serve_arrival *r = &gw_serve_heap(a)[at];
     enum gw_serve_status status = r->closing                    ? GW_SERVE_CLOSING
                                   : !r->priority                ? GW_SERVE_BAD_REQUEST
                                   : gw_serve_is_late(a, r, now) ? GW_SERVE_LATE
@@ -108,7 +108,7 @@ GW_DEV int gw_serve_schedule(const struct gw_serve_args *a)
     while (w->waiting && w->rows < a->rows) {
         uint32_t at =
             !w->items && w->total.executions % GW_SERVE_FAIR == GW_SERVE_FAIR - 1 ? gw_serve_oldest(a) : 0;
-        struct gw_serve_arrival r = a->arrival[at];
+        struct gw_serve_arrival r = gw_serve_heap(a)[at];
         if (!gw_serve_has_room(a, &a->session[r.session])) {
             gw_serve_park(a, at);
             continue;

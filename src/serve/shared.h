@@ -186,6 +186,8 @@ struct gw_serve_work {
     /* The arrivals: a heap of those that can be served, from the ring's front, and those that must wait until
      * their peer has acknowledged answers, from its back. */
     uint32_t waiting, parked;
+    uint32_t head;   /* where the heap begins */
+    uint32_t sorted; /* 1: it is sorted: its first may be taken by moving its begin */
     uint64_t waiting_rows, arrived;
     uint64_t again;  /* when there may be something to do without a further arrival */
     uint64_t looked; /* when the board was last looked at */
@@ -202,7 +204,7 @@ struct gw_serve_args {
     struct gw_serve_notice *notice; /* host memory, one per session */
     struct gw_serve_session *session;
     struct gw_serve_work *work;
-    struct gw_serve_arrival *arrival; /* room for as many as there are receives */
+    struct gw_serve_arrival *arrival; /* room for twice as many as there are receives (queue.h) */
     struct gw_serve_item *item;       /* room for the largest batch, each request of one row */
     struct gw_serve_variant *variant; /* by ascending rows */
     struct gw_plan_io *io;
