@@ -7,9 +7,9 @@
 
 #define KNOWN "af_packet:NAME, af_xdp:NAME, tap:NAME, pcap:IN[,OUT], pcap-loop:IN or a PCI address"
 
-/* The rings that af_packet shares with the kernel. DPDK's own 2048 bytes for a frame put the beginnings of all
- * frames, and little else is used, into few sets of the caches. 31 lines spread them over all sets. Frames
- * must fill a block, and blocks pages: 64 frames are 31 pages. */
+/* The rings that af_packet shares with the kernel. Little but the beginning of a frame is used. DPDK would
+ * put frames 2048 bytes apart, and so all beginnings into few sets of the caches. 31 lines reach all sets.
+ * Frames must fill a block, and blocks pages: 64 frames are 31 pages. */
 #define FRAMES "framecnt=1024,framesz=1984,blocksz=126976"
 
 static bool is_interface(const char *name)

@@ -69,7 +69,7 @@ static bool one_queue; /* of each device */
 /* DPDK's af_packet puts its sockets into a group (PACKET_FANOUT), and has no options for that. This process'
  * setsockopt, which DPDK's drivers call, too, changes two things:
  * - A device with one queue has no group. The kernel would hash each packet to choose among one socket.
- * - The kernel puts no fragments together. What comes of that is larger than DPDK's buffers, and lost. */
+ * - The kernel puts no fragments together. DPDK would lose the whole datagram: its buffers are too small. */
 __attribute__((visibility("default"))) int setsockopt(int fd, int level, int name, const void *value,
                                                       socklen_t size)
 {
