@@ -80,7 +80,8 @@ GW_API uint64_t gw_flow_tick_ns(const struct gw_flow_table *table);
 /*
  * Looks n keys up, of key_bytes each, one behind the other. found[i] is the flow of key i; a flow that is
  * found has had a packet now. Returns how many were found. Memory is prefetched across the whole burst, so
- * bursts of 32 and more are several times as fast as single keys.
+ * bursts of 32 and more are several times as fast as single keys. Hundreds of keys in one call are faster
+ * still, because each call begins and ends with few reads under way.
  */
 GW_API size_t gw_flow_lookup_bulk(struct gw_flow_table *table, const void *keys, size_t n,
                                   struct gw_flow *found);

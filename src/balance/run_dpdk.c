@@ -30,8 +30,8 @@
 
 enum {
     DESCRIPTORS = 1024,
-    HANDED = 4096,    /* packets on their way to another core */
-    EMPTY_POLLS = 64, /* of a device that the kernel moves packets for, before a pause */
+    HANDED = 4096,   /* packets on their way to another core */
+    EMPTY_POLLS = 4, /* of a device that the kernel moves packets for, before a pause */
     PAUSE_NS = 20000,
     MOST_ARGS = 32,
 };
@@ -64,14 +64,18 @@ bool gw_balance_has_dpdk(void)
 
 /* ---- DPDK itself ---- */
 
-/* DPDK's af_packet asks the kernel to put fragments together (PACKET_FANOUT_FLAG_DEFRAG). What comes of that
- * is larger than its buffers, and lost. It has no option for it, and a socket cannot take it back. So this
- * process' setsockopt, which DPDK's drivers call, too, leaves that flag out. */
+static bool one_queue; /* of each device */
+
+/* DPDK's af_packet puts its sockets into a group (PACKET_FANOUT), and has no options for that. This process'
+ * setsockopt, which DPDK's drivers call, too, changes two things:
+ * - A device with one queue has no group. The kernel would hash each packet to choose among one socket.
+ * - The kernel puts no fragments together. DPDK would lose the whole datagram: its buffers are too small. */
 __attribute__((visibility("default"))) int setsockopt(int fd, int level, int name, const void *value,
                                                       socklen_t size)
 {
     uint32_t fanout;
     if (level == SOL_PACKET && name == PACKET_FANOUT && size == sizeof(fanout)) {
+        if (one_queue) return 0;
         memcpy(&fanout, value, sizeof(fanout));
         fanout &= ~((uint32_t)PACKET_FANOUT_FLAG_DEFRAG << 16);
         value = &fanout;
@@ -153,6 +157,7 @@ static int open_device(struct plane *d, uint32_t index, const char *text)
     if (!error) error = check_device(d, &v, text);
     if (error) return error;
     d->software |= v.software;
+    one_queue = d->cores == 1;
     error = rte_eal_hotplug_add(v.bus, v.name, v.args);
     if (error)
         return refuse(d, error,

@@ -115,6 +115,12 @@ static inline void key_words(const struct gw_flow_table *t, const void *key, uin
     memset(word, 0, GW_FLOW_KEY_MAX);
     memcpy(word, key, t->key_bytes);
 }
+static inline void take_word(const struct gw_flow_table *t, uint64_t word, struct place *p)
+{
+    p->hash = mix(p->hash ^ word ^ t->seed[0], t->seed[1]);
+    p->tag = mix(p->tag ^ word ^ t->seed[1], t->seed[0] | 1);
+}
+/* No loop: gcc keeps such a loop, and each product in it goes through memory. */
 static inline struct place long_place(const struct gw_flow_table *t, const void *key)
 {
     struct place p;
@@ -122,10 +128,12 @@ static inline struct place long_place(const struct gw_flow_table *t, const void 
     key_words(t, key, word);
     p.hash = t->seed[2];
     p.tag = t->seed[3];
-    for (unsigned i = 0; i < KEY_WORDS; i++) {
-        p.hash = mix(p.hash ^ word[i] ^ t->seed[0], t->seed[1]);
-        p.tag = mix(p.tag ^ word[i] ^ t->seed[1], t->seed[0] | 1);
-    }
+    static_assert(KEY_WORDS == 5, "each word of a key counts");
+    take_word(t, word[0], &p);
+    take_word(t, word[1], &p);
+    take_word(t, word[2], &p);
+    take_word(t, word[3], &p);
+    take_word(t, word[4], &p);
     p.hash = mix(p.hash ^ t->seed[3], t->seed[1]);
     return p;
 }
@@ -155,11 +163,10 @@ static inline uint8_t *long_key(const struct gw_flow_table *t, uint32_t slot)
 /* Is it the key in a slot? What is stored has zeros behind it, too. */
 static inline bool is_long_key(const struct gw_flow_table *t, uint32_t slot, const void *key)
 {
-    uint64_t a[KEY_WORDS], b[KEY_WORDS], differ = 0;
+    uint64_t a[KEY_WORDS], b[KEY_WORDS];
     key_words(t, key, a);
     memcpy(b, long_key(t, slot), GW_FLOW_KEY_MAX);
-    for (unsigned i = 0; i < KEY_WORDS; i++) differ |= a[i] ^ b[i];
-    return !differ;
+    return !((a[0] ^ b[0]) | (a[1] ^ b[1]) | (a[2] ^ b[2]) | (a[3] ^ b[3]) | (a[4] ^ b[4]));
 }
 /* The key in a slot, and where it belongs. */
 static inline const void *key_at(const struct gw_flow_table *t, uint64_t bucket, unsigned way)

@@ -51,6 +51,8 @@ try() { # FORWARD: 60 connections; both workers answer, none fails
     local pid=$!
     pids+=("$pid")
     for _ in $(seq 300); do grep -q up "$work/$1" && break || sleep 0.1; done
+    # Its one socket is in no group: the kernel need not hash packets. (Without the kernel's packet_diag, ss says nothing of groups.)
+    in_ns b ss -0 -e | tee "$work/sockets" | grep -q fanout && { echo "$1: one queue has a group of sockets"; cat "$work/sockets"; exit 1; }
     in_ns c timeout 40 socat -u TCP:10.1.0.1:80,connect-timeout=20 - >/dev/null # until the neighbours are known
     for _ in $(seq 60); do in_ns c timeout 40 socat -u TCP:10.1.0.1:80,connect-timeout=20 - ; done >"$work/answers"
     kill -TERM "$pid"

@@ -157,7 +157,7 @@ static void devices_have_names(void **state)
     (void)state;
     assert_int_equal(bal_device_parse("af_packet:eth0", 0, 2, &d, error, sizeof(error)), 0);
     assert_string_equal(d.name, "net_af_packet0");
-    assert_string_equal(d.args, "iface=eth0,qpairs=2,framecnt=1024");
+    assert_string_equal(d.args, "iface=eth0,qpairs=2,framecnt=1024,framesz=1984,blocksz=126976");
     assert_string_equal(d.kernel, "eth0");
     assert_int_equal(bal_device_parse("pcap-loop:/tmp/a.pcap", 1, 1, &d, error, sizeof(error)), 0);
     assert_string_equal(d.name, "net_pcap1");
