@@ -30,6 +30,7 @@
 #define LINK_SPEED_EDR 32
 #define PHYS_LINK_UP   5
 #define LINK_ETHERNET  2
+#define VECTORS        1 /* of completion queues */
 
 /* ---- address ---- */
 
@@ -167,18 +168,16 @@ static int start_nic(struct uv_file *f)
     return f->start_error;
 }
 
-static int answer_context(const struct uv_cmd *c, uint32_t registers)
+/* The older call's answer has the fd for the device's events in it. */
+static int answer_with_fd(const struct uv_cmd *c, const struct mlx5_ib_alloc_ucontext_resp *drv)
 {
     struct uv_file *f = c->file;
-    const struct mlx5_ib_alloc_ucontext_req_v2 *req = c->uhw;
-    struct mlx5_ib_alloc_ucontext_resp drv;
-    struct ib_uverbs_get_context_resp core = {.num_comp_vectors = 1};
+    struct ib_uverbs_get_context_resp core = {.num_comp_vectors = VECTORS};
     int fd, err = open_streams(f, &fd);
 
     if (err) return err;
-    uv_fill_context(&drv, req->lib_caps & MLX5_LIB_CAP_4K_UAR, registers);
     core.async_fd = (uint32_t)fd;
-    err = uv_reply(c, &core, sizeof(core), &drv, sizeof(drv));
+    err = uv_reply(c, &core, sizeof(core), drv, sizeof(*drv));
     if (!err) return 0;
     uv_close(fd);
     close(fd);
@@ -187,10 +186,23 @@ static int answer_context(const struct uv_cmd *c, uint32_t registers)
     return err;
 }
 
-int uv_get_context(const struct uv_cmd *c)
+/* The newer call's: that fd is asked for by a call of its own. */
+static int answer_attrs(const struct uv_request *r, const struct mlx5_ib_alloc_ucontext_resp *drv)
+{
+    const uint32_t vectors = VECTORS;
+    const uint64_t support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
+    int err = uv_attr_out(r, UVERBS_ATTR_GET_CONTEXT_NUM_COMP_VECTORS, &vectors, sizeof(vectors));
+
+    if (!err) err = uv_attr_out(r, UVERBS_ATTR_GET_CONTEXT_CORE_SUPPORT, &support, sizeof(support));
+    return err ? err : uv_attr_out(r, UVERBS_ATTR_UHW_OUT, drv, sizeof(*drv));
+}
+
+/* r: the newer call, or NULL. */
+static int make_context(const struct uv_cmd *c, const struct uv_request *r)
 {
     struct uv_file *f = c->file;
     const struct mlx5_ib_alloc_ucontext_req_v2 *req = c->uhw;
+    struct mlx5_ib_alloc_ucontext_resp drv;
     uint32_t registers;
     int err = check_request(c);
 
@@ -198,11 +210,27 @@ int uv_get_context(const struct uv_cmd *c)
     if (!err) err = start_nic(f);
     if (err) return err;
     err = uv_uars_init(f, registers, req->num_low_latency_bfregs);
-    if (!err) err = answer_context(c, registers);
+    uv_fill_context(&drv, req->lib_caps & MLX5_LIB_CAP_4K_UAR, registers);
+    if (!err) err = r ? answer_attrs(r, &drv) : answer_with_fd(c, &drv);
     if (!err) return 0;
     uv_uars_end(f);
     uv_give_nic(f);
     return err;
+}
+
+int uv_get_context(const struct uv_cmd *c)
+{
+    return make_context(c, NULL);
+}
+
+int uv_attr_get_context(struct uv_file *f, const struct uv_request *r)
+{
+    struct mlx5_ib_alloc_ucontext_req_v2 req = {0};
+    const struct ib_uverbs_attr *in = uv_attr(r, UVERBS_ATTR_UHW_IN);
+    const struct uv_cmd c = {.file = f, .uhw = &req, .uhw_len = in ? in->len : 0};
+    int err = in ? uv_attr_in(r, UVERBS_ATTR_UHW_IN, &req, sizeof(req)) : 0;
+
+    return err ? err : make_context(&c, r);
 }
 
 /*
@@ -212,7 +240,7 @@ int uv_get_context(const struct uv_cmd *c)
 int uv_query_context(struct uv_file *f, const struct uv_request *r)
 {
     struct mlx5_ib_alloc_ucontext_resp drv;
-    uint32_t vectors = 1;
+    uint32_t vectors = VECTORS;
     uint64_t support = IB_UVERBS_CORE_SUPPORT_OPTIONAL_MR_ACCESS;
     (void)f;
 

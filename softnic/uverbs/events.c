@@ -83,7 +83,7 @@ int uv_stream_new(size_t record, const void *owner, int *fd, struct uv_stream **
 
 struct uv_stream *uv_stream_get(struct uv_stream *s)
 {
-    __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
+    if (s) __atomic_add_fetch(&s->refs, 1, __ATOMIC_RELAXED);
     return s;
 }
 
@@ -198,6 +198,7 @@ uint32_t uv_stream_drain(struct uv_stream *s, uint64_t about)
     uint32_t found = 0;
     unsigned char *all;
 
+    if (!s) return 0;
     pthread_mutex_lock(&s->lock);
     size_t n = collect(s, &all), left = 0;
     for (size_t i = 0; i < n; i++) {

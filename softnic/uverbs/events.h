@@ -16,6 +16,7 @@ struct uv_stream;
  * uv_stream_new - a stream of records of `record` bytes (8 or 16), each beginning with the user's 64-bit name
  * of the object it is about. *fd is the program's end. The stream lives until its last reference is put. 0 or
  * -EMFILE and the like. `owner` is kept for uv_stream_owner.
+ * uv_stream_get, _put and _drain take NULL: an object that was made before its context had a stream.
  */
 int uv_stream_new(size_t record, const void *owner, int *fd, struct uv_stream **out);
 struct uv_stream *uv_stream_get(struct uv_stream *s);

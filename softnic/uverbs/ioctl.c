@@ -187,7 +187,7 @@ static int invoke_write(struct uv_file *f, const struct uv_request *r)
     return err;
 }
 
-/* An imported device asks for one. As in the kernel, events go on to the one that GET_CONTEXT gave. */
+/* As in the kernel, events go to the first one: an imported device gets one that stays silent. */
 static int alloc_async_fd(struct uv_file *f, const struct uv_request *r)
 {
     struct uv_stream *s;
@@ -198,6 +198,8 @@ static int alloc_async_fd(struct uv_file *f, const struct uv_request *r)
     if (err) {
         uv_close(fd);
         close(fd);
+    } else if (!f->async) {
+        f->async = uv_stream_get(s);
     }
     uv_stream_put(s);
     return err;
@@ -218,6 +220,7 @@ static const struct native {
     int (*handle)(struct uv_file *f, const struct uv_request *r);
 } natives[] = {
     {UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, alloc_async_fd},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, uv_attr_get_context},
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, uv_query_context},
     {UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, uv_query_vport},
     {UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, uv_query_pd},
@@ -257,12 +260,20 @@ static bool good_without_nic(const struct uv_request *r)
     return false;
 }
 
+/* One context per open device, and nothing without it. */
+static int call_native(struct uv_file *f, const struct uv_request *r, const struct native *native)
+{
+    bool makes = native->handle == uv_attr_get_context;
+
+    return !f->child && makes == (f->nic != NULL) ? -EINVAL : native->handle(f, r);
+}
+
 static int dispatch(struct uv_file *f, const struct uv_request *r)
 {
     const struct native *native = find_native(r->object, r->method);
 
     if (f->child && !good_without_nic(r)) return uv_refuse_child();
-    if (native) return f->nic || f->child ? native->handle(f, r) : -EINVAL;
+    if (native) return call_native(f, r, native);
     if (r->object == UVERBS_OBJECT_DEVICE && r->method == UVERBS_METHOD_INVOKE_WRITE)
         return invoke_write(f, r);
     return has_older_form(r->object, r->method) ? -EPROTONOSUPPORT : -EOPNOTSUPP;

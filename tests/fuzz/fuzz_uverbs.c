@@ -521,6 +521,19 @@ static int get_context(int fd, int32_t *async)
     return err;
 }
 
+/* The newer call, and the one for the events' fd, which a program may make later or never. */
+static int get_context_attrs(int fd, int32_t *async)
+{
+    struct mlx5_ib_alloc_ucontext_req_v2 req = {.total_num_bfregs = 16, .max_cqe_version = 1};
+    struct mlx5_ib_alloc_ucontext_resp resp;
+    struct buffer b = {.hdr = {.object_id = UVERBS_OBJECT_DEVICE, .method_id = UVERBS_METHOD_GET_CONTEXT}};
+
+    put_in(&b, UVERBS_ATTR_UHW_IN, &req, sizeof(req));
+    put(&b, UVERBS_ATTR_UHW_OUT, sizeof(resp), (uintptr_t)&resp);
+    *async = -1;
+    return submit(fd, &b);
+}
+
 static void once(void)
 {
     int32_t async;
@@ -542,7 +555,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     int fd = uv_open(O_RDWR | O_CLOEXEC, 0);
     if (fd < 0) return 0;
     made = (struct made){.channel = -1};
-    if (take(&in, 1) != 1 && get_context(fd, &async)) abort();
+    uint64_t how = take(&in, 1);
+    if (how == 2 ? get_context_attrs(fd, &async) : how != 1 && get_context(fd, &async)) abort();
     for (int i = 0; i < MAX_REQUESTS && in.p < in.end; i++) {
         unsigned what = (unsigned)take(&in, 1);
         if (what < 192)

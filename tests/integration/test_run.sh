@@ -89,5 +89,15 @@ for sig in INT TERM HUP; do
     [ $rc = $((128 + $(kill -l $sig))) ] || fail "SIG$sig: exit code $rc"
     kill -0 "${child% }" 2>/dev/null && fail "SIG$sig: the program still runs"
 done
+# A tool that is killed takes its program along.
+"${gpuwire[@]}" run -- sleep 600 >"$work/killed.out" 2>&1 &
+tool=$!
+pids+=("$tool")
+while_lives "$tool" sleeps || fail 'SIGKILL: the program does not start'
+kill -KILL "$tool"
+wait "$tool" 2>/dev/null
+ended() { [ ! -e "/proc/$1/stat" ] || grep -q '^State:.*zombie' "/proc/$1/status" 2>/dev/null; }
+eventually ended "${child% }" || fail 'SIGKILL: the program still runs'
+expect 0 'sweeping' "${gpuwire[@]}" run -- true # what the two could not remove
 nothing_left
 echo ok
