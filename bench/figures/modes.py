@@ -3,10 +3,10 @@
 """Figures 1, 2, 6 and 7 of "Toward GPU-centric Networking on Commodity Hardware", out of what bench/serve_modes.py has measured.
 
     modes.py OUT                 OUT/bandwidth.csv, levels.csv, parts.csv and cpu.csv, and with gnuplot their plots
-    modes.py --rows DATE COMMIT  rows for bench/results: serving-goals-h200-16.csv and serving-modes-h200-16.csv
+    modes.py --rows MACHINE DATE COMMIT   rows for bench/results: serving-goals-MACHINE.csv and serving-modes-MACHINE.csv
 
-The measurements are modes/first.csv and modes/second.csv, two runs on machines of one kind; second.csv has no bandwidths and no
-idle servers. NAME.json has the graphs alone, of the same run. paper.csv has the paper's own numbers.
+The measurements are modes/NAME.csv: first and second of h200-16, third of h100-16. second.csv has no bandwidths and no idle servers.
+NAME.json has the graphs alone, of the same run. paper.csv has the paper's own numbers.
 """
 import csv
 import json
@@ -18,7 +18,8 @@ import sys
 HERE = pathlib.Path(__file__).resolve().parent
 NAMES = {"ours": "D, GPU-driven", "copy": "B, copies by the CPU", "direct": "C, launches by the CPU", "queued": "C', queued launches",
          "http": "A, the HTTP door", "aiohttp": "PyTorch behind aiohttp"}
-MACHINE, COMMAND = "h200-16", "bench/serve_modes.py run OUT"
+RUNS = {"h200-16": ("first", "second"), "h100-16": ("third", "third")}
+COMMAND = "bench/serve_modes.py run OUT"
 COLUMNS = "row ours unit better peer peer_value ratio goal command machine date commit note".split()
 
 
@@ -53,7 +54,7 @@ class Run:
         return float(row["gpu_joule"]) / int(row["answered"])
 
 
-FIRST, SECOND = Run("first"), Run("second")
+FIRST, SECOND = (Run(name) for name in RUNS["h200-16"])  # of the figures; print_rows takes those of its machine
 
 # ---- figures
 
@@ -130,11 +131,12 @@ def goals():
             rows.append(compare(f"{name}, {text}", "µs", "less", NAMES[peer], lambda r, m=model, w=what: r.beyond("ours", m, w),
                                 lambda r, m=model, p=peer, w=what: r.beyond(p, m, w), goal, now=True))
     busy = lambda mode, model: lambda r: float(r.one("busy", mode, model)["p99"])
+    counts = lambda mode, model: " : ".join(f"{int(SECOND.one('busy', m, model)['answered']):,}" for m in ("ours", mode)) + " requests"
     for peer, goal in (("copy", "<=0.2x"), ("aiohttp", "<=0.05x")):
         rows.append(compare("p99 with every core busy, resnet50", "µs", "less", NAMES[peer], busy("ours", "resnet50"),
-                            busy(peer, "resnet50"), goal, "two runs; about 6,000 requests ours, 1,300 to 1,700 beside it"))
+                            busy(peer, "resnet50"), goal, counts(peer, "resnet50")))
     rows.append(compare("the same, identity, 4 KB", "µs", "less", NAMES["copy"], busy("ours", "identity4k"), busy("copy", "identity4k"),
-                        "<=0.2x", "34,000 requests ours, 360 beside it"))
+                        "<=0.2x", counts("copy", "identity4k")))
     for model in ("resnet50", "identity4k", "identity600k"):
         rows.append(compare(f"CPU time per 1,000 requests, without the NIC's, {model}", "ms", "less", NAMES["copy"],
                             lambda r, m=model: r.cpu_ms("ours", m), lambda r, m=model: r.cpu_ms("copy", m), "<=0.01x"))
@@ -171,16 +173,18 @@ def others():
     return rows
 
 
-def print_rows(date, commit):
+def print_rows(machine, date, commit):
+    global FIRST, SECOND
+    FIRST, SECOND = (Run(name) for name in RUNS[machine])
     for name, rows in (("goals", goals()), ("modes", others())):
-        path = HERE.parent / f"results/serving-{name}-{MACHINE}.csv"
+        path = HERE.parent / f"results/serving-{name}-{machine}.csv"
         with open(path, "w", newline="", encoding="utf-8") as f:
             out = csv.writer(f, lineterminator="\n")
             out.writerow(COLUMNS)
-            out.writerows([*row[:-1], COMMAND, MACHINE, date, commit, row[-1]] for row in rows)
+            out.writerows([*row[:-1], COMMAND, machine, date, commit, row[-1]] for row in rows)
 
 
-if len(sys.argv) == 4 and sys.argv[1] == "--rows":
+if len(sys.argv) == 5 and sys.argv[1] == "--rows" and sys.argv[2] in RUNS:
     print_rows(*sys.argv[2:])
 elif len(sys.argv) == 2 and sys.argv[1][0] != "-":
     figures(pathlib.Path(sys.argv[1]))
