@@ -37,7 +37,7 @@ struct branch {
     uint32_t left; /* stages that it still runs beside; 0: there is no branch */
 };
 
-/* What `to` gets from here on comes behind all that `from` has. */
+/* The stream `to` waits here for all that `from` has captured. */
 static int order(struct gw_loop *l, cudaEvent_t event, cudaStream_t from, cudaStream_t to)
 {
     cudaError_t error = cudaEventRecord(event, from);

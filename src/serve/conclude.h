@@ -65,7 +65,7 @@ GW_DEV void gw_serve_publish(const struct gw_serve_args *a)
     gw_st_relaxed_u64(&b->variant[w->variant].infer_ns, v->infer_ns);
 }
 
-/* Counts the request by the time it took; whoever posted its answer. */
+/* Counts the request by the time it took. The thread that posted its answer. */
 GW_DEV void gw_serve_count(const struct gw_serve_args *a, struct gw_serve_item *item)
 {
     item->bucket = gw_serve_bucket_of(item->posted - item->arrived);
