@@ -134,7 +134,8 @@ void gw_qp_endpoint(const struct gw_qp *qp, struct gw_endpoint *ep)
 int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct gw_connect_opts *opts)
 {
     (void)opts;
-    require(qp->state == RESET && qp->receives == gw_serve_receives(WORLD_SLOTS)); /* a request that follows finds a receive */
+    require(qp->state == RESET &&
+            qp->receives == gw_serve_receives(WORLD_SLOTS)); /* a request that follows finds a receive */
     if (fails()) return gw_error(-EINVAL, "connect");
     qp->state = READY;
     qp->client = peer->psn;
