@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each launch of a GPU plan takes, for who wants to know where the time goes. */
+/* A GPU plan tells what each of its launches takes. */
 #ifndef GW_MODEL_EACH_H
 #define GW_MODEL_EACH_H
 

@@ -76,7 +76,7 @@ bool gwm_gpu_attention_part(const struct gwm_gpu *p, const struct gwm_node *n)
     float scale;
     int next = (int)(n - p->g->node);
 
-    if (n->op != GWM_GEMM && n->op != GWM_SOFTMAX) return false;
+    if (!p->half || (n->op != GWM_GEMM && n->op != GWM_SOFTMAX)) return false;
     do {
         next = gwm_sole_reader(p->g, p->uses, p->g->node[next].out, next);
     } while (next >= 0 && (gwm_gpu_factor(&p->g->node[next]) || p->g->node[next].op == GWM_SOFTMAX));
@@ -111,6 +111,7 @@ static bool find(const struct gwm_gpu *p, const struct gwm_node *n, struct gwm_a
 
     if (!scores || next < 0) return false;
     const struct gwm_shape *s = &p->g->value[scores->out].shape;
+    if (!p->g->value[scores->out].count) return false;
     int32_t batch = s->rank == 4 ? s->d[0] : 1, heads = q->products / batch;
     const int32_t queries[] = {heads, q->m, q->n, batch}, keys[] = {heads, q->k, q->n, batch};
     if (heads * batch != q->products) return false;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention on tensor cores: fp16 factors, sums and softmax in fp32. A warp has 16 rows of Q and keeps their
- * results in registers. The block brings 64 keys and values at a time to shared memory. What a row has summed
- * up is scaled anew whenever a larger score turns up, so that no row of scores is ever stored.
+ * results in registers. The block brings 64 keys and values at a time to shared memory. When a larger
+ * score turns up, the warp scales what it has summed up. So it never stores a row of scores.
  *
  * In a fragment, lane 4 g + t holds columns 2 t and 2 t + 1 (and eight further on) of rows g and g + 8.
  */
