@@ -4,12 +4,13 @@
  *
  *     model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] [--tf32 | --f16]
  *                 [--own | --resident] [--feed FILE] [--out FILE]
- *                 [--cpu-time]
+ *                 [--cpu-time] [--each]
  *
  * CPU: a call of gw_plan_run. GPU: a captured graph of the model's kernels, launched 20 times in a row,
  * divided; and one call of gw_plan_run, which copies in and out and waits. A feed holds the inputs one after
  * the other, as they lie in memory; --out gets the outputs so. --cpu-time measures the processor time of the
- * process. That is for machines that others use, too. bench/model_torch.py runs it beside PyTorch.
+ * process. That is for machines that others use, too. --each tells what each launch of a GPU plan takes
+ * alone. bench/model_torch.py runs it beside PyTorch.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -24,6 +25,8 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
+#include "src/model/each.h"
+
 #define BATCH   20
 #define WARM_UP 5
 #define SYNC_NS 30000000000u
@@ -31,6 +34,7 @@
 struct bench {
     const char *path, *which, *feed, *out_path;
     uint32_t threads, runs, rows, flags;
+    int each;
     struct gw_exec *exec;
     struct gw_model *model;
     struct gw_plan *plan;
@@ -88,6 +92,8 @@ static int parse(struct bench *b, int argc, char **argv)
             b->flags |= GW_PLAN_OWN;
         else if (!strcmp(argv[i], "--cpu-time"))
             clock_used = CLOCK_PROCESS_CPUTIME_ID;
+        else if (!strcmp(argv[i], "--each"))
+            b->each = 1;
         else if (!strcmp(argv[i], "--resident"))
             b->flags |= GW_PLAN_RESIDENT;
         else if (argv[i][0] != '-' && !b->path)
@@ -231,6 +237,56 @@ static int measure(struct bench *b, const char *what, int (*call)(struct bench *
     return rc ? fail(b->path, strerror(-rc)) : 0;
 }
 
+#define KERNELS 64 /* more of them are one */
+
+struct sums {
+    uint32_t n;
+    struct sum {
+        const char *kernel;
+        uint32_t launches;
+        double us;
+    } of[KERNELS];
+};
+
+/* A node's name comes from the file. */
+static void print_name(const char *name)
+{
+    for (int i = 0; name[i] && i < 60; i++) putchar(name[i] > ' ' && name[i] < 127 ? name[i] : '?');
+    putchar('\n');
+}
+
+static void one_launch(void *arg, const char *kernel, const char *node, float us)
+{
+    struct sums *s = arg;
+    uint32_t k = 0;
+
+    printf("each: %8.1f us  %-24s ", (double)us, kernel);
+    print_name(node);
+    while (k < s->n && strcmp(s->of[k].kernel, kernel)) k++;
+    if (k == KERNELS) k--;
+    if (k == s->n) s->of[s->n++] = (struct sum){.kernel = kernel};
+    s->of[k].launches++;
+    if (us > 0) s->of[k].us += (double)us;
+}
+
+static int longer_first(const void *a, const void *b)
+{
+    double x = ((const struct sum *)a)->us, y = ((const struct sum *)b)->us;
+
+    return (x < y) - (x > y);
+}
+
+static int tell_each(struct bench *b)
+{
+    struct sums s = {0};
+
+    if (gwm_plan_each(b->plan, one_launch, &s)) return fail("--each", "is for GPU plans of several launches");
+    qsort(s.of, s.n, sizeof(s.of[0]), longer_first);
+    for (uint32_t k = 0; k < s.n; k++)
+        printf("sum:  %8.1f us  %-24s %u launches\n", s.of[k].us, s.of[k].kernel, s.of[k].launches);
+    return 0;
+}
+
 int main(int argc, char **argv)
 {
     struct gw_plan_stats s;
@@ -238,7 +294,8 @@ int main(int argc, char **argv)
 
     if (parse(&b, argc, argv)) {
         fprintf(stderr, "usage: model_bench MODEL.onnx [--exec cpu|gpu] [--threads N] [--rows N] [--runs N] "
-                        "[--tf32 | --f16] [--own | --resident] [--feed FILE] [--out FILE] [--cpu-time]\n");
+                        "[--tf32 | --f16] [--own | --resident] [--feed FILE] [--out FILE] [--cpu-time]\n"
+                        "                   [--each]\n");
         return 2;
     }
     double start = now_us();
@@ -253,6 +310,7 @@ int main(int argc, char **argv)
         rc = measure(&b, b.exec ? "gpu, with copies" : "cpu", run, 1);
     }
     if (!rc && b.out_path) rc = write_result(&b);
+    if (!rc && b.each) rc = tell_each(&b);
 #ifdef GW_HAVE_CUDA
     if (!rc && b.exec) rc = capture(&b);
     if (!rc && b.exec) rc = measure(&b, "gpu, kernels", run_kernels, BATCH);

@@ -64,6 +64,7 @@ static struct gwm_launch *new_launch(struct gwm_gpu *p)
 {
     if (grow((void **)&p->launch, p->nlaunch, &p->cap_launch, sizeof(*p->launch))) return NULL;
     memset(&p->launch[p->nlaunch], 0, sizeof(*p->launch));
+    p->launch[p->nlaunch].node = p->node;
     return &p->launch[p->nlaunch++];
 }
 
@@ -263,19 +264,19 @@ int gwm_gpu_enqueue_from(struct gwm_gpu *p, int first, const struct gwm_where *w
     return rc;
 }
 
-int gwm_gpu_enqueue_here(struct gwm_gpu *p, void *stream)
+int gwm_gpu_enqueue_here(struct gwm_gpu *p, int first, void *stream)
 {
     const void *in[GW_MODEL_MAX_IO];
     void *out[GW_MODEL_MAX_IO];
 
     for (uint32_t i = 0; i < p->g->ninput; i++) in[i] = (char *)p->io_mem.dev + p->in_at[i];
     for (uint32_t i = 0; i < p->g->noutput; i++) out[i] = (char *)p->io_mem.dev + p->out_at[i];
-    return gwm_gpu_enqueue_from(p, 0, &(struct gwm_where){.at = p->at, .in = in, .out = out}, stream);
+    return gwm_gpu_enqueue_from(p, first, &(struct gwm_where){.at = p->at, .in = in, .out = out}, stream);
 }
 
 static int run_on_device(struct gwm_gpu *p)
 {
-    int rc = gwm_gpu_enqueue_here(p, NULL);
+    int rc = gwm_gpu_enqueue_here(p, 0, NULL);
 
     return rc ? rc : gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS));
 }
@@ -292,11 +293,13 @@ static int lower(struct gwm_gpu *p, const struct gwm_msg *msg)
     p->as = (int *)malloc(values * GWM_SLOTS * sizeof(int));
     p->picture = (bool *)calloc(values, sizeof(bool));
     if (!p->uses || !p->maker || !p->done || !p->put_off || !p->as || !p->picture) return -ENOMEM;
+    p->node = -1;
     gwm_uses(g, p->uses, p->maker);
     gwm_gpu_pictures(p);
     int rc = gwm_gpu_border(p);
     for (int i = 0; i < g->nnode && !rc; i++) {
-        p->put_off[i] = !p->done[i] && gwm_gpu_put_off(p, &g->node[i]);
+        p->put_off[i] =
+            !p->done[i] && (gwm_gpu_put_off(p, &g->node[i]) || gwm_gpu_attention_part(p, &g->node[i]));
         rc = p->done[i] || p->put_off[i] ? 0 : gwm_gpu_node(p, &g->node[i]);
         if (rc == -ENOTSUP)
             return gwm_fail(msg, rc,
@@ -455,6 +458,21 @@ void gwm_gpu_stats(const struct gwm_gpu *p, struct gw_plan_stats *s)
                                 .arena_bytes = p->arena_bytes,
                                 .steps = p->program.ops ? 1 : (uint32_t)p->nlaunch,
                                 .run_ns = p->run_us > 0 ? (uint64_t)(p->run_us * 1000) : 0};
+}
+
+int gwm_gpu_each(struct gwm_gpu *p, gwm_each one, void *arg)
+{
+    bool can = gw_exec_kind(p->exec) == GW_EXEC_GPU && !p->program.ops;
+    struct gwm_timer *t = can ? gwm_timer_open(p->exec, p->most) : NULL;
+
+    if (!t) return -ENOTSUP;
+    for (int i = 0; i < p->nlaunch; i++) {
+        const struct gwm_launch *l = &p->launch[i];
+        one(arg, l->call ? l->call->name : l->kernel->name, l->node < 0 ? "" : p->g->node[l->node].name,
+            gwm_timer_one(t, p, i));
+    }
+    gwm_timer_close(t);
+    return 0;
 }
 
 int gwm_gpu_run(struct gwm_gpu *p, const void *const in[], void *const out[])

@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Inside the GPU back-end. gpu.c keeps buffers, launches and memory; gpu_form.c says how tensors lie in
- * memory; gpu_lower.c, gpu_conv.c and gpu_product.c turn nodes into launches; gpu_program.c makes one kernel
+ * memory; gpu_lower.c, gpu_conv.c, gpu_product.c and
+ * gpu_attention.c turn nodes into launches; gpu_program.c makes one kernel
  * of these. Where there are several ways to do that, gpu_pick.c measures them; gpu_cache.c keeps what it
  * found. gpu_lib.c, gpu_cudnn.c and gpu_lt.c know NVIDIA's libraries, gpu_time.c CUDA's graphs.
  */
@@ -48,6 +49,7 @@ struct gwm_fix {
 struct gwm_call {
     int (*run)(struct gwm_call *c, void *const addr[], void *stream);
     void (*free)(struct gwm_call *c);
+    const char *name;
 };
 
 #define GWM_FIXES 8
@@ -57,6 +59,7 @@ struct gwm_launch {
     uint32_t grid, block;
     void *args;
     struct gwm_call *call;
+    int node; /* whose work it is, or -1 */
     struct gwm_fix fix[GWM_FIXES];
     int nfix;
 };
@@ -88,6 +91,7 @@ struct gwm_gpu {
     struct gw_mem const_mem, arena_mem, io_mem; /* io: the inputs and outputs of gwm_gpu_run */
     size_t most;                                /* bytes of device memory */
     size_t const_bytes, arena_bytes, in_at[GW_MODEL_MAX_IO], out_at[GW_MODEL_MAX_IO];
+    int node;          /* that is lowered now, or -1 */
     int *uses, *maker; /* per root, as gwm_uses gives them */
     bool *done;        /* per node: another one's launch does its work too */
     bool *put_off;     /* per node: its result is made when somebody wants it */
@@ -136,8 +140,8 @@ struct gwm_where {
 int gwm_gpu_enqueue_from(struct gwm_gpu *p, int first, const struct gwm_where *where, void *stream);
 /* A launch's arguments with the addresses filled in. Not of a call. */
 void gwm_gpu_args(const struct gwm_gpu *p, const struct gwm_launch *l, const struct gwm_where *w, void *args);
-/* The whole plan on gwm_gpu_run's own tensors. */
-int gwm_gpu_enqueue_here(struct gwm_gpu *p, void *stream);
+/* The same on gwm_gpu_run's own tensors. */
+int gwm_gpu_enqueue_here(struct gwm_gpu *p, int first, void *stream);
 
 /* ---- gpu_program.c ---- */
 
@@ -188,14 +192,16 @@ struct gwm_store {
     int32_t block;                     /* depth-to-space by this much; 1 is none */
     bool block_first;                  /* as in struct gwm_conv_args */
     const struct gwm_product *product; /* products only */
+    const struct gwm_attention *attention;
 };
 
 /* ---- gpu_strided.c ---- */
 
-/* Matrices in a root's C order: so many, of so many rows and columns; with strides, and a factor. */
+/* Matrices in a root's C order: so many, of so many rows and columns; with strides, and a factor. Attention
+ * has so many of these again, last. */
 struct gwm_strided {
     int root;
-    int32_t n[3], stride[3], start;
+    int32_t n[4], stride[4], start;
     float scale;
 };
 
@@ -206,8 +212,10 @@ struct gwm_product {
 
 /* Is it a node whose result others may read where it comes from? */
 bool gwm_gpu_put_off(const struct gwm_gpu *p, const struct gwm_node *n);
-/* Follows matrices back through such nodes as far as cuBLASLt can. */
-void gwm_gpu_trace(const struct gwm_gpu *p, struct gwm_strided *s);
+/* Is it a multiplication of all elements by one number? */
+bool gwm_gpu_factor(const struct gwm_node *n);
+/* Follows matrices back through such nodes, to where they last fit: NULL, cuBLASLt. */
+void gwm_gpu_trace(const struct gwm_gpu *p, struct gwm_strided *s, bool (*fits)(const struct gwm_strided *));
 /* Follows a result forward through a move of `count` elements; false when it cannot be written there. */
 bool gwm_gpu_trace_out(const struct gwm_node *move, int32_t count, struct gwm_strided *y);
 
@@ -217,6 +225,16 @@ int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int3
 /* ---- gpu_conv.c, gpu_product.c ---- */
 int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to);
 int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n);
+
+/* One product, whatever it belongs to. */
+int gwm_gpu_gemm_alone(struct gwm_gpu *p, const struct gwm_node *n);
+
+/* ---- gpu_attention.c ---- */
+
+/* Is it a part of an attention, whose last product may do its work? Then it is put off. */
+bool gwm_gpu_attention_part(const struct gwm_gpu *p, const struct gwm_node *n);
+/* The last product of an attention, with all of it; -ENOTSUP: it is none. */
+int gwm_gpu_attention(struct gwm_gpu *p, const struct gwm_node *n);
 
 /* Weights and bias of a convolution as constants of that element type: oc × kh × kw × c/group when the
  * channels are last, else as in the file. A bias there is always. */
@@ -257,6 +275,8 @@ void gwm_timer_machine(const struct gwm_timer *t, char *text, size_t size);
  * device. */
 float gwm_timer_nodes(struct gwm_timer *t, struct gwm_gpu *p, int first);
 float gwm_timer_plan(struct gwm_timer *t, struct gwm_gpu *p);
+/* The same of one launch of a plan that is made. */
+float gwm_timer_one(struct gwm_timer *t, struct gwm_gpu *p, int number);
 /* Why the last call of gwm_timer_plan failed. */
 const char *gwm_timer_why(const struct gwm_timer *t);
 

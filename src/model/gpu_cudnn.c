@@ -155,7 +155,8 @@ int gwm_lib_cudnn(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_
     if (p->g->value[n->in[0]].root != n->in[0]) form &= ~GWM_LAST; /* seen in another shape: in C order */
     struct conv_call *c = (struct conv_call *)calloc(1, sizeof(*c));
     if (!c) return -ENOMEM;
-    *c = (struct conv_call){.call = {run, drop}, .d = p->lib->cudnn, .algo = algo, .sum = to->add >= 0};
+    *c = (struct conv_call){
+        .call = {run, drop, "cuDNN"}, .d = p->lib->cudnn, .algo = algo, .sum = to->add >= 0};
     int rc = describe(c, q, form & GWM_LAST, p->half, p->tf32);
     if (!rc && c->d->cudnnSetActivationDescriptor(
                    c->act, relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0))

@@ -34,13 +34,22 @@ static int put_operands(struct gwm_gpu *p, const struct operands *o)
     return rc;
 }
 
+/* Threads for a run of n elements, four at a time: as few as take no more rounds than 128 would. */
+static uint32_t row_threads(int32_t n)
+{
+    uint32_t fours = (uint32_t)n / 4, rounds = (fours + 127) / 128;
+
+    return ((fours + rounds - 1) / rounds + 31) / 32 * 32;
+}
+
 static int norm(struct gwm_gpu *p, const struct gwm_node *n, const struct operands *o)
 {
     struct gwm_norm_args a = {.s = n->norm, .act = n->act};
-    bool rows = a.s.inner == 1 && a.s.channels == a.s.n && a.s.n % 4 == 0 && a.s.n <= 128 * GWM_NORM_MAX &&
-                !p->resident;
+    bool rows = a.s.inner == 1 && a.s.channels == a.s.n && a.s.n > 0 && a.s.n % 4 == 0 &&
+                a.s.n <= 128 * GWM_NORM_MAX && !p->resident;
     const struct gw_kernel *kernel = rows ? &gwm_norm_row_kernel : &gwm_norm_kernel;
-    int rc = gwm_gpu_launch(p, kernel, (uint32_t)a.s.outer, !rows && a.s.n >= 4096 ? 512 : 128, &a);
+    uint32_t threads = rows ? row_threads(a.s.n) : a.s.n >= 4096 ? 512 : 128;
+    int rc = gwm_gpu_launch(p, kernel, (uint32_t)a.s.outer, threads, &a);
 
     return rc ? rc : put_operands(p, o);
 }

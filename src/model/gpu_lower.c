@@ -242,7 +242,7 @@ static int conv(struct gwm_gpu *p, const struct gwm_node *n)
     return gwm_gpu_conv(p, n, &to);
 }
 
-int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
+static int lower(struct gwm_gpu *p, const struct gwm_node *n)
 {
     /* Without elements there is nothing to do, but a place. */
     if (!p->g->value[n->out].count) {
@@ -261,4 +261,14 @@ int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
     case GWM_PAD: return gwm_gpu_move(p, n);
     default: return gwm_gpu_more(p, n);
     }
+}
+
+int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
+{
+    int before = p->node; /* it wants this one's result */
+
+    p->node = (int)(n - p->g->node);
+    int rc = lower(p, n);
+    p->node = before;
+    return rc;
 }

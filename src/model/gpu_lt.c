@@ -178,7 +178,7 @@ static struct lt_call *new_call(struct gwm_gpu *p, const struct product *q, int 
 
     *rc = -ENOMEM;
     if (!c) return NULL;
-    *c = (struct lt_call){.call = {run, drop},
+    *c = (struct lt_call){.call = {run, drop, "cublasLt"},
                           .t = p->lib->lt,
                           .bias = q->bias,
                           .alpha = q->alpha,

@@ -77,8 +77,8 @@ static struct gwm_product operands(const struct gwm_gpu *p, const struct gwm_nod
         .y = {n->out, {q->products, q->m, q->n}, {q->m * q->n, q->n, 1}, 0, 1}};
 
     if (q->batch.rank > 1) return r;
-    gwm_gpu_trace(p, &r.a);
-    gwm_gpu_trace(p, &r.b);
+    gwm_gpu_trace(p, &r.a, NULL);
+    gwm_gpu_trace(p, &r.b, NULL);
     return r;
 }
 
@@ -95,7 +95,7 @@ static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root,
     return other != root && p->maker[other] < at ? other : -1;
 }
 
-int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
+int gwm_gpu_gemm_alone(struct gwm_gpu *p, const struct gwm_node *n)
 {
     static const struct gwm_way ways[] = {{"blocks", 1, blocks},
                                           {"thin", 1, thin},
@@ -123,4 +123,11 @@ int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
              r.b.stride[0], r.b.stride[1], r.b.stride[2], r.y.stride[0], r.y.stride[1], q->bias != NULL,
              to.act.kind, to.add >= 0, gwm_gpu_out_form(p, to.out), p->half, p->tf32 ? " tf32" : "");
     return gwm_gpu_pick(p, n, &to, what, p->resident ? few : ways);
+}
+
+int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
+{
+    int rc = gwm_gpu_attention(p, n);
+
+    return rc == -ENOTSUP ? gwm_gpu_gemm_alone(p, n) : rc;
 }

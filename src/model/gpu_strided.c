@@ -43,7 +43,7 @@ static int64_t through(const struct map *m, int32_t n, int64_t stride, const int
     return result;
 }
 
-/* All three dimensions of a matrix. False, and nothing changed, when a stride is lost. */
+/* All dimensions of the matrices. False, and nothing changed, when a stride is lost. */
 static bool all_through(const struct map *m, struct gwm_strided *s)
 {
     int32_t start[GW_MODEL_MAX_RANK] = {0}, used[GW_MODEL_MAX_RANK] = {0};
@@ -55,8 +55,8 @@ static bool all_through(const struct map *m, struct gwm_strided *s)
         start[d] = s->start / m->at[d] % m->dims[d];
         r.start += start[d] * m->to[d];
     }
-    for (int i = 0; i < 3; i++) {
-        int64_t stride = s->n[i] == 1 || !s->stride[i] ? 0 : through(m, s->n[i], s->stride[i], start, used);
+    for (int i = 0; i < 4; i++) {
+        int64_t stride = s->n[i] < 2 || !s->stride[i] ? 0 : through(m, s->n[i], s->stride[i], start, used);
         if (stride < 0 || stride > INT32_MAX) return false;
         r.stride[i] = (int32_t)stride;
     }
@@ -84,7 +84,7 @@ static int32_t slice(const struct gwm_graph *g, const struct gwm_node *n)
     return at < 0 || at >= n->gather.n ? -1 : (int32_t)at * n->gather.inner;
 }
 
-static bool factor(const struct gwm_node *n)
+bool gwm_gpu_factor(const struct gwm_node *n)
 {
     return n->op == GWM_UNARY &&
            (n->act.kind == GWM_ACT_NONE || (n->act.kind == GWM_ACT_AFFINE && n->act.b == 0));
@@ -95,7 +95,7 @@ bool gwm_gpu_put_off(const struct gwm_gpu *p, const struct gwm_node *n)
     if (p->g->value[n->out].dtype != GWM_F32) return false;
     for (uint32_t i = 0; i < p->g->noutput; i++)
         if (p->g->value[p->g->output[i]].root == n->out) return false;
-    return factor(n) || (n->op == GWM_MOVE && dense(&n->mv.move[0], p->g->value[n->out].count)) ||
+    return gwm_gpu_factor(n) || (n->op == GWM_MOVE && dense(&n->mv.move[0], p->g->value[n->out].count)) ||
            (n->op == GWM_GATHER && slice(p->g, n) >= 0);
 }
 
@@ -105,7 +105,7 @@ static bool step_back(const struct gwm_gpu *p, struct gwm_strided *s)
     int m = p->maker[s->root];
     const struct gwm_node *n = m < 0 ? NULL : &p->g->node[m];
 
-    if (!n || !p->put_off[m]) return false;
+    if (!n || !p->put_off[m] || n->op == GWM_GEMM || n->op == GWM_SOFTMAX) return false;
     if (n->op == GWM_MOVE) {
         const struct gwm_move *v = &n->mv.move[0];
         if (!all_through(&(struct map){v->rank, v->dims, v->to, v->from}, s)) return false;
@@ -131,12 +131,12 @@ static bool regular(const struct gwm_strided *s)
            ((n[2] == 1 || t[2] == 1) ? n[1] == 1 || t[1] >= n[2] : (n[1] == 1 || t[1] == 1) && t[2] >= n[1]);
 }
 
-void gwm_gpu_trace(const struct gwm_gpu *p, struct gwm_strided *s)
+void gwm_gpu_trace(const struct gwm_gpu *p, struct gwm_strided *s, bool (*fits)(const struct gwm_strided *))
 {
     struct gwm_strided best = *s;
 
     while (step_back(p, s))
-        if (regular(s)) best = *s;
+        if ((fits ? fits : regular)(s)) best = *s;
     *s = best;
 }
 

@@ -95,10 +95,10 @@ static int place(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
     return 0;
 }
 
-/* `at` NULL: the whole plan, where it lies. */
+/* `at` NULL: of a plan that is made, where it lies. */
 static int enqueue(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
 {
-    if (!at) return gwm_gpu_enqueue_here(p, t->stream);
+    if (!at) return gwm_gpu_enqueue_here(p, first, t->stream);
     return gwm_gpu_enqueue_from(p, first, &(struct gwm_where){.at = at}, t->stream);
 }
 
@@ -156,6 +156,16 @@ float gwm_timer_nodes(struct gwm_timer *t, struct gwm_gpu *p, int first)
 float gwm_timer_plan(struct gwm_timer *t, struct gwm_gpu *p)
 {
     return measure(t, p, 0, NULL);
+}
+
+float gwm_timer_one(struct gwm_timer *t, struct gwm_gpu *p, int number)
+{
+    int all = p->nlaunch;
+
+    p->nlaunch = number + 1; /* the last for now */
+    float us = measure(t, p, number, NULL);
+    p->nlaunch = all;
+    return us;
 }
 
 const char *gwm_timer_why(const struct gwm_timer *t)

@@ -35,6 +35,14 @@ float gwm_timer_plan(struct gwm_timer *t, struct gwm_gpu *p)
     return -1;
 }
 
+float gwm_timer_one(struct gwm_timer *t, struct gwm_gpu *p, int number)
+{
+    (void)t;
+    (void)p;
+    (void)number;
+    return -1;
+}
+
 const char *gwm_timer_why(const struct gwm_timer *t)
 {
     (void)t;

@@ -123,6 +123,19 @@ struct gwm_softmax_args { /* one block per row */
     struct gwm_softmax s;
 };
 
+/* Where the rows of a head lie: strides in elements. */
+struct gwm_lines {
+    int32_t start, batch, head, row;
+};
+
+struct gwm_attention_args { /* q, k and v are fp16 */
+    struct gwm_ref q, k, v, y;
+    struct gwm_lines q_at, k_at, v_at, y_at;
+    float scale, by; /* of the scores, of the result */
+    int32_t heads, queries, keys;
+    int32_t rows; /* queries of a block: 16 for each of its warps */
+};
+
 struct gwm_norm_args { /* one block per run */
     struct gwm_ref x, scale, bias, y;
     struct gwm_norm s;
@@ -182,6 +195,11 @@ GW_KERNEL_DECLARE(gwm_binary4_kernel);
 GW_KERNEL_DECLARE(gwm_move_kernel);
 GW_KERNEL_DECLARE(gwm_softmax_kernel);
 GW_KERNEL_DECLARE(gwm_softmax_row_kernel);
+GW_KERNEL_DECLARE(gwm_attention_32);
+GW_KERNEL_DECLARE(gwm_attention_64);
+GW_KERNEL_DECLARE(gwm_attention_80);
+GW_KERNEL_DECLARE(gwm_attention_96);
+GW_KERNEL_DECLARE(gwm_attention_128);
 GW_KERNEL_DECLARE(gwm_deconv_kernel);
 GW_KERNEL_DECLARE(gwm_norm_kernel);
 GW_KERNEL_DECLARE(gwm_norm_row_kernel);

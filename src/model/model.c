@@ -10,6 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/model/each.h"
 #include "src/model/graph.h"
 #include "src/model/plugin.h"
 #include "src/model/program.h"
@@ -250,6 +251,11 @@ int gw_plan_enqueue(struct gw_plan *p, void *stream, const void *const in[], voi
 int gw_plan_enqueue_indirect(struct gw_plan *p, void *stream, const struct gw_plan_io *io)
 {
     return io ? p->be->enqueue_indirect(p->impl, stream, io) : -EINVAL;
+}
+
+int gwm_plan_each(struct gw_plan *p, gwm_each one, void *arg)
+{
+    return p->be == gw_model_onnx() ? gwm_onnx_each(p->impl, one, arg) : -ENOTSUP;
 }
 
 int gwm_plan_program(const struct gw_plan *p, struct gwm_program *program, struct gwm_program_times *times)

@@ -160,6 +160,13 @@ static int enqueue_indirect(void *plan, void *stream, const struct gw_plan_io *i
     return p->gpu ? gwm_gpu_enqueue(p->gpu, stream, NULL, NULL, io) : -ENOTSUP;
 }
 
+int gwm_onnx_each(void *plan, gwm_each one, void *arg)
+{
+    struct plan *p = (struct plan *)plan;
+
+    return p->gpu ? gwm_gpu_each(p->gpu, one, arg) : -ENOTSUP;
+}
+
 int gwm_onnx_program(const void *plan, struct gwm_program *program, struct gwm_program_times *times)
 {
     const struct plan *p = (const struct plan *)plan;

@@ -3,6 +3,7 @@
 #ifndef GW_MODEL_PLACE_H
 #define GW_MODEL_PLACE_H
 
+#include "src/model/each.h"
 #include "src/model/graph.h"
 
 struct gwm_cpu;
@@ -22,6 +23,7 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
                  const struct gwm_msg *msg);
 void gwm_gpu_free(struct gwm_gpu *p);
 void gwm_gpu_stats(const struct gwm_gpu *p, struct gw_plan_stats *s);
+int gwm_gpu_each(struct gwm_gpu *p, gwm_each one, void *arg);
 int gwm_gpu_run(struct gwm_gpu *p, const void *const in[], void *const out[]);
 /* As gwm_plan_program. */
 int gwm_gpu_program(const struct gwm_gpu *p, struct gwm_program *program, struct gwm_program_times *times);
