@@ -51,16 +51,18 @@ GW_DEV struct gw_serve_arrival *gw_serve_heap(const struct gw_serve_args *a)
     return a->arrival + a->work->head;
 }
 
-/* The array has twice the room that is needed. So the heap moves back to its begin once in so many
+/* The array has twice the room that is needed. So the heap moves back to its begin once in half as many
  * requests as it has places. */
 GW_DEV uint64_t gw_serve_arrivals(const struct gw_serve_args *a)
 {
     return 2ull * a->sessions * gw_serve_receives(a->slots);
 }
 
-GW_DEV void gw_serve_move_back(const struct gw_serve_args *a)
+/* There is a free place between the heap and those that are parked at the array's end. */
+GW_DEV void gw_serve_make_room(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
+    if (w->waiting && (uint64_t)w->head + w->waiting + w->parked < gw_serve_arrivals(a)) return;
     for (uint32_t i = 0; i < w->waiting; i++) a->arrival[i] = a->arrival[w->head + i];
     w->head = 0;
 }
@@ -68,8 +70,7 @@ GW_DEV void gw_serve_move_back(const struct gw_serve_args *a)
 GW_DEV void gw_serve_enqueue(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
 {
     struct gw_serve_work *w = a->work;
-    if (!w->waiting || (uint64_t)w->head + w->waiting + w->parked == gw_serve_arrivals(a))
-        gw_serve_move_back(a);
+    gw_serve_make_room(a);
     struct gw_serve_arrival *heap = gw_serve_heap(a);
     if (!w->waiting)
         w->sorted = 1;
@@ -117,6 +118,7 @@ GW_DEV struct gw_serve_arrival *gw_serve_parked(const struct gw_serve_args *a, u
 GW_DEV void gw_serve_park(const struct gw_serve_args *a, uint32_t at)
 {
     struct gw_serve_arrival r = gw_serve_dequeue(a, at);
+    gw_serve_make_room(a);
     a->session[r.session].parked++;
     *gw_serve_parked(a, a->work->parked++) = r;
 }

@@ -11,8 +11,10 @@
 #include <string.h>
 
 #include "src/serve/cost.h"
+#include "src/serve/queue.h"
 #include "src/serve/session.h"
 #include "tests/fuzz/serve_world.h"
+#include "tests/rnd.h"
 
 #define MS 1000000u
 
@@ -117,6 +119,89 @@ static struct gw_serve_counters counted(struct gw_serve_variant_counters v[GW_SE
     struct gw_serve_counters t;
     gw_session_pool_counters(pool, &t, v);
     return t;
+}
+
+/* ---- the queue ---- */
+
+enum { PEERS = 3, SLOTS = 2, MOST = PEERS * (SLOTS + 1) }; /* MOST: as many requests as there are receives */
+
+/* The queue alone, and what should be in it. */
+struct queue {
+    struct gw_serve_session session[PEERS];
+    struct gw_serve_work work;
+    struct gw_serve_arrival arrival[2 * MOST];
+    struct gw_serve_args args;
+    struct gw_serve_arrival held[MOST];
+    uint32_t parked[MOST], n;
+};
+
+static void put_in(struct queue *q, uint64_t order, uint32_t priority, uint32_t session)
+{
+    struct gw_serve_arrival r = {.rank = gw_serve_rank(priority, UINT64_MAX),
+                                 .order = order,
+                                 .id = ~order,
+                                 .session = session,
+                                 .rows = 1};
+    if (q->n == MOST) return;
+    gw_serve_enqueue(&q->args, &r);
+    q->parked[q->n] = 0;
+    q->held[q->n++] = r;
+}
+
+/* The one that should be first; q->n: all are parked. */
+static uint32_t first_of(const struct queue *q)
+{
+    uint32_t first = q->n;
+    for (uint32_t i = 0; i < q->n; i++)
+        if (!q->parked[i] && (first == q->n || gw_serve_before(&q->held[i], &q->held[first]))) first = i;
+    return first;
+}
+
+static void take_out(struct queue *q, int park)
+{
+    uint32_t first = first_of(q);
+    assert_int_equal(q->work.waiting != 0, first < q->n);
+    if (first == q->n) return;
+    assert_int_equal(gw_serve_heap(&q->args)->id, q->held[first].id);
+    if (park) {
+        gw_serve_park(&q->args, 0);
+        q->parked[first] = 1;
+    } else {
+        assert_int_equal(gw_serve_dequeue(&q->args, 0).id, q->held[first].id);
+        q->held[first] = q->held[--q->n];
+        q->parked[first] = q->parked[q->n];
+    }
+}
+
+static void back_again(struct queue *q, uint32_t session)
+{
+    gw_serve_unpark(&q->args, session, 1);
+    for (uint32_t i = 0; i < q->n; i++)
+        if (q->held[i].session == session) q->parked[i] = 0;
+}
+
+/* Requests come and go in any order, are parked and come back: the first is always the right one, and none is
+ * lost. The array is small, so its end is reached again and again. */
+static void test_queue(void **state)
+{
+    struct queue q = {.n = 0};
+    struct rnd rnd = {11};
+    (void)state;
+    q.args = (struct gw_serve_args){
+        .session = q.session, .work = &q.work, .arrival = q.arrival, .sessions = PEERS, .slots = SLOTS};
+    for (uint32_t step = 0; step < 200000; step++) {
+        uint32_t what = rnd_below(&rnd, 16), session = rnd_below(&rnd, PEERS);
+        int mixed = step / 1000 % 2; /* priorities in every second thousand of steps */
+        if (what < 8)
+            put_in(&q, step, mixed ? 1 + rnd_below(&rnd, 3) : 5, session);
+        else if (what < 15)
+            take_out(&q, what < 10);
+        else
+            back_again(&q, session);
+    }
+    for (uint32_t i = 0; i < PEERS; i++) back_again(&q, i);
+    while (q.n) take_out(&q, 0);
+    assert_int_equal(q.work.waiting + q.work.parked, 0);
 }
 
 /* ---- batches ---- */
@@ -445,6 +530,7 @@ static void test_layout(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_queue),
         cmocka_unit_test_setup_teardown(test_together, begin, end),
         cmocka_unit_test_setup_teardown(test_rows, begin, end),
         cmocka_unit_test_setup_teardown(test_wrong_rows, begin, end),
