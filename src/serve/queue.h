@@ -51,18 +51,13 @@ GW_DEV struct gw_serve_arrival *gw_serve_heap(const struct gw_serve_args *a)
     return a->arrival + a->work->head;
 }
 
-/* The array has twice the room that is needed. So the heap moves back to its begin once in half as many
- * requests as it has places. */
-GW_DEV uint64_t gw_serve_arrivals(const struct gw_serve_args *a)
-{
-    return 2ull * a->sessions * gw_serve_receives(a->slots);
-}
-
-/* There is a free place between the heap and those that are parked at the array's end. */
+/* Sees to a free place between the heap and those that are parked at the array's end. The array has twice the
+ * room that is needed. So the heap moves back to its begin once in half as many requests as it has places. */
 GW_DEV void gw_serve_make_room(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
-    if (w->waiting && (uint64_t)w->head + w->waiting + w->parked < gw_serve_arrivals(a)) return;
+    if (w->waiting && (uint64_t)w->head + w->waiting + w->parked < gw_serve_arrivals(a->sessions, a->slots))
+        return;
     for (uint32_t i = 0; i < w->waiting; i++) a->arrival[i] = a->arrival[w->head + i];
     w->head = 0;
 }
@@ -111,7 +106,7 @@ GW_DEV uint32_t gw_serve_oldest(const struct gw_serve_args *a)
 
 GW_DEV struct gw_serve_arrival *gw_serve_parked(const struct gw_serve_args *a, uint32_t i)
 {
-    return &a->arrival[gw_serve_arrivals(a) - 1 - i];
+    return &a->arrival[gw_serve_arrivals(a->sessions, a->slots) - 1 - i];
 }
 
 /* They are at the array's other end; all together are no more than it has places. */

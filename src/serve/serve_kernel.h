@@ -23,7 +23,7 @@ GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
 GW_KERNEL(gw_serve_wait_small, struct gw_serve_args, a)
 {
     if (gw_thread_idx() == 0) gw_serve_wait_stage(a);
-    gw_syncthreads();
+    gw_syncthreads(); /* no thread copies before the first one has acquired the request's completion */
     gw_serve_gather_stage(a);
 }
 

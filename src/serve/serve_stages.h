@@ -114,7 +114,7 @@ GW_DEV void gw_serve_wait_stage(const struct gw_serve_args *a)
     }
     w->started = w->ready = gw_clock_ns();
     w->done = 0;
-    w->begun = w->over = 0;
+    w->begun = w->over = 0; /* the end of this kernel comes before the batch's kernels set them */
     gw_serve_aim(a);
     gw_serve_tell_waiting(a);
 }
@@ -193,7 +193,7 @@ GW_DEV void gw_serve_send_stage(const struct gw_serve_args *a)
         gw_serve_answer(a, &a->item[i]);
         gw_serve_count(a, &a->item[i]);
     }
-    gw_syncthreads();
+    gw_syncthreads(); /* all are counted before anyone reads a count for the host */
     for (uint32_t i = 0; i < w->items; i++)
         if (gw_serve_owner(a->item[i].session) == gw_thread_idx()) gw_serve_counted(a, &a->item[i]);
     gw_syncthreads(); /* the last thread may find that a session is broken, and forgets its requests */

@@ -63,8 +63,8 @@ static struct places places_of(const struct gw_session_pool_opts *o)
     at.work = align_up(sizeof(struct gw_plan_io));
     at.session = at.work + align_up(sizeof(struct gw_serve_work));
     at.arrival = at.session + align_up(o->sessions * sizeof(struct gw_serve_session));
-    at.item = at.arrival +
-              align_up(2ull * o->sessions * gw_serve_receives(o->slots) * sizeof(struct gw_serve_arrival));
+    at.item =
+        at.arrival + align_up(gw_serve_arrivals(o->sessions, o->slots) * sizeof(struct gw_serve_arrival));
     at.variant = at.item + align_up(rows_of(o) * sizeof(struct gw_serve_item));
     at.bytes = at.variant + align_up(o->variants * sizeof(struct gw_serve_variant));
     return at;

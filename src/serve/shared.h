@@ -39,6 +39,12 @@ GW_FN uint32_t gw_serve_receives(uint32_t slots)
     return slots + 1;
 }
 
+/* Places for requests that wait: twice as many as there are receives (queue.h says why). */
+GW_FN uint64_t gw_serve_arrivals(uint32_t sessions, uint32_t slots)
+{
+    return 2ull * sessions * gw_serve_receives(slots);
+}
+
 GW_FN uint64_t gw_serve_id(uint32_t session, uint32_t word, uint32_t answers)
 {
     return (uint64_t)answers << 32 | (word >> 2 & 0xffff) << 16 | session;
@@ -204,7 +210,7 @@ struct gw_serve_args {
     struct gw_serve_notice *notice; /* host memory, one per session */
     struct gw_serve_session *session;
     struct gw_serve_work *work;
-    struct gw_serve_arrival *arrival; /* room for twice as many as there are receives (queue.h) */
+    struct gw_serve_arrival *arrival; /* gw_serve_arrivals of them */
     struct gw_serve_item *item;       /* room for the largest batch, each request of one row */
     struct gw_serve_variant *variant; /* by ascending rows */
     struct gw_plan_io *io;
