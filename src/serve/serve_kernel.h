@@ -11,28 +11,17 @@
 
 #include "src/serve/serve_stages.h"
 
-/* One thread. */
+/* One thread. One block where requests are small and there is one batch size: all threads copy the request to
+ * where the model reads it, which saves a kernel. */
 GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
 {
-    gw_serve_wait_stage(a);
-    if (a->variants > 1 && a->work->items) gw_loop_pick(a->ctl, a->work->variant + 1);
-}
-
-/* For requests of few bytes, which have no batch: one block, whose first thread waits, copies the request
- * where the model reads it. That saves a kernel. */
-GW_KERNEL(gw_serve_wait_small, struct gw_serve_args, a)
-{
-    if (gw_thread_idx() == 0) gw_serve_wait_stage(a);
+    if (gw_thread_idx() == 0) {
+        gw_serve_wait_stage(a);
+        if (a->variants > 1 && a->work->items) gw_loop_pick(a->ctl, a->work->variant + 1);
+    }
+    if (!a->small_in) return;
     gw_syncthreads(); /* no thread copies before the first one has acquired the request's completion */
     gw_serve_gather_stage(a);
-}
-
-/* The same for the answer. One block. */
-GW_KERNEL(gw_serve_send_small, struct gw_serve_args, a)
-{
-    gw_serve_scatter_stage(a);
-    gw_syncthreads(); /* the answer's bytes before the post */
-    gw_serve_send_stage(a);
 }
 
 /* One thread, beside the stages from gw_serve_gather to gw_serve_scatter. */
@@ -53,9 +42,13 @@ GW_KERNEL(gw_serve_scatter, struct gw_serve_args, a)
     gw_serve_scatter_stage(a);
 }
 
-/* One block. */
+/* One block. It takes small outputs to their slot, too. The first batch size is the one that can be small. */
 GW_KERNEL(gw_serve_send, struct gw_serve_args, a)
 {
+    if (a->small_out && a->work->variant == 0) {
+        gw_serve_scatter_stage(a);
+        gw_syncthreads(); /* the answer's bytes before the post */
+    }
     gw_serve_send_stage(a);
 }
 

@@ -222,7 +222,9 @@ struct gw_serve_args {
     uint32_t rows;  /* of a request, and of a batch, at most */
     uint32_t variants;
     int32_t wake_fd; /* CPU: readable when the loop is to end or a session opens; GPU: -1 */
-    uint32_t reserved;
+    /* 1: a batch of one row is small. The kernel that waits copies its inputs, and the kernel that sends its
+     * outputs. */
+    uint16_t small_in, small_out;
 };
 
 #endif

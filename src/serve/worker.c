@@ -9,9 +9,7 @@
 #include <gpuwire/serve.h>
 
 GW_KERNEL_DECLARE(gw_serve_wait);
-GW_KERNEL_DECLARE(gw_serve_wait_small);
 GW_KERNEL_DECLARE(gw_serve_send);
-GW_KERNEL_DECLARE(gw_serve_send_small);
 GW_KERNEL_DECLARE(gw_serve_company);
 GW_KERNEL_DECLARE(gw_serve_gather);
 GW_KERNEL_DECLARE(gw_serve_scatter);
@@ -219,17 +217,11 @@ static int make_calls(struct gw_worker *w)
 
 /* ---- the loop ---- */
 
-/* Is a request of batch size i copied by the kernel that waits (its inputs), or an answer by the one that
- * sends (its outputs)? */
-static int is_small(const struct gw_worker *w, uint32_t i, const struct gw_layout *l)
+/* Are a single request's inputs copied by the kernel that waits, or its outputs by the one that sends? */
+static int is_small(const struct gw_worker *w, const struct gw_layout *l)
 {
-    const struct gw_serve_variant *v = &w->variant[i];
+    const struct gw_serve_variant *v = &w->variant[0];
     return v->fixed && v->rows == 1 && gw_layout_bytes(l, 1) <= SMALL_BYTES;
-}
-
-static int waits_small(const struct gw_worker *w)
-{
-    return w->variants == 1 && is_small(w, 0, &w->in);
 }
 
 static int add_kernel(struct gw_worker *w, uint32_t variant, const struct gw_kernel *kernel, uint32_t blocks,
@@ -249,7 +241,7 @@ static int add_answers(struct gw_worker *w, uint32_t i, uint32_t variant, uint32
 {
     const struct gw_serve_variant *v = &w->variant[i];
     uint32_t warps = v->rows < SEND_WARPS ? v->rows : SEND_WARPS;
-    if (is_small(w, i, &w->out)) return add_kernel(w, variant, &gw_serve_send_small, 1, COPY_THREADS, 0);
+    if (!i && w->args.small_out) return add_kernel(w, variant, &gw_serve_send, 1, COPY_THREADS, 0);
     if (!has_copies(v)) return add_kernel(w, variant, &gw_serve_send, 1, 1, 0);
     int error = add_kernel(w, variant, &gw_serve_scatter, blocks, COPY_THREADS, 0);
     return error ? error : add_kernel(w, variant, &gw_serve_send, 1, 32 * warps, 0);
@@ -265,7 +257,7 @@ static int add_batch(struct gw_worker *w, uint32_t i)
     int error = 0;
     /* Beside what brings the requests together, the model, and what takes the outputs apart. */
     if (on_gpu(w) && v->rows > 1) error = add_kernel(w, variant, &gw_serve_company, 1, 1, 3);
-    if (!error && has_copies(v) && !waits_small(w))
+    if (!error && has_copies(v) && !w->args.small_in)
         error = add_kernel(w, variant, &gw_serve_gather, blocks, COPY_THREADS, 0);
     if (!error) error = gw_loop_add(w->loop, &model);
     return error ? error : add_answers(w, i, variant, blocks);
@@ -281,8 +273,7 @@ static int add_wait(struct gw_worker *w)
         int error = gw_resident_stage(&w->resident, w->opts.exec, &resident);
         return error ? error : gw_loop_add(w->loop, &resident);
     }
-    if (waits_small(w)) return add_kernel(w, 0, &gw_serve_wait_small, 1, COPY_THREADS, 0);
-    return add_kernel(w, 0, &gw_serve_wait, 1, 1, 0);
+    return add_kernel(w, 0, &gw_serve_wait, 1, w->args.small_in ? COPY_THREADS : 1, 0);
 }
 
 static int make_loop(struct gw_worker *w)
@@ -298,6 +289,8 @@ static int make_loop(struct gw_worker *w)
         error = w->own->stages(w->own->ctx, w->loop, &w->args);
         return error ? error : gw_loop_prepare(w->loop);
     }
+    w->args.small_in = w->variants == 1 && is_small(w, &w->in);
+    w->args.small_out = is_small(w, &w->out);
     error = add_wait(w);
     for (uint32_t i = 0; !error && i < w->variants; i++)
         if (!gw_resident_has(&w->resident, i)) error = add_batch(w, i);

@@ -74,12 +74,12 @@ wait $hw
 cat >"$work/ssh2" <<END
 #!/bin/sh
 unset LD_PRELOAD
-exec "$GPUWIRE" run --nic "addr=$net.2;addr=$net.4" -- sh -c "\$2"
+exec ${gpuwire[*]} run --nic "addr=$net.2;addr=$net.4" -- sh -c "\$2"
 END
 chmod +x "$work/ssh2"
 (
     unset GPUWIRE_DEVICE
-    timeout -k 5 $((2 * patience)) "$GPUWIRE" run --nic "addr=$net.1;addr=$net.3" -- "$GPUWIRE" hwcheck --ssh "$work/ssh2" --remote "$GPUWIRE" \
+    timeout -k 5 $((2 * patience)) "${gpuwire[@]}" run --nic "addr=$net.1;addr=$net.3" -- "$GPUWIRE" hwcheck --ssh "$work/ssh2" --remote "$GPUWIRE" \
         --address "$net.2" -o "$work/each.json" --only each there.example >"$work/each.out" 2>&1
 ) || fail "each NIC: $(cat "$work/each.out")"
 jq -e '[.results[] | select(.kind == "each" and .ok) | .NICs | join(" ")] == ["mlx5_0 mlx5_0", "mlx5_0 mlx5_1", "mlx5_1 mlx5_0", "mlx5_1 mlx5_1"]' \
@@ -116,7 +116,7 @@ used
 [ "$(tr '\n' ' ' <"$work/used")" = "on [softnic] on [] on [softnic] " ] || fail "devices of the test programs: $(cat "$work/used")"
 
 "$GPUWIRE" hwcheck --facts | jq -e .kernel >/dev/null || fail "--facts"
-for args in "" "a b" "--remote x;y host" "-p 1 host" "--nonsense" "-- -oProxyCommand=x" "--only"; do
+for args in "" "a b" "--remote x;y host" "-p 1 host" "--nonsense" "-- -oProxyCommand=x" "--only" "--only nosuchcheck host"; do
     # shellcheck disable=SC2086  # separate words
     "$GPUWIRE" hwcheck $args >"$work/wrong.out" 2>&1
     [ $? = 2 ] && [ "$(wc -l <"$work/wrong.out")" = 1 ] || fail "hwcheck $args"

@@ -207,6 +207,13 @@ static int report(struct hwcheck *h, json_t *there)
     return gw_exit_code(failed != 0);
 }
 
+static bool any_wanted(const struct hwcheck *h)
+{
+    for (size_t i = 0; i < sizeof(items) / sizeof(items[0]); i++)
+        if (wanted(h, &items[i])) return true;
+    return wanted(h, &each);
+}
+
 static bool plain(const char *s)
 {
     return *s && *s != '-' &&
@@ -221,6 +228,7 @@ static int check(const struct hwcheck *h)
         return gw_usage_error("hwcheck", "--remote %s: a path of plain characters is wanted", h->remote);
     if (h->remote_dev && !plain(h->remote_dev))
         return gw_usage_error("hwcheck", "--remote-dev %s: a device's name is wanted", h->remote_dev);
+    if (!any_wanted(h)) return gw_usage_error("hwcheck", "--only %s: no check has that in its name", h->only);
     return 0;
 }
 

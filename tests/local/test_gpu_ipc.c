@@ -12,7 +12,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "tests/host/gpu_side.h"
+#include "tests/local/gpu_side.h"
 
 static struct side s;
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/host/hosts.h"
+#include "tests/local/hosts.h"
 
 #include <setjmp.h>
 #include <stdarg.h>

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "tests/host/gpu_side.h"
+#include "tests/local/gpu_side.h"
 
 static struct side a, b; /* on GPU 0, which drives first; on GPU 1, if it is in this process */
 static const char *word = "one", *how = "one"; /* as it was said; without "mapped-" */

@@ -11,7 +11,7 @@
 #include <cmocka.h>
 
 #include "softnic/local/share.h"
-#include "tests/host/hosts.h"
+#include "tests/local/hosts.h"
 
 enum { ENOUGH = SN_SHARE_FRAMES - SN_TX_FRAMES };
 static const uint64_t ms = 1000000, start = 12345;

@@ -25,7 +25,7 @@
 #include "softnic/local/meet.h"
 #include "softnic/local/share.h"
 #include "softnic/local/state.h"
-#include "tests/host/hosts.h"
+#include "tests/local/hosts.h"
 
 static void peers_meet_and_send_frames(void **state)
 {

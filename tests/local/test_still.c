@@ -17,7 +17,7 @@
 #include <cmocka.h>
 
 #include "softnic/local/gate.h"
-#include "tests/host/hosts.h"
+#include "tests/local/hosts.h"
 
 enum { LENGTH = 64 << 10, ROUNDS = 60 };
 

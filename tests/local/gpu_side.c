@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "tests/host/gpu_side.h"
+#include "tests/local/gpu_side.h"
 
 #include <endian.h>
 #include <stdlib.h>
