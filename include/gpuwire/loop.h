@@ -143,8 +143,8 @@ GW_API int gw_loop_add(struct gw_loop *loop, const struct gw_loop_stage *stage);
  * Does all of gw_loop_start but the start itself. Optional; needed where several loops share a GPU, because
  * CUDA may wait for running kernels when it allocates or frees. Prepare them all, then start them, and
  * destroy the first when the last has ended. Errors: -EINVAL (no stage; two that run beside the same
- * stages), -ENOTSUP (a stage holds work that cannot be launched from a GPU: the text names stage and node),
- * -ENOMEM, -EIO, -EAGAIN (no thread), and what an enqueue callback returned.
+ * stages), -ENOTSUP (a stage holds work that cannot be launched from a GPU). The text names that stage and
+ * its node. Also -ENOMEM, -EIO, -EAGAIN (no thread), and what an enqueue callback returned.
  */
 GW_API int gw_loop_prepare(struct gw_loop *loop);
 
