@@ -28,7 +28,7 @@ add_library() { # by the name that programs look for it under
 }
 
 cp -a "$build"/bin/gpuwire "$out/bin/"
-# The tests that a GPU runs, the benchmarks and the examples. Others need no GPU, and would make the folder half as large again.
+# The tests that a GPU runs, the benchmarks and the examples. Others need no GPU, and would only take room.
 {
     awk '$1 ~ /^[0-9]/ { print $2 }' tests/gpu-tests.txt
     find "$build/bin" -maxdepth 1 \( -name 'sim*' -o -name '*_bench' -o -name 'example_*' \) -printf '%f\n'

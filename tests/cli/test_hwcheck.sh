@@ -74,7 +74,7 @@ wait $hw
 cat >"$work/ssh2" <<END
 #!/bin/sh
 unset LD_PRELOAD
-exec ${gpuwire[*]} run --nic "addr=$net.2;addr=$net.4" -- sh -c "\$2"
+exec $(printf '%q ' "${gpuwire[@]}")run --nic "addr=$net.2;addr=$net.4" -- sh -c "\$2"
 END
 chmod +x "$work/ssh2"
 (

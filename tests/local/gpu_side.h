@@ -4,8 +4,8 @@
  * process or two. One drives, and tells the other which bytes to put into its memory, and to look for there.
  * With a GPU's driver, or with the fake one that the build links it to (libcuda.so.1 is whichever is there).
  */
-#ifndef TESTS_HOST_GPU_SIDE_H
-#define TESTS_HOST_GPU_SIDE_H
+#ifndef TESTS_LOCAL_GPU_SIDE_H
+#define TESTS_LOCAL_GPU_SIDE_H
 
 #include <gpuwire/verbs.h>
 

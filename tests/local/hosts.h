@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Hosts of NICs for tests: two at one address of the test's own. The NIC's lock is a mutex of the test's. */
-#ifndef TESTS_HOST_HOSTS_H
-#define TESTS_HOST_HOSTS_H
+#ifndef TESTS_LOCAL_HOSTS_H
+#define TESTS_LOCAL_HOSTS_H
 
 #include <pthread.h>
 #include <sys/types.h>
