@@ -202,6 +202,7 @@ struct cm {
     struct cm_nic nics[SN_MAX_NICS];
     unsigned nic_count;              /* 0: not up */
     uint64_t next;                   /* the earliest deadline, or earlier */
+    bool leaving;                    /* the process ends, see cm_leave */
     struct cm_id *ids[CM_MAX_IDS];   /* by handle - 1 */
     struct cm_id *conns[CM_MAX_IDS]; /* those that have a communication ID, by its lower bits */
     uint32_t first_free, high, kept;
@@ -225,6 +226,11 @@ int cm_create(struct cm *cm, struct cm_file *file, const struct rdma_ucm_create_
 uint32_t cm_destroy(struct cm_id *id);
 void cm_file_init(struct cm_file *file, int fd, int token);
 void cm_file_end(struct cm *cm, struct cm_file *file);
+/*
+ * The process ends: every peer is told. Nobody repeats a message after the process, and it has little time.
+ * So pauses between repeats stay short from here on.
+ */
+void cm_leave(struct cm *cm);
 int cm_migrate(struct cm_id *id, struct cm_file *to, uint32_t *events_reported);
 
 /* event.c */

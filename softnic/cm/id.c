@@ -195,6 +195,17 @@ void cm_file_end(struct cm *cm, struct cm_file *file)
         if (cm->ids[i] && cm->ids[i]->file == file) cm_destroy(cm->ids[i]);
 }
 
+void cm_leave(struct cm *cm)
+{
+    cm->leaving = true;
+    for (uint32_t i = 0; i < cm->high; i++) {
+        struct cm_id *id = cm->ids[i];
+
+        if (id && id->state == CM_DREQ_SENT) cm_deadline(id, 0); /* its next repeat may be seconds away */
+        if (id && id->file) cm_destroy(id);
+    }
+}
+
 int cm_migrate(struct cm_id *id, struct cm_file *to, uint32_t *events_reported)
 {
     struct cm *cm = id->cm;

@@ -396,12 +396,6 @@ void cm_service_fork_child(void)
     init_once();
 }
 
-static void disconnect_all(void)
-{
-    for (uint32_t i = 0; i < the_cm.high; i++)
-        if (the_cm.ids[i] && the_cm.ids[i]->file) cm_destroy(the_cm.ids[i]);
-}
-
 static const struct timespec exit_step = {.tv_nsec = 1000000};
 
 static bool lock_soon(int *ms)
@@ -438,7 +432,7 @@ __attribute__((destructor)) static void at_exit(void)
     int ms = 0;
 
     if (!service.up || !lock_soon(&ms)) return;
-    disconnect_all();
+    cm_leave(&the_cm);
     env_wake(NULL); /* the thread repeats what is not answered */
     if (!await_answers(&ms)) return;
     __atomic_store_n(&service.stop, true, __ATOMIC_RELAXED);

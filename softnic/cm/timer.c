@@ -24,6 +24,17 @@ static bool patience_ends(const struct cm_id *id)
     return id->tries >= CM_RETRIES_ASKED || id->cm->env.now(id->cm->env.ctx) >= id->patience;
 }
 
+static void say_again_later(struct cm_id *id)
+{
+    id->tries++;
+    cm_say_again(id);
+    if (id->cm->leaving)
+        id->wait = CM_REPEAT_MIN_NS;
+    else
+        id->wait = id->wait * 2 < CM_REPEAT_MAX_NS ? id->wait * 2 : CM_REPEAT_MAX_NS;
+    cm_deadline(id, id->wait);
+}
+
 static void due(struct cm_id *id)
 {
     id->deadline = SN_NEVER;
@@ -37,10 +48,7 @@ static void due(struct cm_id *id)
     } else if (patience_ends(id)) {
         give_up(id);
     } else {
-        id->tries++;
-        cm_say_again(id);
-        id->wait = id->wait * 2 < CM_REPEAT_MAX_NS ? id->wait * 2 : CM_REPEAT_MAX_NS;
-        cm_deadline(id, id->wait);
+        say_again_later(id);
     }
     /* Without a program there is nobody that timewait protects. */
     if (!id->file && (id->state == CM_ENDED || id->state == CM_TIMEWAIT)) cm_id_free(id);

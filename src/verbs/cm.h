@@ -52,7 +52,10 @@ int gw_cm_same_device(const struct gw_device *dev, const struct rdma_cm_id *id);
 void gw_cm_address(const struct sockaddr *sa, char *text, size_t size);
 /* The meaning of an event that ends an attempt, as an error with its line; `who` is the peer. */
 int gw_cm_failure(const struct rdma_cm_event *ev, const char *who);
-/* RESET → INIT → RTR → RTS as rdma_cm says. */
+/* rdma_cm tells nobody that a peer has left before it was accepted. Its calls on that id fail instead, with
+ * -EINVAL: -ECONNRESET then, and else err. */
+int gw_cm_gave_up(int err);
+/* RESET → INIT → RTR → RTS as rdma_cm says. -ECONNRESET: the peer has left. */
 int gw_cm_bring_up(struct gw_qp *qp, struct rdma_cm_id *id, const struct gw_connect_opts *o,
                    const struct gw_cm_terms *terms);
 /* Our own wishes, by options and device. -EINVAL: an option is out of range. */

@@ -112,7 +112,7 @@ static int take_answer(struct attempt *a, struct gw_offer *theirs)
         return err;
     }
     if (rdma_establish(a->link->id))
-        return gw_error_errno(-errno, "%s: cannot confirm the connection", a->who);
+        return gw_error_errno(gw_cm_gave_up(-errno), "%s: cannot confirm the connection", a->who);
     if (theirs) *theirs = offer;
     return 0;
 }

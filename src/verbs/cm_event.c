@@ -155,6 +155,11 @@ void gw_cm_agree(struct gw_cm_terms *t, const struct rdma_conn_param *theirs, ui
     t->begin = (uint8_t)smaller(t->begin, theirs->initiator_depth);
 }
 
+int gw_cm_gave_up(int err)
+{
+    return err == -EINVAL ? -ECONNRESET : err;
+}
+
 static int step(struct gw_qp *qp, struct rdma_cm_id *id, enum ibv_qp_state state,
                 const struct gw_connect_opts *o, const struct gw_cm_terms *t)
 {
@@ -162,7 +167,7 @@ static int step(struct gw_qp *qp, struct rdma_cm_id *id, enum ibv_qp_state state
     struct ibv_qp_attr a = {.qp_state = state};
     int mask = 0;
 
-    if (rdma_init_qp_attr(id, &a, &mask)) return -errno;
+    if (rdma_init_qp_attr(id, &a, &mask)) return gw_cm_gave_up(-errno);
     if (qp->dev->attr.atomic_cap == IBV_ATOMIC_NONE) a.qp_access_flags &= ~(unsigned)IBV_ACCESS_REMOTE_ATOMIC;
     if (state == IBV_QPS_RTR) {
         if (o->traffic_class || s->tc)
@@ -190,6 +195,7 @@ int gw_cm_bring_up(struct gw_qp *qp, struct rdma_cm_id *id, const struct gw_conn
     for (size_t i = 0; i < 3; i++) {
         int err = step(qp, id, way[i].state, o, t);
 
+        if (err == -ECONNRESET) return gw_error(err, "the peer gave up while connecting");
         if (err)
             return gw_error_errno(err, "queue pair %06x: cannot go to %s; is it in use?", gw_qp_num(qp),
                                   way[i].name);

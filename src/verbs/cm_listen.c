@@ -246,7 +246,8 @@ int gw_cm_accept(struct gw_request *r, struct gw_qp *qp, const struct gw_connect
         gw_cm_refuse(r, "it cannot set its queue pair up");
         return err;
     }
-    if (rdma_accept(r->link->id, &p)) err = gw_error_errno(-errno, "%s: cannot accept", r->peer);
+    if (rdma_accept(r->link->id, &p))
+        err = gw_error_errno(gw_cm_gave_up(-errno), "%s: cannot accept", r->peer);
     if (!err) err = confirmed(r, stop_fd, deadline_ns);
     if (!err) {
         *out = r->link;

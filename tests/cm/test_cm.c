@@ -151,6 +151,31 @@ static void destroying_disconnects(void **state)
     }
 }
 
+/* A process that ends has 700 ms for its farewell, after which nobody repeats it. Its program may have said
+ * the farewell itself, long before, so that the pauses have grown. */
+static void a_process_that_ends_is_heard(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 300; seed++) {
+        struct pair p;
+
+        net_up(&net, seed, 0);
+        p = connect_pair(&net);
+        if (seed % 2) {
+            net.cut = true;
+            assert_int_equal(cm_disconnect(p.client), 0);
+            net_run(&net, UINT64_C(5000000000));
+            net.cut = false;
+        }
+        net.loss = 5000;
+        cm_leave(&net.ends[1].cm);
+        net_run(&net, 700000000);
+        assert_int_equal(p.server->state, CM_DREQ_RCVD);
+        net_event(&net, 0, CM_EVENT_DISCONNECTED);
+        net_down(&net);
+    }
+}
+
 /* Their DREQs cross, and so do the answers. Each end's DREP comes when that end has ended already, about a
  * transaction that is over. It is the peer's all the same: nobody is warned of a stranger. */
 static void both_disconnect_at_once(void **state)
@@ -381,6 +406,7 @@ int main(void)
         cmocka_unit_test(the_client_goes_meanwhile),
         cmocka_unit_test(the_peer_dies),
         cmocka_unit_test(destroying_disconnects),
+        cmocka_unit_test(a_process_that_ends_is_heard),
         cmocka_unit_test(both_disconnect_at_once),
         cmocka_unit_test(events_follow_an_id_to_another_channel),
         cmocka_unit_test(a_request_is_nobodys_until_it_was_read),

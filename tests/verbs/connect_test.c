@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How queue pairs meet: records as text, and by address and port; between two processes with a NIC each. */
 #include <errno.h>
+#include <pthread.h>
 #include <setjmp.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -10,6 +11,7 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/wait.h>
+#include <time.h>
 #include <unistd.h>
 
 #include <cmocka.h>
@@ -146,7 +148,23 @@ static void two_processes_meet_by_record(void **state)
 
 /* ---- by address and port ------------------------------------------------------------------------------- */
 
-/* Accepts one after the other what comes, as the word on the pipe says: a accept, r refuse, n take none. */
+/* The peer leaves between its request and the acceptance. The pause lets its farewell come first. */
+static int accept_late(int fd, struct gw_request *r)
+{
+    const struct timespec pause = {.tv_nsec = 100000000};
+    struct gw_link *link;
+    char gone;
+
+    TRY(write(fd, "t", 1) == 1 && read(fd, &gone, 1) == 1);
+    nanosleep(&pause, NULL);
+    TRY(gw_cm_accept(r, side.qp, NULL, NULL, -1, gw_deadline(LIMIT), &link) == -ECONNRESET && !link);
+    TRY(!gw_qp_reset(side.qp, GW_RESET_QUIET, 0));
+    TRY(write(fd, "d", 1) == 1);
+    return 0;
+}
+
+/* Accepts one after the other what comes, as the word on the pipe says: a accept, l accept late, r refuse,
+ * n take none. */
 static int listening_child(int fd)
 {
     struct gw_listener *l;
@@ -169,6 +187,7 @@ static int listening_child(int fd)
         TRY(gw_cm_offer(r)->data_len == 2 && !memcmp(gw_cm_offer(r)->data, "me", 2));
         TRY(!strcmp(gw_cm_peer(r), own_address));
         if (what == 'r') gw_cm_refuse(r, "no room\nfor you");
+        if (what == 'l') TRY(!accept_late(fd, r));
         if (what != 'a') continue;
         TRY(!gw_cm_accept(r, side.qp, NULL, &mine, -1, gw_deadline(LIMIT), &link));
         TRY(gw_cm_ended(link, -1, 0) == 0);
@@ -264,6 +283,37 @@ static void a_refusal_says_why(void **state)
     assert_int_equal(to_peer(NULL, LIMIT, NULL, &link), -ECONNREFUSED);
     assert_null(link);
     assert_non_null(strstr(gw_last_error(), "no room?for you"));
+}
+
+/* Waits until the peer has our request, and ends the wait for its answer. */
+static void *leave_soon(void *stop)
+{
+    char taken;
+
+    return recv(peer.fd, &taken, 1, MSG_WAITALL) == 1 && !eventfd_write(*(int *)stop, 1) ? NULL : stop;
+}
+
+static void who_leaves_early_is_said_to_be_gone(void **state)
+{
+    int stop = eventfd(0, 0);
+    struct gw_link *link;
+    pthread_t thread;
+    void *failed;
+    char done;
+
+    (void)state;
+    tell("l");
+    assert_int_equal(pthread_create(&thread, NULL, leave_soon, &stop), 0);
+    assert_int_equal(gw_cm_connect(side.qp, own_address, peer.port, NULL,
+                                   &(struct gw_offer){.data_len = 2, .data = "me"}, stop, gw_deadline(LIMIT),
+                                   NULL, &link),
+                     -ECANCELED);
+    assert_int_equal(pthread_join(thread, &failed), 0);
+    assert_null(failed);
+    tell("g");
+    assert_int_equal(recv(peer.fd, &done, 1, MSG_WAITALL), 1);
+    assert_int_equal(done, 'd');
+    close(stop);
 }
 
 static void nobody_listens(void **state)
@@ -402,6 +452,7 @@ static int tests(void)
         cmocka_unit_test(two_processes_meet_by_record),
         WITH_PEER(two_processes_meet_by_address),
         WITH_PEER(a_refusal_says_why),
+        WITH_PEER(who_leaves_early_is_said_to_be_gone),
         WITH_PEER(nobody_listens),
         WITH_PEER(a_silent_peer_costs_no_more_than_the_deadline),
         WITH_PEER(a_killed_peer_is_noticed),
