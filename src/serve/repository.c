@@ -3,12 +3,16 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <jansson.h>
+
+#include "src/serve/plain.h"
 
 static unsigned version_of(const char *name)
 {
@@ -78,7 +82,22 @@ static int find_version(const char *dir, const char *name, struct gw_repository_
     return error;
 }
 
-/* ---- models of other kinds ---- */
+/* ---- models that are not served ---- */
+
+/* The doors speak JSON and protobuf, and both take UTF-8 alone. */
+static int is_utf8(const char *name)
+{
+    json_t *word = json_string(name);
+    json_decref(word);
+    return word != NULL;
+}
+
+/* Such a name is known by its ASCII, with question marks between. */
+static char *name_of(const char *folder)
+{
+    char plain[NAME_MAX + 1];
+    return strdup(is_utf8(folder) ? folder : gw_plain_text(plain, sizeof(plain), folder));
+}
 
 /* The name of a file in the version's folder, which the caller frees; NULL: there is none. */
 static char *any_file(const char *folder, const char *version)
@@ -89,7 +108,7 @@ static char *any_file(const char *folder, const char *version)
     free(path);
     if (!d) return NULL;
     for (struct dirent *e; !found && (e = readdir(d));)
-        if (e->d_name[0] != '.') found = strdup(e->d_name);
+        if (e->d_name[0] != '.') found = name_of(e->d_name);
     closedir(d);
     return found;
 }
@@ -112,10 +131,16 @@ static unsigned find_other_version(const char *folder, char **file)
     return highest;
 }
 
+/* Takes over what `o` holds, also when it fails. */
 static int keep_other(struct gw_repository *r, const struct gw_repository_other *o)
 {
-    struct gw_repository_other *more = realloc(r->other, (r->others + 1) * sizeof(*more));
-    if (!more) return -ENOMEM;
+    struct gw_repository_other *more =
+        o->name && o->why ? realloc(r->other, (r->others + 1) * sizeof(*more)) : NULL;
+    if (!more) {
+        free(o->name);
+        free(o->why);
+        return -ENOMEM;
+    }
     r->other = more;
     r->other[r->others++] = *o;
     return 0;
@@ -124,27 +149,36 @@ static int keep_other(struct gw_repository *r, const struct gw_repository_other 
 /* dir/name has no file of ours. Is it a model all the same? */
 static int look_at_other(struct gw_repository *r, const char *dir, const char *name)
 {
-    struct gw_repository_other o = {0};
+    struct gw_repository_other o = {.name = name_of(name)};
     char *folder = NULL, *file = NULL;
-    int n = 0, error = 0;
-    if (asprintf(&folder, "%s/%s", dir, name) < 0) return -ENOMEM;
+    int n = 0;
+    if (!o.name || asprintf(&folder, "%s/%s", dir, name) < 0) {
+        free(o.name);
+        return -ENOMEM;
+    }
     o.version = find_other_version(folder, &file);
     if (o.version)
         n = asprintf(&o.why, "it has %s, and neither model.onnx nor model.so", file);
     else if (has_config(folder))
-        n = asprintf(&o.why, "it has a config.pbtxt and no version: %s/1/model.onnx is expected", name);
+        n = asprintf(&o.why, "it has a config.pbtxt and no version: %s/1/model.onnx is expected", o.name);
     free(file);
     free(folder);
-    if (n > 0) {
-        o.name = strdup(name);
-        error = o.name ? keep_other(r, &o) : -ENOMEM;
-    }
-    if (n < 0 || error) {
-        free(o.name);
-        free(n < 0 ? NULL : o.why);
-        return -ENOMEM;
-    }
+    if (n < 0) o.why = NULL;
+    if (n) return keep_other(r, &o);
+    free(o.name);
     return 0;
+}
+
+/* A model of ours whose name no client could say. Takes over what `e` holds. */
+static int refuse_name(struct gw_repository *r, struct gw_repository_entry *e)
+{
+    struct gw_repository_other o = {
+        .name = name_of(e->name),
+        .version = e->version,
+        .why = strdup("its folder's name is no UTF-8, so no client could ask for it")};
+    free(e->name);
+    free(e->path);
+    return keep_other(r, &o);
 }
 
 static int by_name(const void *a, const void *b)
@@ -172,7 +206,11 @@ int gw_repository_scan(const char *dir, struct gw_repository *out)
         struct gw_repository_entry e;
         if (m->d_name[0] == '.') continue;
         error = find_version(dir, m->d_name, &e);
-        if (!error) error = e.version ? keep(out, &e) : look_at_other(out, dir, m->d_name);
+        if (error) break;
+        if (!e.version)
+            error = look_at_other(out, dir, m->d_name);
+        else
+            error = is_utf8(e.name) ? keep(out, &e) : refuse_name(out, &e);
     }
     closedir(d);
     if (!error && !out->count && out->others)

@@ -14,7 +14,8 @@ struct gw_repository_entry {
     int has_config;   /* there is a config.pbtxt, which nobody reads */
 };
 
-/* A model of another kind: it has versions, or a configuration, but no file of ours. */
+/* A model of another kind: it has versions, or a configuration, but no file of ours. Or one whose name no
+ * client could ask for. Name and reason are UTF-8. */
 struct gw_repository_other {
     char *name;
     unsigned version; /* the highest there is; 0: none */

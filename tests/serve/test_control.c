@@ -87,6 +87,8 @@ static void repository_tells_models_of_other_kinds(void **state)
     touch(dir, "bare/config.pbtxt");
     touch(dir, "notes/readme");
     touch(dir, "coming/1/.half-a-file");
+    touch(dir, "caf\xe9/1/model.onnx");
+    touch(dir, "th\xe9/1/model.plan");
     assert_int_equal(gw_repository_scan(dir, &r), -ENOENT);
     assert_non_null(strstr(gw_last_error(), "no model in it that runs here; "));
     touch(dir, "folder/1/model.onnx/model.onnx");
@@ -95,10 +97,12 @@ static void repository_tells_models_of_other_kinds(void **state)
     assert_int_equal(r.count, 1);
     assert_true(r.entry[0].has_config);
     assert_non_null(strstr(r.entry[0].path, "folder/1/model.onnx/model.onnx"));
-    assert_int_equal(r.others, 2);
+    assert_int_equal(r.others, 4);
     assert_string_equal(why_of(&r, "engine"), "it has model.plan, and neither model.onnx nor model.so");
     assert_string_equal(why_of(&r, "bare"),
                         "it has a config.pbtxt and no version: bare/1/model.onnx is expected");
+    assert_string_equal(why_of(&r, "caf?"), "its folder's name is no UTF-8, so no client could ask for it");
+    assert_string_equal(why_of(&r, "th?"), "it has model.plan, and neither model.onnx nor model.so");
     gw_repository_free(&r);
     snprintf(command, sizeof(command), "rm -r %s", dir);
     assert_int_equal(system(command), 0);
