@@ -201,7 +201,11 @@ void cm_leave(struct cm *cm)
     for (uint32_t i = 0; i < cm->high; i++) {
         struct cm_id *id = cm->ids[i];
 
-        if (id && id->state == CM_DREQ_SENT) cm_deadline(id, 0); /* its next repeat may be seconds away */
+        /* Its farewell was said before. The next repeat may be seconds away, or it may have been the last. */
+        if (id && id->state == CM_DREQ_SENT) {
+            id->tries = 0;
+            cm_deadline(id, 0);
+        }
         if (id && id->file) cm_destroy(id);
     }
 }

@@ -92,7 +92,7 @@ static int is_utf8(const char *name)
     return word != NULL;
 }
 
-/* Such a name is known by its ASCII, with question marks between. */
+/* A copy that the doors can say. In a name that is no UTF-8, a question mark stands for what is not ASCII. */
 static char *name_of(const char *folder)
 {
     char plain[NAME_MAX + 1];

@@ -171,7 +171,7 @@ static void answered(struct gw_sockets *set, struct sock *k, const struct rdma_c
     int err = bring_up(k, p);
 
     if (err) rdma_reject(k->id, NULL, 0);
-    if (!err && rdma_establish(k->id)) err = -errno;
+    if (!err && rdma_establish(k->id)) err = gw_cm_gave_up(-errno);
     if (err)
         gw_sock_cm_fail(set, k, err);
     else
@@ -189,7 +189,7 @@ static int accept_peer(struct gw_sockets *set, struct sock *k, const struct rdma
     if (!err) err = bring_up(k, theirs);
     if (err) return err;
     fill(set, k, &p, data);
-    return rdma_accept(k->id, &p) ? -errno : 0;
+    return rdma_accept(k->id, &p) ? gw_cm_gave_up(-errno) : 0;
 }
 
 /* A peer asks. It is refused when there is no socket for it, or when it does not speak this. */

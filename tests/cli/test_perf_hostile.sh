@@ -76,6 +76,7 @@ waits hasty env "GPUWIRE_NIC=$GPUWIRE_NIC,tx.down=0" "$GPUWIRE" perf bw --exec c
 server=$(pgrep -P "$waiting" -x gpuwire)
 cut_so_far() { "$GPUWIRE" nic --json --pid "$server" 2>/dev/null | jq '.[0].faults_tx.cut'; }
 earlier=$(cut_so_far)
+[ -n "$earlier" ] || fail "hasty: the server's NIC does not say what was cut"
 answered() { [ "$(cut_so_far)" -gt "$earlier" ]; }
 timeout -k 5 "$patience" "$GPUWIRE" perf bw -n 50 --exec cpu -p $port "$net.1" >"$work/hasty.client.out" 2>&1 &
 client=$!

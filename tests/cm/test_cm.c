@@ -151,8 +151,8 @@ static void destroying_disconnects(void **state)
     }
 }
 
-/* A process that ends has 700 ms for its farewell, after which nobody repeats it. Its program may have said
- * the farewell itself, long before, so that the pauses have grown. */
+/* A process that ends has 700 ms (service.c) for its farewell, after which nobody repeats it. Its program may
+ * have said the farewell itself, long before, so that the pauses have grown. */
 static void a_process_that_ends_is_heard(void **state)
 {
     (void)state;
