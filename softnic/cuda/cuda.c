@@ -150,11 +150,9 @@ static int get_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, str
     return err;
 }
 
-int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, uint64_t addr, uint64_t len,
-                      struct sn_cuda_region *region, char *why)
+int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, struct sn_cuda_region *region,
+                      char *why)
 {
-    region->addr = addr;
-    region->len = len;
     return get_device(api, ctx, gpu, &region->dev, why);
 }
 
@@ -214,7 +212,9 @@ int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t l
         if (r) return driver_error(api, why, "cuDevicePrimaryCtxRetain", r);
     }
     memset(region, 0, sizeof(*region));
-    int err = sn_cuda_region_in(api, ctx, first.ordinal, addr, len, region, why);
+    region->addr = addr;
+    region->len = len;
+    int err = sn_cuda_region_in(api, ctx, first.ordinal, region, why);
     region->unordered = unordered(api, first.ordinal);
     /* The program may have opened it itself, for some other purpose. */
     region->origin = !first.ctx ? SN_CUDA_MAPPED : first.gives ? SN_CUDA_ALLOCATED : SN_CUDA_OPENED;

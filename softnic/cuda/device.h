@@ -73,9 +73,10 @@ uint64_t sn_cuda_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 /* The process's devices, in order; NULL behind the last one. Any thread. */
 struct sn_cuda_device *sn_cuda_device(unsigned index);
 
-/* A region of memory that the context has, the GPU's or another one's. 0, or a negative errno and why. */
-int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, uint64_t addr, uint64_t len,
-                      struct sn_cuda_region *region, char *why);
+/* A region of memory that the context has, the GPU's or another one's; its addr and len are set. 0, or a
+ * negative errno and why. */
+int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, struct sn_cuda_region *region,
+                      char *why);
 
 /* export.c. Makes files of what the region lies in, and tells how it is shared. NULL: no files can be had of
  * it. The caller unexports it when the region goes. */

@@ -136,7 +136,9 @@ static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const 
                    : refuse(why, -EIO,
                             region->imported ? "cuMemImportFromShareableHandle, or mapping it, failed"
                                              : "cuIpcOpenMemHandle failed");
-    err = sn_cuda_region_in(api, ctx, gpu, at, share->size, region, why);
+    region->addr = at;
+    region->len = share->size;
+    err = sn_cuda_region_in(api, ctx, gpu, region, why);
     if (!err && !find_allocation(region, &own, &ordinal)) {
         /* The memory behind it may be anybody's. */
         sn_cuda_region_fini(region);

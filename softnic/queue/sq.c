@@ -101,10 +101,17 @@ static void parse(void *arg)
     const struct sn_qp *qp = a->qp;
     enum ibv_qp_type type = qp->init.type;
 
-    a->result = (type == IBV_QPT_UD         ? gw_mlx5_wqe_parse_ud
-                 : type == IBV_QPT_XRC_SEND ? gw_mlx5_wqe_parse_xrc
-                                            : gw_mlx5_wqe_parse)(
-        a->out, qp->init.sq_buf, qp->init.sq_wqebbs, qp->number, qp->sq_next, a->avail, GW_MLX5_MAX_DS);
+    const struct gw_mlx5_wqe_at at = {.base = qp->init.sq_buf,
+                                      .wqebbs = qp->init.sq_wqebbs,
+                                      .qpn = qp->number,
+                                      .index = qp->sq_next,
+                                      .avail = a->avail,
+                                      .max_ds = GW_MLX5_MAX_DS,
+                                      .form = type == IBV_QPT_UD         ? GW_MLX5_FORM_UD
+                                              : type == IBV_QPT_XRC_SEND ? GW_MLX5_FORM_XRC
+                                                                         : GW_MLX5_FORM_CONNECTED};
+
+    a->result = gw_mlx5_wqe_parse(a->out, &at);
 }
 
 /*

@@ -13,6 +13,7 @@ typedef int stretch_fn(struct sn_qp *qp, const struct list *l, const struct gw_m
 struct list {
     const struct gw_mlx5_wqe *send; /* or */
     const struct gw_mlx5_rwqe *recv;
+    struct sn_cursor *cursor;
     const struct sn_pd *pd; /* whose keys it names */
     uint64_t request;
     uint32_t index;        /* of the WQE */
@@ -50,9 +51,10 @@ static void advance(struct sn_cursor *c, uint32_t n)
     c->offset += n;
 }
 
-static int walk(struct sn_qp *qp, const struct list *l, struct sn_cursor *c, uint32_t offset, uint8_t *msg,
-                uint32_t len, stretch_fn *fn)
+static int walk(struct sn_qp *qp, const struct list *l, uint32_t offset, uint8_t *msg, uint32_t len,
+                stretch_fn *fn)
 {
+    struct sn_cursor *c = l->cursor;
     uint32_t n;
 
     if (offset < c->offset) sn_cursor_reset(c);
@@ -130,24 +132,26 @@ static int note_stretch(struct sn_qp *qp, const struct list *l, const struct gw_
 
 int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst, uint32_t len)
 {
-    struct list l = {.send = s->wqe, .pd = qp->init.pd, .request = s->request, .index = s->index};
+    struct list l = {
+        .send = s->wqe, .cursor = &s->cursor, .pd = qp->init.pd, .request = s->request, .index = s->index};
 
-    return walk(qp, &l, &s->cursor, offset, dst, len, read_stretch);
+    return walk(qp, &l, offset, dst, len, read_stretch);
 }
 
 /* write_stretch does not write to msg: the one type of function serves both directions. */
 int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const uint8_t *src, uint32_t len)
 {
-    struct list l = {.send = s->wqe, .pd = qp->init.pd, .index = s->index};
+    struct list l = {.send = s->wqe, .cursor = &s->cursor, .pd = qp->init.pd, .index = s->index};
 
-    return walk(qp, &l, &s->cursor, offset, (uint8_t *)src, len, write_stretch);
+    return walk(qp, &l, offset, (uint8_t *)src, len, write_stretch);
 }
 
-static struct list receive_list(const struct sn_qp *qp)
+static struct list receive_list(struct sn_qp *qp)
 {
     const struct sn_srq *srq = sn_rq_shared(qp);
 
     return (struct list){.recv = &qp->resp.wqe,
+                         .cursor = &qp->resp.cursor,
                          .pd = srq ? srq->init.pd : qp->init.pd,
                          .index = srq ? qp->resp.entry : qp->rq_ci};
 }
@@ -156,7 +160,7 @@ int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint3
 {
     struct list l = receive_list(qp);
 
-    return walk(qp, &l, &qp->resp.cursor, offset, (uint8_t *)src, len, write_stretch);
+    return walk(qp, &l, offset, (uint8_t *)src, len, write_stretch);
 }
 
 int sn_list_recv(struct sn_qp *qp, uint32_t offset, uint32_t len, struct sn_places *places)
@@ -165,7 +169,7 @@ int sn_list_recv(struct sn_qp *qp, uint32_t offset, uint32_t len, struct sn_plac
 
     l.out = places;
     places->n = 0;
-    return walk(qp, &l, &qp->resp.cursor, offset, NULL, len, note_stretch);
+    return walk(qp, &l, offset, NULL, len, note_stretch);
 }
 
 bool sn_sreq_pieces(struct sn_qp *qp, const struct sn_sreq *s, uint32_t skip, uint32_t len, uint32_t access,

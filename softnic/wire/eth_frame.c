@@ -64,17 +64,16 @@ static uint8_t *ipv4_header(uint8_t *p, const struct sn_frame *frame, const uint
     return p + SN_IPV4_HDR;
 }
 
-uint8_t *sn_ipv6_header(uint8_t *p, const uint8_t src[16], const uint8_t dst[16], uint32_t len, uint8_t proto,
-                        uint8_t hops, uint8_t ecn)
+uint8_t *sn_ipv6_header(uint8_t *p, const struct sn_ipv6 *h)
 {
     p[0] = 0x60;
-    p[1] = (uint8_t)((ecn & 3) << 4); /* the traffic class's low bits */
+    p[1] = (uint8_t)((h->ecn & 3) << 4); /* the traffic class's low bits */
     p[2] = p[3] = 0;
-    put16(p + 4, len);
-    p[6] = proto;
-    p[7] = hops;
-    memcpy(p + 8, src, 16);
-    memcpy(p + 24, dst, 16);
+    put16(p + 4, h->len);
+    p[6] = h->proto;
+    p[7] = h->hops;
+    memcpy(p + 8, h->src, 16);
+    memcpy(p + 24, h->dst, 16);
     return p + SN_IPV6_HDR;
 }
 
@@ -88,7 +87,7 @@ uint32_t sn_eth_pack(uint8_t hdr[SN_ETH_MAX_HDR], const struct sn_station *self,
     if (v4)
         p = ipv4_header(p, frame, self->gid);
     else
-        p = sn_ipv6_header(p, self->gid, frame->dst_gid, len, PROTO_UDP, HOPS, frame->ecn);
+        p = sn_ipv6_header(p, &(struct sn_ipv6){self->gid, frame->dst_gid, len, PROTO_UDP, HOPS, frame->ecn});
     put16(p, sport);
     put16(p + 2, ROCE_UDP_PORT);
     put16(p + 4, len);

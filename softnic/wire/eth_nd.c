@@ -17,8 +17,8 @@ enum {
     LENGTH = FIXED + 8 /* and one link-layer address */
 };
 
-static const uint8_t all_nodes[16] = {[0] = 0xff, 2, [15] = 1};
-static const uint8_t all_nodes_mac[6] = {0x33, 0x33, 0, 0, 0, 1};
+static const struct sn_station all_nodes = {.gid = {[0] = 0xff, 2, [15] = 1},
+                                            .mac = {0x33, 0x33, 0, 0, 0, 1}};
 
 static uint32_t add(uint32_t sum, const uint8_t *p, size_t len)
 {
@@ -43,11 +43,11 @@ void sn_solicited_mac(const uint8_t gid[16], uint8_t mac[6])
     memcpy(mac + 3, gid + 13, 3);
 }
 
-static uint32_t message(uint8_t *p, const uint8_t to_mac[6], const uint8_t to[16],
-                        const struct sn_station *self, uint8_t type, uint8_t flags, const uint8_t target[16])
+static uint32_t message(uint8_t *p, const struct sn_station *to, const struct sn_station *self, uint8_t type,
+                        uint8_t flags, const uint8_t target[16])
 {
-    uint8_t *ip = sn_eth_header(p, to_mac, self->mac, TYPE_IPV6);
-    uint8_t *icmp = sn_ipv6_header(ip, self->gid, to, LENGTH, PROTO_ICMPV6, HOPS_ON_LINK, 0);
+    const struct sn_ipv6 header = {self->gid, to->gid, LENGTH, PROTO_ICMPV6, HOPS_ON_LINK, 0};
+    uint8_t *ip = sn_eth_header(p, to->mac, self->mac, TYPE_IPV6), *icmp = sn_ipv6_header(ip, &header);
     uint32_t sum;
 
     memset(icmp, 0, LENGTH);
@@ -65,11 +65,11 @@ static uint32_t message(uint8_t *p, const uint8_t to_mac[6], const uint8_t to[16
 
 uint32_t sn_nd_ask(uint8_t *p, const struct sn_station *self, const uint8_t gid[16])
 {
-    uint8_t to[16] = {0xff, 2, [11] = 1, 0xff}, mac[6];
+    struct sn_station to = {.gid = {0xff, 2, [11] = 1, 0xff}};
 
-    memcpy(to + 13, gid + 13, 3);
-    sn_solicited_mac(gid, mac);
-    return message(p, mac, to, self, SOLICITATION, 0, gid);
+    memcpy(to.gid + 13, gid + 13, 3);
+    sn_solicited_mac(gid, to.mac);
+    return message(p, &to, self, SOLICITATION, 0, gid);
 }
 
 uint32_t sn_nd_answer(uint8_t *p, const struct sn_station *self, const struct sn_station *peer)
@@ -78,12 +78,12 @@ uint32_t sn_nd_answer(uint8_t *p, const struct sn_station *self, const struct sn
 
     /* A station that asks without an address of its own wants to know whether this one is taken. */
     if (memcmp(peer->gid, nobody, 16) == 0) return sn_nd_announce(p, self);
-    return message(p, peer->mac, peer->gid, self, ADVERTISEMENT, FLAG_SOLICITED | FLAG_OVERRIDE, self->gid);
+    return message(p, peer, self, ADVERTISEMENT, FLAG_SOLICITED | FLAG_OVERRIDE, self->gid);
 }
 
 uint32_t sn_nd_announce(uint8_t *p, const struct sn_station *self)
 {
-    return message(p, all_nodes_mac, all_nodes, self, ADVERTISEMENT, FLAG_OVERRIDE, self->gid);
+    return message(p, &all_nodes, self, ADVERTISEMENT, FLAG_OVERRIDE, self->gid);
 }
 
 /* The MAC address in an option, NULL if there is none; *good: the options are well formed. */

@@ -7,8 +7,12 @@
 
 /* Headers, written to p. Each returns where the next one goes. */
 uint8_t *sn_eth_header(uint8_t *p, const uint8_t to[6], const uint8_t from[6], uint16_t type);
-uint8_t *sn_ipv6_header(uint8_t *p, const uint8_t src[16], const uint8_t dst[16], uint32_t len, uint8_t proto,
-                        uint8_t hops, uint8_t ecn);
+struct sn_ipv6 {
+    const uint8_t *src, *dst; /* 16 bytes each */
+    uint32_t len;             /* of what follows */
+    uint8_t proto, hops, ecn;
+};
+uint8_t *sn_ipv6_header(uint8_t *p, const struct sn_ipv6 *h);
 
 uint32_t sn_nd_ask(uint8_t *p, const struct sn_station *self, const uint8_t gid[16]);
 uint32_t sn_nd_answer(uint8_t *p, const struct sn_station *self, const struct sn_station *peer);

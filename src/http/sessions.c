@@ -98,6 +98,7 @@ static int is_ours(const struct gw_api *api, const struct gw_endpoint *ep)
 static unsigned open_one(struct gw_api *api, const struct gw_http_request *r, json_t **reply)
 {
     struct gw_session_wish wish = {0};
+    const struct gw_table_client client = {r->connection, r->who};
     struct gw_session_grant grant;
     char id[GW_SESSION_ID];
     unsigned draining = gw_http_draining(api, reply);
@@ -111,7 +112,7 @@ static unsigned open_one(struct gw_api *api, const struct gw_http_request *r, js
     struct gw_worker *w = gw_http_find(api, model);
     if (!w) return gw_http_fail(404, reply, "no such model here");
 
-    int err = gw_table_add(api->server.sessions, w, &wish, r->connection, r->who, &grant, id);
+    int err = gw_table_add(api->server.sessions, w, &wish, &client, &grant, id);
     return err ? refuse(err, reply) : gw_http_done(201, reply, grant_json(api, w, id, &grant));
 }
 

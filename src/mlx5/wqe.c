@@ -85,16 +85,14 @@ static void parse_ctrl(struct gw_mlx5_wqe *w)
     memcpy(&w->imm_be, w->raw + 12, 4);
 }
 
-enum form { CONNECTED, XRC, UD };
-
 /* Units in front of an entry's payload; 0: none of the kind of queue pair's opcodes. */
-static uint32_t head_units(uint8_t opcode, enum form form)
+static uint32_t head_units(uint8_t opcode, enum gw_mlx5_form form)
 {
     uint32_t head = gw_mlx5_head_units(opcode);
 
-    if (opcode == GW_MLX5_UMR && form != UD) return GW_MLX5_UMR_UNITS;
-    if (form == CONNECTED) return head;
-    if (form == XRC) return head ? head + 1 : 0;
+    if (opcode == GW_MLX5_UMR && form != GW_MLX5_FORM_UD) return GW_MLX5_UMR_UNITS;
+    if (form == GW_MLX5_FORM_CONNECTED) return head;
+    if (form == GW_MLX5_FORM_XRC) return head ? head + 1 : 0;
     return opcode == GW_MLX5_SEND || opcode == GW_MLX5_SEND_IMM ? GW_MLX5_UD_HEAD : 0;
 }
 
@@ -126,20 +124,13 @@ int gw_mlx5_wqe_bind(const struct gw_mlx5_wqe *w, struct gw_mlx5_bind *b)
     return b->length && load64(mkey + 24) == b->length ? 0 : -EINVAL;
 }
 
-/* Whose entry it is, and how far it may reach. */
-struct place {
-    uint32_t wqebbs, qpn, avail, ds_limit;
-    uint16_t index;
-    enum form form;
-};
-
 /* The rules for the control segment alone, in the order in which a reader of the message would look. */
-static enum gw_mlx5_why check_ctrl(const struct gw_mlx5_wqe *w, const struct place *p)
+static enum gw_mlx5_why check_ctrl(const struct gw_mlx5_wqe *w, const struct gw_mlx5_wqe_at *at)
 {
-    uint32_t head = head_units(w->opcode, p->form);
+    uint32_t head = head_units(w->opcode, at->form);
 
-    if (w->qpn != p->qpn) return GW_MLX5_BAD_QPN;
-    if (w->index != p->index) return GW_MLX5_BAD_INDEX;
+    if (w->qpn != at->qpn) return GW_MLX5_BAD_QPN;
+    if (w->index != at->index) return GW_MLX5_BAD_INDEX;
     if (w->opcode != GW_MLX5_NOP && !head) return GW_MLX5_BAD_OPCODE;
     if (w->opcode == GW_MLX5_MASKED_CS || w->opcode == GW_MLX5_MASKED_FA) {
         if (w->opmod != GW_MLX5_OPMOD_8_BYTES) return GW_MLX5_BAD_OPERAND;
@@ -147,8 +138,9 @@ static enum gw_mlx5_why check_ctrl(const struct gw_mlx5_wqe *w, const struct pla
         return GW_MLX5_BAD_OPMOD;
     }
     if (w->ds < 1 || w->ds < head) return GW_MLX5_BAD_DS;
-    if (w->ds > p->ds_limit || w->ds > p->wqebbs * GW_MLX5_UNITS_PER_BB) return GW_MLX5_OVER_LIMIT;
-    if (gw_mlx5_wqebbs(w->ds) > p->avail) return GW_MLX5_NOT_POSTED;
+    if (w->ds > at->max_ds || w->ds > GW_MLX5_MAX_DS || w->ds > at->wqebbs * GW_MLX5_UNITS_PER_BB)
+        return GW_MLX5_OVER_LIMIT;
+    if (gw_mlx5_wqebbs(w->ds) > at->avail) return GW_MLX5_NOT_POSTED;
     return GW_MLX5_OK;
 }
 
@@ -172,7 +164,7 @@ static void parse_connected(struct gw_mlx5_wqe *w, const uint8_t *p)
     }
 }
 
-static enum gw_mlx5_why parse_fixed(struct gw_mlx5_wqe *w, enum form form)
+static enum gw_mlx5_why parse_fixed(struct gw_mlx5_wqe *w, enum gw_mlx5_form form)
 {
     uint32_t head = head_units(w->opcode, form), dqpn;
 
@@ -182,9 +174,9 @@ static enum gw_mlx5_why parse_fixed(struct gw_mlx5_wqe *w, enum form form)
 
         return gw_mlx5_wqe_bind(w, &bind) ? GW_MLX5_BAD_UMR : GW_MLX5_OK;
     }
-    if (form != UD || !head) {
-        if (form == XRC && head) w->srqn = load32(w->raw + GW_MLX5_UNIT) & 0xffffff;
-        parse_connected(w, w->raw + (form == XRC ? 2 : 1) * GW_MLX5_UNIT);
+    if (form != GW_MLX5_FORM_UD || !head) {
+        if (form == GW_MLX5_FORM_XRC && head) w->srqn = load32(w->raw + GW_MLX5_UNIT) & 0xffffff;
+        parse_connected(w, w->raw + (form == GW_MLX5_FORM_XRC ? 2 : 1) * GW_MLX5_UNIT);
         return GW_MLX5_OK;
     }
     dqpn = gw_be32(gw_mlx5_wqe_av(w)->dqpn_be);
@@ -239,51 +231,22 @@ static enum gw_mlx5_why check_data(struct gw_mlx5_wqe *w)
     return w->raddr & 7 ? GW_MLX5_MISALIGNED : GW_MLX5_OK;
 }
 
-static int parse(struct gw_mlx5_wqe *out, const void *base, const struct place *p)
+int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const struct gw_mlx5_wqe_at *at)
 {
-    uint32_t first = p->index * GW_MLX5_UNITS_PER_BB, ring_units = p->wqebbs * GW_MLX5_UNITS_PER_BB;
+    uint32_t first = at->index * GW_MLX5_UNITS_PER_BB, ring_units = at->wqebbs * GW_MLX5_UNITS_PER_BB;
 
     memset(out, 0, offsetof(struct gw_mlx5_wqe, raw));
-    if (!power_of_two(p->wqebbs) || p->wqebbs > 0x8000) return bad(&out->why, GW_MLX5_BAD_QUEUE);
-    if (!p->avail) return bad(&out->why, GW_MLX5_NOT_POSTED);
-    copy_units(out->raw, base, ring_units, first, 1);
+    if (!power_of_two(at->wqebbs) || at->wqebbs > 0x8000) return bad(&out->why, GW_MLX5_BAD_QUEUE);
+    if (!at->avail) return bad(&out->why, GW_MLX5_NOT_POSTED);
+    copy_units(out->raw, at->base, ring_units, first, 1);
     parse_ctrl(out);
-    out->why = check_ctrl(out, p);
+    out->why = check_ctrl(out, at);
     if (out->why) return bad(&out->why, out->why);
-    copy_units(out->raw + GW_MLX5_UNIT, base, ring_units, first + 1, out->ds - 1u);
+    copy_units(out->raw + GW_MLX5_UNIT, at->base, ring_units, first + 1, out->ds - 1u);
     out->wqebbs = (uint16_t)gw_mlx5_wqebbs(out->ds);
-    out->why = parse_fixed(out, p->form);
+    out->why = parse_fixed(out, at->form);
     if (!out->why) out->why = check_data(out);
     return out->why ? bad(&out->why, out->why) : out->wqebbs;
-}
-
-static uint32_t limit(uint32_t ds_limit)
-{
-    return ds_limit > GW_MLX5_MAX_DS ? GW_MLX5_MAX_DS : ds_limit;
-}
-
-int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
-                      uint16_t index, uint32_t avail, uint32_t ds_limit)
-{
-    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, CONNECTED};
-
-    return parse(out, base, &p);
-}
-
-int gw_mlx5_wqe_parse_ud(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
-                         uint16_t index, uint32_t avail, uint32_t ds_limit)
-{
-    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, UD};
-
-    return parse(out, base, &p);
-}
-
-int gw_mlx5_wqe_parse_xrc(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
-                          uint16_t index, uint32_t avail, uint32_t ds_limit)
-{
-    struct place p = {wqebbs, qpn, avail, limit(ds_limit), index, XRC};
-
-    return parse(out, base, &p);
 }
 
 static bool rq_shape_ok(uint32_t wqes, uint32_t stride, uint32_t least_units)

@@ -81,27 +81,32 @@ struct gw_mlx5_piece {
     const uint8_t *inl;
 };
 
+/* Each kind of queue pair puts something else behind the control segment. */
+enum gw_mlx5_form {
+    GW_MLX5_FORM_CONNECTED, /* RC and UC: nothing else */
+    GW_MLX5_FORM_XRC,       /* the number of the shared receive queue */
+    GW_MLX5_FORM_UD,        /* an address vector; SEND, SEND_IMM and NOP alone */
+};
+
+/* An entry of a send queue: where it lies, and what it may take. */
+struct gw_mlx5_wqe_at {
+    const void *base; /* the queue's first WQEBB */
+    uint32_t wqebbs;  /* of the whole queue */
+    uint32_t qpn;     /* whose it is */
+    uint16_t index;   /* the entry's first WQEBB; only the low bits count */
+    uint32_t avail;   /* WQEBBs from index to the producer index */
+    uint32_t max_ds;  /* 16-byte units that the queue pair allows; 63 where it is more */
+    enum gw_mlx5_form form;
+};
+
 /*
- * Parses the WQE at WQEBB index of the send queue of wqebbs WQEBBs at base, which belongs to qpn. There are
- * `avail` WQEBBs from index to the producer index. The queue pair allows ds_limit 16-byte units, at most 63.
- * Returns the WQEBBs it takes, or -EINVAL (malformed) or -EOPNOTSUPP (opcode) with out->why set; then
- * out->opcode, ds, index, qpn and flags are what the control segment says, as far as it was read. (Seven
- * arguments: where the queue lies, which entry, and its limits.)
+ * Parses that WQE. Returns the WQEBBs it takes, or -EINVAL (malformed) or -EOPNOTSUPP (opcode) with
+ * out->why set. Then out->opcode, ds, index, qpn and flags are the control segment's, as far as it was read.
  */
-int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
-                      uint16_t index, uint32_t avail, uint32_t ds_limit);
-
-/* The same for the queue of a UD queue pair, whose entries have an address vector: SEND, SEND_IMM and NOP. */
-int gw_mlx5_wqe_parse_ud(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
-                         uint16_t index, uint32_t avail, uint32_t ds_limit);
-
-/* The same for the queue of an XRC queue pair, whose entries have a segment of its own behind the control
- * segment. */
-int gw_mlx5_wqe_parse_xrc(struct gw_mlx5_wqe *out, const void *base, uint32_t wqebbs, uint32_t qpn,
-                          uint16_t index, uint32_t avail, uint32_t ds_limit);
+int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const struct gw_mlx5_wqe_at *at);
 
 /* The request of a parsed UMR entry. Returns 0, or -EINVAL if gw_mlx5_put_bind does not write such an entry.
- * No such entry passes the parsers above. */
+ * No such entry passes the parser above. */
 int gw_mlx5_wqe_bind(const struct gw_mlx5_wqe *wqe, struct gw_mlx5_bind *bind);
 
 /* Parses the index-th receive WQE of the queue. Returns the number of pieces, or -EINVAL with out->why set.
@@ -123,7 +128,7 @@ static inline size_t gw_mlx5_wqe_size(const struct gw_mlx5_wqe *wqe)
     return offsetof(struct gw_mlx5_wqe, raw) + (size_t)wqe->ds * GW_MLX5_UNIT;
 }
 
-/* The address vector of an entry that gw_mlx5_wqe_parse_ud accepted, NOPs excepted. */
+/* The address vector of a UD entry that gw_mlx5_wqe_parse accepted, NOPs excepted. */
 static inline const struct gw_mlx5_av *gw_mlx5_wqe_av(const struct gw_mlx5_wqe *wqe)
 {
     return (const struct gw_mlx5_av *)(wqe->raw + GW_MLX5_UNIT);

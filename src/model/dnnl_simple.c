@@ -169,31 +169,37 @@ static const float *operand(const struct gwm_cpu *p, const struct gwm_node *n, e
     return each_channel(&p->g->value[n->in[!k]], y->d[1], step);
 }
 
-static int fixed_channels(struct gwm_cpu *p, int32_t channels, const float *from, int step)
+/* A number for each channel, or with step 0 one for all. */
+struct per_channel {
+    const float *from;
+    int step;
+};
+
+static int fixed_channels(struct gwm_cpu *p, int32_t channels, struct per_channel is)
 {
     float *all = (float *)malloc((size_t)channels * sizeof(*all));
 
-    for (int32_t i = 0; all && i < channels; i++) all[i] = from[i * step];
+    for (int32_t i = 0; all && i < channels; i++) all[i] = is.from[i * is.step];
     int b = all ? gwm_fixed_bias(p, all, channels, 1) : -ENOMEM;
     free(all);
     return b;
 }
 
 /* Statistics of a batch that change nothing, then scale and shift; the primitive's arguments. */
-static int affine_args(struct gwm_cpu *p, int32_t channels, const float *by, int by_step, const float *plus,
-                       int plus_step, md_t per, struct part part[4])
+static int affine_args(struct gwm_cpu *p, int32_t channels, struct per_channel by, struct per_channel plus,
+                       md_t per, struct part part[4])
 {
     static const float zero = 0, one = 1;
     const struct {
-        int arg, step;
-        const float *from;
-    } want[4] = {{DNNL_ARG_MEAN, 0, &zero},
-                 {DNNL_ARG_VARIANCE, 0, &one},
-                 {DNNL_ARG_SCALE, by_step, by},
-                 {DNNL_ARG_SHIFT, plus_step, plus}};
+        int arg;
+        struct per_channel is;
+    } want[4] = {{DNNL_ARG_MEAN, {&zero, 0}},
+                 {DNNL_ARG_VARIANCE, {&one, 0}},
+                 {DNNL_ARG_SCALE, by},
+                 {DNNL_ARG_SHIFT, plus}};
 
     for (int i = 0; i < 4; i++) {
-        int b = fixed_channels(p, channels, want[i].from, want[i].step);
+        int b = fixed_channels(p, channels, want[i].is);
         if (b < 0) return b;
         part[i] = (struct part){want[i].arg, b, per};
     }
@@ -221,7 +227,9 @@ static int affine(struct gwm_cpu *p, const struct gwm_node *n)
     part[0] = (struct part){DNNL_ARG_SRC, f->buf, md};
     int rc = md && per ? gwm_dnnl_attr(1, false, &g->node[q].act, &attr) : -ENOMEM;
     if (!rc) rc = usable(affine_pd(&pd, p->dnnl->engine, md, attr), &pd);
-    if (!rc) rc = affine_args(p, channels, by, by_step, plus, plus_step, per, part + 1);
+    if (!rc)
+        rc = affine_args(p, channels, (struct per_channel){by, by_step},
+                         (struct per_channel){plus, plus_step}, per, part + 1);
     if (!rc) rc = (y = gwm_form_add(p, g->node[q].out, md, true)) < 0 ? y : 0;
     part[5] = (struct part){DNNL_ARG_DST, y, md};
     if (rc && pd) dnnl_primitive_desc_destroy(pd);

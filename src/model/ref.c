@@ -64,28 +64,38 @@ bool gwm_next_row(int32_t rank, const int32_t *dims, int32_t *at, const int32_t 
     return false;
 }
 
-static void float_row(enum gwm_binary kind, const float *a, int32_t sa, const float *b, int32_t sb, float *y,
+/* An operand's row, and how far apart its elements lie: 0 for one that is broadcast. */
+struct float_operand {
+    const float *v;
+    int32_t step;
+};
+
+struct int_operand {
+    const int64_t *v;
+    int32_t step;
+};
+
+static void float_row(enum gwm_binary kind, struct float_operand a, struct float_operand b, float *y,
                       int32_t n)
 {
     switch (kind) {
-    case GWM_ADD: LOOP(a[i * sa] + b[i * sb]); break;
-    case GWM_SUB: LOOP(a[i * sa] - b[i * sb]); break;
-    case GWM_MUL: LOOP(a[i * sa] * b[i * sb]); break;
-    case GWM_DIV: LOOP(a[i * sa] / b[i * sb]); break;
-    default: LOOP(gwm_binary1(kind, a[i * sa], b[i * sb])); break;
+    case GWM_ADD: LOOP(a.v[i * a.step] + b.v[i * b.step]); break;
+    case GWM_SUB: LOOP(a.v[i * a.step] - b.v[i * b.step]); break;
+    case GWM_MUL: LOOP(a.v[i * a.step] * b.v[i * b.step]); break;
+    case GWM_DIV: LOOP(a.v[i * a.step] / b.v[i * b.step]); break;
+    default: LOOP(gwm_binary1(kind, a.v[i * a.step], b.v[i * b.step])); break;
     }
 }
 
-static void compare_row(enum gwm_binary kind, const float *a, int32_t sa, const float *b, int32_t sb,
-                        int64_t *y, int32_t n)
+static void compare_row(enum gwm_binary kind, struct float_operand a, struct float_operand b, int64_t *y,
+                        int32_t n)
 {
-    LOOP(gwm_compare1(kind, a[i * sa], b[i * sb]));
+    LOOP(gwm_compare1(kind, a.v[i * a.step], b.v[i * b.step]));
 }
 
-static void int_row(enum gwm_binary kind, const int64_t *a, int32_t sa, const int64_t *b, int32_t sb,
-                    int64_t *y, int32_t n)
+static void int_row(enum gwm_binary kind, struct int_operand a, struct int_operand b, int64_t *y, int32_t n)
 {
-    LOOP(gwm_binary1_i64(kind, a[i * sa], b[i * sb]));
+    LOOP(gwm_binary1_i64(kind, a.v[i * a.step], b.v[i * b.step]));
 }
 
 static void binary(const struct gwm_node *node, const struct gwm_graph *g, const void *pa, const void *pb,
@@ -102,11 +112,14 @@ static void binary(const struct gwm_node *node, const struct gwm_graph *g, const
 
     do {
         if (g->value[node->in[0]].dtype != GWM_F32) {
-            int_row(node->binary.kind, ia + o[0], sa, ib + o[1], sb, iy, n);
+            int_row(node->binary.kind, (struct int_operand){ia + o[0], sa},
+                    (struct int_operand){ib + o[1], sb}, iy, n);
         } else if (g->value[node->out].dtype != GWM_F32) {
-            compare_row(node->binary.kind, fa + o[0], sa, fb + o[1], sb, iy, n);
+            compare_row(node->binary.kind, (struct float_operand){fa + o[0], sa},
+                        (struct float_operand){fb + o[1], sb}, iy, n);
         } else {
-            float_row(node->binary.kind, fa + o[0], sa, fb + o[1], sb, fy, n);
+            float_row(node->binary.kind, (struct float_operand){fa + o[0], sa},
+                      (struct float_operand){fb + o[1], sb}, fy, n);
             if (node->act.kind != GWM_ACT_NONE) unary_floats(&node->act, fy, fy, n);
         }
         fy += n;

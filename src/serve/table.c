@@ -214,16 +214,15 @@ static int unknown(const struct gw_table *t, const char *id)
 }
 
 int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_session_wish *wish,
-                 const void *connection, const char *who, struct gw_session_grant *grant,
-                 char id[GW_SESSION_ID])
+                 const struct gw_table_client *client, struct gw_session_grant *grant, char id[GW_SESSION_ID])
 {
-    struct gw_table_session *s = new_session(t, w, connection, who);
+    struct gw_table_session *s = new_session(t, w, client->connection, client->who);
     if (!s) return gw_error(-ENOMEM, "out of memory");
     if (!enlist(t, s)) {
         free(s);
         return gw_error(-EDQUOT,
                         "%s has %u sessions of model %s, as many as one client may (--sessions-per-client)",
-                        who, t->most_each, gw_worker_name(w));
+                        client->who, t->most_each, gw_worker_name(w));
     }
     memcpy(id, s->id, GW_SESSION_ID);
     grant->index = 0;

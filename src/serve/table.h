@@ -53,10 +53,15 @@ void gw_table_free(struct gw_table *t);
  * already are none of its business. */
 void gw_table_set_route(struct gw_table *t, const struct gw_table_route *route);
 
-/* Opens a session of the worker's for a connection of the client `who`; `id` is its name. As
- * gw_session_open, and -EDQUOT: the client has as many as one may have; -ENOMEM; and the route's errors. */
+struct gw_table_client {
+    const void *connection; /* the one that asks */
+    const char *who;        /* whose it is */
+};
+
+/* Opens a session of the worker's for the client; `id` is its name. As gw_session_open, and -EDQUOT: the
+ * client has as many as one may have; -ENOMEM; and the route's errors. */
 int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_session_wish *wish,
-                 const void *connection, const char *who, struct gw_session_grant *grant,
+                 const struct gw_table_client *client, struct gw_session_grant *grant,
                  char id[GW_SESSION_ID]);
 /* The client wants to keep the session, and its idle time begins anew. -ENOENT: there is none, it has
  * ended. -ESTALE: another server has it, or had it. -EBADR: it has had no request yet, and only its first

@@ -43,11 +43,10 @@ static uint32_t access_flags(const struct gw_device *dev, uint32_t access)
     return access | relaxed;
 }
 
-static struct ibv_mr *as_dmabuf(struct region *r, struct gw_pd *pd, void *addr, size_t length,
-                                uint32_t access, char *why, size_t size)
+static struct ibv_mr *as_dmabuf(struct region *r, char *why, size_t size)
 {
-    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)addr, from = at & ~(page - 1);
-    size_t span = (at + length - from + page - 1) & ~(page - 1);
+    uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = r->mr.addr, from = at & ~(page - 1);
+    size_t span = (at + r->mr.length - from + page - 1) & ~(page - 1);
     struct ibv_mr *mr;
     int fd = -1, err;
 
@@ -61,7 +60,7 @@ static struct ibv_mr *as_dmabuf(struct region *r, struct gw_pd *pd, void *addr, 
                  err);
         return NULL;
     }
-    mr = ibv_reg_dmabuf_mr(pd->pd, at - from, length, at, fd, (int)access);
+    mr = ibv_reg_dmabuf_mr(r->pd->pd, at - from, r->mr.length, at, fd, (int)r->access);
     if (!mr) {
         snprintf(why, size, "%s",
                  errno == EOPNOTSUPP || errno == EPROTONOSUPPORT
@@ -76,61 +75,62 @@ static struct ibv_mr *as_dmabuf(struct region *r, struct gw_pd *pd, void *addr, 
     return mr;
 }
 
-static struct ibv_mr *as_address(struct gw_pd *pd, void *addr, size_t length, uint32_t access, char *why,
-                                 size_t size)
+static struct ibv_mr *as_address(struct region *r, char *why, size_t size)
 {
-    struct ibv_mr *mr = ibv_reg_mr(pd->pd, addr, length, access);
+    struct ibv_mr *mr = ibv_reg_mr(r->pd->pd, (void *)(uintptr_t)r->mr.addr, r->mr.length, (int)r->access);
 
-    if (!mr) pd->dev->ops->address_refused(errno, why, size);
+    if (!mr) r->pd->dev->ops->address_refused(errno, why, size);
     return mr;
 }
 
 /* One way to reach GPU memory. NULL, and why: it is none. */
-static struct ibv_mr *by_way(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access,
-                             enum gw_reach how, char *why, size_t size)
+static struct ibv_mr *by_way(struct region *r, enum gw_reach how, char *why, size_t size)
 {
     r->mr.reach = how;
-    return how == GW_REACH_DMABUF ? as_dmabuf(r, pd, addr, length, access, why, size)
-                                  : as_address(pd, addr, length, access, why, size);
+    return how == GW_REACH_DMABUF ? as_dmabuf(r, why, size) : as_address(r, why, size);
 }
 
 /* The ways in the device's order, but for those that have turned out to lead nowhere (gw_mr_probe). */
-static int register_gpu(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
+static int register_gpu(struct region *r)
 {
-    struct gw_device *dev = pd->dev;
+    struct gw_device *dev = r->pd->dev;
     char why[GW_REACH_DMABUF + 1][GW_LOST_WHY];
-    int err = gw_order_refuses(dev, addr);
+    int err = gw_order_refuses(dev, (void *)(uintptr_t)r->mr.addr);
 
     for (int i = 0; !err && !r->ib && i < 2; i++) {
         enum gw_reach how = dev->ops->ways[i];
 
         snprintf(why[how], GW_LOST_WHY, "%s", dev->lost_why[how]);
-        if (!why[how][0]) r->ib = by_way(r, pd, addr, length, access, how, why[how], GW_LOST_WHY);
+        if (!why[how][0]) r->ib = by_way(r, how, why[how], GW_LOST_WHY);
     }
     if (err || r->ib) return err;
     return gw_error(-EOPNOTSUPP, "%s cannot reach GPU memory: dma-buf: %s; by address: %s", dev->info.name,
                     why[GW_REACH_DMABUF], why[GW_REACH_DIRECT]);
 }
 
-static int register_host(struct region *r, struct gw_pd *pd, void *addr, size_t length, uint32_t access)
+static int register_host(struct region *r)
 {
-    r->ib = ibv_reg_mr(pd->pd, addr, length, access);
+    void *addr = (void *)(uintptr_t)r->mr.addr;
+
+    r->ib = ibv_reg_mr(r->pd->pd, addr, r->mr.length, (int)r->access);
     r->mr.reach = GW_REACH_HOST;
-    return r->ib ? 0 : gw_refused(pd->dev, -errno, "cannot register %zu bytes at %p", length, addr);
+    return r->ib ? 0
+                 : gw_refused(r->pd->dev, -errno, "cannot register %zu bytes at %p", (size_t)r->mr.length,
+                              addr);
 }
 
 /* how: NONE for whatever works. Under dev->lock. */
-static int register_any(struct region *r, struct gw_pd *pd, void *addr, size_t length, enum gw_reach how)
+static int register_any(struct region *r, enum gw_reach how)
 {
+    void *addr = (void *)(uintptr_t)r->mr.addr;
     char why[GW_LOST_WHY] = "";
     int err;
 
-    if (how == GW_REACH_NONE && gw_cuda_in_gpu(pd->dev, addr))
-        return register_gpu(r, pd, addr, length, r->access);
-    if (how <= GW_REACH_HOST) return register_host(r, pd, addr, length, r->access);
-    err = gw_order_refuses(pd->dev, addr);
+    if (how == GW_REACH_NONE && gw_cuda_in_gpu(r->pd->dev, addr)) return register_gpu(r);
+    if (how <= GW_REACH_HOST) return register_host(r);
+    err = gw_order_refuses(r->pd->dev, addr);
     if (err) return err;
-    r->ib = by_way(r, pd, addr, length, r->access, how, why, sizeof(why));
+    r->ib = by_way(r, how, why, sizeof(why));
     return r->ib ? 0 : gw_error(-EOPNOTSUPP, "%s", why);
 }
 
@@ -147,18 +147,18 @@ int gw_mr_register_by(struct gw_pd *pd, void *addr, size_t length, uint32_t acce
     if (!r) return gw_error_errno(-ENOMEM, "memory region");
     r->dmabuf = -1;
     r->access = access_flags(pd->dev, access);
+    r->pd = pd;
+    r->mr.addr = (uint64_t)(uintptr_t)addr;
+    r->mr.length = length;
     pthread_mutex_lock(&pd->dev->lock);
     err = refuse_managed(pd->dev, addr, length);
-    if (!err) err = register_any(r, pd, addr, length, how);
+    if (!err) err = register_any(r, how);
     if (!err) pd->objects++;
     pthread_mutex_unlock(&pd->dev->lock);
     if (err) {
         free(r);
         return err;
     }
-    r->pd = pd;
-    r->mr.addr = (uint64_t)(uintptr_t)addr;
-    r->mr.length = length;
     r->mr.lkey = r->ib->lkey;
     r->mr.rkey = r->ib->rkey;
     *out = &r->mr;

@@ -8,9 +8,15 @@
 int gw_repost_parse(const struct gw_repost_qp *q, struct gw_mlx5_wqe *w, uint32_t at)
 {
     const struct gw_mlx5_sq *sq = &q->qp->sq;
+    const struct gw_mlx5_wqe_at entry = {.base = sq->buf,
+                                         .wqebbs = sq->wqebbs,
+                                         .qpn = sq->qpn,
+                                         .index = (uint16_t)at,
+                                         .avail = q->sq_upto - at,
+                                         .max_ds = GW_MLX5_MAX_DS,
+                                         .form = gw_is_ud(q->qp) ? GW_MLX5_FORM_UD : GW_MLX5_FORM_CONNECTED};
 
-    return (gw_is_ud(q->qp) ? gw_mlx5_wqe_parse_ud : gw_mlx5_wqe_parse)(
-        w, sq->buf, sq->wqebbs, sq->qpn, (uint16_t)at, q->sq_upto - at, GW_MLX5_MAX_DS);
+    return gw_mlx5_wqe_parse(w, &entry);
 }
 
 static const struct {

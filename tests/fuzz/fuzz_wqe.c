@@ -19,11 +19,9 @@ static void require(bool ok)
 }
 
 static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t avail, uint32_t ds_limit,
-                      int form)
+                      enum gw_mlx5_form form)
 {
-    static int (*const parsers[])(struct gw_mlx5_wqe *, const void *, uint32_t, uint32_t, uint16_t, uint32_t,
-                                  uint32_t) = {gw_mlx5_wqe_parse, gw_mlx5_wqe_parse_ud,
-                                               gw_mlx5_wqe_parse_xrc};
+    const struct gw_mlx5_wqe_at at = {queue, wqebbs, QPN, index, avail, ds_limit, form};
     static struct gw_mlx5_wqe w, copy;
     struct gw_mlx5_bind bind;
     struct gw_mlx5_piece piece;
@@ -32,7 +30,7 @@ static void fuzz_send(uint8_t *queue, uint32_t wqebbs, uint16_t index, uint32_t 
     int n;
 
     memset(&w, 0xee, sizeof(w));
-    n = parsers[form](&w, queue, wqebbs, QPN, index, avail, ds_limit);
+    n = gw_mlx5_wqe_parse(&w, &at);
     require((n < 0) == (w.why != GW_MLX5_OK) && strcmp(gw_mlx5_why_text(w.why), "unknown reason"));
     if (n < 0) return;
     require(n >= 1 && n <= 16 && (uint32_t)n <= avail && w.ds <= ds_limit && n == w.wqebbs);
@@ -88,7 +86,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
         gw_mlx5_put(&sq, index * 4u, gw_mlx5_ctrl(data[4], index, QPN, data[5], data[6], data[7]));
     }
     for (int form = 0; form < 3; form++)
-        fuzz_send(queue, wqebbs, index, data[1] & 31, data[6] & 1 ? 63 : data[7] & 63, form);
+        fuzz_send(queue, wqebbs, index, data[1] & 31, data[6] & 1 ? 63 : data[7] & 63,
+                  (enum gw_mlx5_form)form);
     log_stride = 4 + data[0] % 7;
     for (int shared = 0; shared < 2 && 1u << log_stride <= bytes; shared++)
         fuzz_receive(queue, bytes >> log_stride, 1u << log_stride, index, shared);

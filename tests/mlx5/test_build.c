@@ -179,7 +179,10 @@ static void random_round_trip(void **state)
 
             assert_memory_equal(queue + at, saved + at, 16);
         }
-        assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN, (uint16_t)idx, (uint32_t)n, 63), n);
+        assert_int_equal(
+            gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){queue, BBS, QPN, (uint16_t)idx, (uint32_t)n, 63,
+                                                           GW_MLX5_FORM_CONNECTED}),
+            n);
         assert_int_equal(w.ds, units);
         check_parsed(&wr, &w);
         wrapped += idx % BBS + (uint32_t)n > BBS;
@@ -201,7 +204,9 @@ static void random_datagrams(void **state)
         int units = gw_mlx5_ud_units(&u.wr), n = gw_mlx5_put_ud(&sq, idx, &u.wr, &u.av, u.dqpn, u.qkey);
 
         assert_int_equal(n, (units + 3) / 4);
-        assert_int_equal(gw_mlx5_wqe_parse_ud(&w, queue, BBS, QPN, (uint16_t)idx, (uint32_t)n, 63), n);
+        assert_int_equal(gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){queue, BBS, QPN, (uint16_t)idx,
+                                                                        (uint32_t)n, 63, GW_MLX5_FORM_UD}),
+                         n);
         assert_int_equal(w.ds, units);
         assert_true(w.dqpn == u.dqpn && w.qkey == u.qkey);
         assert_memory_equal(gw_mlx5_wqe_av(&w)->rgid, u.av.rgid, 16);

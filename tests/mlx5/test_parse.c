@@ -20,7 +20,8 @@ static struct gw_mlx5_wqe w;
 /* Parses at WQEBB 3 with everything allowed. */
 static int parse(void)
 {
-    return gw_mlx5_wqe_parse(&w, queue, BBS, QPN, 3, BBS, 63);
+    return gw_mlx5_wqe_parse(&w,
+                             &(struct gw_mlx5_wqe_at){queue, BBS, QPN, 3, BBS, 63, GW_MLX5_FORM_CONNECTED});
 }
 
 static void put(uint32_t unit, struct gw_u128 seg)
@@ -40,16 +41,23 @@ static void bad_control(void **state)
     ctrl(GW_MLX5_SEND, 1);
     assert_int_equal(parse(), 1);
     assert_int_equal(w.pieces, 0);
-    assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN, 3, 0, 63), -EINVAL);
+    assert_int_equal(
+        gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){queue, BBS, QPN, 3, 0, 63, GW_MLX5_FORM_CONNECTED}),
+        -EINVAL);
     assert_int_equal(w.why, GW_MLX5_NOT_POSTED);
-    assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN + 1, 3, 1, 63), -EINVAL);
+    assert_int_equal(gw_mlx5_wqe_parse(
+                         &w, &(struct gw_mlx5_wqe_at){queue, BBS, QPN + 1, 3, 1, 63, GW_MLX5_FORM_CONNECTED}),
+                     -EINVAL);
     assert_int_equal(w.why, GW_MLX5_BAD_QPN);
-    assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN, 3 + BBS, 1, 63),
+    assert_int_equal(gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){queue, BBS, QPN, 3 + BBS, 1, 63,
+                                                                    GW_MLX5_FORM_CONNECTED}),
                      -EINVAL); /* the same place, a lap later */
     assert_int_equal(w.why, GW_MLX5_BAD_INDEX);
     assert_int_equal(w.index, 3);
     for (uint32_t wqebbs = 0; wqebbs <= 0x20000; wqebbs += wqebbs < 4 ? 3 : 0xfffd) {
-        assert_int_equal(gw_mlx5_wqe_parse(&w, queue, wqebbs, QPN, 3, 1, 63), -EINVAL);
+        assert_int_equal(gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){queue, wqebbs, QPN, 3, 1, 63,
+                                                                        GW_MLX5_FORM_CONNECTED}),
+                         -EINVAL);
         assert_int_equal(w.why, GW_MLX5_BAD_QUEUE);
     }
     ctrl(GW_MLX5_SEND, 0);
@@ -76,15 +84,23 @@ static void limits(void **state)
     (void)state;
     ctrl(GW_MLX5_NOP, 9);
     assert_int_equal(parse(), 3);
-    assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN, 3, 2, 63), -EINVAL);
+    assert_int_equal(
+        gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){queue, BBS, QPN, 3, 2, 63, GW_MLX5_FORM_CONNECTED}),
+        -EINVAL);
     assert_int_equal(w.why, GW_MLX5_NOT_POSTED);
-    assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN, 3, 3, 8), -EINVAL);
+    assert_int_equal(
+        gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){queue, BBS, QPN, 3, 3, 8, GW_MLX5_FORM_CONNECTED}),
+        -EINVAL);
     assert_int_equal(w.why, GW_MLX5_OVER_LIMIT);
     ctrl(GW_MLX5_NOP, 63);
-    assert_int_equal(gw_mlx5_wqe_parse(&w, queue, BBS, QPN, 3, BBS, 1000), 16);
+    assert_int_equal(gw_mlx5_wqe_parse(
+                         &w, &(struct gw_mlx5_wqe_at){queue, BBS, QPN, 3, BBS, 1000, GW_MLX5_FORM_CONNECTED}),
+                     16);
     put(0, gw_mlx5_ctrl(GW_MLX5_NOP, 3, QPN, 63, 0, 0));
     memcpy(queue + 3 % 2 * 64, queue + 3 * 64, 16); /* a queue of two WQEBBs */
-    assert_int_equal(gw_mlx5_wqe_parse(&w, queue, 2, QPN, 3, BBS, 63), -EINVAL);
+    assert_int_equal(
+        gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){queue, 2, QPN, 3, BBS, 63, GW_MLX5_FORM_CONNECTED}),
+        -EINVAL);
     assert_int_equal(w.why, GW_MLX5_OVER_LIMIT);
 }
 
@@ -196,7 +212,7 @@ static void bad_masked_atomic(void **state)
 
 static int parse_ud(void)
 {
-    return gw_mlx5_wqe_parse_ud(&w, queue, BBS, QPN, 3, BBS, 63);
+    return gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){queue, BBS, QPN, 3, BBS, 63, GW_MLX5_FORM_UD});
 }
 
 /* The words of a datagram's address that a rule is about: Q_Key, and the number with the mark of the long
@@ -332,7 +348,10 @@ static void noise(void **state)
         gw_mlx5_put(
             &s, idx * 4u,
             gw_mlx5_ctrl(rnd_below(&rnd, 0x14), idx, QPN, rnd_below(&rnd, 8), (uint32_t)rnd64(&rnd), 0));
-        if ((i & 1 ? gw_mlx5_wqe_parse_ud : gw_mlx5_wqe_parse)(&w, q, BBS, QPN, idx, 16, 63) > 0) {
+        const struct gw_mlx5_wqe_at at = {
+            q, BBS, QPN, idx, 16, 63, i & 1 ? GW_MLX5_FORM_UD : GW_MLX5_FORM_CONNECTED};
+
+        if (gw_mlx5_wqe_parse(&w, &at) > 0) {
             good++;
             while (gw_mlx5_wqe_piece(&w, &unit, &piece)) {
                 total += piece.length;

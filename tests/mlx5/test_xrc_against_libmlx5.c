@@ -76,7 +76,10 @@ static void expect_parsed(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t us
 {
     static struct gw_mlx5_wqe w;
 
-    assert_int_equal(gw_mlx5_wqe_parse_xrc(&w, sq->buf, sq->wqebbs, sq->qpn, (uint16_t)idx, used, 63), used);
+    assert_int_equal(
+        gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){sq->buf, sq->wqebbs, sq->qpn, (uint16_t)idx, used, 63,
+                                                       GW_MLX5_FORM_XRC}),
+        used);
     assert_int_equal(w.srqn, srqn);
     assert_int_equal(w.opcode, wr->opcode);
     if (gw_mlx5_head_units(wr->opcode) < 2) return;
@@ -176,8 +179,10 @@ static void binds(void **state)
         used = gw_mlx5_put_bind(&ours, idx, &b, GW_MLX5_SIGNALED | GW_MLX5_FENCE);
         assert_int_equal(ibv_post_send(qp, &v, &bad), 0);
         assert_memory_equal(dv.sq.buf, ours.buf, bytes);
-        assert_int_equal(gw_mlx5_wqe_parse_xrc(&w, ours.buf, ours.wqebbs, ours.qpn, (uint16_t)idx, used, 63),
-                         used);
+        assert_int_equal(
+            gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){ours.buf, ours.wqebbs, ours.qpn, (uint16_t)idx,
+                                                           used, 63, GW_MLX5_FORM_XRC}),
+            used);
         assert_int_equal(gw_mlx5_wqe_bind(&w, &parsed), 0);
         assert_true(parsed.mkey == b.mkey && parsed.tag == b.tag && parsed.type2 == b.type2);
         assert_true(parsed.length == b.length);

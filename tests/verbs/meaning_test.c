@@ -103,7 +103,9 @@ static void check_flags(uint32_t at, uint32_t flags)
 {
     struct gw_mlx5_wqe w;
 
-    assert_int_equal(gw_mlx5_wqe_parse(&w, r.sq, 16, RIG_QPN, (uint16_t)at, 1, 63), 1);
+    assert_int_equal(gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){r.sq, 16, RIG_QPN, (uint16_t)at, 1, 63,
+                                                                    GW_MLX5_FORM_CONNECTED}),
+                     1);
     assert_int_equal(w.signaled != 0, (flags & 1) != 0);
     assert_int_equal(w.solicited != 0, (flags & 2) != 0);
     assert_int_equal(w.fence != 0, (flags & 4) != 0);

@@ -33,7 +33,8 @@ static uint32_t execute(struct rig *r, uint32_t avail)
 {
     struct gw_mlx5_wqe w;
     struct gw_mlx5_wc wc = {0};
-    int n = gw_mlx5_wqe_parse(&w, r->sq, r->o.wqebbs, RIG_QPN, (uint16_t)r->ci, avail, 63);
+    int n = gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){r->sq, r->o.wqebbs, RIG_QPN, (uint16_t)r->ci,
+                                                           avail, 63, GW_MLX5_FORM_CONNECTED});
 
     if (n < 0) {
         wrong(r, gw_mlx5_why_text(w.why), w.opcode, w.index);

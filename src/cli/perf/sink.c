@@ -55,7 +55,8 @@ static void parse(struct bench *b, uint32_t i, uint64_t at)
 {
     struct gw_mlx5_wqe w;
 
-    if (gw_mlx5_wqe_parse(&w, b->q[i].sq, b->wqebbs, QPN(i), (uint16_t)at, 1, 63) != 1)
+    if (gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){b->q[i].sq, b->wqebbs, QPN(i), (uint16_t)at, 1, 63,
+                                                       GW_MLX5_FORM_CONNECTED}) != 1)
         wrong(b, gw_mlx5_why_text(w.why), i, at);
     else if (w.opcode != GW_MLX5_NOP && (w.length != b->o->size || (w.has_raddr && w.raddr < REGION)))
         wrong(b, "it is not what was posted", i, at);
