@@ -17,6 +17,7 @@
 #include <gpuwire/sync.h>
 
 #include "src/serve/limit.h"
+#include "src/serve/plain.h"
 
 #define GATHER_NS 20000000 /* after the first line the writer waits so long for others */
 #define CLOSE_NS  200000000u
@@ -172,8 +173,7 @@ static json_t *word(const char *text)
     while (n == TEXT || (n && ((unsigned char)text[n] & 0xc0) == 0x80)) n--; /* between two characters */
     json_t *w = json_stringn(text, n);
     if (w) return w;
-    for (size_t i = 0; i < n; i++) clean[i] = text[i] & 0x80 ? '?' : text[i];
-    return json_stringn(clean, n);
+    return json_string(gw_plain_text(clean, n + 1, text));
 }
 
 static void set_word(json_t *line, const char *name, const char *text)

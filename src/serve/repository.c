@@ -187,10 +187,15 @@ static int by_name(const void *a, const void *b)
                   ((const struct gw_repository_entry *)b)->name);
 }
 
+/* Takes the entry's texts over, also when it fails. */
 static int keep(struct gw_repository *r, const struct gw_repository_entry *e)
 {
     struct gw_repository_entry *more = realloc(r->entry, (r->count + 1) * sizeof(*more));
-    if (!more) return -ENOMEM;
+    if (!more) {
+        free(e->name);
+        free(e->path);
+        return -ENOMEM;
+    }
     r->entry = more;
     r->entry[r->count++] = *e;
     return 0;

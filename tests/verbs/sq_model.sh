@@ -16,7 +16,7 @@ make_pan() { # make_pan DEFINE...
     spin -a "$@" "$model" >spin.log 2>&1 && gcc -w $fast -DSAFETY $pack -o pan pan.c || { cat spin.log; return 1; }
 }
 search() { # search [OPTION...]: prints "errors: N", how many states
-    ./pan "$@" -m200000 -w22 >pan.log 2>&1
+    ./pan "$@" -m200000 -w24 >pan.log 2>&1
     grep -oE 'errors: [0-9]+' pan.log | tail -n 1
     grep -qE 'max search depth too small|Search not completed' pan.log && ! grep -q 'assertion violated\|invalid end state' pan.log &&
         echo "not complete"
