@@ -116,6 +116,40 @@ static bool gemm_add(struct fuser *f, int m, enum gwm_binary kind, const float *
     return true;
 }
 
+/* A factor per column goes into the columns of a constant factor, and the bias. */
+static bool gemm_scale(struct fuser *f, int m, const float *p, int stride)
+{
+    struct gwm_gemm *q = &f->g->node[m].gemm;
+    struct gwm_value *b = &f->g->value[f->g->node[m].in[1]];
+    size_t n = (size_t)q->n, count = (size_t)q->k * n;
+
+    if (q->products != 1 || !b->data || (size_t)b->count != count || f->uses[b->root] != 1) return false;
+    float *w = gwm_alloc(f->g, count * sizeof(*w)),
+          *bias = w && q->bias ? gwm_alloc(f->g, n * sizeof(*bias)) : NULL;
+    if (!w || (q->bias && !bias)) return false;
+    for (size_t i = 0; i < count; i++)
+        w[i] = ((const float *)b->data)[i] * p[(q->tb ? i / (size_t)q->k : i % n) * (size_t)stride];
+    for (size_t i = 0; bias && i < n; i++) bias[i] = q->bias[i] * p[i * (size_t)stride];
+    f->g->value[b->root].data = b->data = w;
+    if (bias) q->bias = bias;
+    return true;
+}
+
+/* The product whose result's columns are the channels of what node m makes: m, or what a move to N C H W reads. */
+static int makes_channels(const struct fuser *f, int m)
+{
+    static const int32_t first[] = {0, 3, 1, 2};
+    const struct gwm_node *n = &f->g->node[m];
+    const struct gwm_shape *x = &f->g->value[n->in[0]].shape;
+    struct gwm_move want;
+
+    if (n->op != GWM_MOVE || x->rank != 4 || f->g->value[n->out].shape.rank != 4) return -1;
+    gwm_move_permute(&want, x->d, 4, first);
+    if (memcmp(&want, n->mv.move, sizeof(want))) return -1;
+    m = sole_maker(f, n->in[0]);
+    return m >= 0 && f->g->node[m].op == GWM_GEMM && f->g->node[m].gemm.n == x->d[3] ? m : -1;
+}
+
 /* node OP constant, or constant OP node where that is the same. */
 static void fuse_binary(struct fuser *f, struct gwm_node *n)
 {
@@ -139,6 +173,13 @@ static void fuse_binary(struct fuser *f, struct gwm_node *n)
         if (p->op == GWM_GEMM && (kind == GWM_ADD || kind == GWM_SUB) && p->gemm.n == out->d[out->rank - 1]) {
             stride = per_position(c, out->rank, out->rank - 1, p->gemm.n);
             if (stride < 0 || !gemm_add(f, m, kind, (const float *)c->data, stride)) continue;
+            absorb(f, m, n);
+            return;
+        }
+        int q = kind == GWM_MUL ? makes_channels(f, m) : -1;
+        if (q >= 0 && f->g->node[q].act.kind == GWM_ACT_NONE) {
+            stride = per_position(c, 4, 1, f->g->node[q].gemm.n);
+            if (stride < 0 || !gemm_scale(f, q, (const float *)c->data, stride)) continue;
             absorb(f, m, n);
             return;
         }
@@ -355,6 +396,7 @@ int gwm_optimise(struct gwm_graph *g)
             if (!n->dead && n->op == GWM_CONV) fuse_pad(&f, n);
             if (!n->dead && n->op == GWM_REDUCE) mean_as_pool(&f, n);
         }
+        gwm_move_rows(g, f.uses, f.maker);
         for (int i = 0; i < g->nnode; i++)
             if (!g->node[i].dead) g->node[live++] = g->node[i];
         g->nnode = live;

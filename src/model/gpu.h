@@ -176,6 +176,8 @@ int gwm_gpu_finish(struct gwm_gpu *p);
 int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n);
 int gwm_gpu_move(struct gwm_gpu *p, const struct gwm_node *n);
 int gwm_gpu_concat(struct gwm_gpu *p, const struct gwm_node *n);
+/* A move from one buffer to another. Negative buffers are passed on as errors. */
+int gwm_gpu_move_one(struct gwm_gpu *p, const struct gwm_move *m, int x, int y);
 int gwm_gpu_more(struct gwm_gpu *p, const struct gwm_node *n);
 
 /* A kernel that walks over `count` elements. */
@@ -191,7 +193,8 @@ struct gwm_store {
     struct gwm_act act;
     int32_t block;                     /* depth-to-space by this much; 1 is none */
     bool block_first;                  /* as in struct gwm_conv_args */
-    const struct gwm_product *product; /* products only */
+    const struct gwm_product *product; /* products only; */
+    uint32_t last; /* GWM_LAST: theirs and `add` are in that form, which is the product's C order */
     const struct gwm_attention *attention;
 };
 
@@ -226,6 +229,9 @@ int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int3
 int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to);
 int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n);
 
+/* Blocks for the thin kernel, which takes products of at most so many rows (in a program, of any number). */
+#define GWM_THIN_MOST (8 * GWM_THIN_ROWS)
+uint32_t gwm_thin_grid(int32_t m, int32_t n, int32_t products);
 /* One product, whatever it belongs to. */
 int gwm_gpu_gemm_alone(struct gwm_gpu *p, const struct gwm_node *n);
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention is a product of queries and keys, a softmax over its rows, a product with the values, and a
- * transpose that puts the heads side by side. In plans with fp16 one kernel does all of it, where that is
- * faster.
+ * transpose that puts the heads side by side. In plans with fp16 or TF32 one kernel does all of it, where that
+ * is faster.
  *
  * The first product and the softmax are put off. So the last product finds all of Q, K and V made, and either
  * does all the work or has the others do theirs.
@@ -19,16 +19,23 @@ struct gwm_attention {
     const struct gw_kernel *kernel;
 };
 
-static const struct gw_kernel *kernel_for(int32_t size)
+/* For heads of a size, or NULL. */
+static const struct gw_kernel *kernel_for(const struct gwm_gpu *p, int32_t size)
 {
     switch (size) {
-    case 32: return &gwm_attention_32;
-    case 64: return &gwm_attention_64;
-    case 80: return &gwm_attention_80;
-    case 96: return &gwm_attention_96;
-    case 128: return &gwm_attention_128;
+    case 32: return p->half ? &gwm_attention_32 : &gwm_attention_tf32_32;
+    case 64: return p->half ? &gwm_attention_64 : &gwm_attention_tf32_64;
+    case 80: return p->half ? &gwm_attention_80 : &gwm_attention_tf32_80;
+    case 96: return p->half ? &gwm_attention_96 : &gwm_attention_tf32_96;
+    case 128: return p->half ? &gwm_attention_128 : &gwm_attention_tf32_128;
     default: return NULL;
     }
+}
+
+/* Does the plan allow factors that are shorter than fp32? */
+static bool short_factors(const struct gwm_gpu *p)
+{
+    return p->half || p->tf32;
 }
 
 /* The node that makes a value which nobody else reads, or NULL. */
@@ -54,8 +61,9 @@ static const struct gwm_node *scores_of(const struct gwm_gpu *p, const struct gw
     const struct gwm_node *n = last->op == GWM_GEMM ? made_by(p, last->in[0]) : NULL;
     const struct gwm_gemm *q = &last->gemm;
 
-    if (!p->half || p->resident || !n || n->op != GWM_SOFTMAX || n->softmax.log || n->softmax.inner != 1 ||
-        n->softmax.n != q->k || q->ta || !dense(q) || last->act.kind != GWM_ACT_NONE || !kernel_for(q->n))
+    if (!short_factors(p) || p->resident || !n || n->op != GWM_SOFTMAX || n->softmax.log ||
+        n->softmax.inner != 1 || n->softmax.n != q->k || q->ta || !dense(q) ||
+        last->act.kind != GWM_ACT_NONE || !kernel_for(p, q->n))
         return NULL;
     *scale = 1;
     for (n = made_by(p, n->in[0]); n && gwm_gpu_factor(n); n = made_by(p, n->in[0]))
@@ -76,7 +84,7 @@ bool gwm_gpu_attention_part(const struct gwm_gpu *p, const struct gwm_node *n)
     float scale;
     int next = (int)(n - p->g->node);
 
-    if (!p->half || (n->op != GWM_GEMM && n->op != GWM_SOFTMAX)) return false;
+    if (!short_factors(p) || (n->op != GWM_GEMM && n->op != GWM_SOFTMAX)) return false;
     do {
         next = gwm_sole_reader(p->g, p->uses, p->g->node[next].out, next);
     } while (next >= 0 && (gwm_gpu_factor(&p->g->node[next]) || p->g->node[next].op == GWM_SOFTMAX));
@@ -123,7 +131,7 @@ static bool find(const struct gwm_gpu *p, const struct gwm_node *n, struct gwm_a
     gwm_gpu_trace(p, &t->k, fits);
     gwm_gpu_trace(p, &t->v, fits);
     t->move = &p->g->node[next];
-    t->kernel = kernel_for(q->n);
+    t->kernel = kernel_for(p, q->n);
     t->scale *= t->q.scale * t->k.scale;
     t->by = q->alpha * t->v.scale;
     return gwm_gpu_trace_out(t->move, p->g->value[n->out].count, &t->y) && fits(&t->q) && fits(&t->k) &&
@@ -150,8 +158,9 @@ static int fused(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                                    .queries = n->gemm.m,
                                    .keys = n->gemm.k,
                                    .rows = 16 * (int32_t)warps};
-    int q = gwm_gpu_in(p, t->q.root, GWM_HALF, false), k = gwm_gpu_in(p, t->k.root, GWM_HALF, false);
-    int v = gwm_gpu_in(p, t->v.root, GWM_HALF, false);
+    uint32_t form = p->half ? GWM_HALF : 0;
+    int q = gwm_gpu_in(p, t->q.root, form, false), k = gwm_gpu_in(p, t->k.root, form, false);
+    int v = gwm_gpu_in(p, t->v.root, form, false);
     int y = gwm_gpu_out(p, to->out, gwm_gpu_out_form(p, to->out) & ~GWM_LAST, false);
     int rc = gwm_gpu_launch(p, t->kernel, (uint32_t)(((a.queries - 1) / a.rows + 1) * n->gemm.products),
                             32 * warps, &a);
@@ -183,10 +192,10 @@ int gwm_gpu_attention(struct gwm_gpu *p, const struct gwm_node *n)
     const struct gwm_strided *q = &t.q, *k = &t.k, *v = &t.v, *y = &t.y;
     const struct gwm_store to = {.out = y->root, .add = -1, .block = 1, .attention = &t};
     snprintf(what, sizeof(what),
-             "attention %d %d %d %d %d q %d %d %d k %d %d %d v %d %d %d y %d %d %d form %u", q->n[3], q->n[0],
-             q->n[1], k->n[1], q->n[2], q->stride[3], q->stride[0], q->stride[1], k->stride[3], k->stride[0],
-             k->stride[1], v->stride[3], v->stride[0], v->stride[1], y->stride[3], y->stride[0], y->stride[1],
-             gwm_gpu_out_form(p, to.out));
+             "attention %d %d %d %d %d q %d %d %d k %d %d %d v %d %d %d y %d %d %d form %u%s", q->n[3],
+             q->n[0], q->n[1], k->n[1], q->n[2], q->stride[3], q->stride[0], q->stride[1], k->stride[3],
+             k->stride[0], k->stride[1], v->stride[3], v->stride[0], v->stride[1], y->stride[3], y->stride[0],
+             y->stride[1], gwm_gpu_out_form(p, to.out), p->half ? "" : " tf32");
     p->done[t.move - p->g->node] = true;
     return gwm_gpu_pick(p, n, &to, what, ways);
 }

@@ -7,8 +7,9 @@
 
 #include "src/model/gpu.h"
 
-#define WANT_BLOCKS 256 /* so many keep a large GPU's multiprocessors busy */
-#define MAX_SPLITS  32
+#define WANT_BLOCKS  256 /* so many keep a large GPU's multiprocessors busy */
+#define MAX_SPLITS   32
+#define MANY_THREADS 32768
 
 struct tile {
     const struct gw_kernel *kernel;
@@ -102,21 +103,34 @@ static uint32_t any_form(const struct gwm_gpu *p, const struct gwm_node *n, cons
     return view ? out & ~GWM_LAST : out;
 }
 
-/* A thread per output element (of depthwise: per four), in any form. */
+/* A grid, and how many warps share a filter. */
+struct threads {
+    int32_t grid, block, share;
+};
+
+/* So many threads; few of them go to many multiprocessors all the same. */
+static struct threads threads_for(int32_t count)
+{
+    int32_t block = count < MANY_THREADS ? 64 : 256;
+
+    return (struct threads){up(count, block), block, 1};
+}
+
+/* A kernel whose threads compute one output element or several, in any form. */
 static int any(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
-               const struct gw_kernel *k, int weight)
+               const struct gw_kernel *k, const struct threads *t, int weight)
 {
     const struct gwm_conv *c = &n->conv;
     struct gwm_direct_args a = {
         .act = to->act, .win = c->win, .oc = c->oc, .group = c->group, .count = p->g->value[to->out].count};
     uint32_t form = any_form(p, n, to), in = p->half ? GWM_HALF : 0;
-    int threads = k == &gwm_conv_depthwise ? a.count / 4 : a.count;
     int x = gwm_gpu_in(p, n->in[0], (form & GWM_LAST) | in, false);
     int add = to->add < 0 ? 0 : gwm_gpu_in(p, to->add, form, false);
     int bias = gwm_conv_bias(p, c, false), y = gwm_gpu_out(p, to->out, form, false);
 
     a.last = (form & GWM_LAST) != 0;
-    int rc = gwm_gpu_launch(p, k, (uint32_t)up(threads, 256), 256, &a);
+    a.share = t->share;
+    int rc = gwm_gpu_launch(p, k, (uint32_t)t->grid, (uint32_t)t->block, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, x), x);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, y), y);
     if (!rc && to->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, add), add);
@@ -131,21 +145,94 @@ static int direct(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_
     if (to->block > 1 || (gwm_gpu_form(p, to->out, GWM_LAST) != gwm_gpu_form(p, n->in[0], GWM_LAST) &&
                           (any_form(p, n, to) & GWM_LAST)))
         return -ENOTSUP;
-    return any(p, n, to, &gwm_conv_direct, gwm_conv_weights(p, &n->conv, false, false));
+    struct threads t = threads_for(p->g->value[to->out].count);
+    return any(p, n, to, &gwm_conv_direct, &t, gwm_conv_weights(p, &n->conv, false, false));
 }
 
-static int depthwise(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+/* The kernel that computes several neighbours of a row for this filter, or NULL. */
+static const struct gw_kernel *runs_kernel(const struct gwm_window *w)
+{
+    static const struct {
+        int32_t k, step;
+        const struct gw_kernel *kernel;
+    } all[] = {{3, 1, &gwm_conv_depthwise_3_1},
+               {5, 1, &gwm_conv_depthwise_5_1},
+               {7, 1, &gwm_conv_depthwise_7_1},
+               {3, 2, &gwm_conv_depthwise_3_2},
+               {5, 2, &gwm_conv_depthwise_5_2}};
+
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++)
+        if (w->kh == all[i].k && w->kw == all[i].k && w->sw == all[i].step && w->dw == 1)
+            return all[i].kernel;
+    return NULL;
+}
+
+/* One filter per channel, with a kernel for pictures whose channels lie together. */
+static int by_channel(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
+                      const struct gw_kernel *kernel, const struct threads *t)
 {
     const struct gwm_conv *c = &n->conv;
     size_t channels = (size_t)c->oc, taps = (size_t)c->win.kh * (size_t)c->win.kw;
 
-    (void)setting;
-    if (to->block > 1 || c->group != c->oc || c->win.c != c->oc || c->oc % 4 ||
+    if (to->block > 1 || c->group != c->oc || c->win.c != c->oc || c->oc % 4 || !kernel ||
         !(any_form(p, n, to) & gwm_gpu_form(p, n->in[0], GWM_LAST)))
         return -ENOTSUP;
     float *w = (float *)malloc(channels * taps * sizeof(*w));
     for (size_t i = 0; w && i < channels * taps; i++) w[i] = c->weight[i % channels * taps + i / channels];
-    return any(p, n, to, &gwm_conv_depthwise, gwm_gpu_take(p, w, channels * taps * sizeof(*w), GW_DTYPE_F32));
+    return any(p, n, to, kernel, t, gwm_gpu_take(p, w, channels * taps * sizeof(*w), GW_DTYPE_F32));
+}
+
+/* `setting`: a warp for each row of the filter; each warp for itself. */
+static int runs(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+{
+    const struct gwm_window *w = &n->conv.win;
+    int32_t warps = w->kh == 3 ? 6 : w->kh, share = setting ? 1 : w->kh;
+    int32_t all = w->n * w->oh * up(w->ow, GWM_RUN) * (n->conv.oc / 4);
+    struct threads t = {up(all, warps / share * 32), 32 * warps, share};
+
+    return by_channel(p, n, to, runs_kernel(w), &t);
+}
+
+/* Four channels of one element a thread. */
+static int depthwise(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+{
+    struct threads t = threads_for(p->g->value[to->out].count / 4);
+
+    (void)setting;
+    return by_channel(p, n, to, &gwm_conv_depthwise, &t);
+}
+
+/* A layer of so many channels each of which sees all of the others, of pictures of one position: a thin product. */
+static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+{
+    const struct gwm_conv *c = &n->conv;
+    const struct gwm_window *w = &c->win;
+    uint32_t half = p->half ? GWM_HALF : 0;
+    struct gwm_gemm_args g = {.act = to->act,
+                              .batch = {.rank = 1, .dims = {1}},
+                              .ym = c->oc,
+                              .alpha = 1,
+                              .m = w->n,
+                              .n = c->oc,
+                              .k = w->c,
+                              .am = w->c,
+                              .ak = 1,
+                              .bk = 1,
+                              .bn = w->c,
+                              .products = 1};
+
+    (void)setting;
+    if (to->block > 1 || c->group > 1 || w->h * w->w > 1 || w->oh * w->ow > 1 || w->kh * w->kw > 1 ||
+        w->n > GWM_THIN_MOST)
+        return -ENOTSUP;
+    int x = gwm_gpu_in(p, n->in[0], half, false), add = to->add < 0 ? 0 : gwm_gpu_in(p, to->add, half, false);
+    int y = gwm_gpu_out(p, to->out, gwm_gpu_out_form(p, to->out), false);
+    int rc = gwm_gpu_launch(p, &gwm_thin_kernel, gwm_thin_grid(g.m, g.n, 1), 256, &g);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), x);
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), gwm_conv_weights(p, c, false, p->half));
+    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);
+    if (!rc && to->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, add), add);
+    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), gwm_conv_bias(p, c, false));
 }
 
 /* Cuts the sum over taps when there are too few tiles to fill the GPU. */
@@ -256,13 +343,14 @@ static void describe(const struct gwm_gpu *p, const struct gwm_node *n, const st
 
 int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to)
 {
-    static const struct gwm_way many[] = {{"tiles", 1, tiles},
-                                          {"depthwise", 1, depthwise},
+    static const struct gwm_way many[] = {{"thin", 1, thin},
+                                          {"tiles", 1, tiles},
                                           {"direct", 1, direct},
                                           {"cudnn", GWM_LIB_SETTINGS, gwm_lib_cudnn},
                                           {"pointwise", GWM_LIB_SETTINGS, gwm_lib_pointwise},
                                           {0}},
-                                few[] = {{"depthwise", 1, depthwise},
+                                few[] = {{"runs", 2, runs},
+                                         {"depthwise", 1, depthwise},
                                          {"direct", 1, direct},
                                          {"tiles", 1, tiles},
                                          {"cudnn", GWM_LIB_SETTINGS, gwm_lib_cudnn},

@@ -49,19 +49,15 @@ int gwm_gpu_convert(struct gwm_gpu *p, int root, int from, uint32_t from_form, i
 {
     static const int32_t last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2};
     const int32_t *d = p->g->value[root].shape.d;
-    struct gwm_move_args a = {.count = p->g->value[root].count};
+    struct gwm_move m;
 
-    if (from < 0 || to < 0) return from < 0 ? from : to;
-    if (!a.count) return 0;
     if ((from_form ^ to_form) & GWM_LAST) {
         const int32_t stored[] = {d[0], d[2], d[3], d[1]};
-        gwm_move_permute(&a.move, to_form & GWM_LAST ? d : stored, 4, to_form & GWM_LAST ? last : first);
+        gwm_move_permute(&m, to_form & GWM_LAST ? d : stored, 4, to_form & GWM_LAST ? last : first);
     } else {
-        gwm_move_permute(&a.move, &a.count, 1, (const int32_t[]){0});
+        gwm_move_permute(&m, &p->g->value[root].count, 1, (const int32_t[]){0});
     }
-    int rc = gwm_gpu_over(p, &gwm_move_kernel, a.count, &a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_move_args, x), from);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_move_args, y), to);
+    return gwm_gpu_move_one(p, &m, from, to);
 }
 
 /* Constants are converted here and now. */

@@ -47,9 +47,15 @@ static int norm(struct gwm_gpu *p, const struct gwm_node *n, const struct operan
     struct gwm_norm_args a = {.s = n->norm, .act = n->act};
     bool rows = a.s.inner == 1 && a.s.channels == a.s.n && a.s.n > 0 && a.s.n % 4 == 0 &&
                 a.s.n <= 128 * GWM_NORM_MAX && !p->resident;
-    const struct gw_kernel *kernel = rows ? &gwm_norm_row_kernel : &gwm_norm_kernel;
-    uint32_t threads = rows ? row_threads(a.s.n) : a.s.n >= 4096 ? 512 : 128;
-    int rc = gwm_gpu_launch(p, kernel, (uint32_t)a.s.outer, threads, &a);
+    uint32_t per_block = 128 / (uint32_t)gwm_norm_lanes(a.s.n);
+    int rc;
+
+    if (rows && a.s.n <= GWM_SHORT_MAX)
+        rc = gwm_gpu_launch(p, &gwm_norm_short_kernel, (uint32_t)(a.s.outer - 1) / per_block + 1, 128, &a);
+    else if (rows)
+        rc = gwm_gpu_launch(p, &gwm_norm_row_kernel, (uint32_t)a.s.outer, row_threads(a.s.n), &a);
+    else
+        rc = gwm_gpu_launch(p, &gwm_norm_kernel, (uint32_t)a.s.outer, a.s.n >= 4096 ? 512 : 128, &a);
 
     return rc ? rc : put_operands(p, o);
 }

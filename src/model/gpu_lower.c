@@ -14,10 +14,10 @@ int gwm_gpu_over(struct gwm_gpu *p, const struct gw_kernel *kernel, int32_t coun
     return gwm_gpu_launch(p, kernel, n < MAX_BLOCKS ? n : MAX_BLOCKS, 256, args);
 }
 
-/* Threads for kernels that take four elements at a time. */
-static int32_t up4(int32_t count)
+/* Threads for kernels that take eight elements at a time. */
+static int32_t up8(int32_t count)
 {
-    return (count - 1) / 4 + 1;
+    return (count - 1) / 8 + 1;
 }
 
 int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int32_t count)
@@ -25,7 +25,7 @@ int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int3
     struct gwm_unary_args a = {.act = *act, .count = count};
 
     if (act->kind == GWM_ACT_NONE) return 0;
-    int rc = gwm_gpu_over(p, &gwm_unary_kernel, up4(count), &a);
+    int rc = gwm_gpu_over(p, &gwm_unary_kernel, up8(count), &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), buf);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), buf);
 }
@@ -47,7 +47,7 @@ static int unary(struct gwm_gpu *p, const struct gwm_node *n)
     }
     y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
     if (y < 0) return y;
-    rc = gwm_gpu_over(p, kernel, kernel == &gwm_unary_kernel ? up4(a.count) : a.count, &a);
+    rc = gwm_gpu_over(p, kernel, kernel == &gwm_unary_kernel ? up8(a.count) : a.count, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), x);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), y);
 }
@@ -94,14 +94,14 @@ static int binary_last(struct gwm_gpu *p, const struct gwm_node *n, struct gwm_b
     return 0;
 }
 
-/* Can four elements be read at once wherever the innermost dimension is walked along? */
-static bool by_fours(const struct gwm_broadcast *bc)
+/* Can eight elements be read at once wherever the innermost dimension is walked along? */
+static bool by_eights(const struct gwm_broadcast *bc)
 {
     int in = bc->rank - 1;
 
-    if (bc->dims[in] % 4 || bc->a[in] > 1 || bc->b[in] > 1) return false;
+    if (bc->dims[in] % 8 || bc->a[in] > 1 || bc->b[in] > 1) return false;
     for (int i = 0; i < in; i++)
-        if ((bc->a[in] && bc->a[i] % 4) || (bc->b[in] && bc->b[i] % 4)) return false;
+        if ((bc->a[in] && bc->a[i] % 8) || (bc->b[in] && bc->b[i] % 8)) return false;
     return true;
 }
 
@@ -124,8 +124,8 @@ static int binary(struct gwm_gpu *p, const struct gwm_node *n)
     if (p->g->value[n->out].dtype != GWM_F32)
         rc = gwm_gpu_over(p, &gwm_binary_int_kernel, a.count, &a);
     else
-        rc = by_fours(&a.bc) ? gwm_gpu_over(p, &gwm_binary4_kernel, a.count / 4, &a)
-                             : gwm_gpu_over(p, &gwm_binary_kernel, a.count, &a);
+        rc = by_eights(&a.bc) ? gwm_gpu_over(p, &gwm_binary8_kernel, a.count / 8, &a)
+                              : gwm_gpu_over(p, &gwm_binary_kernel, a.count, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, a), in[0]);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, b), in[1]);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_binary_args, y), y);

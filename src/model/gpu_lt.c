@@ -224,8 +224,8 @@ int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct 
     const int buf[] = {gwm_conv_weights(p, q, true, p->half),
                        gwm_gpu_in(p, n->in[0], form, true),
                        gwm_conv_bias(p, q, p->half),
-                       gwm_gpu_out(p, to->out, form, true),
-                       to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form, true),
+                       gwm_gpu_out(p, to->out, form | to->last, true),
+                       to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form | to->last, true),
                        gwm_gpu_scratch(p, c->work + 1, GW_DTYPE_U8)};
     rc = gwm_lib_call(p, &c->call, buf);
     return rc || m.relu ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
@@ -284,8 +284,8 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
     const int buf[] = {gwm_gpu_in(p, a->root, form, true),
                        gwm_gpu_in(p, b->root, form, true),
                        q->bias ? row(p, q->bias, q->n, p->half) : GWM_NO_BUF,
-                       gwm_gpu_out(p, to->out, form, true),
-                       to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form, true),
+                       gwm_gpu_out(p, to->out, form | to->last, true),
+                       to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form | to->last, true),
                        gwm_gpu_scratch(p, c->work + 1, GW_DTYPE_U8)};
     rc = gwm_lib_call(p, &c->call, buf);
     return rc || m.relu ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);

@@ -38,13 +38,28 @@ static bool same_place(struct gwm_gpu *p, const struct gwm_node *n, int *rc)
     return true;
 }
 
-static int move_one(struct gwm_gpu *p, const struct gwm_move *m, int x, int y)
+/* Numbers that plans compute with, eight of which lie together on both sides wherever one looks? */
+static bool by_eights(const struct gwm_gpu *p, const struct gwm_move *m, int x, int y)
+{
+    int in = m->rank - 1;
+
+    if (p->buf[x].type > GW_DTYPE_F16 || p->buf[y].type > GW_DTYPE_F16 || m->from[in] != 1 ||
+        m->to[in] != 1 || (m->dims[in] | m->start | m->offset) % 8)
+        return false;
+    for (int d = 0; d < in; d++)
+        if ((m->from[d] | m->to[d]) % 8) return false;
+    return true;
+}
+
+int gwm_gpu_move_one(struct gwm_gpu *p, const struct gwm_move *m, int x, int y)
 {
     struct gwm_move_args a = {.move = *m, .count = 1};
 
     for (int32_t d = 0; d < m->rank; d++) a.count *= m->dims[d];
-    if (x < 0 || !a.count) return x < 0 ? x : 0;
-    int rc = gwm_gpu_over(p, &gwm_move_kernel, a.count, &a);
+    if (x < 0 || y < 0) return x < 0 ? x : y;
+    if (!a.count) return 0;
+    int rc = by_eights(p, m, x, y) ? gwm_gpu_over(p, &gwm_move8_kernel, a.count / 8, &a)
+                                   : gwm_gpu_over(p, &gwm_move_kernel, a.count, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_move_args, x), x);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_move_args, y), y);
 }
@@ -64,7 +79,7 @@ int gwm_gpu_move(struct gwm_gpu *p, const struct gwm_node *n)
     }
     for (uint32_t i = 0; i < n->nin && !rc; i++)
         if (p->g->value[n->in[i]].count)
-            rc = move_one(p, &n->mv.move[i], gwm_gpu_in(p, n->in[i], half, false), y);
+            rc = gwm_gpu_move_one(p, &n->mv.move[i], gwm_gpu_in(p, n->in[i], half, false), y);
     return rc;
 }
 
@@ -101,7 +116,7 @@ int gwm_gpu_concat(struct gwm_gpu *p, const struct gwm_node *n)
                                all = {2, {box.d[0], s->d[1]}};
         struct gwm_move m;
         gwm_move_place(&m, &box, &all, (const int32_t[]){0, at});
-        rc = move_one(p, &m, gwm_gpu_in(p, n->in[i], form, false), y);
+        rc = gwm_gpu_move_one(p, &m, gwm_gpu_in(p, n->in[i], form, false), y);
         at += v->shape.d[1];
     }
     return rc;

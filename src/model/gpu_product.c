@@ -29,8 +29,8 @@ static int own(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_sto
                               .products = q->products};
     uint32_t half = p->half ? GWM_HALF : 0;
     int a = gwm_gpu_in(p, sa->root, half, false), b = gwm_gpu_in(p, sb->root, half, false);
-    int add = to->add < 0 ? 0 : gwm_gpu_in(p, to->add, half, false);
-    int y = gwm_gpu_out(p, to->out, gwm_gpu_out_form(p, to->out) & ~GWM_LAST, false);
+    int add = to->add < 0 ? 0 : gwm_gpu_in(p, to->add, half | to->last, false);
+    int y = gwm_gpu_out(p, to->out, (gwm_gpu_out_form(p, to->out) & ~GWM_LAST) | to->last, false);
     int bias = q->bias ? gwm_gpu_static(p, q->bias, (size_t)q->n * sizeof(float), GW_DTYPE_F32) : 0;
 
     if (g.batch.rank == 1) {
@@ -52,17 +52,23 @@ static int blocks(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_
     return own(p, n, to, &gwm_gemm_kernel, (uint32_t)p->g->value[to->out].count, 128);
 }
 
+uint32_t gwm_thin_grid(int32_t m, int32_t n, int32_t products)
+{
+    int64_t units = (((int64_t)m - 1) / GWM_THIN_ROWS + 1) * products * ((n - 1) / 16 + 1);
+
+    return units < THIN_BLOCKS ? (uint32_t)units : THIN_BLOCKS;
+}
+
 /* Reads the second factor once for each four rows of the first: for few of them. */
 static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
     const struct gwm_gemm *q = &n->gemm;
-    int64_t groups = ((int64_t)q->m - 1) / GWM_THIN_ROWS + 1,
-            units = groups * q->products * ((q->n - 1) / 16 + 1);
+    int64_t groups = ((int64_t)q->m - 1) / GWM_THIN_ROWS + 1;
 
     (void)setting;
-    if (!p->resident && q->m > 8 * GWM_THIN_ROWS) return -ENOTSUP;
+    if (!p->resident && q->m > GWM_THIN_MOST) return -ENOTSUP;
     if (groups * q->products * q->n > INT32_MAX) return -ENOTSUP;
-    return own(p, n, to, &gwm_thin_kernel, units < THIN_BLOCKS ? (uint32_t)units : THIN_BLOCKS, 256);
+    return own(p, n, to, &gwm_thin_kernel, gwm_thin_grid(q->m, q->n, q->products), 256);
 }
 
 /* Where the operands come from, if they are a row of matrices. */
@@ -95,10 +101,31 @@ static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root,
     return other != root && p->maker[other] < at ? other : -1;
 }
 
+/* A product of pixels, turned to N C H W, and a sum with such a picture. Where pictures lie N H W C, the product
+ * makes the sum where it is. */
+static bool sum_of_pictures(struct gwm_gpu *p, int at, int next, struct gwm_store *to)
+{
+    const struct gwm_graph *g = p->g;
+    const struct gwm_node *move = &g->node[next];
+    int sum =
+        p->last && gwm_gpu_turns(g, move) == GWM_TO_FIRST ? gwm_sole_reader(g, p->uses, move->out, next) : -1;
+    int add = sum < 0 ? -1 : sum_with(p, &g->node[sum], move->out, at);
+
+    if (add < 0 || !gwm_same_shape(&g->value[add].shape, &g->value[move->out].shape) ||
+        !(gwm_gpu_out_form(p, g->node[sum].out) & gwm_gpu_form(p, add, GWM_LAST)))
+        return false;
+    p->done[next] = p->done[sum] = true;
+    to->out = g->node[sum].out;
+    to->act = g->node[sum].act;
+    to->add = add;
+    to->last = GWM_LAST;
+    return true;
+}
+
 int gwm_gpu_gemm_alone(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    static const struct gwm_way ways[] = {{"blocks", 1, blocks},
-                                          {"thin", 1, thin},
+    static const struct gwm_way ways[] = {{"thin", 1, thin},
+                                          {"blocks", 1, blocks},
                                           {"gemm", GWM_LIB_SETTINGS, gwm_lib_gemm},
                                           {0}},
                                 few[] = {{"thin", 1, thin}, {0}};
@@ -111,6 +138,8 @@ int gwm_gpu_gemm_alone(struct gwm_gpu *p, const struct gwm_node *n)
     if (next >= 0 && q->batch.rank == 1 &&
         gwm_gpu_trace_out(&p->g->node[next], p->g->value[n->out].count, &r.y)) {
         to.out = r.y.root;
+    } else if (next >= 0 && n->act.kind == GWM_ACT_NONE && sum_of_pictures(p, at, next, &to)) {
+        /* all is said */
     } else if (next >= 0 && n->act.kind == GWM_ACT_NONE &&
                (to.add = sum_with(p, &p->g->node[next], n->out, at)) >= 0) {
         to.out = p->g->node[next].out;

@@ -51,7 +51,7 @@ static inline uint16_t gwm_half_round(float f)
     return (uint16_t)(sign | half);
 }
 
-/* The same in kernels. */
+/* The same in kernels; and of two numbers, for which a GPU has one instruction: the first is the lower one. */
 #ifdef __CUDACC__
 static __device__ inline float gwm_half_get(uint16_t h)
 {
@@ -61,6 +61,14 @@ static __device__ inline uint16_t gwm_half_put(float f)
 {
     return __half_as_ushort(__float2half_rn(f));
 }
+static __device__ inline uint32_t gwm_half_put2(float a, float b)
+{
+    __half2 h = __floats2half2_rn(a, b);
+    uint32_t bits;
+
+    memcpy(&bits, &h, sizeof(bits));
+    return bits;
+}
 #else
 static inline float gwm_half_get(uint16_t h)
 {
@@ -69,6 +77,10 @@ static inline float gwm_half_get(uint16_t h)
 static inline uint16_t gwm_half_put(float f)
 {
     return gwm_half_round(f);
+}
+static inline uint32_t gwm_half_put2(float a, float b)
+{
+    return gwm_half_round(a) | (uint32_t)gwm_half_round(b) << 16;
 }
 #endif
 

@@ -13,12 +13,19 @@ GW_DEV int32_t gwm_lines_start(const struct gwm_lines *l, int32_t product, int32
     return l->start + product / heads * l->batch + product % heads * l->head;
 }
 
-#define GWM_ATTENTION(size)                                                                                  \
-    GW_KERNEL(gwm_attention_##size, struct gwm_attention_args, a)                                            \
+/* NAME ## SIZE for each size of a head that there is a kernel for; it does GWM_ATTEND(SIZE, its argument). */
+#define GWM_ATTENTION(name, size)                                                                            \
+    GW_KERNEL(name##size, struct gwm_attention_args, a)                                                      \
     {                                                                                                        \
-        GWM_ATTEND(size)(a);                                                                                 \
+        GWM_ATTEND(size, a);                                                                                 \
     }
-#define GWM_ATTENTIONS                                                                                       \
-    GWM_ATTENTION(32) GWM_ATTENTION(64) GWM_ATTENTION(80) GWM_ATTENTION(96) GWM_ATTENTION(128)
+#define GWM_ATTENTIONS(name)                                                                                 \
+    GWM_ATTENTION(name, 32)                                                                                  \
+    GWM_ATTENTION(name, 64) GWM_ATTENTION(name, 80) GWM_ATTENTION(name, 96) GWM_ATTENTION(name, 128)
+
+#include "src/model/attention_rows.h"
+#ifdef __CUDACC__
+#include "src/model/attention_warps.h"
+#endif
 
 #endif

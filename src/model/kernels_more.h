@@ -41,16 +41,15 @@ GWM_KERNEL(gwm_pool_kernel, struct gwm_pool_args, a)
 GWM_KERNEL(gwm_unary_kernel, struct gwm_unary_args, a)
 {
     struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
-    int32_t i, step = (int32_t)gw_global_dim(), fours = a->count / 4;
+    int32_t i, step = (int32_t)gw_global_dim(), eights = a->count / 8;
 
-    for (i = (int32_t)gw_global_idx(); i < fours; i += step) {
-        struct gwm_f4 v = gwm_get4(&x, 4 * i);
-        v.x = gwm_activate(&a->act, v.x), v.y = gwm_activate(&a->act, v.y);
-        v.z = gwm_activate(&a->act, v.z), v.w = gwm_activate(&a->act, v.w);
-        gwm_set4(&y, 4 * i, &v);
+    for (i = (int32_t)gw_global_idx(); i < eights; i += step) {
+        struct gwm_f8 f = gwm_get8(&x, 8 * i);
+        gwm_activate8(&a->act, &f);
+        gwm_set8(&y, 8 * i, &f);
     }
-    for (i = 4 * fours + (int32_t)gw_global_idx(); i < a->count; i += step)
-        gwm_set(&y, i, gwm_activate(&a->act, gwm_get(&x, i)));
+    for (i = 8 * eights + (int32_t)gw_global_idx(); i < a->count; i += step)
+        gwm_set(&y, i, gwm_activate_apart(a->act.kind, a->act.a, a->act.b, gwm_get(&x, i)));
 }
 
 GWM_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
@@ -66,47 +65,69 @@ GWM_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
     }
 }
 
-/* Four elements whose operands lie together, or are one. */
-GW_DEV void gwm_binary4(const struct gwm_binary_args *p, const struct gwm_f4 *a, const struct gwm_f4 *b,
-                        const struct gwm_view *y, int32_t i)
+GW_SLOW_DEV float gwm_binary_apart(int32_t kind, float a, float b)
 {
-    struct gwm_f4 v;
-
-    v.x = gwm_activate(&p->act, gwm_binary1(p->kind, a->x, b->x));
-    v.y = gwm_activate(&p->act, gwm_binary1(p->kind, a->y, b->y));
-    v.z = gwm_activate(&p->act, gwm_binary1(p->kind, a->z, b->z));
-    v.w = gwm_activate(&p->act, gwm_binary1(p->kind, a->w, b->w));
-    gwm_set4(y, i, &v);
+    return gwm_binary1(kind, a, b);
 }
 
-GW_DEV struct gwm_f4 gwm_get4_or_one(const struct gwm_view *v, int32_t i, int32_t stride)
+/* Eight elements whose operands lie together, or are one. */
+GW_DEV void gwm_binary8(int32_t kind, struct gwm_f8 *a, const struct gwm_f8 *b)
 {
-    struct gwm_f4 f;
+    int32_t k;
 
-    if (stride) return gwm_get4(v, i);
-    f.x = f.y = f.z = f.w = gwm_get(v, i);
+    switch (kind) {
+    case GWM_ADD:
+        GWM_UNROLL
+        for (k = 0; k < 8; k++) a->v[k] += b->v[k];
+        break;
+    case GWM_MUL:
+        GWM_UNROLL
+        for (k = 0; k < 8; k++) a->v[k] *= b->v[k];
+        break;
+    default:
+        GWM_UNROLL
+        for (k = 0; k < 8; k++) a->v[k] = gwm_binary_apart(kind, a->v[k], b->v[k]);
+    }
+}
+
+GW_DEV struct gwm_f8 gwm_get8_or_one(const struct gwm_view *v, int32_t i, int32_t stride)
+{
+    struct gwm_f8 f;
+    int32_t k;
+
+    if (stride) return gwm_get8(v, i);
+    f.v[0] = gwm_get(v, i);
+    GWM_UNROLL
+    for (k = 1; k < 8; k++) f.v[k] = f.v[0];
     return f;
 }
 
-/* As below, where the innermost dimension and all other strides are multiples of 4. */
-GWM_KERNEL(gwm_binary4_kernel, struct gwm_binary_args, p)
+GWM_INLINE void gwm_binary_eights(const struct gwm_binary_args *p, uint32_t type)
 {
-    struct gwm_view a = gwm_view(&p->a), b = gwm_view(&p->b), y = gwm_view(&p->y);
+    struct gwm_view a = gwm_view_of(&p->a, type), b = gwm_view_of(&p->b, type), y = gwm_view(&p->y);
     int32_t i, d, step = (int32_t)gw_global_dim(), in = p->bc.rank - 1;
 
-    for (i = (int32_t)gw_global_idx(); i < p->count / 4; i += step) {
-        int32_t left = 4 * i, oa = 0, ob = 0;
-        struct gwm_f4 va, vb;
+    for (i = (int32_t)gw_global_idx(); i < p->count / 8; i += step) {
+        int32_t left = 8 * i, oa = 0, ob = 0;
+        struct gwm_f8 va, vb;
         for (d = in; d > 0; d--) {
             int32_t at = left % p->bc.dims[d];
             left /= p->bc.dims[d];
             oa += at * p->bc.a[d];
             ob += at * p->bc.b[d];
         }
-        va = gwm_get4_or_one(&a, oa + left * p->bc.a[0], p->bc.a[in]);
-        vb = gwm_get4_or_one(&b, ob + left * p->bc.b[0], p->bc.b[in]);
-        gwm_binary4(p, &va, &vb, &y, 4 * i);
+        va = gwm_get8_or_one(&a, oa + left * p->bc.a[0], p->bc.a[in]);
+        vb = gwm_get8_or_one(&b, ob + left * p->bc.b[0], p->bc.b[in]);
+        gwm_binary8(p->kind, &va, &vb);
+        gwm_activate8(&p->act, &va);
+        gwm_set8(&y, 8 * i, &va);
     }
+}
+
+/* As below, where the innermost dimension and all other strides are multiples of 8. Both operands have one type. */
+GWM_KERNEL(gwm_binary8_kernel, struct gwm_binary_args, p)
+{
+    GWM_BY_TYPE(p->a.type, gwm_binary_eights, p);
 }
 
 GWM_KERNEL(gwm_binary_kernel, struct gwm_binary_args, p)
@@ -124,7 +145,9 @@ GWM_KERNEL(gwm_binary_kernel, struct gwm_binary_args, p)
         }
         oa += left * p->bc.a[0];
         ob += left * p->bc.b[0];
-        gwm_set(&y, i, gwm_activate(&p->act, gwm_binary1(p->kind, gwm_get(&a, oa), gwm_get(&b, ob))));
+        gwm_set(&y, i,
+                gwm_activate_apart(p->act.kind, p->act.a, p->act.b,
+                                   gwm_binary_apart(p->kind, gwm_get(&a, oa), gwm_get(&b, ob))));
     }
 }
 
@@ -148,20 +171,44 @@ GW_DEV void gwm_copy1(const struct gwm_view *x, int32_t from, const struct gwm_v
     }
 }
 
+/* Where elements come from and go to: those that begin with number `left` of the result. */
+GW_DEV void gwm_move_at(const struct gwm_move *m, int32_t left, int32_t *from, int32_t *to)
+{
+    int32_t d;
+
+    *from = m->start, *to = m->offset;
+    for (d = m->rank - 1; d > 0; d--) {
+        int32_t at = left % m->dims[d];
+        left /= m->dims[d];
+        *from += at * m->from[d];
+        *to += at * m->to[d];
+    }
+    *from += left * m->from[0];
+    *to += left * m->to[0];
+}
+
+/* As below, of numbers that plans compute with, where eight lie together on both sides. */
+GWM_KERNEL(gwm_move8_kernel, struct gwm_move_args, p)
+{
+    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
+    int32_t i, from, to, step = (int32_t)gw_global_dim();
+
+    for (i = (int32_t)gw_global_idx(); i < p->count / 8; i += step) {
+        struct gwm_f8 f;
+        gwm_move_at(&p->move, 8 * i, &from, &to);
+        f = gwm_get8(&x, from);
+        gwm_set8(&y, to, &f);
+    }
+}
+
 GWM_KERNEL(gwm_move_kernel, struct gwm_move_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
-    int32_t i, d, step = (int32_t)gw_global_dim();
+    int32_t i, from, to, step = (int32_t)gw_global_dim();
 
     for (i = (int32_t)gw_global_idx(); i < p->count; i += step) {
-        int32_t left = i, from = p->move.start, to = p->move.offset;
-        for (d = p->move.rank - 1; d > 0; d--) {
-            int32_t at = left % p->move.dims[d];
-            left /= p->move.dims[d];
-            from += at * p->move.from[d];
-            to += at * p->move.to[d];
-        }
-        gwm_copy1(&x, from + left * p->move.from[0], &y, to + left * p->move.to[0]);
+        gwm_move_at(&p->move, i, &from, &to);
+        gwm_copy1(&x, from, &y, to);
     }
 }
 

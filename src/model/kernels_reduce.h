@@ -47,27 +47,49 @@ GW_DEV float gwm_over_block(struct gwm_block_room *room, float v, int32_t kind)
     return v;
 }
 
-/* Neighbouring threads read neighbouring elements, in either layout. */
-GWM_EACH_KERNEL(gwm_mean_kernel, struct gwm_mean_args, a)
+/* Sums of every step-th element from `first` on: several are on their way at a time. */
+GWM_INLINE float gwm_sum_strided(const struct gwm_view *x, int32_t first, int32_t step, int32_t count)
 {
-    GW_SHARED(struct gwm_block_room, room);
-    struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
+    float sum = 0, v[GWM_MEAN_AHEAD];
+    int32_t i, k;
+
+    for (i = 0; i < count; i += GWM_MEAN_AHEAD) {
+        GWM_UNROLL
+        for (k = 0; k < GWM_MEAN_AHEAD; k++) {
+            int32_t at =
+                i + k < count ? i + k : count - 1; /* behind the last the last is read again: no branch */
+            v[k] = gwm_get(x, first + at * step);
+        }
+        GWM_UNROLL
+        for (k = 0; k < GWM_MEAN_AHEAD; k++) sum += i + k < count ? v[k] : 0;
+    }
+    return sum;
+}
+
+/* Neighbouring threads read neighbouring elements, in either layout. */
+GWM_INLINE void gwm_mean(const struct gwm_mean_args *a, struct gwm_block_room *room, int32_t block,
+                         uint32_t type)
+{
+    struct gwm_view x = gwm_view_of(&a->x, type), y = gwm_view(&a->y);
     int32_t tid = (int32_t)gw_thread_idx(), lanes = a->last ? GWM_MEAN_LAST : 1, i;
     int32_t groups = (a->c + lanes - 1) / lanes, n = block / groups;
     int32_t c = block % groups * lanes + tid % lanes, rows = (int32_t)gw_block_dim() / lanes;
     int32_t first = a->last ? n * a->c * a->size + c : (n * a->c + c) * a->size, step = a->last ? a->c : 1;
-    float sum = 0;
+    int32_t row = tid / lanes, count = c < a->c ? (a->size - row + rows - 1) / rows : 0;
 
-    if (c < a->c)
-        for (i = tid / lanes; i < a->size; i += rows) sum += gwm_get(&x, first + i * step);
-    room->v[tid] = sum;
+    room->v[tid] = gwm_sum_strided(&x, first + row * step, rows * step, count);
     gw_syncthreads();
     for (i = 1; i < rows; i *= 2) {
-        int32_t row = tid / lanes;
         if (row % (2 * i) == 0 && row + i < rows) room->v[tid] += room->v[tid + i * lanes];
         gw_syncthreads();
     }
     if (tid < lanes && c < a->c) gwm_set(&y, n * a->c + c, room->v[tid] / (float)a->size);
+}
+
+GWM_EACH_KERNEL(gwm_mean_kernel, struct gwm_mean_args, a)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    GWM_BY_TYPE(a->x.type, gwm_mean, a, room, block);
 }
 
 /* Where the factors of one of the products begin. */
@@ -150,10 +172,10 @@ struct gwm_thin_room {
 };
 
 /* Sums of up to GWM_THIN_ROWS rows times one column, over k = from, from + step and so on. */
-GW_DEV void gwm_thin_sum(const struct gwm_gemm_args *g, int32_t oa, int32_t ob, int32_t rows, int32_t from,
-                         int32_t step, float sum[GWM_THIN_ROWS])
+GWM_INLINE void gwm_thin_sum(const struct gwm_gemm_args *g, int32_t oa, int32_t ob, int32_t rows,
+                             int32_t from, int32_t step, float sum[GWM_THIN_ROWS], uint32_t type)
 {
-    struct gwm_view a = gwm_view(&g->a), b = gwm_view(&g->b);
+    struct gwm_view a = gwm_view_of(&g->a, type), b = gwm_view_of(&g->b, type);
     int32_t k, r;
 
     for (r = 0; r < GWM_THIN_ROWS; r++) sum[r] = 0;
@@ -166,7 +188,7 @@ GW_DEV void gwm_thin_sum(const struct gwm_gemm_args *g, int32_t oa, int32_t ob, 
 }
 
 /* A column's elements lie together: a warp for each column, and for each product and group of rows. */
-GW_DEV void gwm_thin_columns(const struct gwm_gemm_args *g, int32_t groups)
+GWM_INLINE void gwm_thin_columns(const struct gwm_gemm_args *g, int32_t groups, uint32_t type)
 {
     int32_t warps = (int32_t)(gw_block_dim() + 31) / 32, units = g->products * groups * g->n, u, r, oa, ob;
     int32_t step = (int32_t)gw_grid_dim() * warps;
@@ -176,7 +198,7 @@ GW_DEV void gwm_thin_columns(const struct gwm_gemm_args *g, int32_t groups)
         int32_t n = u % g->n, m = u / g->n % groups * GWM_THIN_ROWS, product = u / g->n / groups;
         gwm_gemm_start(g, product, &oa, &ob);
         gwm_thin_sum(g, oa + m * g->am, ob + n * g->bn, g->m - m, (int32_t)gw_lane(), (int32_t)gw_warp_size(),
-                     sum);
+                     sum, type);
         for (r = 0; r < GWM_THIN_ROWS; r++) {
             float all = gwm_over_warp(sum[r], GWM_REDUCE_SUM);
             if (m + r < g->m && gw_lane() == 0) gwm_gemm_store(g, product, m + r, n, all);
@@ -185,7 +207,8 @@ GW_DEV void gwm_thin_columns(const struct gwm_gemm_args *g, int32_t groups)
 }
 
 /* A row's elements lie together: a lane for each column, and the warps of a block share the sum. */
-GW_DEV void gwm_thin_rows(const struct gwm_gemm_args *g, int32_t groups, struct gwm_thin_room *room)
+GWM_INLINE void gwm_thin_rows(const struct gwm_gemm_args *g, int32_t groups, struct gwm_thin_room *room,
+                              uint32_t type)
 {
     int32_t size = (int32_t)gw_block_dim() < 32 ? (int32_t)gw_block_dim() : 32;
     int32_t warps = ((int32_t)gw_block_dim() + 31) / 32, tiles = (g->n - 1) / size + 1, u, i, w, oa, ob;
@@ -197,7 +220,7 @@ GW_DEV void gwm_thin_rows(const struct gwm_gemm_args *g, int32_t groups, struct 
                 product = u / tiles / groups;
         gwm_gemm_start(g, product, &oa, &ob);
         if (first + lane < g->n) {
-            gwm_thin_sum(g, oa + m * g->am, ob + (first + lane) * g->bn, g->m - m, warp, warps, sum);
+            gwm_thin_sum(g, oa + m * g->am, ob + (first + lane) * g->bn, g->m - m, warp, warps, sum, type);
             for (i = 0; i < GWM_THIN_ROWS; i++) room->v[warp][i][lane] = sum[i];
         }
         gw_syncthreads();
@@ -219,15 +242,14 @@ GWM_KERNEL(gwm_thin_kernel, struct gwm_gemm_args, g)
     int32_t groups = (g->m - 1) / GWM_THIN_ROWS + 1;
 
     if (g->bk == 1)
-        gwm_thin_columns(g, groups);
+        GWM_BY_TYPE(g->a.type, gwm_thin_columns, g, groups);
     else
-        gwm_thin_rows(g, groups, room);
+        GWM_BY_TYPE(g->a.type, gwm_thin_rows, g, groups, room);
 }
 
-/* Rows whose elements lie together, at most GWM_ROW_MAX of them: a warp for each, which reads it once. */
-GWM_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
+GWM_INLINE void gwm_softmax_rows(const struct gwm_softmax_args *p, uint32_t type)
 {
-    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
+    struct gwm_view x = gwm_view_of(&p->x, type), y = gwm_view(&p->y);
     int32_t lane = (int32_t)gw_lane(), size = (int32_t)gw_warp_size(), n = p->s.n, i;
     int32_t warps = (int32_t)(gw_block_dim() + 31) / 32,
             row = (int32_t)(gw_block_idx() * (uint32_t)warps + gw_warp_idx());
@@ -254,46 +276,135 @@ GWM_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
     }
 }
 
-/* As below, with a scale and a bias for each of n elements, n a multiple of 4 and at most GWM_NORM_MAX of
- * them for each thread: a run is read once. */
-GWM_EACH_KERNEL(gwm_norm_row_kernel, struct gwm_norm_args, p)
+/* Rows whose elements lie together, at most GWM_ROW_MAX of them: a warp for each, which reads it once. */
+GWM_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
 {
-    GW_SHARED(struct gwm_block_room, room);
+    GWM_BY_TYPE(p->x.type, gwm_softmax_rows, p);
+}
+
+/* What normalises runs of n elements, n a multiple of 4, with a scale and a bias for each of them. Where x, scale
+ * and bias lie; all have one type. */
+struct gwm_norm_views {
+    struct gwm_view x, y, scale, bias;
+};
+
+GW_DEV struct gwm_norm_views gwm_norm_views(const struct gwm_norm_args *p, uint32_t type)
+{
+    struct gwm_norm_views v;
+
+    v.x = gwm_view_of(&p->x, type), v.y = gwm_view(&p->y);
+    v.scale = gwm_view_of(&p->scale, type), v.bias = gwm_view_of(&p->bias, type);
+    return v;
+}
+
+GW_DEV float gwm_sum4(const struct gwm_f4 *v)
+{
+    return v->x + v->y + (v->z + v->w);
+}
+
+/* Takes the mean from four elements; the sum of their squares then. */
+GW_DEV float gwm_center4(struct gwm_f4 *v, float mean)
+{
+    v->x -= mean, v->y -= mean, v->z -= mean, v->w -= mean;
+    return v->x * v->x + v->y * v->y + (v->z * v->z + v->w * v->w);
+}
+
+/* Four results, number `to` and so on, numbers `at` and so on of a run: the element times `by` times its scale, and
+ * its bias. */
+GW_DEV void gwm_norm_store(const struct gwm_norm_args *p, const struct gwm_norm_views *all, int32_t to,
+                           int32_t at, const struct gwm_f4 *v, float by)
+{
+    struct gwm_f4 s = gwm_get4(&all->scale, at), b = gwm_get4(&all->bias, at);
+
+    s.x = v->x * by * s.x + b.x, s.y = v->y * by * s.y + b.y;
+    s.z = v->z * by * s.z + b.z, s.w = v->w * by * s.w + b.w;
+    if (p->act.kind != GWM_ACT_NONE) {
+        s.x = gwm_activate_apart(p->act.kind, p->act.a, p->act.b, s.x);
+        s.y = gwm_activate_apart(p->act.kind, p->act.a, p->act.b, s.y);
+        s.z = gwm_activate_apart(p->act.kind, p->act.a, p->act.b, s.z);
+        s.w = gwm_activate_apart(p->act.kind, p->act.a, p->act.b, s.w);
+    }
+    gwm_set4(&all->y, to, &s);
+}
+
+GWM_INLINE void gwm_norm_long(const struct gwm_norm_args *p, struct gwm_block_room *room, int32_t block,
+                              uint32_t type)
+{
     int32_t fours = p->s.n / 4, first = block * p->s.n, i;
     int32_t step = (int32_t)gw_block_dim(), tid = (int32_t)gw_thread_idx();
-    struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y), scale = gwm_view(&p->scale),
-                    bias = gwm_view(&p->bias);
+    struct gwm_norm_views all = gwm_norm_views(p, type);
     struct gwm_f4 v[GWM_NORM_MAX / 4];
+    struct gwm_fours from;
     float mean = 0, squares = 0, by;
 
+    from.at = first / 4 + tid, from.step = step, from.first = 0, from.end = (fours - tid + step - 1) / step;
+    gwm_get_fours(&all.x, &from, GWM_NORM_MAX / 4, v);
     GWM_UNROLL
-    for (i = 0; i < GWM_NORM_MAX / 4; i++) {
-        if (tid + i * step < fours) {
-            v[i] = gwm_get4(&x, first + 4 * (tid + i * step));
-            mean += v[i].x + v[i].y + (v[i].z + v[i].w);
-        }
-    }
+    for (i = 0; i < GWM_NORM_MAX / 4; i++) mean += gwm_sum4(&v[i]);
     mean = p->s.rms ? 0 : gwm_over_block(room, mean, GWM_REDUCE_SUM) / (float)p->s.n;
     GWM_UNROLL
-    for (i = 0; i < GWM_NORM_MAX / 4; i++) {
-        if (tid + i * step < fours) {
-            v[i].x -= mean, v[i].y -= mean, v[i].z -= mean, v[i].w -= mean;
-            squares += v[i].x * v[i].x + v[i].y * v[i].y + (v[i].z * v[i].z + v[i].w * v[i].w);
-        }
-    }
+    for (i = 0; i < GWM_NORM_MAX / 4; i++)
+        if (tid + i * step < fours) squares += gwm_center4(&v[i], mean);
     by = 1 / sqrtf(gwm_over_block(room, squares, GWM_REDUCE_SUM) / (float)p->s.n + p->s.epsilon);
     GWM_UNROLL
     for (i = 0; i < GWM_NORM_MAX / 4; i++) {
         int32_t at = 4 * (tid + i * step);
-        struct gwm_f4 s, b;
-        if (at >= p->s.n) continue;
-        s = gwm_get4(&scale, at), b = gwm_get4(&bias, at);
-        s.x = gwm_activate(&p->act, v[i].x * by * s.x + b.x),
-        s.y = gwm_activate(&p->act, v[i].y * by * s.y + b.y);
-        s.z = gwm_activate(&p->act, v[i].z * by * s.z + b.z),
-        s.w = gwm_activate(&p->act, v[i].w * by * s.w + b.w);
-        gwm_set4(&y, first + at, &s);
+        if (at < p->s.n) gwm_norm_store(p, &all, first + at, at, &v[i], by);
     }
+}
+
+/* A block for each run of at most GWM_NORM_MAX elements for each thread: it reads a run once. */
+GWM_EACH_KERNEL(gwm_norm_row_kernel, struct gwm_norm_args, p)
+{
+    GW_SHARED(struct gwm_block_room, room);
+    GWM_BY_TYPE(p->x.type, gwm_norm_long, p, room, block);
+}
+
+/* The sum over `lanes` neighbours of a warp, a power of two; all of them get it. */
+GW_DEV float gwm_over_lanes(float v, uint32_t lanes)
+{
+    uint32_t step;
+
+    for (step = lanes / 2; step > 0; step /= 2) v += gwm_shfl(v, gw_lane() ^ step);
+    return v;
+}
+
+GWM_INLINE void gwm_norm_shorts(const struct gwm_norm_args *p, uint32_t type)
+{
+    int32_t size = gwm_norm_lanes(p->s.n), lane = (int32_t)gw_lane() % size, fours = p->s.n / 4, i;
+    int32_t warps = (int32_t)(gw_block_dim() + 31) / 32, runs = 32 / size; /* of a warp */
+    int32_t first = ((int32_t)gw_block_idx() * warps + (int32_t)gw_warp_idx()) * runs;
+    struct gwm_norm_views all = gwm_norm_views(p, type);
+
+    for (; first < p->s.outer;
+         first += (int32_t)gw_grid_dim() * warps * runs) { /* the same for a whole warp */
+        int32_t run = first + (int32_t)gw_lane() / size, mine = run < p->s.outer ? fours : 0;
+        struct gwm_f4 v[GWM_SHORT_MAX / 128];
+        struct gwm_fours from;
+        float mean = 0, squares = 0, by;
+        from.at = run * fours + lane, from.step = size, from.first = 0;
+        from.end = (mine - lane + size - 1) / size;
+        gwm_get_fours(&all.x, &from, GWM_SHORT_MAX / 128, v);
+        GWM_UNROLL
+        for (i = 0; i < GWM_SHORT_MAX / 128; i++) mean += gwm_sum4(&v[i]);
+        mean = p->s.rms ? 0 : gwm_over_lanes(mean, (uint32_t)size) / (float)p->s.n;
+        GWM_UNROLL
+        for (i = 0; i < GWM_SHORT_MAX / 128; i++)
+            if (lane + i * size < mine) squares += gwm_center4(&v[i], mean);
+        by = 1 / sqrtf(gwm_over_lanes(squares, (uint32_t)size) / (float)p->s.n + p->s.epsilon);
+        GWM_UNROLL
+        for (i = 0; i < GWM_SHORT_MAX / 128; i++) {
+            int32_t at = 4 * (lane + i * size);
+            if (lane + i * size < mine) gwm_norm_store(p, &all, run * p->s.n + at, at, &v[i], by);
+        }
+    }
+}
+
+/* Runs of at most GWM_SHORT_MAX elements: a warp for each or for several, so that no block waits for its slowest
+ * thread. Blocks are of whole warps. */
+GWM_KERNEL(gwm_norm_short_kernel, struct gwm_norm_args, p)
+{
+    GWM_BY_TYPE(p->x.type, gwm_norm_shorts, p);
 }
 
 /* A block per run of elements. Two passes, so that what cancels in the variance has no large mean in it. */

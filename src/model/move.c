@@ -82,6 +82,69 @@ void gwm_move_slice(struct gwm_move *m, const struct gwm_shape *src, const struc
     m->rank = merge((int32_t)box->rank, m->dims, m->from, m->to);
 }
 
+/* A dimension of a joined move, from the innermost on. */
+static bool add_dim(struct gwm_move *m, int32_t n, int32_t from, int32_t to)
+{
+    if (m->rank == GW_MODEL_MAX_RANK) return false;
+    m->dims[m->rank] = n;
+    m->from[m->rank] = from;
+    m->to[m->rank++] = to;
+    return true;
+}
+
+/*
+ * Takes n elements, `stride` apart in what `first` writes, to where it reads them. It cuts them in pieces where
+ * a dimension of `first` ends. `at` are the coordinates of the last element so far in all dimensions.
+ */
+static bool join_dim(struct gwm_move *m, const struct gwm_move *first, int32_t n, int32_t stride, int32_t to,
+                     int32_t *at)
+{
+    for (int32_t take; n > 1; n /= take, stride *= take, to *= take) {
+        int32_t d = 0;
+        while (d < first->rank &&
+               (first->dims[d] == 1 || stride % first->to[d] || stride / first->to[d] >= first->dims[d]))
+            d++;
+        if (d == first->rank) return false;
+        int32_t by = stride / first->to[d];
+        take = first->dims[d] % by ? n : first->dims[d] / by;
+        if (take > n) take = n;
+        at[d] += (take - 1) * by;
+        if (take < 2 || n % take || at[d] >= first->dims[d])
+            return false; /* it would go on in another dimension */
+        if (!add_dim(m, take, by * first->from[d], to)) return false;
+    }
+    return true;
+}
+
+bool gwm_move_join(struct gwm_move *first, const struct gwm_move *then)
+{
+    struct gwm_move m = {.start = first->start, .offset = then->offset};
+    int32_t at[GW_MODEL_MAX_RANK] = {0}, rank;
+
+    for (int32_t d = 0; d < first->rank; d++) {
+        if (first->to[d] < 1) return false;
+        at[d] = then->start / first->to[d] % first->dims[d];
+        m.start += at[d] * first->from[d];
+    }
+    for (int32_t d = then->rank - 1; d >= 0; d--) {
+        if (then->from[d] < 1 && then->dims[d] > 1) return false; /* it repeats elements */
+        if (!join_dim(&m, first, then->dims[d], then->from[d], then->to[d], at)) return false;
+    }
+    if (!m.rank) return false;
+    rank = m.rank;
+    for (int32_t d = 0; d < rank; d++) {
+        first->dims[d] = m.dims[rank - 1 - d];
+        first->from[d] = m.from[rank - 1 - d];
+        first->to[d] = m.to[rank - 1 - d];
+    }
+    first->rank = merge(rank, first->dims, first->from, first->to);
+    for (int32_t d = first->rank; d < GW_MODEL_MAX_RANK; d++)
+        first->dims[d] = first->from[d] = first->to[d] = 0;
+    first->start = m.start;
+    first->offset = m.offset;
+    return true;
+}
+
 void gwm_broadcast_dims(struct gwm_broadcast *bc, const int32_t *dims, const int32_t *a, const int32_t *b,
                         uint32_t rank)
 {

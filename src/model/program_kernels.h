@@ -13,9 +13,10 @@
     ALL(gwm_unary_int_kernel, gwm_unary_args)                                                                \
     ALL(gwm_fill_kernel, gwm_fill_args)                                                                      \
     ALL(gwm_binary_kernel, gwm_binary_args)                                                                  \
-    ALL(gwm_binary4_kernel, gwm_binary_args)                                                                 \
+    ALL(gwm_binary8_kernel, gwm_binary_args)                                                                 \
     ALL(gwm_binary_int_kernel, gwm_binary_args)                                                              \
     ALL(gwm_move_kernel, gwm_move_args)                                                                      \
+    ALL(gwm_move8_kernel, gwm_move_args)                                                                     \
     ALL(gwm_reduce_thread_kernel, gwm_reduce_args)                                                           \
     ALL(gwm_cumsum_kernel, gwm_cumsum_args)                                                                  \
     ALL(gwm_gather_kernel, gwm_gather_args)                                                                  \

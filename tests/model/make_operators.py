@@ -300,6 +300,79 @@ def pictures():
                                                         "v": np.abs(f32(60)) + np.float32(0.5)})
 
 
+def depthwise():
+    """Filters of one channel each, alone and with what fuses behind them."""
+    for k, size, attrs in ((3, (2, 8, 6, 9), {}), (5, (1, 12, 7, 5), {}), (7, (2, 4, 9, 7), {}), (7, (1, 8, 3, 2), {}),
+                           (3, (1, 8, 9, 8), {"strides": [2, 1]}), (3, (1, 8, 9, 8), {"strides": [2, 2]}),
+                           (5, (1, 4, 9, 9), {"dilations": [2, 1]})):
+        c, half = size[1], (k // 2) * attrs.get("dilations", [1])[0]
+        nodes = [node("Relu", ["x"], ["r"]), node("Conv", ["r", "w", "b"], ["a"], group=c, pads=[half, k // 2] * 2, **attrs),
+                 node("Sigmoid", ["a"], ["s"]), node("Mul", ["a", "s"], ["y"])]
+        graph(f"net depthwise {k} {size} {attrs}", nodes, {"x": f32(*size)}, ["y"], {"w": f32(c, 1, k, k) / k, "b": f32(c)})
+    nodes = [node("Relu", ["x"], ["r"]), node("Conv", ["r", "w"], ["a"], group=8, pads=[1, 0, 1, 2]), node("Add", ["a", "r"], ["y"])]
+    graph("net depthwise and sum", nodes, {"x": f32(2, 8, 5, 10)}, ["y"], {"w": f32(8, 1, 3, 3)})
+
+
+def transformers():
+    """A layer of a ViT, with the moves between batch first and length first; a block of a ConvNeXt, with its scale per channel."""
+    def dense(x, w, y):
+        return [node("MatMul", [x, w], [y + "m"]), node("Add", [y + "m", w + "b"], [y])]
+
+    def layer_of(name, e, h, n, length, outputs):
+        consts = {"qkv": f32(e, 3 * e) / 6, "qkvb": f32(3 * e), "out": f32(e, e) / 6, "outb": f32(e), "s": f32(e), "b": f32(e),
+                  "split": i64(length, n, 3, h, e // h), "back": i64(length, n, e), "i0": i64(0)[0], "i1": i64(1)[0], "i2": i64(2)[0],
+                  "root": np.float32((e // h) ** -0.5)}
+        layer = [node("LayerNormalization", ["x", "s", "b"], ["l"], axis=-1), node("Transpose", ["l"], ["t"], perm=[1, 0, 2])]
+        layer += dense("t", "qkv", "p") + [node("Reshape", ["p", "split"], ["r"]), node("Transpose", ["r"], ["u"], perm=[2, 1, 3, 0, 4])]
+        layer += [node("Gather", ["u", f"i{k}"], [q], axis=0) for k, q in enumerate("qkv")]
+        layer += [node("Transpose", ["k"], ["kt"], perm=[0, 1, 3, 2]), node("MatMul", ["q", "kt"], ["a"]), node("Mul", ["a", "root"], ["c"]),
+                  node("Softmax", ["c"], ["d"], axis=-1), node("MatMul", ["d", "v"], ["f"]), node("Transpose", ["f"], ["g"], perm=[2, 0, 1, 3]),
+                  node("Reshape", ["g", "back"], ["w"])]
+        layer += dense("w", "out", "o") + [node("Transpose", ["o"], ["z"], perm=[1, 0, 2]), node("Add", ["z", "x"], ["y"])]
+        graph(name, layer, {"x": f32(n, length, e)}, outputs, consts)
+
+    layer_of("net transformer layer", 64, 2, 2, 3, ["y"])  # heads of a size that the fused attention knows
+    # Where somebody else reads what lies between, nothing may change places.
+    layer_of("net transformer layer, all of it", 8, 2, 2, 3, ["y", "t", "p", "w", "o"])
+    plain = [node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), node("MatMul", ["t", "w"], ["m"]), node("Relu", ["m"], ["r"]),
+             node("Transpose", ["r"], ["y"], perm=[1, 2, 0])]
+    graph("net turned rows", plain, {"x": f32(3, 4, 6)}, ["y"], {"w": f32(6, 10)})
+    split = [node("Transpose", ["x"], ["t"], perm=[2, 0, 1]), node("MatMul", ["t", "w"], ["m"]), node("Transpose", ["m"], ["y"], perm=[1, 0, 2])]
+    graph("net columns become rows", split, {"x": f32(3, 6, 4)}, ["y"], {"w": f32(6, 10)})
+    cut = [node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), node("MatMul", ["t", "w"], ["m"]),
+           node("Slice", ["m", "from", "to", "axes", "steps"], ["y"])]
+    graph("net turned rows, cut", cut, {"x": f32(3, 6, 4)}, ["y"],
+          {"w": f32(4, 10), "from": i64(1, 2), "to": i64(6, 9), "axes": i64(0, 2), "steps": i64(2, 3)})
+    c = 8
+    block = [node("Conv", ["x", "dw", "db"], ["a"], group=c, pads=[3, 3, 3, 3]), node("Transpose", ["a"], ["b"], perm=[0, 2, 3, 1]),
+             node("LayerNormalization", ["b", "s", "o"], ["c"], axis=-1)] + dense("c", "up", "d")
+    block += [node("Gelu", ["d"], ["e"])] + dense("e", "down", "f")
+    block += [node("Transpose", ["f"], ["g"], perm=[0, 3, 1, 2]), node("Mul", ["scale", "g"], ["h"]), node("Add", ["h", "x"], ["y"])]
+    consts = {"dw": f32(c, 1, 7, 7) / 7, "db": f32(c), "s": f32(c), "o": f32(c), "up": f32(c, 4 * c) / 4, "upb": f32(4 * c),
+              "down": f32(4 * c, c) / 8, "downb": f32(c), "scale": f32(c, 1, 1)}
+    graph("net convnext block", block, {"x": f32(2, c, 4, 3)}, ["y"], consts, opset=20)
+    two = [node("Conv", ["x", "w"], ["x0"])] + [node(b.op_type, [i if i in consts else i + "0" if i == "x" else i + "1" for i in b.input],
+                                                     [o + "1" for o in b.output], **{a.name: helper.get_attribute_value(a) for a in b.attribute})
+                                                for b in block] + [node("Conv", ["y1", "w"], ["y"])]
+    graph("net convnext block between convolutions", two, {"x": f32(2, c, 4, 3)}, ["y"], {**consts, "w": f32(c, c, 1, 1) / 4}, opset=20)
+
+
+def lengths():
+    """Rows and tensors of lengths that kernels treat apart: eight elements at once, a warp or a block for a row."""
+    for count in (1, 7, 8, 61):
+        op(f"gelu of {count}", "Gelu", [f32(count, low=-3, high=3)], opset=20)
+    for a, b in (((3, 16), (3, 16)), ((3, 16), (16,)), ((2, 3, 8), (2, 1, 8)), ((2, 3, 8), (2, 3, 1)), ((24,), (1,)), ((3, 12), (12,))):
+        for kind in ("Add", "Mul", "Sub"):
+            op(f"{kind.lower()} {a} {b}", kind, [f32(*a), f32(*b)])
+    for n, rows in ((96, 3), (100, 5), (1024, 2), (1028, 2), (6, 3)):
+        op(f"layer norm of {n}", "LayerNormalization", [f32(rows, n)], {"s": f32(n), "b": f32(n)}, axis=-1)
+    op("matmul of 33 rows", "MatMul", [f32(33, 5)], {"w": f32(5, 3)})
+    op("matmul of 2 x 33 rows", "MatMul", [f32(2, 33, 5), f32(2, 5, 3)])
+    op("transpose in eights", "Transpose", [f32(3, 5, 16)], perm=[1, 0, 2])
+    op("slice in eights", "Slice", [f32(4, 32)], {"from": i64(8), "to": i64(24), "axes": i64(1)})
+    op("slice beside eights", "Slice", [f32(4, 32)], {"from": i64(4), "to": i64(20), "axes": i64(1)})
+
+
 def everything():
     functions()
     pairs()
@@ -313,3 +386,6 @@ def everything():
     shapes_of_shapes()
     spelled_functions()
     pictures()
+    depthwise()
+    transformers()
+    lengths()

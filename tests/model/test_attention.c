@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention as exporters write it becomes one launch in a plan with fp16. Its result is that of the plain
+ * Attention as exporters write it becomes one launch in a plan with fp16 or TF32. Its result is that of the plain
  * loops, for each size of a head, whatever the lengths and the batch. It runs on CPU threads, and on a GPU
  * where there is one.
  */
@@ -127,13 +127,13 @@ static float *reference(const struct gwm_graph *g, const float *x)
     return y;
 }
 
-static void check(struct gw_exec *exec, const struct sizes *s)
+static void check(struct gw_exec *exec, const struct sizes *s, uint32_t flag)
 {
     struct gwm_graph *g = make(s);
     int32_t in = g->value[g->input[0]].count, out = g->value[g->output[0]].count;
     float *x = malloc((size_t)in * sizeof(*x)), *y = malloc((size_t)out * sizeof(*y)), worst = 0;
     struct gw_plan_options o = {
-        .place = GW_PLACE_GPU, .exec = exec, .flags = GW_PLAN_F16 | GW_PLAN_OWN | GW_PLAN_GPU_IO};
+        .place = GW_PLACE_GPU, .exec = exec, .flags = flag | GW_PLAN_OWN | GW_PLAN_GPU_IO};
     const struct gwm_msg msg = {(char[GW_MODEL_ERR]){""}, GW_MODEL_ERR, "attention"};
     struct gwm_gpu *p = NULL;
     struct gw_plan_stats stats;
@@ -145,8 +145,9 @@ static void check(struct gw_exec *exec, const struct sizes *s)
     gwm_gpu_stats(p, &stats);
     assert_int_equal(gwm_gpu_run(p, (const void *[]){x}, (void *[]){y}), 0);
     for (int32_t i = 0; i < out; i++) worst = fmaxf(worst, fabsf(y[i] - want[i]));
-    printf("%d x %d heads of %d x %d: %u launches, largest difference %.1e\n", s->batch, s->heads, s->length,
-           s->size, stats.steps, (double)worst);
+    printf("%s: %d x %d heads of %d x %d: %u launches, largest difference %.1e\n",
+           flag == GW_PLAN_F16 ? "fp16" : "TF32", s->batch, s->heads, s->length, s->size, stats.steps,
+           (double)worst);
     assert_true(worst < 4e-3f);
     assert_in_range(stats.steps, 1, 3); /* the input as halves, attention; perhaps a copy */
     gwm_gpu_free(p);
@@ -161,7 +162,10 @@ static void check_all(struct gw_exec *exec)
     static const struct sizes all[] = {
         {1, 2, 70, 32}, {2, 3, 64, 64}, {3, 1, 17, 80}, {2, 2, 1, 96}, {1, 2, 130, 128}};
 
-    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) check(exec, &all[i]);
+    for (size_t i = 0; i < sizeof(all) / sizeof(*all); i++) {
+        check(exec, &all[i], GW_PLAN_F16);
+        check(exec, &all[i], GW_PLAN_TF32);
+    }
 }
 
 static void test_threads(void **state)
