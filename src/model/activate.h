@@ -31,8 +31,8 @@ GW_FN float gwm_gelu_plain(float x)
 }
 
 #ifdef __CUDACC__
-/* erff takes a kernel longer than the memory does. So erfc is a polynomial times e^(-z²) here, wrong by at most
- * 1.5e-7 (Abramowitz and Stegun, 7.1.26). */
+/* erff takes a kernel longer than the memory does. So erfc is a polynomial times e^(-z²) here, wrong by at
+ * most 1.5e-7 (Abramowitz and Stegun, 7.1.26). */
 static __device__ inline float gwm_gelu_fast(float x)
 {
     float z = fabsf(x) * 0.70710678f, t = __fdividef(1.f, fmaf(0.3275911f, z, 1.f)), half;

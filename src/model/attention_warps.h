@@ -4,14 +4,16 @@
  * registers. The block brings some keys and values at a time to shared memory. When a larger score turns
  * up, the warp scales what it has summed up. So it never stores a row of scores.
  *
- * What the factors are is the business of a WAY, a class for each type of element and size of a head:
- *     SIZE, KEYS       of a head, and how many keys at a time
- *     element, room    in memory; keys and values in shared memory
- *     PIECES, take_q   Q in registers: four for each piece
- *     place            puts a part of a row of keys, and of values, into the room
- *     score            products of Q and the keys
- *     add_values       adds what the weights take of the values
- * Of 16 × 8 results, lane 4 g + t holds columns 2 t and 2 t + 1 of rows g and g + 8.
+ * A WAY knows the factors. It is a class for a type of element and a size of a head, and it has:
+ *
+ * - SIZE of a head, and KEYS, the number of them at a time;
+ * - element, their type in memory, and room, the keys and values in shared memory;
+ * - take_q, which brings Q to registers, four for each of PIECES;
+ * - place, which puts a part of a row of keys, and of values, into the room;
+ * - score, which multiplies Q and the keys;
+ * - add_values, which adds what the weights take of the values.
+ *
+ * Of 16 × 8 results, lane 4 g + t holds four: columns 2 t and 2 t + 1 of rows g and g + 8.
  */
 #ifndef GW_MODEL_ATTENTION_WARPS_H
 #define GW_MODEL_ATTENTION_WARPS_H
@@ -51,7 +53,8 @@ static __device__ inline void fetch(const gwm_attention_args *a, const typename 
     }
 }
 
-/* Products become scores, times log2(e): then weights are powers of two. There are none behind the last key. */
+/* Products become scores, times log2(e): then weights are powers of two. There are none behind the last
+ * key. */
 template <class WAY>
 static __device__ inline void scale(const gwm_attention_args *a, int32_t first, float s[WAY::KEYS / 8][4])
 {

@@ -135,7 +135,8 @@ static bool gemm_scale(struct fuser *f, int m, const float *p, int stride)
     return true;
 }
 
-/* The product whose result's columns are the channels of what node m makes: m, or what a move to N C H W reads. */
+/* The product whose result's columns are the channels of what node m makes: m, or what a move to N C H W
+ * reads. */
 static int makes_channels(const struct fuser *f, int m)
 {
     static const int32_t first[] = {0, 3, 1, 2};

@@ -231,7 +231,7 @@ int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n);
 
 /* Blocks for the thin kernel, which takes products of at most so many rows (in a program, of any number). */
 #define GWM_THIN_MOST (8 * GWM_THIN_ROWS)
-uint32_t gwm_thin_grid(int32_t m, int32_t n, int32_t products);
+uint32_t gwm_thin_grid(const struct gwm_gemm_args *g);
 /* One product, whatever it belongs to. */
 int gwm_gpu_gemm_alone(struct gwm_gpu *p, const struct gwm_node *n);
 

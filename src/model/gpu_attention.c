@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Attention is a product of queries and keys, a softmax over its rows, a product with the values, and a
- * transpose that puts the heads side by side. In plans with fp16 or TF32 one kernel does all of it, where that
- * is faster.
+ * transpose that puts the heads side by side. In plans with fp16 or TF32 one kernel does all of it, where
+ * that is faster.
  *
- * The first product and the softmax are put off. So the last product finds all of Q, K and V made, and either
- * does all the work or has the others do theirs.
+ * The first product and the softmax are put off. So the last product finds all of Q, K and V made, and
+ * either does all the work or has the others do theirs.
  */
 #include <errno.h>
 #include <stdio.h>

@@ -202,7 +202,8 @@ static int depthwise(struct gwm_gpu *p, const struct gwm_node *n, const struct g
     return by_channel(p, n, to, &gwm_conv_depthwise, &t);
 }
 
-/* A layer of so many channels each of which sees all of the others, of pictures of one position: a thin product. */
+/* A layer of so many channels each of which sees all of the others, of pictures of one position: a thin
+ * product. */
 static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
     const struct gwm_conv *c = &n->conv;
@@ -227,7 +228,7 @@ static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_st
         return -ENOTSUP;
     int x = gwm_gpu_in(p, n->in[0], half, false), add = to->add < 0 ? 0 : gwm_gpu_in(p, to->add, half, false);
     int y = gwm_gpu_out(p, to->out, gwm_gpu_out_form(p, to->out), false);
-    int rc = gwm_gpu_launch(p, &gwm_thin_kernel, gwm_thin_grid(g.m, g.n, 1), 256, &g);
+    int rc = gwm_gpu_launch(p, &gwm_thin_kernel, gwm_thin_grid(&g), 256, &g);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), x);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), gwm_conv_weights(p, c, false, p->half));
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);

@@ -7,8 +7,15 @@
 
 #define THIN_BLOCKS 256 /* they walk on from there */
 
-static int own(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
-               const struct gw_kernel *kernel, uint32_t grid, uint32_t block)
+uint32_t gwm_thin_grid(const struct gwm_gemm_args *g)
+{
+    int32_t columns = g->bk == 1 ? 8 : 16; /* of a block: one for each warp, or some for each lane */
+    int64_t units = (((int64_t)g->m - 1) / GWM_THIN_ROWS + 1) * g->products * ((g->n - 1) / columns + 1);
+
+    return units < THIN_BLOCKS ? (uint32_t)units : THIN_BLOCKS;
+}
+
+static int own(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, bool thin)
 {
     const struct gwm_gemm *q = &n->gemm;
     const struct gwm_strided *sa = &to->product->a, *sb = &to->product->b, *sy = &to->product->y;
@@ -37,7 +44,8 @@ static int own(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_sto
         g.batch.a[0] = sa->stride[0];
         g.batch.b[0] = sb->stride[0];
     }
-    int rc = gwm_gpu_launch(p, kernel, grid, block, &g);
+    int rc = thin ? gwm_gpu_launch(p, &gwm_thin_kernel, gwm_thin_grid(&g), 256, &g)
+                  : gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)p->g->value[to->out].count, 128, &g);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), b);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);
@@ -49,14 +57,7 @@ static int own(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_sto
 static int blocks(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
     (void)setting;
-    return own(p, n, to, &gwm_gemm_kernel, (uint32_t)p->g->value[to->out].count, 128);
-}
-
-uint32_t gwm_thin_grid(int32_t m, int32_t n, int32_t products)
-{
-    int64_t units = (((int64_t)m - 1) / GWM_THIN_ROWS + 1) * products * ((n - 1) / 16 + 1);
-
-    return units < THIN_BLOCKS ? (uint32_t)units : THIN_BLOCKS;
+    return own(p, n, to, false);
 }
 
 /* Reads the second factor once for each four rows of the first: for few of them. */
@@ -68,7 +69,7 @@ static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_st
     (void)setting;
     if (!p->resident && q->m > GWM_THIN_MOST) return -ENOTSUP;
     if (groups * q->products * q->n > INT32_MAX) return -ENOTSUP;
-    return own(p, n, to, &gwm_thin_kernel, gwm_thin_grid(q->m, q->n, q->products), 256);
+    return own(p, n, to, true);
 }
 
 /* Where the operands come from, if they are a row of matrices. */
@@ -101,8 +102,8 @@ static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root,
     return other != root && p->maker[other] < at ? other : -1;
 }
 
-/* A product of pixels, turned to N C H W, and a sum with such a picture. Where pictures lie N H W C, the product
- * makes the sum where it is. */
+/* A product of pixels, turned to N C H W, and a sum with such a picture. Where pictures lie N H W C, the
+ * product makes the sum where it is. */
 static bool sum_of_pictures(struct gwm_gpu *p, int at, int next, struct gwm_store *to)
 {
     const struct gwm_graph *g = p->g;

@@ -333,8 +333,8 @@ static inline size_t gwm_bytes(const struct gwm_value *v)
 void gwm_move_permute(struct gwm_move *m, const int32_t *dims, uint32_t rank, const int32_t *perm);
 void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst,
                     const int32_t *at);
-/* `first` writes all of a tensor in order, and `then` reads it: `first` becomes a move that does what both do.
- * False, and nothing changed, where that has no strides. */
+/* `first` writes all of a tensor in order, and `then` reads it: `first` becomes a move that does what both
+ * do. False, and nothing changed, where that has no strides. */
 bool gwm_move_join(struct gwm_move *first, const struct gwm_move *then);
 void gwm_broadcast_dims(struct gwm_broadcast *bc, const int32_t *dims, const int32_t *a, const int32_t *b,
                         uint32_t rank);
@@ -348,8 +348,8 @@ int gwm_select_shape(struct gwm_select *s, struct gwm_shape *out, const struct g
 /* fuse.c: makes the graph smaller; needs no message but for -ENOMEM. */
 int gwm_optimise(struct gwm_graph *g);
 
-/* rows.c: moves of whole rows go past products, and moves that follow each other become one. Keeps uses and maker
- * true. Joined nodes are dead. */
+/* rows.c: moves of whole rows go past products, and moves that follow each other become one. Keeps uses and
+ * maker true. Joined nodes are dead. */
 void gwm_move_rows(struct gwm_graph *g, int *uses, int *maker);
 
 /* ref.c, ref_*.c: plain loops for every node, used to fold constants and by the CPU back-end. */

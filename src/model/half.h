@@ -51,7 +51,8 @@ static inline uint16_t gwm_half_round(float f)
     return (uint16_t)(sign | half);
 }
 
-/* The same in kernels; and of two numbers, for which a GPU has one instruction: the first is the lower one. */
+/* The same in kernels; and of two numbers, for which a GPU has one instruction: the first is the lower
+ * one. */
 #ifdef __CUDACC__
 static __device__ inline float gwm_half_get(uint16_t h)
 {

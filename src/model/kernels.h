@@ -273,9 +273,9 @@ GW_KERNEL_DECLARE(gwm_convert_kernel);
 #endif
 
 /*
- * Calls a GWM_INLINE function whose last argument is the type of the elements that it reads. Where the compiler
- * knows the type it asks for many elements before it waits for the first. A program's kernel has all of the
- * functions in it, so there one copy of each must do.
+ * Calls a GWM_INLINE function whose last argument is the type of the elements that it reads. Where the
+ * compiler knows the type it asks for many elements before it waits for the first. A program's kernel has
+ * all of the functions in it, so there one copy of each must do.
  */
 #ifdef GWM_BODIES
 #define GWM_BY_TYPE(element, function, ...) function(__VA_ARGS__, element)
@@ -393,8 +393,8 @@ struct gwm_fours {
 #define GWM_FOURS_MAX 11
 
 /*
- * Reads `count` of them, 0 for those that there are not. The compiler must know the type and the count. What is read
- * is widened only when all of it has been asked for, or a thread would wait for each.
+ * Reads `count` of them, 0 for those that there are not. The compiler must know the type and the count.
+ * What is read is widened only when all of it has been asked for, or a thread would wait for each.
  */
 GWM_INLINE void gwm_get_fours(const struct gwm_view *x, const struct gwm_fours *f, int32_t count,
                               struct gwm_f4 *v)

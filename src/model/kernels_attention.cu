@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention with fp16 factors. Of their 16 × 16 elements, lane 4 g + t holds columns 2 t and 2 t + 1 (and eight
- * further on) of rows g and g + 8. */
+/* Attention with fp16 factors. Of their 16 × 16 elements, lane 4 g + t holds eight. They lie in rows g and
+ * g + 8, in columns 2 t and 2 t + 1, and eight further on. */
 #include "src/model/kernels_attention.h"
 
 /* d += a b: 16 × 8 += 16 × 16 times 16 × 8. */

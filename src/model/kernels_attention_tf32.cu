@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Attention with TF32 factors, fp32 in memory. Of the 16 × 8 elements of a first factor, lane 4 g + t holds columns t
- * and t + 4 of rows g and g + 8. Of a second one it holds rows t and t + 4 of column g. */
+/* Attention with TF32 factors, which are fp32 in memory. Of a first factor's 16 × 8 elements, lane 4 g + t
+ * holds four: columns t and t + 4 of rows g and g + 8. Of a second one it holds rows t and t + 4 of column
+ * g. */
 #include "src/model/kernels_attention.h"
 
 static __device__ __attribute__((unused)) inline uint32_t to_tf32(float f)
@@ -73,8 +74,8 @@ template <int HEAD> struct in_tf32 {
         }
     }
 
-    /* A lane has the weights of keys 2 t and 2 t + 1, where the product wants t and t + 4. The order of the keys does
-     * not matter to a sum, so it takes the values in the same order. */
+    /* A lane has the weights of keys 2 t and 2 t + 1, where the product wants t and t + 4. The order of the
+     * keys does not matter to a sum, so it takes the values in the same order. */
     static __device__ void add_values(const float s[KEYS / 8][4], const room *room, float o[SIZE / 8][4])
     {
         int32_t g = (int32_t)threadIdx.x % 32 / 4, t = (int32_t)threadIdx.x % 4;

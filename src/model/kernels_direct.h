@@ -128,16 +128,17 @@ GWM_KERNEL(gwm_conv_depthwise, struct gwm_direct_args, a)
 }
 
 /*
- * The same for filters of K × K elements, STEP apart in a row. Both are known when this is compiled. A lane computes
- * GWM_RUN neighbours of a row. So it reads a weight once for all of them, and an element of the picture once per
- * row of the filter. Several warps may share the rows of the filter, where there are too few results to keep a GPU
- * busy.
+ * The same for filters of K × K elements, STEP apart in a row. Both are known when this is compiled. A lane
+ * computes GWM_RUN neighbours of a row. So it reads a weight once for all of them, and an element of the
+ * picture once per row of the filter. Several warps may share the rows of the filter, where there are too
+ * few results to keep a GPU busy.
  */
 struct gwm_runs_room { /* a warp's sums */
     struct gwm_f4 sum[GWM_RUNS_WARPS][GWM_RUN][32];
 };
 
-/* How the warps of a block share the work: groups of `share` of them; each group has 32 runs, one for a lane. */
+/* How the warps of a block share the work: groups of `share` of them; each group has 32 runs, one for a
+ * lane. */
 struct gwm_runs {
     int32_t share, groups, fours, runs, all;
 };

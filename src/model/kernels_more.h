@@ -124,7 +124,8 @@ GWM_INLINE void gwm_binary_eights(const struct gwm_binary_args *p, uint32_t type
     }
 }
 
-/* As below, where the innermost dimension and all other strides are multiples of 8. Both operands have one type. */
+/* As below, where the innermost dimension and all other strides are multiples of 8. Both operands have one
+ * type. */
 GWM_KERNEL(gwm_binary8_kernel, struct gwm_binary_args, p)
 {
     GWM_BY_TYPE(p->a.type, gwm_binary_eights, p);

@@ -187,6 +187,20 @@ GWM_INLINE void gwm_thin_sum(const struct gwm_gemm_args *g, int32_t oa, int32_t 
     }
 }
 
+/* The same of one row, over all lanes of a warp, where four elements lie together in it and in the column. */
+GWM_INLINE float gwm_thin_row(const struct gwm_gemm_args *g, int32_t oa, int32_t ob, uint32_t type)
+{
+    struct gwm_view a = gwm_view_of(&g->a, type), b = gwm_view_of(&g->b, type);
+    int32_t k, step = 4 * (int32_t)gw_warp_size();
+    float sum = 0;
+
+    for (k = 4 * (int32_t)gw_lane(); k < g->k; k += step) {
+        struct gwm_f4 w = gwm_get4(&b, ob + k), v = gwm_get4(&a, oa + k);
+        sum += w.x * v.x + w.y * v.y + (w.z * v.z + w.w * v.w);
+    }
+    return sum;
+}
+
 /* A column's elements lie together: a warp for each column, and for each product and group of rows. */
 GWM_INLINE void gwm_thin_columns(const struct gwm_gemm_args *g, int32_t groups, uint32_t type)
 {
@@ -197,11 +211,14 @@ GWM_INLINE void gwm_thin_columns(const struct gwm_gemm_args *g, int32_t groups, 
     for (u = (int32_t)gw_block_idx() * warps + (int32_t)gw_warp_idx(); u < units; u += step) {
         int32_t n = u % g->n, m = u / g->n % groups * GWM_THIN_ROWS, product = u / g->n / groups;
         gwm_gemm_start(g, product, &oa, &ob);
-        gwm_thin_sum(g, oa + m * g->am, ob + n * g->bn, g->m - m, (int32_t)gw_lane(), (int32_t)gw_warp_size(),
-                     sum, type);
-        for (r = 0; r < GWM_THIN_ROWS; r++) {
+        oa += m * g->am, ob += n * g->bn;
+        if (g->m == 1 && g->ak == 1 && !((g->k | oa | ob) % 4))
+            sum[0] = gwm_thin_row(g, oa, ob, type);
+        else
+            gwm_thin_sum(g, oa, ob, g->m - m, (int32_t)gw_lane(), (int32_t)gw_warp_size(), sum, type);
+        for (r = 0; r < GWM_THIN_ROWS && m + r < g->m; r++) {
             float all = gwm_over_warp(sum[r], GWM_REDUCE_SUM);
-            if (m + r < g->m && gw_lane() == 0) gwm_gemm_store(g, product, m + r, n, all);
+            if (gw_lane() == 0) gwm_gemm_store(g, product, m + r, n, all);
         }
     }
 }
@@ -282,8 +299,8 @@ GWM_KERNEL(gwm_softmax_row_kernel, struct gwm_softmax_args, p)
     GWM_BY_TYPE(p->x.type, gwm_softmax_rows, p);
 }
 
-/* What normalises runs of n elements, n a multiple of 4, with a scale and a bias for each of them. Where x, scale
- * and bias lie; all have one type. */
+/* Where the kernels for runs of n elements, n a multiple of 4, find x, scale and bias. All three have one
+ * type. */
 struct gwm_norm_views {
     struct gwm_view x, y, scale, bias;
 };
@@ -309,8 +326,8 @@ GW_DEV float gwm_center4(struct gwm_f4 *v, float mean)
     return v->x * v->x + v->y * v->y + (v->z * v->z + v->w * v->w);
 }
 
-/* Four results, number `to` and so on, numbers `at` and so on of a run: the element times `by` times its scale, and
- * its bias. */
+/* Four results, number `to` and so on, numbers `at` and so on of a run: the element times `by` times its
+ * scale, and its bias. */
 GW_DEV void gwm_norm_store(const struct gwm_norm_args *p, const struct gwm_norm_views *all, int32_t to,
                            int32_t at, const struct gwm_f4 *v, float by)
 {
@@ -400,8 +417,8 @@ GWM_INLINE void gwm_norm_shorts(const struct gwm_norm_args *p, uint32_t type)
     }
 }
 
-/* Runs of at most GWM_SHORT_MAX elements: a warp for each or for several, so that no block waits for its slowest
- * thread. Blocks are of whole warps. */
+/* Runs of at most GWM_SHORT_MAX elements: a warp for each or for several, so that no block waits for its
+ * slowest thread. Blocks are of whole warps. */
 GWM_KERNEL(gwm_norm_short_kernel, struct gwm_norm_args, p)
 {
     GWM_BY_TYPE(p->x.type, gwm_norm_shorts, p);

@@ -93,8 +93,8 @@ static bool add_dim(struct gwm_move *m, int32_t n, int32_t from, int32_t to)
 }
 
 /*
- * Takes n elements, `stride` apart in what `first` writes, to where it reads them. It cuts them in pieces where
- * a dimension of `first` ends. `at` are the coordinates of the last element so far in all dimensions.
+ * Takes n elements, `stride` apart in what `first` writes, to where it reads them. It cuts them in pieces
+ * where a dimension of `first` ends. `at` are the coordinates of the last element so far in all dimensions.
  */
 static bool join_dim(struct gwm_move *m, const struct gwm_move *first, int32_t n, int32_t stride, int32_t to,
                      int32_t *at)

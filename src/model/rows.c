@@ -59,8 +59,8 @@ static void resize(struct gwm_move *m, int32_t from, int32_t to)
     m->dims[m->rank - 1] = m->dims[m->rank - 1] / from * to;
 }
 
-/* A product and a move that follow each other change places: node a comes first, and what it makes has rows of
- * `to` elements instead of `from`. */
+/* A product and a move that follow each other change places: node a comes first, and what it makes has rows
+ * of `to` elements instead of `from`. */
 static void swap(struct rows *r, int a, int b, struct gwm_move *move, int32_t from, int32_t to)
 {
     struct gwm_graph *g = r->g;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Attention as exporters write it becomes one launch in a plan with fp16 or TF32. Its result is that of the plain
- * loops, for each size of a head, whatever the lengths and the batch. It runs on CPU threads, and on a GPU
- * where there is one.
+ * Attention as exporters write it becomes one launch in a plan with fp16 or TF32. Its result is that of the
+ * plain loops, for each size of a head, whatever the lengths and the batch. It runs on CPU threads, and on
+ * a GPU where there is one.
  */
 #include <math.h>
 #include <setjmp.h>
