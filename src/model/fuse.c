@@ -398,6 +398,7 @@ int gwm_optimise(struct gwm_graph *g)
             if (!n->dead && n->op == GWM_REDUCE) mean_as_pool(&f, n);
         }
         gwm_move_rows(g, f.uses, f.maker);
+        gwm_join_siblings(g, f.uses, f.maker);
         for (int i = 0; i < g->nnode; i++)
             if (!g->node[i].dead) g->node[live++] = g->node[i];
         g->nnode = live;

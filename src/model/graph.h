@@ -351,6 +351,8 @@ int gwm_optimise(struct gwm_graph *g);
 /* rows.c: moves of whole rows go past products, and moves that follow each other become one. Keeps uses and
  * maker true. Joined nodes are dead. */
 void gwm_move_rows(struct gwm_graph *g, int *uses, int *maker);
+/* siblings.c: products of one matrix with several constants become one. Keeps uses and maker true. */
+void gwm_join_siblings(struct gwm_graph *g, int *uses, int *maker);
 
 /* ref.c, ref_*.c: plain loops for every node, used to fold constants and by the CPU back-end. */
 void gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const void *const *in, void *out);

@@ -83,7 +83,7 @@ grep -q '^[24]' "$work/put.out" || fail "a large request got no answer"
 
 # ---- wrk: many connections, and no error ----
 
-at client wrk -t1 -c20 -d2 --timeout 60s "http://$vip/" >"$work/wrk.out" 2>&1 || fail "wrk failed"
+at client wrk -t1 -c20 -d1 --timeout 60s "http://$vip/" >"$work/wrk.out" 2>&1 || fail "wrk failed"
 grep -q 'Socket errors' "$work/wrk.out" && fail "wrk has seen errors"
 grep -q 'Requests/sec: *[1-9]' "$work/wrk.out" || fail "wrk had no answers"
 echo "wrk: $(sed -n 's/Requests.sec: */requests\/s /p' "$work/wrk.out")"
@@ -97,7 +97,7 @@ large=("-u -b 20M -l 4000" "-u -b 20M -l 4000 -R")
 case $forward in TUN | GUE) large=() ;; esac
 tests=0
 listens() { [ "$(grep -c 'Server listening' "$work/w1.iperf.out")" -gt "$tests" ]; } # it takes one client at a time
-for flags in "" "-u -b 20M" "-R" "${large[@]}"; do
+for flags in "-b 200M" "-u -b 20M" "-R -b 200M" "${large[@]}"; do
     eventually listens || fail "the iperf3 server does not listen again"
     tests=$((tests + 1))
     at client timeout "$patience" iperf3 -c "$vip" -t 1 $flags >"$work/iperf.out" 2>&1 || fail "iperf3 $flags"

@@ -48,7 +48,7 @@ done
 cat >CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.25)
 project(own LANGUAGES C)
-find_package(gpuwire 0.2 REQUIRED COMPONENTS gpuwire softnic)
+find_package(gpuwire 0.3 REQUIRED COMPONENTS gpuwire softnic)
 include_directories(.)
 foreach(program IN ITEMS ${programs[*]} ${pairs[*]})
   add_executable(\${program} examples/\${program}.c)

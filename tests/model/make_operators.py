@@ -334,6 +334,24 @@ def transformers():
     layer_of("net transformer layer", 64, 2, 2, 3, ["y"])  # heads of a size that the fused attention knows
     # Where somebody else reads what lies between, nothing may change places.
     layer_of("net transformer layer, all of it", 8, 2, 2, 3, ["y", "t", "p", "w", "o"])
+    for name, trans in (("net attention of a BERT", 0), ("net attention of a BERT, transposed weights", 1)):
+        n, length, h, d = 2, 3, 2, 32
+        e = h * d
+        parts = [node("Gemm", ["x", "w" + k] + (["b" + k] if k != "k" else []), [k + "0"], transB=trans) for k in "qkv"]
+        parts += [node("Reshape", [k + "0", "heads"], [k + "1"]) for k in "qkv"]
+        parts += [node("Transpose", [k + "1"], [k], perm=[0, 2, 3, 1] if k == "k" else [0, 2, 1, 3]) for k in "qkv"]
+        parts += [node("MatMul", ["q", "k"], ["s"]), node("Mul", ["s", "root"], ["t"]), node("Softmax", ["t"], ["u"], axis=-1),
+                  node("MatMul", ["u", "v"], ["o"]), node("Transpose", ["o"], ["z"], perm=[0, 2, 1, 3]), node("Reshape", ["z", "back"], ["y"])]
+        consts = {"w" + k: f32(e, e) / 8 for k in "qkv"} | {"bq": f32(e), "bv": f32(e), "heads": i64(n, length, h, d), "back": i64(-1, e),
+                                                            "root": np.float32(d ** -0.5)}
+        graph(name, parts, {"x": f32(n * length, e)}, ["y"], consts)
+    # Of these only the first two can be one: the others' results are read as a whole, or twice.
+    mixed = [node("MatMul", ["x", f"w{i}"], [f"m{i}"]) for i in range(4)]
+    mixed += [node("Reshape", [f"m{i}", "s"], [f"r{i}"]) for i in range(3)]
+    mixed += [node("Transpose", [f"r{i}"], [f"t{i}"], perm=[1, 2, 0]) for i in range(3)]
+    mixed += [node("Relu", ["r2"], ["z"]), node("Relu", ["m3"], ["v"])]
+    graph("net products side by side", mixed, {"x": f32(3, 5)}, ["t0", "t1", "t2", "z", "v"],
+          {**{f"w{i}": f32(5, 8) for i in range(4)}, "s": i64(3, 2, 4)})
     plain = [node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), node("MatMul", ["t", "w"], ["m"]), node("Relu", ["m"], ["r"]),
              node("Transpose", ["r"], ["y"], perm=[1, 2, 0])]
     graph("net turned rows", plain, {"x": f32(3, 4, 6)}, ["y"], {"w": f32(6, 10)})
