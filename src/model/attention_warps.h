@@ -6,11 +6,11 @@
  *
  * A WAY knows the factors. It is a class for a type of element and a size of a head, and it has:
  *
- * - SIZE of a head, and KEYS, the number of them at a time;
- * - element, their type in memory, and room, the keys and values in shared memory;
- * - take_q, which brings Q to registers, four for each of PIECES;
- * - place, which puts a part of a row of keys, and of values, into the room;
- * - score, which multiplies Q and the keys;
+ * - SIZE of a head, and KEYS, the number of them at a time.
+ * - element, their type in memory, and room, the keys and values in shared memory.
+ * - take_q, which brings Q to registers, four for each of PIECES.
+ * - place, which puts a part of a row of keys, and of values, into the room.
+ * - score, which multiplies Q and the keys.
  * - add_values, which adds what the weights take of the values.
  *
  * Of 16 × 8 results, lane 4 g + t holds four: columns 2 t and 2 t + 1 of rows g and g + 8.
