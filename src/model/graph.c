@@ -167,7 +167,7 @@ int gwm_sole_reader(const struct gwm_graph *g, const int *uses, int root, int af
 {
     if (uses[root] != 1) return -1;
     for (int i = after + 1; i < g->nnode; i++)
-        for (uint32_t k = 0; k < g->node[i].nin; k++)
+        for (uint32_t k = 0; k < g->node[i].nin && !g->node[i].dead; k++)
             if (g->value[g->node[i].in[k]].root == root) return i;
-    return -1;
+    return -1; /* the model's output is its one use */
 }

@@ -352,6 +352,10 @@ def transformers():
     mixed += [node("Relu", ["r2"], ["z"]), node("Relu", ["m3"], ["v"])]
     graph("net products side by side", mixed, {"x": f32(3, 5)}, ["t0", "t1", "t2", "z", "v"],
           {**{f"w{i}": f32(5, 8) for i in range(4)}, "s": i64(3, 2, 4)})
+    # A product that is a result, and read by nodes that nobody needs.
+    unused = [node("MatMul", ["x", "w0"], ["m0"]), node("MatMul", ["x", "w1"], ["m1"])]
+    unused += [node("Reshape", [f"m{i}", "s"], [f"r{i}"]) for i in range(2)] + [node("Transpose", [f"r{i}"], [f"t{i}"], perm=[1, 2, 0]) for i in range(2)]
+    graph("net products side by side, one unused", unused, {"x": f32(3, 5)}, ["m0", "t1"], {"w0": f32(5, 8), "w1": f32(5, 8), "s": i64(3, 2, 4)})
     plain = [node("Transpose", ["x"], ["t"], perm=[1, 0, 2]), node("MatMul", ["t", "w"], ["m"]), node("Relu", ["m"], ["r"]),
              node("Transpose", ["r"], ["y"], perm=[1, 2, 0])]
     graph("net turned rows", plain, {"x": f32(3, 4, 6)}, ["y"], {"w": f32(6, 10)})
