@@ -5,6 +5,7 @@
 # $1: the build, $2: the sources.
 . "$(dirname "$0")/../integration/lib.sh"
 build=$1 source=$2
+version=$(sed -n 's/^project(gpuwire VERSION \([0-9]*\.[0-9]*\).*/\1/p' "$source/CMakeLists.txt")
 need cmake pkg-config cc ninja
 
 # Below DESTDIR, into a prefix that is not the configuration's.
@@ -48,7 +49,7 @@ done
 cat >CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.25)
 project(own LANGUAGES C)
-find_package(gpuwire 0.3 REQUIRED COMPONENTS gpuwire softnic)
+find_package(gpuwire $version REQUIRED COMPONENTS gpuwire softnic)
 include_directories(.)
 foreach(program IN ITEMS ${programs[*]} ${pairs[*]})
   add_executable(\${program} examples/\${program}.c)
