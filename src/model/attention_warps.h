@@ -4,14 +4,12 @@
  * registers. The block brings some keys and values at a time to shared memory. When a larger score turns
  * up, the warp scales what it has summed up. So it never stores a row of scores.
  *
- * A WAY knows the factors. It is a class for a type of element and a size of a head, and it has:
- *
- * - SIZE of a head, and KEYS, the number of them at a time.
- * - element, their type in memory, and room, the keys and values in shared memory.
- * - take_q, which brings Q to registers, four for each of PIECES.
- * - place, which puts a part of a row of keys, and of values, into the room.
- * - score, which multiplies Q and the keys.
- * - add_values, which adds what the weights take of the values.
+ * A WAY is a class that knows the factors. There is one for each type of element and size of a head. SIZE
+ * is that size, and KEYS says how many keys it takes at a time. The type `element` is that of elements in
+ * memory, and `room` holds keys and values in shared memory. The function take_q brings Q to registers,
+ * four for each of PIECES. The function place puts a part of a row of keys, and of values, into the room.
+ * The function score multiplies Q and the keys. The function add_values adds what the weights take of the
+ * values.
  *
  * Of 16 × 8 results, lane 4 g + t holds four: columns 2 t and 2 t + 1 of rows g and g + 8.
  */
@@ -134,7 +132,7 @@ template <class WAY> static __device__ inline void attend(const gwm_attention_ar
     for (int32_t key = 0; key < a->keys; key += WAY::KEYS) {
         __syncthreads(); /* all have used the keys before */
         fetch<WAY>(a, k, v, key, room);
-        __syncthreads();
+        __syncthreads(); /* all of it is there before a warp reads what others brought */
         WAY::score(fq, room, s);
         scale<WAY>(a, key, s);
         weigh<WAY>(s, &st, o);

@@ -193,8 +193,8 @@ struct gwm_store {
     struct gwm_act act;
     int32_t block;                     /* depth-to-space by this much; 1 is none */
     bool block_first;                  /* as in struct gwm_conv_args */
-    const struct gwm_product *product; /* products only; */
-    uint32_t last; /* GWM_LAST: theirs and `add` are in that form, which is the product's C order */
+    const struct gwm_product *product; /* products only */
+    uint32_t last;                     /* of a product; GWM_LAST: its result and `add` are N H W C */
     const struct gwm_attention *attention;
 };
 

@@ -9,7 +9,7 @@
 
 #define WANT_BLOCKS  256 /* so many keep a large GPU's multiprocessors busy */
 #define MAX_SPLITS   32
-#define MANY_THREADS 32768
+#define MANY_THREADS 32768 /* fewer go in small blocks, so that more multiprocessors get one */
 
 struct tile {
     const struct gw_kernel *kernel;
@@ -108,7 +108,7 @@ struct threads {
     int32_t grid, block, share;
 };
 
-/* So many threads; few of them go to many multiprocessors all the same. */
+/* A grid of so many threads. */
 static struct threads threads_for(int32_t count)
 {
     int32_t block = count < MANY_THREADS ? 64 : 256;

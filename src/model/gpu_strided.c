@@ -64,16 +64,6 @@ static bool all_through(const struct map *m, struct gwm_strided *s)
     return true;
 }
 
-/* The move writes its whole result, in order. */
-static bool dense(const struct gwm_move *m, int32_t count)
-{
-    int32_t step = 1;
-
-    for (int32_t d = m->rank - 1; d >= 0; step *= m->dims[d--])
-        if (m->to[d] != step && m->dims[d] != 1) return false;
-    return !m->offset && step == count;
-}
-
 /* A look-up of one constant index is a slice; its place in the input, or -1. */
 static int32_t slice(const struct gwm_graph *g, const struct gwm_node *n)
 {
@@ -95,7 +85,8 @@ bool gwm_gpu_put_off(const struct gwm_gpu *p, const struct gwm_node *n)
     if (p->g->value[n->out].dtype != GWM_F32) return false;
     for (uint32_t i = 0; i < p->g->noutput; i++)
         if (p->g->value[p->g->output[i]].root == n->out) return false;
-    return gwm_gpu_factor(n) || (n->op == GWM_MOVE && dense(&n->mv.move[0], p->g->value[n->out].count)) ||
+    return gwm_gpu_factor(n) ||
+           (n->op == GWM_MOVE && gwm_move_dense(&n->mv.move[0], p->g->value[n->out].count)) ||
            (n->op == GWM_GATHER && slice(p->g, n) >= 0);
 }
 
@@ -146,8 +137,9 @@ bool gwm_gpu_trace_out(const struct gwm_node *move, int32_t count, struct gwm_st
 
     if (move->op != GWM_MOVE) return false;
     const struct gwm_move *v = &move->mv.move[0];
-    if (!dense(v, count) || v->start || !all_through(&(struct map){v->rank, v->dims, v->from, v->to}, &s) ||
-        !regular(&s) || (s.n[2] > 1 && s.stride[2] != 1))
+    if (!gwm_move_dense(v, count) || v->start ||
+        !all_through(&(struct map){v->rank, v->dims, v->from, v->to}, &s) || !regular(&s) ||
+        (s.n[2] > 1 && s.stride[2] != 1))
         return false;
     s.root = move->out;
     *y = s;

@@ -333,6 +333,8 @@ static inline size_t gwm_bytes(const struct gwm_value *v)
 void gwm_move_permute(struct gwm_move *m, const int32_t *dims, uint32_t rank, const int32_t *perm);
 void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst,
                     const int32_t *at);
+/* Does a move write the whole of a result with `count` elements, in order? */
+bool gwm_move_dense(const struct gwm_move *m, int32_t count);
 /* `first` writes all of a tensor in order, and `then` reads it: `first` becomes a move that does what both
  * do. False, and nothing changed, where that has no strides. */
 bool gwm_move_join(struct gwm_move *first, const struct gwm_move *then);

@@ -220,7 +220,7 @@ GWM_INLINE void gwm_depthwise_runs(const struct gwm_direct_args *a, struct gwm_r
             GWM_UNROLL
             for (t = 0; t < GWM_RUN; t++) room->sum[warp][t][lane] = sum[t];
         }
-        gw_syncthreads();
+        gw_syncthreads(); /* all sums are in the room before any thread adds them up */
         gwm_runs_store(a, room, first);
         gw_syncthreads(); /* all have read the room before the next sums go there */
     }

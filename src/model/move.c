@@ -55,6 +55,15 @@ void gwm_move_permute(struct gwm_move *m, const int32_t *dims, uint32_t rank, co
     m->rank = merge(rank, m->dims, m->from, m->to);
 }
 
+bool gwm_move_dense(const struct gwm_move *m, int32_t count)
+{
+    int32_t step = 1;
+
+    for (int32_t d = m->rank - 1; d >= 0; step *= m->dims[d--])
+        if (m->to[d] != step && m->dims[d] != 1) return false;
+    return !m->offset && step == count;
+}
+
 void gwm_move_place(struct gwm_move *m, const struct gwm_shape *box, const struct gwm_shape *dst,
                     const int32_t *at)
 {

@@ -19,17 +19,6 @@ static int made_by_move(const struct rows *r, int value)
     return m >= 0 && r->g->node[m].op == GWM_MOVE && r->g->value[root].dtype == GWM_F32 ? m : -1;
 }
 
-/* Does a move write all of its result, in order? */
-static bool in_order(const struct rows *r, const struct gwm_node *move)
-{
-    const struct gwm_move *m = move->mv.move;
-    int32_t step = 1;
-
-    for (int32_t d = m->rank - 1; d >= 0; step *= m->dims[d--])
-        if (m->to[d] != step) return false;
-    return !m->offset && step == r->g->value[move->out].count;
-}
-
 /* Does a move put rows of n elements in another order, as many as it reads? */
 static bool moves_rows(const struct rows *r, const struct gwm_node *move, int32_t n)
 {
@@ -39,14 +28,14 @@ static bool moves_rows(const struct rows *r, const struct gwm_node *move, int32_
     for (int32_t d = 0; d < in; d++)
         if (m->from[d] % n) return false;
     return count == r->g->value[move->out].count && !m->start && m->from[in] == 1 && m->dims[in] % n == 0 &&
-           in_order(r, move);
+           gwm_move_dense(m, count);
 }
 
-/* A matrix product with a constant second factor. */
+/* A matrix product with a constant second factor. It has elements: they are divided by below. */
 static bool by_constant(const struct rows *r, const struct gwm_node *n)
 {
     return n->op == GWM_GEMM && n->gemm.products == 1 && !n->gemm.ta && r->g->value[n->in[1]].data &&
-           n->gemm.m > 1;
+           n->gemm.m > 1 && n->gemm.n > 0 && n->gemm.k > 0;
 }
 
 /* The same move of rows that have `to` elements instead of `from`. */
@@ -84,7 +73,9 @@ static void join(struct rows *r, int m, int i)
 {
     struct gwm_node *first = &r->g->node[m], *then = &r->g->node[i];
 
-    if (!in_order(r, first) || !gwm_move_join(first->mv.move, then->mv.move)) return;
+    if (!gwm_move_dense(first->mv.move, r->g->value[first->out].count) ||
+        !gwm_move_join(first->mv.move, then->mv.move))
+        return;
     *then->mv.move = *first->mv.move;
     then->in[0] = first->in[0];
     r->maker[first->out] = -1;

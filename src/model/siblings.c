@@ -24,8 +24,8 @@ static bool suits(const struct family *f, const struct gwm_node *n)
 {
     const struct gwm_value *b = n->op == GWM_GEMM && !n->dead ? &f->g->value[n->in[1]] : NULL;
 
-    return b && b->data && n->gemm.products == 1 && !n->gemm.ta && n->act.kind == GWM_ACT_NONE &&
-           f->uses[b->root] == 1 && b->root == n->in[1];
+    return b && b->data && n->gemm.m > 0 && n->gemm.n > 0 && n->gemm.k > 0 && n->gemm.products == 1 &&
+           !n->gemm.ta && n->act.kind == GWM_ACT_NONE && f->uses[b->root] == 1 && b->root == n->in[1];
 }
 
 /* Does a move read whole parts of rows that have n elements? Then its strides tell rows from columns. */
