@@ -10,6 +10,7 @@ on the CPU with fixed inputs, and the outputs are compared; the times are median
 processor time, for machines that others use, too. Prints a table.
 """
 import argparse
+import inspect
 import pathlib
 import re
 import statistics
@@ -75,8 +76,9 @@ def export(name, path):
         if isinstance(m, torch.nn.Linear) and not m.weight.any():  # a head that begins as 0 would hide everything
             torch.nn.init.normal_(m.weight)
     names = [f"x{i}" for i in range(len(args))]
-    torch.onnx.export(net, args, str(path), opset_version=17, dynamo=False, input_names=names,
-                      dynamic_axes={n: {0: "batch"} for n in names})
+    newer = {"dynamo": False} if "dynamo" in inspect.signature(torch.onnx.export).parameters else {}
+    torch.onnx.export(net, args, str(path), opset_version=17, input_names=names,
+                      dynamic_axes={n: {0: "batch"} for n in names}, **newer)
 
 
 def inputs(session):

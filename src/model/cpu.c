@@ -32,7 +32,7 @@ int gwm_cpu_step(struct gwm_cpu *p, const struct gwm_node *node, struct gwm_prim
 
     if (!a) return -ENOMEM;
     p->step = (struct gwm_step *)a;
-    p->step[p->nstep] = (struct gwm_step){node, prim};
+    p->step[p->nstep] = (struct gwm_step){.node = node, .prim = prim};
     return p->nstep++;
 }
 
@@ -205,6 +205,8 @@ int gwm_cpu_run(struct gwm_cpu *p, const void *const in[], void *const out[])
     for (int i = 0; i < p->nstep && !rc; i++) {
         if (p->step[i].prim)
             rc = gwm_dnnl_run(p, p->step[i].prim);
+        else if (p->step[i].join)
+            gwm_join_run(p, p->step[i].join);
         else
             run_own(p, p->step[i].node);
     }

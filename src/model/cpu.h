@@ -19,11 +19,13 @@ struct gwm_buf {
 };
 
 struct gwm_prim;
+struct gwm_join;
 struct gwm_dnnl;
 
 struct gwm_step {
     const struct gwm_node *node; /* own loops; or */
-    struct gwm_prim *prim;       /* a primitive of oneDNN */
+    struct gwm_prim *prim;       /* a primitive of oneDNN; or */
+    struct gwm_join *join;       /* channels put together, in its layout */
 };
 
 struct gwm_cpu {
@@ -65,5 +67,6 @@ int gwm_dnnl_plain(struct gwm_cpu *p, int root);
 /* After the arena is there. */
 int gwm_dnnl_bind(struct gwm_cpu *p);
 int gwm_dnnl_run(struct gwm_cpu *p, struct gwm_prim *prim);
+void gwm_join_run(struct gwm_cpu *p, struct gwm_join *j);
 
 #endif

@@ -54,6 +54,7 @@ void gwm_dnnl_free(struct gwm_dnnl *d)
         free(f->data);
         free(f);
     }
+    gwm_join_free(d->joins);
     if (d->stream) dnnl_stream_destroy(d->stream);
     if (d->engine) dnnl_engine_destroy(d->engine);
     free(d);

@@ -33,12 +33,25 @@ struct gwm_fixed {
     void *data;
 };
 
+/* A number for each channel, or with step 0 one for all. */
+struct gwm_per_channel {
+    const float *from;
+    int step;
+};
+
+/* A product and a sum with numbers per channel: normalisation of a batch that no convolution could take. */
+struct gwm_affine {
+    struct gwm_per_channel by, plus;
+    int sum; /* the node of the sum, whose function comes last */
+};
+
 struct gwm_dnnl {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     struct gwm_prim *prims;
     struct gwm_form *forms;
     struct gwm_fixed *weights;
+    struct gwm_join *joins;
 };
 
 /* cpu_dnnl.c: the negative errno of a status; primitives and their arguments. */
@@ -75,6 +88,14 @@ int gwm_fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have, c
 /* dnnl_simple.c: nodes that compute in any layout, or in C order: functions, sums, softmax, normalisation,
  * moves. */
 int gwm_dnnl_simple(struct gwm_cpu *p, const struct gwm_node *n);
+/* Is node `n` the product of such? */
+bool gwm_affine_find(const struct gwm_cpu *p, const struct gwm_node *n, struct gwm_affine *a);
+/* Constants for the plan, one for each channel; the buffer's number. */
+int gwm_fixed_channels(struct gwm_cpu *p, int32_t channels, struct gwm_per_channel is);
+
+/* dnnl_join.c: channels put together by our own loop; -ENOTSUP: not in the layout that it knows. */
+int gwm_dnnl_join(struct gwm_cpu *p, const struct gwm_node *n);
+void gwm_join_free(struct gwm_join *all);
 
 /* A copy of a bias times a factor, so that its memory is aligned as the library likes it. */
 int gwm_fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n, float factor);

@@ -169,13 +169,7 @@ static const float *operand(const struct gwm_cpu *p, const struct gwm_node *n, e
     return each_channel(&p->g->value[n->in[!k]], y->d[1], step);
 }
 
-/* A number for each channel, or with step 0 one for all. */
-struct per_channel {
-    const float *from;
-    int step;
-};
-
-static int fixed_channels(struct gwm_cpu *p, int32_t channels, struct per_channel is)
+int gwm_fixed_channels(struct gwm_cpu *p, int32_t channels, struct gwm_per_channel is)
 {
     float *all = (float *)malloc((size_t)channels * sizeof(*all));
 
@@ -186,57 +180,64 @@ static int fixed_channels(struct gwm_cpu *p, int32_t channels, struct per_channe
 }
 
 /* Statistics of a batch that change nothing, then scale and shift; the primitive's arguments. */
-static int affine_args(struct gwm_cpu *p, int32_t channels, struct per_channel by, struct per_channel plus,
-                       md_t per, struct part part[4])
+static int affine_args(struct gwm_cpu *p, int32_t channels, const struct gwm_affine *is, md_t per,
+                       struct part part[4])
 {
     static const float zero = 0, one = 1;
     const struct {
         int arg;
-        struct per_channel is;
+        struct gwm_per_channel is;
     } want[4] = {{DNNL_ARG_MEAN, {&zero, 0}},
                  {DNNL_ARG_VARIANCE, {&one, 0}},
-                 {DNNL_ARG_SCALE, by},
-                 {DNNL_ARG_SHIFT, plus}};
+                 {DNNL_ARG_SCALE, is->by},
+                 {DNNL_ARG_SHIFT, is->plus}};
 
     for (int i = 0; i < 4; i++) {
-        int b = fixed_channels(p, channels, want[i].is);
+        int b = gwm_fixed_channels(p, channels, want[i].is);
         if (b < 0) return b;
         part[i] = (struct part){want[i].arg, b, per};
     }
     return 0;
 }
 
-/* A product and a sum with numbers per channel (normalisation of a batch that no convolution could take),
- * and the function behind them: one step. */
+bool gwm_affine_find(const struct gwm_cpu *p, const struct gwm_node *n, struct gwm_affine *a)
+{
+    const struct gwm_graph *g = p->g;
+
+    if (n->act.kind != GWM_ACT_NONE) return false;
+    a->by.from = operand(p, n, GWM_MUL, n->in[0], &a->by.step);
+    a->sum = a->by.from ? gwm_sole_reader(g, p->uses, n->out, (int)(n - g->node)) : -1;
+    a->plus.from = a->sum >= 0 ? operand(p, &g->node[a->sum], GWM_ADD, n->out, &a->plus.step) : NULL;
+    return a->plus.from;
+}
+
+/* Such a product and sum, and the function behind them: one step. */
 static int affine(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_graph *g = p->g;
     const struct gwm_form *f = form_of(p, n->in[0]);
-    int x = n->in[0], by_step, plus_step, q = gwm_sole_reader(p->g, p->uses, n->out, (int)(n - g->node));
-    const float *by = operand(p, n, GWM_MUL, x, &by_step);
-    const float *plus = q >= 0 && by ? operand(p, &g->node[q], GWM_ADD, n->out, &plus_step) : NULL;
-    int32_t channels = plus ? g->value[n->out].shape.d[1] : 0;
-    dnnl_dims_t c = {channels};
+    struct gwm_affine is;
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     struct part part[6];
     int y = -1;
 
-    if (!f || !plus || n->act.kind != GWM_ACT_NONE) return -ENOTSUP;
+    if (!f || !gwm_affine_find(p, n, &is)) return -ENOTSUP;
+    const struct gwm_node *sum = &g->node[is.sum];
+    int32_t channels = g->value[n->out].shape.d[1];
+    dnnl_dims_t c = {channels};
     md_t md = md_copy(f->md), per = md_new(c, 1, dnnl_a);
     part[0] = (struct part){DNNL_ARG_SRC, f->buf, md};
-    int rc = md && per ? gwm_dnnl_attr(1, false, &g->node[q].act, &attr) : -ENOMEM;
+    int rc = md && per ? gwm_dnnl_attr(1, false, &sum->act, &attr) : -ENOMEM;
     if (!rc) rc = usable(affine_pd(&pd, p->dnnl->engine, md, attr), &pd);
-    if (!rc)
-        rc = affine_args(p, channels, (struct per_channel){by, by_step},
-                         (struct per_channel){plus, plus_step}, per, part + 1);
-    if (!rc) rc = (y = gwm_form_add(p, g->node[q].out, md, true)) < 0 ? y : 0;
+    if (!rc) rc = affine_args(p, channels, &is, per, part + 1);
+    if (!rc) rc = (y = gwm_form_add(p, sum->out, md, true)) < 0 ? y : 0;
     part[5] = (struct part){DNNL_ARG_DST, y, md};
     if (rc && pd) dnnl_primitive_desc_destroy(pd);
     if (!rc) rc = add_primitive(p, pd, part, 6);
     if (!rc) {
-        p->plain[g->node[q].out] = false;
-        p->done[q] = true;
+        p->plain[sum->out] = false;
+        p->done[is.sum] = true;
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(md);
@@ -263,7 +264,7 @@ static int binary(struct gwm_cpu *p, const struct gwm_node *n)
 
 /* ---- several ---- */
 
-static int concat(struct gwm_cpu *p, const struct gwm_node *n)
+static int library_concat(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_shape *out = &p->g->value[n->out].shape;
     const_md_t src[MAX_PARTS];
@@ -299,6 +300,14 @@ static int concat(struct gwm_cpu *p, const struct gwm_node *n)
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(any);
     return rc;
+}
+
+/* Our own loop takes what comes behind it along, too, and the library's knows few layouts; but that one uses threads. */
+static int concat(struct gwm_cpu *p, const struct gwm_node *n)
+{
+    int rc = p->threads > 1 ? library_concat(p, n) : gwm_dnnl_join(p, n);
+
+    return rc != -ENOTSUP ? rc : p->threads > 1 ? gwm_dnnl_join(p, n) : library_concat(p, n);
 }
 
 /* ---- in C order ---- */

@@ -298,6 +298,13 @@ def pictures():
     graph("net dense", dense, {"x": f32(1, 3, 6, 6)}, ["y"],
           {"w" + n: f32(4, 3, 3, 3) for n in names} | {"w": f32(5, 60, 1, 1) / 8, "s": f32(60), "b": f32(60), "m": f32(60),
                                                         "v": np.abs(f32(60)) + np.float32(0.5)})
+    # A part in C order, another function behind; and one that two nodes read.
+    mixed = [node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), node("Concat", ["x", "a"], ["j"], axis=1),
+             node("BatchNormalization", ["j", "s", "b", "m", "v"], ["n"]), node("LeakyRelu", ["n"], ["l"]),
+             node("Concat", ["a", "l", "x"], ["k"], axis=1), node("Conv", ["k", "w1"], ["c"]), node("Relu", ["k"], ["r"]),
+             node("Conv", ["r", "w1"], ["d"]), node("Add", ["c", "d"], ["y"])]
+    graph("net dense mixed", mixed, {"x": f32(2, 3, 5, 7)}, ["y"],
+          {"w": f32(16, 3, 3, 3), "s": f32(19), "b": f32(19), "m": f32(19), "v": np.abs(f32(19)) + np.float32(0.5), "w1": f32(4, 38, 1, 1) / 6})
 
 
 def depthwise():
