@@ -13,13 +13,13 @@ build=(
     libgrpc-dev libssl-dev libdpdk-dev
 )
 # The test library; the distribution's own verbs, rdma_cm and MPI programs, and servers and clients for sockets; tshark to
-# read captures; spin for models; clang for the fuzzers; Python for scripts and its package's tests; and tools for the
+# read captures; spin and tcc for models; clang for the fuzzers; Python for scripts and its package's tests; and tools for the
 # bundle and the wheel. testpmd (dpdk-dev), libcuckoo and nftables are what the balancer is compared with. Chromium (290 MB)
 # looks at the server's page.
 tests=(
     libcmocka-dev ibverbs-utils perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin fio
     openmpi-bin libopenmpi-dev
-    netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools redis-server redis-tools tshark spin
+    netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools redis-server redis-tools tshark spin tcc
     clang llvm jq python3 python3-venv python3-numpy openssl curl
     procps iproute2 ethtool iperf3 ccache patchelf file dpdk-dev libcuckoo-dev nftables
 )

@@ -10,20 +10,21 @@
 
 #define PATH_BYTES 256
 
-/* Makes the folders that a path names before its last slash. */
+/* Makes the folders that a path names before its last slash: from below, because most are there already. */
 static int put_parents(int top, const char *path)
 {
-    char part[PATH_BYTES];
-    size_t len = strlen(path);
+    char parent[PATH_BYTES];
+    const char *slash = strrchr(path, '/');
 
-    if (len >= sizeof(part)) return -ENAMETOOLONG;
-    for (size_t i = 1; i < len; i++) {
-        if (path[i] != '/') continue;
-        memcpy(part, path, i);
-        part[i] = 0;
-        if (mkdirat(top, part, 0700) && errno != EEXIST) return -errno;
-    }
-    return 0;
+    if (!slash || slash == path) return 0;
+    size_t len = (size_t)(slash - path);
+    if (len >= sizeof(parent)) return -ENAMETOOLONG;
+    memcpy(parent, path, len);
+    parent[len] = 0;
+    if (!mkdirat(top, parent, 0700) || errno == EEXIST) return 0;
+    if (errno != ENOENT) return -errno;
+    int err = put_parents(top, parent);
+    return err ? err : mkdirat(top, parent, 0700) && errno != EEXIST ? -errno : 0;
 }
 
 static int write_file(int top, const char *path, const char *text)

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
+#include <sys/vfs.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -19,15 +21,16 @@
 #include "softnic/sysfs/put.h"
 
 /*
- * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /tmp, or else /var/tmp; or there in a folder with
- * an odd name, if another user took that one). Its file `lock` carries a record lock for as long as its
- * process lives: the kernel drops it even when the process is killed, which a pid (they are reused, and
- * differ between containers that share /tmp) cannot say. Trees without the lock are litter. Record locks are
+ * A tree is $XDG_RUNTIME_DIR/gpuwire-UID/nic-PID (or under /dev/shm, /tmp, or else /var/tmp; or there in a
+ * folder with an odd name, if another user took that one). Its file `lock` carries a record lock for as long
+ * as its process lives: the kernel drops it even when the process is killed. A pid cannot say that: they are
+ * reused, and differ between containers that share /tmp. Trees without the lock are litter. Record locks are
  * not inherited by fork, so a child never keeps its parent's tree alive.
  */
 #define DEPTH           16  /* of the folders below a tree: more than there are */
 #define PATH_LIMIT      200 /* libibverbs keeps paths below it in 256 bytes */
 #define ABANDONED_AFTER 60  /* seconds: a tree still under its working name was cut off while being made */
+#define ROOM            (16 << 20) /* bytes that memory must have left: a tree takes 0.2 MB of them */
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static char home[PATH_LIMIT];      /* the gpuwire-UID folder */
@@ -43,9 +46,21 @@ static bool own_folder(const char *path)
     return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
 }
 
+/*
+ * /dev/shm, where it has room. A tree is many small files for a short while. Where much was deleted just
+ * before, some disks' file systems take a millisecond for each; memory never does. A container may have
+ * 64 MB of it.
+ */
+static const char *memory(void)
+{
+    struct statfs fs;
+    bool fit = !statfs("/dev/shm", &fs) && fs.f_type == TMPFS_MAGIC && (long)fs.f_bavail > ROOM / fs.f_bsize;
+    return fit ? "/dev/shm" : NULL;
+}
+
 static bool choose_home(void)
 {
-    const char *parents[] = {secure_getenv("XDG_RUNTIME_DIR"), "/tmp", "/var/tmp"};
+    const char *parents[] = {secure_getenv("XDG_RUNTIME_DIR"), memory(), "/tmp", "/var/tmp"};
 
     for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
         if (!parents[i] || parents[i][0] != '/') continue;
@@ -77,11 +92,11 @@ static const char *tree_path_locked(void)
 {
     if (root[0]) return root;
     if (!home[0] && !choose_home() && !choose_odd_home()) {
-        fprintf(
-            stderr,
-            "gpuwire: cannot make a private folder gpuwire-%u in $XDG_RUNTIME_DIR, /tmp or /var/tmp: %s; set "
-            "XDG_RUNTIME_DIR to a folder of yours\n",
-            (unsigned)geteuid(), strerror(errno));
+        fprintf(stderr,
+                "gpuwire: cannot make a private folder gpuwire-%u in $XDG_RUNTIME_DIR, /dev/shm, /tmp or "
+                "/var/tmp: %s; set "
+                "XDG_RUNTIME_DIR to a folder of yours\n",
+                (unsigned)geteuid(), strerror(errno));
         return NULL;
     }
     snprintf(root, sizeof(root), "%s/nic-%d", home, (int)getpid());

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Concatenation along channels, where a pixel's channels lie side by side, and in the same pass the product and the
- * sum per channel and the function that come next. Densely connected networks do this before each convolution, with
- * all that was made before.
+ * Concatenation along channels, where a pixel's channels lie side by side, and in the same pass the product
+ * and the sum per channel and the function that come next. Densely connected networks do this before each
+ * convolution, with all that was made before.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -302,7 +302,8 @@ static int library_concat(struct gwm_cpu *p, const struct gwm_node *n)
     return rc;
 }
 
-/* Our own loop takes what comes behind it along, too, and the library's knows few layouts; but that one uses threads. */
+/* Our own loop takes along what comes behind, and the library's knows few layouts; but that one uses
+ * threads. */
 static int concat(struct gwm_cpu *p, const struct gwm_node *n)
 {
     int rc = p->threads > 1 ? library_concat(p, n) : gwm_dnnl_join(p, n);

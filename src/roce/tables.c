@@ -4,15 +4,27 @@
 uint32_t roce_crc_slices[8][256];
 struct roce_crc_powers roce_crc_forward, roce_crc_backward;
 
+static uint32_t back[256]; /* back[t]: what top byte t of a register becomes eight bits before */
+
 /* Eight bits forward: times x^8. */
 static uint32_t byte_forward(uint32_t reg)
+{
+    return reg >> 8 ^ roce_crc_slices[0][reg & 0xff];
+}
+
+static uint32_t byte_backward(uint32_t reg)
+{
+    return reg << 8 ^ back[reg >> 24];
+}
+
+static uint32_t bits_forward(uint32_t reg)
 {
     for (int i = 0; i < 8; i++) reg = reg >> 1 ^ (ROCE_CRC_POLY & -(reg & 1));
     return reg;
 }
 
-/* Eight bits back. The polynomial's lowest term (bit 31 set after a step) tells whether it was subtracted. */
-static uint32_t byte_backward(uint32_t reg)
+/* The polynomial's lowest term (bit 31 set after a step) tells whether it was subtracted. */
+static uint32_t bits_backward(uint32_t reg)
 {
     for (int i = 0; i < 8; i++) {
         uint32_t was_odd = reg >> 31;
@@ -33,10 +45,14 @@ static void powers(struct roce_crc_powers *p, uint32_t (*byte)(uint32_t))
     p->page = x;
 }
 
-/* Priority 101, the earliest there is: other constructors may send packets already. */
+/* Priority 101, the earliest there is: other constructors may send packets already. Every program that loads
+ * the NIC waits for it, so the powers, 65,536 of each kind, are stepped through by bytes. */
 __attribute__((constructor(101))) static void fill_tables(void)
 {
-    for (uint32_t b = 0; b < 256; b++) roce_crc_slices[0][b] = byte_forward(b);
+    for (uint32_t b = 0; b < 256; b++) {
+        roce_crc_slices[0][b] = bits_forward(b);
+        back[b] = bits_backward(b << 24);
+    }
     for (uint32_t k = 1; k < 8; k++)
         for (uint32_t b = 0; b < 256; b++) roce_crc_slices[k][b] = byte_forward(roce_crc_slices[k - 1][b]);
     powers(&roce_crc_forward, byte_forward);

@@ -9,8 +9,10 @@ gpuwire=("$GPUWIRE")
 export LC_ALL=C
 arguments=("$@") # the script's
 work=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-test.XXXXXX")
-export XDG_RUNTIME_DIR="$work/run"
-mkdir -m 700 "$XDG_RUNTIME_DIR"
+# In memory where there is some: many small files that come and go are slow on some disks.
+XDG_RUNTIME_DIR=$(mktemp -d /dev/shm/gpuwire-test.XXXXXX 2>/dev/null || mktemp -d "$work/run.XXXXXX")
+export XDG_RUNTIME_DIR
+readonly run_folder=$XDG_RUNTIME_DIR # clean_up takes it away, whatever a test makes of the variable
 # Addresses of this test's own: of the processes at an address any may be given another's packets to pass on, and a
 # test must not depend on whoever else runs here. All of 127.0.0.0/8 is this host's.
 net=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
@@ -33,7 +35,7 @@ clean_up() {
     # shellcheck disable=SC2046  # numbers
     for p in "${pids[@]}"; do kill -KILL $(with_children "$p") 2>/dev/null; done
     wait 2>/dev/null
-    rm -rf "$work"
+    rm -rf "$work" "$run_folder"
 }
 trap clean_up EXIT
 trap 'exit 130' INT TERM
@@ -63,7 +65,7 @@ own_files() {
         if [ -n "${IN_OWN_MOUNTS:-}" ]; then
             : >"$work/${f##*/}" && mount --bind "$work/${f##*/}" "$f" || fail "cannot put another file in place of $f"
         elif "${space[@]}" true 2>/dev/null; then
-            rm -rf "$work"
+            rm -rf "$work" "$run_folder"
             IN_OWN_MOUNTS=1 exec "${space[@]}" "$BASH" "$0" "${arguments[@]}"
         else
             echo "skipped: another user has left $f; remove it"

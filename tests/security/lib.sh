@@ -14,7 +14,7 @@ in_own_net() {
     need_root
     need unshare ip
     [ "${GW_OWN_NET:-}" = 1 ] && { ip link set lo up; return; }
-    rm -rf "$work"
+    rm -rf "$work" "$run_folder"
     unshare --net true 2>/dev/null || { echo "skipped: this system makes no network namespace"; exit 77; }
     GW_OWN_NET=1 exec unshare --net "$@"
 }

@@ -3,6 +3,7 @@
 """page.py shows HOST:PORT MODEL PID | asks HOST:PORT TOKEN: looks at the server's page in headless Chromium.
 
 `shows` wants a server with load on MODEL, and kills its process at the end. `asks` wants one with a token."""
+import contextlib
 import json
 import os
 import signal
@@ -29,7 +30,8 @@ class Browser:
             os.dup2(high[1], 4)
 
         self.process = subprocess.Popen(["chromium", *options], preexec_fn=wire, close_fds=False,
-                                        env={**os.environ, "HOME": folder, "XDG_RUNTIME_DIR": folder},
+                                        start_new_session=True,
+                                        env={**os.environ, "HOME": folder, "XDG_RUNTIME_DIR": folder, "TMPDIR": folder},
                                         stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
         os.close(to_read)
         os.close(to_write)
@@ -70,8 +72,14 @@ class Browser:
             time.sleep(0.2)
 
     def end(self):
-        self.process.kill()
+        """Ends the browser and its helpers, which would else write into the folder while that is removed."""
+        os.killpg(self.process.pid, signal.SIGKILL)
         self.process.wait()
+        end = time.monotonic() + PATIENCE
+        with contextlib.suppress(ProcessLookupError):
+            while time.monotonic() < end:
+                os.killpg(self.process.pid, 0)
+                time.sleep(0.05)
 
 
 # What the page shows of a model: its tiles by name, bars with a height, the label of its histogram, its batches.

@@ -9,14 +9,18 @@ dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 cd "$dir" || exit 1
 failures=0
-pack= fast=-O1
+pack=
+fast=(gcc -w -O1) table=24 # where there are many states to try; the size of their table, as a power of two
+soon=(gcc -w -O0)          # where few are tried, or soon one is found: what takes time there is the compiler, and the table
+! command -v tcc >/dev/null || soon=(tcc -w)
+compiler=("${fast[@]}")
 
 make_pan() { # make_pan DEFINE...
     # Generated code: warnings in it are spin's affair.
-    spin -a "$@" "$model" >spin.log 2>&1 && gcc -w $fast -DSAFETY $pack -o pan pan.c || { cat spin.log; return 1; }
+    spin -a "$@" "$model" >spin.log 2>&1 && "${compiler[@]}" -DSAFETY $pack -o pan pan.c || { cat spin.log; return 1; }
 }
 search() { # search [OPTION...]: prints "errors: N", how many states
-    ./pan "$@" -m200000 -w24 >pan.log 2>&1
+    ./pan "$@" -m200000 -w$table >pan.log 2>&1
     grep -oE 'errors: [0-9]+' pan.log | tail -n 1
     grep -qE 'max search depth too small|Search not completed' pan.log && ! grep -q 'assertion violated\|invalid end state' pan.log &&
         echo "not complete"
@@ -32,6 +36,10 @@ holds() {
     make_pan "$@" || { failures=$((failures + 1)); return; }
     well "$*" "$(search $(ends "$@") | tr '\n' ' ')"
 }
+holds_small() {
+    local compiler=("${soon[@]}") table=20
+    holds "$@"
+}
 # Two posters, two posts each; a program says of each post how long it is, and whether it is rung for later.
 programs() { # programs PROGRAM...
     make_pan -DPROGRAM -DOPS=2 -DOTHERS=2 || { failures=$((failures + 1)); return; }
@@ -40,8 +48,8 @@ programs() { # programs PROGRAM...
         well "program $program" "$(search | tr '\n' ' ')"
     done
 }
-found() { # soon, so it does not matter how fast
-    local said fast=-O0
+found() {
+    local said compiler=("${soon[@]}") table=20
     make_pan "$@" || { failures=$((failures + 1)); return; }
     said=$(search $(ends "$@") | tr '\n' ' ')
     echo "$*: $said(broken on purpose)"
@@ -67,8 +75,8 @@ if [ "${1:-}" = whole ]; then
 else
     holds -DOPS=2                                     # reservations of one or two, full queues, rings left for later, all counts wrap
     programs 85 153 201                               # two posts each, of all these kinds
-    holds -DOPS=1 -DLIVES=2 -DMOST=1                  # a reset, and everything once more
-    holds -DOPS=1 -DMOST=1 -DDIES=1                   # the first poster dies
+    holds_small -DOPS=1 -DLIVES=2 -DMOST=1            # a reset, and everything once more
+    holds_small -DOPS=1 -DMOST=1 -DDIES=1             # the first poster dies
     found -DOPS=2 -DBROKEN=1                          # no fence between WQEs and record
     found -DOPS=2 -DBROKEN=2                          # none between record and ring
     found -DOPS=2 -DBROKEN=3                          # a reservation taken back while one above it stays
@@ -81,14 +89,14 @@ else
     found -DOPS=2 -DMOST=1 -DQ=4 -DBROKEN=10          # what others have reserved in between is taken for our own
     holds -DOPS=2 -DEXACT=1 -DDEFER=0                 # reserved as CPU threads do
     found -DOPS=2 -DEXACT=1 -DDEFER=0 -DBROKEN=8      # what is done is looked at before what is reserved
-    holds -DLOCKED=1 -DOPS=2                          # in turn
-    holds -DLOCKED=1 -DOPS=1 -DLIVES=2                # and a reset
+    holds_small -DLOCKED=1 -DOPS=2                    # in turn
+    holds_small -DLOCKED=1 -DOPS=1 -DLIVES=2          # and a reset
     found -DLOCKED=1 -DOPS=2 -DBROKEN=1               # no fence between WQEs and record
     found -DLOCKED=1 -DOPS=2 -DBROKEN=12              # the lock is given back before what was stored
     found -DLOCKED=1 -DOPS=2 -DBROKEN=13              # who rings for what was deferred does not take the lock
     found -DLOCKED=1 -DOPS=2 -DBROKEN=14              # the lock is given back before the ring
     model=$models/rq.pml                              # receives
-    holds -DPOSTERS=2 -DOPS=3
+    holds_small -DPOSTERS=2 -DOPS=3
     found -DPOSTERS=2 -DBROKEN=1                      # no fence between receives and record
     found -DPOSTERS=2 -DBROKEN=2                      # the role is laid down before the record has arrived
     found -DPOSTERS=2 -DBROKEN=3                      # the writer leaves without having looked who has asked meanwhile
