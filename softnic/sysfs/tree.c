@@ -191,11 +191,36 @@ void sn_tree_sweep(void)
     pthread_mutex_unlock(&lock);
 }
 
+/* Does this file system list first what was made last? tmpfs does, but for the kernels 6.6 to 6.13. */
+static bool newest_first(int top)
+{
+    bool newest = false;
+    int fd = -1;
+    DIR *d = NULL;
+
+    if (!sn_put(top, "order/1", "") && !sn_put(top, "order/2", ""))
+        fd = openat(top, "order", O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+    if (fd >= 0 && !(d = fdopendir(fd))) close(fd);
+    for (struct dirent *e; d && (e = readdir(d));) {
+        if (e->d_name[0] == '.') continue;
+        newest = e->d_name[0] == '2';
+        break;
+    }
+    if (d) closedir(d);
+    remove_below(top, "order", 1);
+    return newest;
+}
+
+/* Programs see the NICs in the order in which their folders are listed. The first one is what many take. */
 static int write_tree(int top, const struct sn_tree_info *nics, unsigned n)
 {
     int err = sn_device_write_common(top);
+    bool backwards = n > 1 && newest_first(top);
 
-    for (unsigned i = 0; i < n && !err; i++) err = sn_device_write(top, i, &nics[i]);
+    for (unsigned i = 0; i < n && !err; i++) {
+        unsigned index = backwards ? n - 1 - i : i;
+        err = sn_device_write(top, index, &nics[index]);
+    }
     return err;
 }
 

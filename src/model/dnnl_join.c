@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Concatenation along channels, where a pixel's channels lie side by side, and in the same pass the product
- * and the sum per channel and the function that come next. Densely connected networks do this before each
- * convolution, with all that was made before.
+ * Concatenation along channels, where a pixel's channels lie side by side. The same pass takes along the
+ * product and the sum per channel and the function that come next. Densely connected networks do all this
+ * before each convolution, with everything that was made before.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -121,7 +121,8 @@ static int result_buffer(struct gwm_cpu *p, int value)
     return b;
 }
 
-/* What comes behind the concatenation, if only that reads it; the value that the step makes. */
+/* Takes along what comes behind the concatenation, if nothing else reads that; returns the value that the
+ * step makes. */
 static int take_along(struct gwm_cpu *p, const struct gwm_node *n, struct gwm_join *j)
 {
     const struct gwm_graph *g = p->g;

@@ -8,7 +8,12 @@ peer=$1
 soft=$("${gpuwire[@]}" run -- sh -c 'echo "$LD_PRELOAD"')
 port=$((20000 + RANDOM % 10000))
 
-pong() { env "LD_PRELOAD=$soft:$2" "GPUWIRE_NIC=addr=$1" timeout -k 5 "$patience" udpong -b "$1" -p "$port" "${@:3}"; }
+pong() {
+    set -- env "LD_PRELOAD=$soft:$2" "GPUWIRE_NIC=addr=$1" timeout -k 5 "$patience" udpong -b "$1" -p "$port" "${@:3}"
+    # In the background its number is the command's, which a signal to it reaches.
+    [ "$BASHPID" = $$ ] || exec "$@"
+    "$@"
+}
 
 # asks NAME FORM LANES COUNT: the kernel asks; it connects when COUNT is odd. Whatever it says udpong's server repeats.
 asks() {

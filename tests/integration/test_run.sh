@@ -65,6 +65,12 @@ if command -v cc >/dev/null; then
     fi
 fi
 
+# Several NICs come in their order. On a disk, file systems list folders in an order of their own.
+if [[ $run_folder == /dev/shm/* ]]; then
+    listed=$("${gpuwire[@]}" run --nic "addr=$net.1;addr=$net.2;addr=$net.3" -- ibv_devices | grep -o 'mlx5_[0-9]' | xargs)
+    [ "$listed" = 'mlx5_0 mlx5_1 mlx5_2' ] || fail "several NICs: listed as $listed"
+fi
+
 # No room for what libibverbs reads of the NIC.
 if unshare -rm true 2>/dev/null; then
     mkdir "$work/full"
