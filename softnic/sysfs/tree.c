@@ -191,7 +191,7 @@ void sn_tree_sweep(void)
     pthread_mutex_unlock(&lock);
 }
 
-/* Does this file system list first what was made last? tmpfs does, but for the kernels 6.6 to 6.13. */
+/* Does this file system list first what was made last? tmpfs does, at least of many kernels. */
 static bool newest_first(int top)
 {
     bool newest = false;
