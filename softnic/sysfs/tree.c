@@ -94,8 +94,7 @@ static const char *tree_path_locked(void)
     if (!home[0] && !choose_home() && !choose_odd_home()) {
         fprintf(stderr,
                 "gpuwire: cannot make a private folder gpuwire-%u in $XDG_RUNTIME_DIR, /dev/shm, /tmp or "
-                "/var/tmp: %s; set "
-                "XDG_RUNTIME_DIR to a folder of yours\n",
+                "/var/tmp: %s; set XDG_RUNTIME_DIR to a folder of yours\n",
                 (unsigned)geteuid(), strerror(errno));
         return NULL;
     }

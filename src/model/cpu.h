@@ -25,7 +25,7 @@ struct gwm_dnnl;
 struct gwm_step {
     const struct gwm_node *node; /* own loops; or */
     struct gwm_prim *prim;       /* a primitive of oneDNN; or */
-    struct gwm_join *join;       /* channels put together, in its layout */
+    struct gwm_join *join;       /* our loop over channels that are put together */
 };
 
 struct gwm_cpu {
