@@ -271,7 +271,7 @@ static void fuse_pad(struct fuser *f, struct gwm_node *n)
     struct gwm_node *pad = m < 0 ? NULL : &f->g->node[m];
     struct gwm_move want;
 
-    if (!pad || pad->op != GWM_PAD || pad->mv.pad_value != 0) return;
+    if (!pad || pad->op != GWM_PAD || pad->mv.pad_float != 0) return;
     const struct gwm_shape *x = &f->g->value[pad->in[0]].shape, *y = &f->g->value[n->in[0]].shape;
     if (x->rank < 3 || x->rank > 4 || x->rank != y->rank || f->g->value[pad->in[0]].root != pad->in[0])
         return;

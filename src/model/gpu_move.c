@@ -73,7 +73,8 @@ int gwm_gpu_move(struct gwm_gpu *p, const struct gwm_node *n)
     y = gwm_gpu_out(p, n->out, gwm_gpu_out_form(p, n->out) & ~GWM_LAST, false);
     if (y < 0) return y;
     if (n->op == GWM_PAD) {
-        struct gwm_fill_args a = {.value = n->mv.pad_value, .count = p->g->value[n->out].count};
+        struct gwm_fill_args a = {
+            .f = n->mv.pad_float, .i = n->mv.pad_int, .count = p->g->value[n->out].count};
         rc = gwm_gpu_over(p, &gwm_fill_kernel, a.count, &a);
         if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_fill_args, y), y);
     }

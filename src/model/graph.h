@@ -203,7 +203,7 @@ enum gwm_op {
     GWM_SOFTMAX,
     GWM_MOVE,   /* one input, every output element written */
     GWM_CONCAT, /* one move per input */
-    GWM_PAD,    /* fills the output with `pad_value`, then moves */
+    GWM_PAD,    /* fills the output with one number, then moves */
     GWM_DECONV, /* transposed convolution: `conv` with weights c × oc/group × kh × kw; win is the forward
                    one's, so that h × w is what goes in */
     GWM_REDUCE,
@@ -265,7 +265,8 @@ struct gwm_node {
         } binary;
         struct {
             struct gwm_move *move; /* nin of them */
-            float pad_value;
+            float pad_float;       /* what lies between, where the output holds floats */
+            int64_t pad_int;       /* and where it holds integers */
         } mv;
     };
 };

@@ -106,7 +106,8 @@ struct gwm_unary_args {
 
 struct gwm_fill_args {
     struct gwm_ref y;
-    float value;
+    int64_t i; /* the number, where y holds integers */
+    float f;   /* and where it holds floats */
     int32_t count;
 };
 

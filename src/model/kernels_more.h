@@ -59,9 +59,9 @@ GWM_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
 
     for (i = (int32_t)gw_global_idx(); i < a->count; i += step) {
         if (y.type == GW_DTYPE_I64)
-            ((int64_t *)y.p)[i] = (int64_t)a->value;
+            ((int64_t *)y.p)[i] = a->i;
         else
-            gwm_set(&y, i, a->value);
+            gwm_set(&y, i, a->f);
     }
 }
 

@@ -105,15 +105,24 @@ static int pad_mirrored(struct gwm_import *im, const char *mode, const int64_t *
     return gwm_result(im, v < 0 ? v : gwm_emit_unary(im, none, v, im->node->output[0]));
 }
 
-/* What lies in the padding; 0 or an error. */
-static int pad_value(struct gwm_import *im, float *value)
+/* What lies in the padding, a float or an integer as the input holds them; 0 or an error. */
+static int pad_value(struct gwm_import *im, float *f, int64_t *i)
 {
     const struct gwm_value *v = gwm_in(im, 2);
+    uint32_t dtype = gwm_in(im, 0)->dtype;
+    int rc = v ? 0 : gwm_attr_float(im, "value", f);
 
-    if (!v) return gwm_attr_float(im, "value", value);
-    if (!v->data || v->count != 1 || v->dtype != gwm_in(im, 0)->dtype)
+    if (rc < 0) return rc;
+    if (!v && dtype != GWM_F32 && *f != 0) /* that attribute is older than the padding of integers */
+        return gwm_op_fail(im, -ENOTSUP,
+                           "what pads integers must be its third input, not the attribute value");
+    if (!v) return 0;
+    if (!v->data || v->count != 1 || v->dtype != dtype)
         return gwm_op_fail(im, -ENOTSUP, "its value must be a constant number of the input's type");
-    *value = v->dtype == GWM_F32 ? *(const float *)v->data : (float)*(const int64_t *)v->data;
+    if (dtype == GWM_F32)
+        *f = *(const float *)v->data;
+    else
+        *i = *(const int64_t *)v->data;
     return 0;
 }
 
@@ -123,10 +132,13 @@ static int pad(struct gwm_import *im)
     int64_t begin[GW_MODEL_MAX_RANK] = {0}, end[GW_MODEL_MAX_RANK] = {0};
     int32_t at[GW_MODEL_MAX_RANK];
     char mode[16] = "constant";
-    float value = 0;
+    int64_t pad_int = 0;
+    float pad_float = 0;
     int rc = gwm_attr_string(im, "mode", mode, sizeof(mode));
 
-    if (rc < 0 || (rc = pad_value(im, &value)) < 0 || (rc = read_pads(im, x.rank, begin, end)) < 0) return rc;
+    if (rc < 0 || (rc = pad_value(im, &pad_float, &pad_int)) < 0 ||
+        (rc = read_pads(im, x.rank, begin, end)) < 0)
+        return rc;
     if (strcmp(mode, "constant")) return pad_mirrored(im, mode, begin, end);
     for (uint32_t i = 0; i < x.rank; i++) {
         int64_t side = x.d[i] + begin[i] + end[i];
@@ -140,7 +152,8 @@ static int pad(struct gwm_import *im)
     if (n < 0) return n;
     gwm_move_place(m, &x, &s, at);
     im->g->node[n].mv.move = m;
-    im->g->node[n].mv.pad_value = value;
+    im->g->node[n].mv.pad_float = pad_float;
+    im->g->node[n].mv.pad_int = pad_int;
     return gwm_result(im, gwm_settle(im, n));
 }
 

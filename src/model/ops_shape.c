@@ -194,18 +194,18 @@ static int constant_of_shape(struct gwm_import *im)
 static int range(struct gwm_import *im)
 {
     const struct gwm_value *v[3];
-    double n[3], count;
+    long double n[3], count; /* these hold every integer */
     void *room;
 
     for (uint32_t i = 0; i < 3; i++) {
         v[i] = gwm_in(im, i);
         if (!v[i]->data || v[i]->count != 1 || v[i]->dtype != v[0]->dtype)
             return gwm_op_fail(im, -ENOTSUP, "its inputs must be constant numbers of one type");
-        n[i] = v[0]->dtype == GWM_F32 ? (double)*(const float *)v[i]->data
-                                      : (double)*(const int64_t *)v[i]->data;
+        n[i] = v[0]->dtype == GWM_F32 ? (long double)*(const float *)v[i]->data
+                                      : (long double)*(const int64_t *)v[i]->data;
     }
     uint32_t dtype = v[0]->dtype, type = v[0]->type;
-    count = n[2] != 0 ? ceil((n[1] - n[0]) / n[2]) : -1;
+    count = n[2] != 0 ? ceill((n[1] - n[0]) / n[2]) : -1;
     if (!(count >= 0 && count <= GWM_MAX_COUNT)) {
         if (!(count < 0) || n[2] == 0) return gwm_op_fail(im, -ENOTSUP, "more than 2^28 elements");
         count = 0;
@@ -217,7 +217,7 @@ static int range(struct gwm_import *im)
         if (dtype == GWM_F32)
             ((float *)room)[i] = (float)(n[0] + i * n[2]);
         else
-            ((int64_t *)room)[i] = (int64_t)n[0] + i * (int64_t)n[2];
+            ((int64_t *)room)[i] = (int64_t)(n[0] + i * n[2]);
     }
     im->g->value[out].type = type;
     return gwm_result(im, out);

@@ -171,13 +171,13 @@ void gwm_ref_move(const struct gwm_move *m, size_t width, const void *px, void *
     } while (gwm_next_row(m->rank, m->dims, at, stride, o, 2));
 }
 
-static void fill(uint32_t dtype, float value, void *y, int32_t n)
+static void fill(const struct gwm_node *n, const struct gwm_value *y, void *out)
 {
-    for (int32_t i = 0; i < n; i++) {
-        if (dtype == GWM_F32)
-            ((float *)y)[i] = value;
+    for (int32_t i = 0; i < y->count; i++) {
+        if (y->dtype == GWM_F32)
+            ((float *)out)[i] = n->mv.pad_float;
         else
-            ((int64_t *)y)[i] = (int64_t)value;
+            ((int64_t *)out)[i] = n->mv.pad_int;
     }
 }
 
@@ -202,7 +202,7 @@ void gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const voi
     case GWM_CONV: gwm_ref_conv(&n->conv, in[0], out); break;
     case GWM_DECONV: gwm_ref_deconv(&n->conv, in[0], out); break;
     case GWM_GEMM: gwm_ref_gemm(&n->gemm, in[0], in[1], out); break;
-    case GWM_PAD: fill(y->dtype, n->mv.pad_value, out, y->count); /* fall through */
+    case GWM_PAD: fill(n, y, out); /* fall through */
     case GWM_MOVE:
     case GWM_CONCAT:
         for (uint32_t i = 0; i < n->nin; i++)

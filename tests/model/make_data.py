@@ -334,6 +334,9 @@ def bad():
            "node 'a' (Add): the shapes of its inputs do not fit")
     refuse("too large", model([node("Pad", ["x", "p"], ["y"], name="p")], {"x": [1024, 1024]}, ["y"],
                               {"p": i64(1 << 20, 1 << 20, 0, 0)}), "node 'p' (Pad): its result has more than 2^28")
+    padded = helper.make_graph([node("Pad", ["x"], ["y"], name="p", pads=[1, 1], value=float("nan"))], "padded",
+                               [info("x", [4], TensorProto.INT64)], [info("y", [6], TensorProto.INT64)])
+    refuse("pad of integers", helper.make_model(padded, opset_imports=[helper.make_opsetid("", 9)]), "must be its third input")
     refuse("no graph", onnx.ModelProto(ir_version=8).SerializeToString(), "not an ONNX model, or truncated")
 
 

@@ -402,6 +402,14 @@ def lengths():
     op("slice beside eights", "Slice", [f32(4, 32)], {"from": i64(4), "to": i64(20), "axes": i64(1)})
 
 
+def large_integers():
+    """Integers that no float holds."""
+    op("pad int64", "Pad", [ints(2, 3)], {"p": i64(1, 0, 0, 2), "v": np.int64((1 << 53) + 1)})
+    far = node("Range", ["from", "to", "step"], ["r"])
+    consts = {"from": np.int64((1 << 62) + 1), "to": np.int64((1 << 62) + 3000), "step": np.int64(999)}
+    graph("range far", [far, node("Sub", ["r", "x"], ["y"])], {"x": ints(4)}, ["y"], consts)
+
+
 def everything():
     functions()
     pairs()
@@ -418,3 +426,4 @@ def everything():
     depthwise()
     transformers()
     lengths()
+    large_integers()
