@@ -13,21 +13,50 @@ struct plan {
     struct gwm_gpu *gpu;
 };
 
-/* Does the second graph, of two rows, have the first one's tensors with two samples, or the same ones? */
+/* Is a tensor of a graph for several rows the model's own, or its samples if it is batched? */
+static bool holds(const struct gw_tensor_info *many, const struct gw_tensor_info *one, uint32_t rows)
+{
+    bool same = many->rank == one->rank;
+
+    for (uint32_t d = 0; d < one->rank && same; d++)
+        same = many->dims[d] == one->dims[d] * (!d && one->batched ? rows : 1);
+    return same;
+}
+
+/* Finds out from a graph for two rows which outputs have two samples. False: none, or one does not follow. */
 static bool batches(struct gwm_graph *g, const struct gwm_graph *two)
 {
     bool any = false;
 
     for (uint32_t i = 0; i < g->noutput; i++) {
-        const struct gw_tensor_info *a = &g->info[1][i], *b = &two->info[1][i];
-        bool rest = a->rank == b->rank;
-        for (uint32_t d = 1; d < a->rank && rest; d++) rest = a->dims[d] == b->dims[d];
-        if (!rest || (a->rank && a->dims[0] != b->dims[0] && (a->dims[0] != 1 || b->dims[0] != 2)))
-            return false;
-        g->info[1][i].batched = a->rank && a->dims[0] != b->dims[0];
-        any = any || g->info[1][i].batched;
+        struct gw_tensor_info *a = &g->info[1][i];
+        const struct gw_tensor_info *b = &two->info[1][i];
+        a->batched = a->rank && b->rank && a->dims[0] == 1 && b->dims[0] == 2;
+        if (!holds(b, a, 2)) return false;
+        any = any || a->batched;
     }
     return any;
+}
+
+/* The graph for several rows. A file may let an output grow otherwise than the rows do: two samples for two
+ * rows, and four for three. The caller's buffers would be too small for it. */
+static int import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_graph **many,
+                       const struct gwm_msg *msg)
+{
+    bool open = false;
+    int rc;
+
+    for (uint32_t i = 0; i < g->noutput; i++) open = open || g->info[1][i].batched;
+    if (!open) return gwm_fail(msg, -ENOTSUP, "%u rows: the model's batch dimension is fixed", rows);
+    rc = gwm_import_rows(g, rows, many, msg);
+    for (uint32_t i = 0; i < g->noutput && !rc; i++) {
+        if (holds(&(*many)->info[1][i], &g->info[1][i], rows)) continue;
+        gwm_graph_free(*many);
+        *many = NULL;
+        rc = gwm_fail(msg, -ENOTSUP, "%u rows: output '%.60s' does not hold one sample for each", rows,
+                      g->info[1][i].name);
+    }
+    return rc;
 }
 
 /* Says which tensors hold several samples. A model whose batch dimension is open may still be made for one
@@ -108,13 +137,8 @@ static int make_plan(const void *model, const struct gw_plan_options *o, void **
     struct plan *p = calloc(1, sizeof(*p));
     int rc = p ? 0 : -ENOMEM;
 
-    if (!rc && o->rows > 1) {
-        if (!g->noutput || !g->info[0][0].batched)
-            rc = gwm_fail(&msg, -ENOTSUP, "%u rows: the model's batch dimension is fixed", o->rows);
-        else
-            rc = gwm_import_rows(g, o->rows, &p->rows, &msg);
-        if (!rc) g = p->rows;
-    }
+    if (!rc && o->rows > 1) rc = import_rows(g, o->rows, &p->rows, &msg);
+    if (!rc && p->rows) g = p->rows;
     if (!rc && o->place == GW_PLACE_CPU)
         rc = gwm_cpu_plan(g, o, &p->cpu, &msg);
     else if (!rc && o->place == GW_PLACE_GPU)

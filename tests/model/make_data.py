@@ -11,7 +11,7 @@ A pack is a list of records; all numbers are little-endian u32, strings and blob
     operators: the same; make_operators.py has these
     refused: name, model, words
     external: the same, with weights in another file that test_external.c makes
-two_failures.onnx is for `gpuwire check`.
+two_failures.onnx is for `gpuwire check`, uneven.onnx for test_plan.c.
 """
 import pathlib
 import struct
@@ -377,6 +377,12 @@ def two_failures():
                   node("Det", ["b"], ["c"], name="second"), node("Relu", ["x"], ["y"])], {"x": [4]}, ["y", "c"])
 
 
+def uneven():
+    """A model whose output holds two samples for two rows, and four for three."""
+    return model([node("Upsample", ["x", "s"], ["y"], mode="nearest")], {"x": ["N", 2]}, ["y"],
+                 {"s": np.array([1.4, 1], np.float32)}, opset=9)
+
+
 def text(s):
     s = s.encode() if isinstance(s, str) else s
     return struct.pack("<I", len(s)) + s
@@ -416,6 +422,7 @@ def main():
         for record in external_models():
             f.write(b"".join(map(text, record)))
     (HERE / "two_failures.onnx").write_bytes(two_failures().SerializeToString())
+    (HERE / "uneven.onnx").write_bytes(uneven().SerializeToString())
     count = len(goldens)
     goldens.clear()
     import make_operators  # it uses what is above

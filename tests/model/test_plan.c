@@ -227,6 +227,26 @@ static void test_run(void **state)
     free(x);
 }
 
+/* The caller's buffers follow from the rows, so no plan may write more. */
+static void test_rows_do_not_fit(void **state)
+{
+    struct gw_plan_options o = {.rows = 2};
+    char path[1024], err[GW_MODEL_ERR] = "";
+    struct gw_model *model;
+    struct gw_plan *plan;
+
+    (void)state;
+    pack_path(path, sizeof(path), 0, "uneven.onnx");
+    assert_int_equal(gw_model_open(path, &model, err, sizeof(err)), 0);
+    assert_true(gw_model_output(model, 0)->batched);
+    assert_int_equal(gw_plan_create(model, &o, &plan, err, sizeof(err)), 0);
+    gw_plan_free(plan);
+    o.rows = 3;
+    assert_int_equal(gw_plan_create(model, &o, &plan, err, sizeof(err)), -ENOTSUP);
+    assert_string_equal(err, "plan: 3 rows: output 'y' does not hold one sample for each");
+    gw_model_close(model);
+}
+
 static int open_goldens(void **state)
 {
     (void)state;
@@ -250,6 +270,7 @@ int main(void)
         cmocka_unit_test(test_not_fused),
         cmocka_unit_test(test_gpu_kernels),
         cmocka_unit_test(test_run),
+        cmocka_unit_test(test_rows_do_not_fit),
     };
     return cmocka_run_group_tests(tests, open_goldens, close_goldens);
 }
