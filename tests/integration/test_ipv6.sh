@@ -7,6 +7,7 @@ if [ "${1:-}" != inside ]; then
 fi
 . "${0%/*}/lib.sh"
 need ip ibv_rc_pingpong ib_write_bw ib_read_lat ibv_devinfo
+fast_perftest
 ip link set lo up || exit 77
 ip -6 addr show dev lo | grep -q '::1/128' || { echo "skipped: no IPv6 here"; exit 77; }
 a=fd12:3456::1 b=fd12:3456::2

@@ -5,6 +5,7 @@
 . "${0%/*}/lib.sh"
 deny=$1 hammer=$2
 need ib_write_bw ib_read_bw ib_send_bw ib_atomic_lat ibv_rc_pingpong jq
+fast_perftest
 a=addr=$net.1
 
 # What is to be expected is told.

@@ -4,6 +4,7 @@
 . "${0%/*}/lib.sh"
 need ib_atomic_lat ib_atomic_bw ib_write_lat ib_write_bw ib_send_lat ib_send_bw ib_read_lat ib_read_bw
 own_files /tmp/xrc_domain_server /tmp/xrc_domain_client
+fast_perftest
 case ${1:-plain} in
 plain) extra= n=200 ;;
 unkind) extra=,$unkind,seed=$RANDOM n=60 ;;

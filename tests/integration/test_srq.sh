@@ -4,6 +4,7 @@
 . "${0%/*}/lib.sh"
 need ibv_srq_pingpong ibv_xsrq_pingpong ib_send_bw ib_send_lat ib_write_bw ib_read_lat ib_atomic_lat
 own_files /tmp/xrc_domain /tmp/xrc_domain_server /tmp/xrc_domain_client
+fast_perftest
 case ${1:-plain} in
 plain) extra= iters=200 ;;
 lossy) extra=,$unkind,seed=9 iters=60 PAIR_TRIES=3 ;;

@@ -3,6 +3,7 @@
 # Unmodified programs over UC and UD, two processes at one address and at two. Nothing gets lost here: these programs
 # wait for ever for what does, as they would on any network. test_unreliable.sh [pingpong|perftest]
 . "${0%/*}/lib.sh"
+fast_perftest
 both() { # NAME RESULT PROGRAM ARGS...: RESULT is what the client's output must have
     local name=$1 result=$2 where
     shift 2
