@@ -24,10 +24,12 @@ enum gw_exec_kind { GW_EXEC_CPU = 1, GW_EXEC_GPU = 2 };
 
 /* How an executor is set up. All zero, or a NULL pointer, means the defaults. */
 struct gw_exec_opts {
-    uint32_t lanes;   /* CPU: threads in a block at most, 1 to 1024; 0: 1 */
-    uint32_t blocks;  /* CPU: blocks of a launch that run at once at most; 0: one per processor, 4 at least */
-    uint32_t device;  /* GPU: which one, by its CUDA ordinal */
-    uint32_t cpu_pin; /* CPU: 1 + the processor that all its threads are bound to; 0: not bound */
+    uint32_t lanes;  /* CPU: threads in a block at most, 1 to 1024; 0: 1 */
+    uint32_t blocks; /* CPU: blocks of a launch that run at once at most; 0: one per processor, 4 at least */
+    uint32_t device; /* GPU: which one, by its CUDA ordinal */
+    /* CPU: 1 + the processor that all its threads are bound to; 0: not bound. But where `lanes` are four or
+     * more for each processor, a block's threads are bound to one of them even so. */
+    uint32_t cpu_pin;
 };
 
 /*

@@ -6,10 +6,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <gpuwire/error.h>
 
 #include "src/exec/cpu.h"
+
+static uint32_t pools; /* that this process has made; atomic */
 
 struct worker {
     struct gw_cpu_pool *pool;
@@ -31,6 +34,7 @@ struct gw_cpu_pool {
     uint32_t launches;
     uint32_t left; /* futex: workers still running */
     int quit;
+    uint32_t first_pin; /* so that pools, and processes, do not all begin with one processor */
 };
 
 int gw_cpu_thread_start(pthread_t *thread, const char *name, uint32_t cpu_pin, void *(*fn)(void *), void *arg)
@@ -99,6 +103,22 @@ static struct worker *worker_of(struct gw_cpu_pool *p, uint32_t team, uint32_t l
     return &p->worker[team * p->opts.lanes + lane];
 }
 
+/*
+ * 1 + the processor that a team's threads are bound to; 0: none. The lanes of a warp wait for each other all
+ * the time. Where a processor would have four of them or more, one processor has all: to wake a thread on
+ * another one takes longer than its turn.
+ */
+static uint32_t team_pin(const struct gw_cpu_pool *p, uint32_t team)
+{
+    cpu_set_t cpus;
+
+    if (p->opts.cpu_pin || sched_getaffinity(0, sizeof(cpus), &cpus)) return p->opts.cpu_pin;
+    uint32_t n = (uint32_t)CPU_COUNT(&cpus), skip = (p->first_pin + team) % n;
+    for (uint32_t cpu = 0; cpu < CPU_SETSIZE && p->opts.lanes >= 4 * n; cpu++)
+        if (CPU_ISSET(cpu, &cpus) && !skip--) return cpu + 1;
+    return 0;
+}
+
 static int start_worker(struct gw_cpu_pool *p, uint32_t team, uint32_t lane)
 {
     struct worker *w = worker_of(p, team, lane);
@@ -107,7 +127,7 @@ static int start_worker(struct gw_cpu_pool *p, uint32_t team, uint32_t lane)
     w->team = team;
     w->lane = lane;
     w->pool = p;
-    int rc = gw_cpu_thread_start(&w->thread, p->thread_name, p->opts.cpu_pin, worker_main, w);
+    int rc = gw_cpu_thread_start(&w->thread, p->thread_name, team_pin(p, team), worker_main, w);
     if (rc) w->pool = NULL;
     return rc;
 }
@@ -180,6 +200,7 @@ int gw_cpu_pool_create(const struct gw_cpu_pool_opts *opts, struct gw_cpu_pool *
     *pool = NULL;
     if (!p) return gw_error(-ENOMEM, "no memory for a pool of threads");
     p->opts = *opts;
+    p->first_pin = (uint32_t)getpid() + __atomic_fetch_add(&pools, 1, __ATOMIC_RELAXED);
     snprintf(p->thread_name, sizeof(p->thread_name), "%s", opts->thread_name);
     p->block = calloc(opts->blocks, sizeof(*p->block));
     p->worker = calloc((size_t)opts->blocks * opts->lanes, sizeof(*p->worker));

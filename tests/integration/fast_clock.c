@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * perftest finds out twice at each start how many cycles a microsecond has: it spins for 0.2 s and looks at the
- * clock. The tests start it hundreds of times and do not believe its figures. Preloaded, this clock runs 20 times
- * as fast.
+ * perftest finds out twice at each start how many cycles a microsecond has: it spins for 0.2 s and looks at
+ * the clock. The tests start it hundreds of times and do not believe its figures. Preloaded, this clock runs
+ * 20 times as fast.
  */
 #include <stddef.h>
 #include <sys/time.h>
