@@ -75,9 +75,14 @@ static struct ibv_mr *as_dmabuf(struct region *r, char *why, size_t size)
     return mr;
 }
 
+static struct ibv_mr *by_address(const struct region *r)
+{
+    return ibv_reg_mr(r->pd->pd, (void *)(uintptr_t)r->mr.addr, r->mr.length, (int)r->access);
+}
+
 static struct ibv_mr *as_address(struct region *r, char *why, size_t size)
 {
-    struct ibv_mr *mr = ibv_reg_mr(r->pd->pd, (void *)(uintptr_t)r->mr.addr, r->mr.length, (int)r->access);
+    struct ibv_mr *mr = by_address(r);
 
     if (!mr) r->pd->dev->ops->address_refused(errno, why, size);
     return mr;
@@ -110,13 +115,11 @@ static int register_gpu(struct region *r)
 
 static int register_host(struct region *r)
 {
-    void *addr = (void *)(uintptr_t)r->mr.addr;
-
-    r->ib = ibv_reg_mr(r->pd->pd, addr, r->mr.length, (int)r->access);
+    r->ib = by_address(r);
     r->mr.reach = GW_REACH_HOST;
     return r->ib ? 0
                  : gw_refused(r->pd->dev, -errno, "cannot register %zu bytes at %p", (size_t)r->mr.length,
-                              addr);
+                              (void *)(uintptr_t)r->mr.addr);
 }
 
 /* how: NONE for whatever works. Under dev->lock. */
@@ -193,7 +196,7 @@ static struct ibv_mr *again(const struct region *r)
 {
     if (r->dmabuf >= 0)
         return ibv_reg_dmabuf_mr(r->pd->pd, r->offset, r->mr.length, r->mr.addr, r->dmabuf, (int)r->access);
-    return ibv_reg_mr(r->pd->pd, (void *)(uintptr_t)r->mr.addr, r->mr.length, (int)r->access);
+    return by_address(r);
 }
 
 int gw_mr_rekey(struct gw_mr *mr)
