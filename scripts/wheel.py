@@ -94,11 +94,13 @@ def stage_licences(names, folder):
     shutil.copyfile(TREE / "LICENSE", folder / "LICENSE")
     if not shutil.which("dpkg-query"):
         return
-    for name, source in names.items():
-        asked = subprocess.run(["dpkg-query", "-S", f"*/{source.resolve().name}"], capture_output=True, text=True)
-        package = asked.stdout.split(":")[0]
+    # A package may have its files in /lib, which is /usr/lib. What dpkg does not know it leaves out.
+    paths = [str(source.resolve()) for source in names.values()]
+    paths += [path.removeprefix("/usr") for path in paths]
+    asked = subprocess.run(["dpkg-query", "-S", *paths], capture_output=True, text=True)
+    for package in {line.split(":")[0] for line in asked.stdout.splitlines()}:
         copyright_file = pathlib.Path("/usr/share/doc") / package / "copyright"
-        if package and copyright_file.is_file():
+        if copyright_file.is_file():
             shutil.copyfile(copyright_file, folder / f"{package}.txt")
 
 
