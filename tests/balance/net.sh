@@ -129,8 +129,8 @@ watched() {
     kill -TERM "${watchers[@]}" 2>/dev/null
     wait "${watchers[@]}" 2>/dev/null
     for n in "${watched_hosts[@]}"; do
-        tshark -r "$work/$n.pcap" -F pcap -w "$work/$n.forwarded" -Y "eth.src == $mac && (ip || ipv6)" 2>/dev/null
-        tshark -r "$work/$n.forwarded" -o tcp.desegment_tcp_streams:FALSE --disable-protocol http -o ip.defragment:FALSE -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE \
+        python3 "$(dirname "$0")/forwarded.py" "$work/$n.pcap" "$mac" "$work/$n.forwarded" || fail "the capture of what $n got"
+        tshark -r "$work/$n.forwarded" -o tcp.desegment_tcp_streams:FALSE -o tcp.analyze_sequence_numbers:FALSE --disable-protocol http -o ip.defragment:FALSE -o ip.check_checksum:TRUE -o udp.check_checksum:TRUE -o tcp.check_checksum:TRUE \
             -o udp.ignore_ipv6_zero_checksum:TRUE -T fields -e frame.number -e ip.checksum.status -e tcp.checksum.status \
             -e udp.checksum.status -e icmp.checksum.status -e icmpv6.checksum.status -e _ws.malformed \
             -e tcp.checksum -e tcp.checksum_calculated >"$work/$n.seen" 2>/dev/null ||
