@@ -20,7 +20,7 @@ tests=(
     libcmocka-dev ibverbs-utils perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin fio
     openmpi-bin libopenmpi-dev
     netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools redis-server redis-tools tshark spin tcc
-    clang llvm jq python3 python3-venv python3-numpy openssl curl
+    clang llvm jq gojq python3 python3-venv python3-numpy openssl curl
     procps iproute2 ethtool iperf3 ccache patchelf file dpdk-dev libcuckoo-dev nftables
 )
 # What .ci/run looks at the sources with, and builds them with for another processor.

@@ -19,7 +19,7 @@ jq -e '(.results | length) >= 16 and all(.results[]; .ok) and all(.results[] | s
        and ([.results[] | select(.kind == "conformance" and (.name | startswith("bw"))) | .rows[0].checked_bytes > 0] | all)
        and .here.kernel == .there.kernel and (.here.libibverbs | startswith("libibverbs.so"))' "$work/report.json" >/dev/null ||
     fail "the report is not what it should be"
-[ "$(jq -r 'keys_unsorted[0]' "$work/report.json")" = summary ] || fail "the summary does not come first"
+tr -d ' \n' <"$work/report.json" | grep -q '^{"summary":' || fail "the summary does not come first"
 jq -r '.summary[]' "$work/report.json" | grep -q 'checks passed' || fail "no summary"
 # Kernels look at what comes while they poll, and it is said how requests reach the NIC. Nobody sets the ACK timeout.
 jq -e '[.results[] | select(.name | startswith("lat") and endswith("--verify")) | .rows[0] | .checked_bytes > 0 and .wrong_bytes == 0] == [true, true, true, true]
