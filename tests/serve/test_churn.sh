@@ -67,7 +67,7 @@ metric() { curl -sf "$http/metrics" | sed -n "s/^$1 //p"; }
 heap() {
     local least now n
     least=$(metric gpuwire_heap_bytes)
-    for n in {1..20}; do
+    for n in {1..10}; do
         sleep 0.1
         now=$(metric gpuwire_heap_bytes)
         [ "$now" -ge "$least" ] || least=$now
