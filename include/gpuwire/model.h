@@ -154,9 +154,8 @@ GW_API const char *gw_model_kind(const struct gw_model *model);
  * zeros, which loads every kernel: so it must be called, and the plan freed, while no resident kernel runs.
  * It also measures which kernels are fastest (GW_PLAN_OWN), which takes seconds the first time.
  *
- * Errors: -ENODEV (no such GPU, or built without CUDA); -ENOTSUP (an operator that this place lacks, or the
- * outputs do not hold one sample for each of options->rows); -E2BIG (more than options->memory); -EINVAL,
- * -ENOMEM, -EIO.
+ * Errors: -ENODEV (no such GPU, or built without CUDA); -E2BIG (more than options->memory); -EINVAL, -ENOMEM,
+ * -EIO. -ENOTSUP: this place lacks an operator, or an output does not hold one sample for each of the rows.
  */
 GW_API int gw_plan_create(const struct gw_model *model, const struct gw_plan_options *options,
                           struct gw_plan **plan, char *err, size_t errlen);

@@ -105,7 +105,7 @@ static int pad_mirrored(struct gwm_import *im, const char *mode, const int64_t *
     return gwm_result(im, v < 0 ? v : gwm_emit_unary(im, none, v, im->node->output[0]));
 }
 
-/* What lies in the padding, a float or an integer as the input holds them; 0 or an error. */
+/* Reads what lies in the padding: a float or an integer, as the input has. 0 or an error. */
 static int pad_value(struct gwm_import *im, float *f, int64_t *i)
 {
     const struct gwm_value *v = gwm_in(im, 2);
