@@ -16,8 +16,8 @@ soon=(gcc -w -O0)          # where few are tried, or soon one is found: what tak
 compiler=("${fast[@]}")
 
 make_pan() { # make_pan DEFINE...
-    # Generated code: warnings in it are spin's affair.
-    spin -a "$@" "$model" >spin.log 2>&1 && "${compiler[@]}" -DSAFETY $pack -o pan pan.c || { cat spin.log; return 1; }
+    # Generated code: warnings in it are spin's affair. SFH: a hash that is soon made; states are compared whole all the same.
+    spin -a "$@" "$model" >spin.log 2>&1 && "${compiler[@]}" -DSAFETY -DSFH $pack -o pan pan.c || { cat spin.log; return 1; }
 }
 search() { # search [OPTION...]: prints "errors: N", how many states
     ./pan "$@" -m200000 -w$table >pan.log 2>&1
@@ -74,6 +74,7 @@ if [ "${1:-}" = whole ]; then
     holds -DPOSTERS=3 -DOPS=2
 else
     holds -DOPS=2                                     # reservations of one or two, full queues, rings left for later, all counts wrap
+    compiler=("${soon[@]}") table=22                  # the others are smaller
     programs 85 153 201                               # two posts each, of all these kinds
     holds_small -DOPS=1 -DLIVES=2 -DMOST=1            # a reset, and everything once more
     holds_small -DOPS=1 -DMOST=1 -DDIES=1             # the first poster dies
