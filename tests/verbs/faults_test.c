@@ -121,11 +121,11 @@ static void complain(const struct scene *s, int line, const char *what)
     gw_fault_text(&o->fault, text, sizeof(text));
     fail_msg(
         "%s by %s%s, %s, %s: line %d: %s (posted %d, all %d, each %d %d %d …, flushed %d, later %d %d; %u "
-        "completions; fault: %s, wr_id %llu, tickets %llu %llu …; %s)",
+        "completions; %llu us; fault: %s, wr_id %llu, tickets %llu %llu …; %s)",
         operations[s->op].name, call_names[s->call], s->one_owner ? " of one owner" : "", form_names[s->form],
         s->fault ? s->fault->name : "well", line, what, o->posted, o->all, o->each[0], o->each[1], o->each[2],
-        o->flushed, o->later, o->later_all, o->wcs, o->faulted ? text : "none",
-        (unsigned long long)o->fault.wr_id, (unsigned long long)o->ticket[0],
+        o->flushed, o->later, o->later_all, o->wcs, (unsigned long long)o->took_ns / 1000,
+        o->faulted ? text : "none", (unsigned long long)o->fault.wr_id, (unsigned long long)o->ticket[0],
         (unsigned long long)o->ticket[1], gw_last_error());
 }
 
