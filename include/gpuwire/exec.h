@@ -27,8 +27,9 @@ struct gw_exec_opts {
     uint32_t lanes;  /* CPU: threads in a block at most, 1 to 1024; 0: 1 */
     uint32_t blocks; /* CPU: blocks of a launch that run at once at most; 0: one per processor, 4 at least */
     uint32_t device; /* GPU: which one, by its CUDA ordinal */
-    /* CPU: 1 + the processor that all its threads are bound to; 0: not bound. But where `lanes` are four or
-     * more for each processor, a block's threads are bound to one of them even so. */
+    /* CPU: 1 + the processor that all its threads are bound to; 0: not bound. Where `lanes` are four or more
+     * for each processor, 0 still binds the lanes of a block to one processor, each block to its own in turn.
+     * Only the first lane of the first block stays free: it is the thread that runs the launches. */
     uint32_t cpu_pin;
 };
 

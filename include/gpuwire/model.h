@@ -155,7 +155,8 @@ GW_API const char *gw_model_kind(const struct gw_model *model);
  * It also measures which kernels are fastest (GW_PLAN_OWN), which takes seconds the first time.
  *
  * Errors: -ENODEV (no such GPU, or built without CUDA); -E2BIG (more than options->memory); -EINVAL, -ENOMEM,
- * -EIO. -ENOTSUP: this place lacks an operator, or an output does not hold one sample for each of the rows.
+ * -EIO. The plan also fails with -ENOTSUP where the place lacks an operator. So it does where an output does
+ * not hold one sample for each of options->rows.
  */
 GW_API int gw_plan_create(const struct gw_model *model, const struct gw_plan_options *options,
                           struct gw_plan **plan, char *err, size_t errlen);

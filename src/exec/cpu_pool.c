@@ -106,7 +106,7 @@ static struct worker *worker_of(struct gw_cpu_pool *p, uint32_t team, uint32_t l
 /*
  * 1 + the processor that a team's threads are bound to; 0: none. The lanes of a warp wait for each other all
  * the time. Where a processor would have four of them or more, one processor has all: to wake a thread on
- * another one takes longer than its turn.
+ * another one takes longer than its turn. The caller, which is lane 0 of team 0, keeps its own processors.
  */
 static uint32_t team_pin(const struct gw_cpu_pool *p, uint32_t team)
 {

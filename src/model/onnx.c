@@ -13,7 +13,7 @@ struct plan {
     struct gwm_gpu *gpu;
 };
 
-/* Is a tensor of a graph for several rows the model's own, or its samples if it is batched? */
+/* Has a tensor for several rows the shape of the model's own, with `rows` samples if it is batched? */
 static bool holds(const struct gw_tensor_info *many, const struct gw_tensor_info *one, uint32_t rows)
 {
     bool same = many->rank == one->rank;

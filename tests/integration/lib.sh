@@ -49,7 +49,7 @@ fail() {
     exit 1
 }
 
-# jq takes 35 ms to start, gojq 2, and it takes the same programs.
+# gojq starts sooner than jq and runs the same programs. It sorts an object's keys, so no test may ask for their order.
 command -v gojq >/dev/null && jq() { gojq "$@"; }
 
 # skip PROGRAM...: a test that needs a program which is not installed is skipped (ctest knows 77).
@@ -133,8 +133,8 @@ wait_service() {
     while_lives "$3" grep -q "$name" /proc/net/unix && sleep 0.3
 }
 
-# perftest may start sooner: what comes now gets a clock that shortens how it measures the processor (fast_clock.c). Only for
-# scripts that do not believe its figures.
+# fast_perftest: from now on perftest gets a clock with which it measures the processor in less time (fast_clock.c). Its figures
+# are wrong then, so a script that reads them must not call this.
 fast_perftest() { export LD_PRELOAD=${FAST_CLOCK:-}; }
 
 # pair NAME SERVER_NIC CLIENT_NIC PROGRAM ARGS...: a server and a client of PROGRAM that find each other over TCP.

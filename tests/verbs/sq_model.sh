@@ -16,7 +16,7 @@ soon=(gcc -w -O0)          # where few are tried, or soon one is found: what tak
 compiler=("${fast[@]}")
 
 make_pan() { # make_pan DEFINE...
-    # Generated code: warnings in it are spin's affair. SFH: a hash that is soon made; states are compared whole all the same.
+    # Generated code: warnings in it are spin's affair. SFH: a cheaper hash; states are still compared whole.
     spin -a "$@" "$model" >spin.log 2>&1 && "${compiler[@]}" -DSAFETY -DSFH $pack -o pan pan.c || { cat spin.log; return 1; }
 }
 search() { # search [OPTION...]: prints "errors: N", how many states
