@@ -2,6 +2,7 @@
 #include "tests/fuzz/serve_world.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <gpuwire/kernel.h>
@@ -14,8 +15,7 @@
 #define MOST_CQES  256
 #define MOST_SENDS 64
 
-/* ---- the NIC
- * --------------------------------------------------------------------------------------------------- */
+/* ---- the NIC ---- */
 
 enum state { RESET, READY, ERROR };
 
@@ -217,8 +217,25 @@ int gw_mr_rekey(struct gw_mr *mr)
     return 0;
 }
 
-/* ---- what the kernels call
- * ------------------------------------------------------------------------------------- */
+/* ---- what the kernels call ---- */
+
+/* What a kernel on a CPU calls when the other side may be asleep. Here nobody sleeps, so nobody calls these.
+ * A compiler that does not optimise keeps the calls all the same. */
+void gw_cpu_rang_(struct gw_qp *qp)
+{
+    (void)qp;
+    abort();
+}
+void gw_cpu_nudge_(struct gw_cq *cq)
+{
+    (void)cq;
+    abort();
+}
+int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
+{
+    (void)cq, (void)deadline_ns, (void)stop, (void)stop_fd;
+    abort();
+}
 
 static int fake_poll(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
 {
@@ -292,8 +309,7 @@ static uint64_t fake_clock(void)
 #define gw_loop_stopping(ctl) ((void)(ctl), 1) /* the loop never sleeps here */
 #include "src/serve/serve_kernel.h"
 
-/* ---- the world
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the world ---- */
 
 struct gw_session_pool *world_begin(struct stream *faults)
 {
