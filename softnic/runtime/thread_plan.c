@@ -46,13 +46,13 @@ bool sn_thread_kicked(const struct sn_thread *t)
 /* Does an application thread poll? Asked once per look. inside: it was in the engine just now. */
 static bool somebody_polls(struct sn_thread *t, bool inside)
 {
-    uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED),
-             kicks = __atomic_load_n(&t->kicks, __ATOMIC_RELAXED);
+    uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
     uint32_t calls = drives - t->drives_seen;
-    bool asleep = kicks != t->kicks_seen; /* or about to be, whatever it did before */
+    bool asleep = sn_thread_kicked(t); /* or about to be, whatever it did before */
 
     t->drives_seen = drives;
-    t->kicks_seen = kicks;
+    /* Not those of now: the look may have missed what a later one is about. go_to_sleep sees that one. */
+    t->kicks_seen = t->kicks_begun;
     if (asleep) {
         t->credit = 0;
         return false;

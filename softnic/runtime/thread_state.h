@@ -38,8 +38,10 @@ struct sn_thread {
 
     /* The thread's own. */
     uint64_t active_at; /* when a look last brought something */
-    uint32_t drives_seen, kicks_seen;
-    uint64_t away_ns; /* how long it stayed away the last time; 0: it did not */
+    uint32_t drives_seen;
+    uint32_t kicks_begun; /* kicks, as its last look began */
+    uint32_t kicks_seen;  /* those that a look has answered */
+    uint64_t away_ns;     /* how long it stayed away the last time; 0: it did not */
     int credit;
     uint32_t distrust, distrust_next; /* looks for which it does not stay away */
     uint32_t relied;                  /* times in a row that it stayed away rightly */
@@ -63,8 +65,7 @@ struct plan {
     bool deaf;   /* packets do not end it: a thread that is inside takes them before it leaves */
 };
 
-/* All of them the thread's own. Has a thread said that it goes to sleep, since it was last asked who polls?
- */
+/* All of them the thread's own. Has a thread said that it goes to sleep, and no look has answered it? */
 bool sn_thread_kicked(const struct sn_thread *t);
 /* After it stayed away: lets others run, and sees whether one of them polls. */
 bool sn_thread_still_polls(struct sn_thread *t);

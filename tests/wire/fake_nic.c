@@ -74,6 +74,8 @@ uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now)
         SET(next, SN_NEVER);
     }
     pthread_mutex_unlock(&inside);
+    if (GET(in_look) && strcmp(name, "gw-nic") == 0)
+        __atomic_exchange_n(&fake.in_look, NULL, __ATOMIC_SEQ_CST)();
     return next;
 }
 

@@ -14,8 +14,9 @@ struct fake_nic {
     uint64_t activity;
     unsigned looks_thread; /* calls of sn_nic_progress by the thread "gw-nic" */
     unsigned looks_others;
-    unsigned frames; /* received, by whomever */
-    unsigned alive;  /* NICs created and not destroyed */
+    void (*in_look)(void); /* called once, by the thread, when a look has found out its answer */
+    unsigned frames;       /* received, by whomever */
+    unsigned alive;        /* NICs created and not destroyed */
     struct sn_nic_config config;
 };
 extern struct fake_nic fake; /* all fields are atomic */

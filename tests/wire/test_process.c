@@ -202,6 +202,26 @@ static void a_timer_wakes_it(void **state)
     assert_true(__atomic_load_n(&fake.next, __ATOMIC_SEQ_CST) == SN_NEVER);
 }
 
+static void set_timer(void)
+{
+    __atomic_store_n(&fake.next, fake_now() + 20000000, __ATOMIC_SEQ_CST);
+    sn_process_nic_kick(nic);
+}
+
+/* The look that is under way knows nothing of the timer. */
+static void a_kick_during_a_look_counts(void **state)
+{
+    (void)state;
+    set(&fake.ringable, 0);
+    __atomic_store_n(&fake.in_look, set_timer, __ATOMIC_SEQ_CST);
+    sn_process_nic_kick(nic);
+    for (int i = 0; i < PATIENCE_MS && __atomic_load_n(&fake.in_look, __ATOMIC_SEQ_CST); i++)
+        sleep_ns(1000000);
+    for (int i = 0; i < PATIENCE_MS && __atomic_load_n(&fake.next, __ATOMIC_SEQ_CST) != SN_NEVER; i++)
+        sleep_ns(1000000);
+    assert_true(__atomic_load_n(&fake.next, __ATOMIC_SEQ_CST) == SN_NEVER);
+}
+
 static void idling_costs_little(void **state)
 {
     double percent = 100;
@@ -541,6 +561,7 @@ int main(void)
         T(without_queue_pairs_it_sleeps),
         T(a_frame_wakes_it),
         T(a_timer_wakes_it),
+        T(a_kick_during_a_look_counts),
         T(idling_costs_little),
         T(doorbells_are_seen_in_time),
         T(who_polls_is_left_alone),
