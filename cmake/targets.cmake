@@ -56,8 +56,8 @@ function(gw_own_rpath target)
   set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 endfunction()
 
-# gw_busy(TEST…): these keep a processor busy, so that no more of them run at once than there are processors
-# (scripts/jobs.sh). They begin first: the others then fill what they leave, and no processor waits at the end.
+# gw_busy(TEST…): these keep a processor busy much of the time, and count twice (scripts/jobs.sh). They begin first: the
+# others then fill what they leave, and no processor waits at the end.
 function(gw_busy)
   foreach(test IN LISTS ARGN)
     if(TEST ${test})

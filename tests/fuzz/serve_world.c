@@ -219,7 +219,7 @@ int gw_mr_rekey(struct gw_mr *mr)
 
 /* ---- what the kernels call ---- */
 
-/* What a kernel on a CPU calls when the other side may be asleep. Here nobody sleeps, so nobody calls these.
+/* A kernel on a CPU calls these when the other side may be asleep. Here nobody sleeps, so nobody calls them.
  * A compiler that does not optimise keeps the calls all the same. */
 void gw_cpu_rang_(struct gw_qp *qp)
 {

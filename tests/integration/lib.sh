@@ -13,6 +13,8 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-test.XXXXXX")
 XDG_RUNTIME_DIR=$(mktemp -d /dev/shm/gpuwire-test.XXXXXX 2>/dev/null || mktemp -d "$work/run.XXXXXX")
 export XDG_RUNTIME_DIR
 readonly run_folder=$XDG_RUNTIME_DIR # clean_up takes it away, whatever a test makes of the variable
+# A folder in here is a port that one of these scripts has, or is about to have.
+readonly reserved=${TMPDIR:-/tmp}/gpuwire-test-ports.$UID
 # Addresses of this test's own: of the processes at an address any may be given another's packets to pass on, and a
 # test must not depend on whoever else runs here. All of 127.0.0.0/8 is this host's.
 net=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
@@ -35,6 +37,7 @@ clean_up() {
     # shellcheck disable=SC2046  # numbers
     for p in "${pids[@]}"; do kill -KILL $(with_children "$p") 2>/dev/null; done
     wait 2>/dev/null
+    [ ! -e "$work/reserved" ] || xargs rmdir <"$work/reserved" && rmdir "$reserved" 2>/dev/null # when it was the last
     rm -rf "$work" "$run_folder"
 }
 trap clean_up EXIT
@@ -77,13 +80,20 @@ own_files() {
     done
 }
 
-# A TCP port that nobody listens on, below the ephemeral range so that nobody is given it meanwhile.
+# reserve PORT: until this script ends; fails when another has it.
+reserve() {
+    mkdir "$reserved/$1" 2>/dev/null || { mkdir -p "$reserved" && mkdir "$reserved/$1" 2>/dev/null; } || return 1
+    echo "$reserved/$1" >>"$work/reserved"
+}
+
+# A TCP port that nobody listens on, nor is about to, below the ephemeral range so that nobody is given it meanwhile.
 free_port() {
     local p hex
     while :; do
         p=$((20000 + (RANDOM << 4 ^ RANDOM ^ $$) % 12000))
         hex=$(printf ':%04X 0' "$p")
-        grep -qi "$hex" /proc/net/tcp /proc/net/tcp6 2>/dev/null || { echo "$p"; return; }
+        grep -qi "$hex" /proc/net/tcp /proc/net/tcp6 2>/dev/null && continue
+        reserve "$p" && { echo "$p"; return; }
     done
 }
 
