@@ -9,9 +9,9 @@ FUZZ_SECONDS ?= 60
 export DESTDIR
 export CCACHE_DIR ?= $(CURDIR)/.cache/ccache
 jobs = $(shell scripts/jobs.sh)
-# Where python3 is a script that looks for the real one (pyenv), each of the tests' 200 starts takes 0.1 s more.
-shim = $(shell head -c 2 "$$(command -v python3)" | grep -qa '^.!' && python3 -c 'import os, sys; print(os.path.dirname(sys.executable))')
-ctest = cd $(1) && PATH="$(if $(shim),$(shim):)$$PATH" ctest --output-on-failure --no-tests=error
+# Where python3 is a script that looks for the real one (pyenv), each of the tests' 200 starts takes 0.08 s more.
+shim = $(shell head -c 2 "$$(command -v python3)" 2>/dev/null | grep -qa '^.!' && python3 -c 'import os, sys; print(os.path.dirname(sys.executable) + ":")')
+ctest = cd $(1) && PATH="$(shim)$$PATH" ctest --output-on-failure --no-tests=error
 
 all: $(BUILD)/build.ninja ## the libraries and the tool
 	@cmake --build $(BUILD) --target product

@@ -107,7 +107,7 @@ static void adaptive_loop(struct sn_thread *t)
     while (!__atomic_load_n(&t->stop, __ATOMIC_RELAXED)) {
         bool polls = was_away && sn_thread_still_polls(t);
         if (polls) sn_thread_relied(t);
-        /* Acquire: the look sees what these kicks are about. */
+        /* Acquire: no load of the look passes this one, so the look sees what these kicks are about. */
         t->kicks_begun = __atomic_load_n(&t->kicks, __ATOMIC_ACQUIRE);
         uint32_t drives = __atomic_load_n(&t->drives, __ATOMIC_RELAXED);
         uint64_t before = sn_nic_activity(t->nic), now = sn_now_ns(), next = sn_nic_progress(t->nic, now);

@@ -37,7 +37,10 @@ clean_up() {
     # shellcheck disable=SC2046  # numbers
     for p in "${pids[@]}"; do kill -KILL $(with_children "$p") 2>/dev/null; done
     wait 2>/dev/null
-    [ ! -e "$work/reserved" ] || xargs rmdir <"$work/reserved" && rmdir "$reserved" 2>/dev/null # when it was the last
+    if [ -e "$work/reserved" ]; then
+        xargs rmdir <"$work/reserved"
+        rmdir "$reserved" 2>/dev/null # unless another script has ports
+    fi
     rm -rf "$work" "$run_folder"
 }
 trap clean_up EXIT
@@ -82,19 +85,21 @@ own_files() {
 
 # reserve PORT: until this script ends; fails when another has it.
 reserve() {
-    mkdir "$reserved/$1" 2>/dev/null || { mkdir -p "$reserved" && mkdir "$reserved/$1" 2>/dev/null; } || return 1
+    mkdir "$reserved/$1" 2>/dev/null || { mkdir -p "$reserved" 2>/dev/null && mkdir "$reserved/$1" 2>/dev/null; } || return 1
     echo "$reserved/$1" >>"$work/reserved"
 }
 
 # A TCP port that nobody listens on, nor is about to, below the ephemeral range so that nobody is given it meanwhile.
 free_port() {
-    local p hex
-    while :; do
+    local p hex i
+    for ((i = 0; i < 100; i++)); do
         p=$((20000 + (RANDOM << 4 ^ RANDOM ^ $$) % 12000))
         hex=$(printf ':%04X 0' "$p")
         grep -qi "$hex" /proc/net/tcp /proc/net/tcp6 2>/dev/null && continue
         reserve "$p" && { echo "$p"; return; }
     done
+    echo "FAILED: no TCP port could be reserved in $reserved" >&2
+    return 1
 }
 
 # eventually COMMAND...: until it succeeds; fails when patience ends.

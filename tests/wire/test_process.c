@@ -202,10 +202,13 @@ static void a_timer_wakes_it(void **state)
     assert_true(__atomic_load_n(&fake.next, __ATOMIC_SEQ_CST) == SN_NEVER);
 }
 
+static unsigned timer_set;
+
 static void set_timer(void)
 {
     __atomic_store_n(&fake.next, fake_now() + 20000000, __ATOMIC_SEQ_CST);
     sn_process_nic_kick(nic);
+    set(&timer_set, 1);
 }
 
 /* The look that is under way knows nothing of the timer. */
@@ -215,8 +218,8 @@ static void a_kick_during_a_look_counts(void **state)
     set(&fake.ringable, 0);
     __atomic_store_n(&fake.in_look, set_timer, __ATOMIC_SEQ_CST);
     sn_process_nic_kick(nic);
-    for (int i = 0; i < PATIENCE_MS && __atomic_load_n(&fake.in_look, __ATOMIC_SEQ_CST); i++)
-        sleep_ns(1000000);
+    for (int i = 0; i < PATIENCE_MS && !get(&timer_set); i++) sleep_ns(1000000);
+    assert_true(get(&timer_set));
     for (int i = 0; i < PATIENCE_MS && __atomic_load_n(&fake.next, __ATOMIC_SEQ_CST) != SN_NEVER; i++)
         sleep_ns(1000000);
     assert_true(__atomic_load_n(&fake.next, __ATOMIC_SEQ_CST) == SN_NEVER);
