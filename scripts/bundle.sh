@@ -28,6 +28,7 @@ add_library() { # by the name that programs look for it under
 }
 
 cp -a "$build"/bin/gpuwire "$out/bin/"
+cp -a "$build"/libexec "$out/" # the programs that it becomes
 # The tests that a GPU runs, the benchmarks and the examples. Others need no GPU, and would only take room.
 {
     awk '$1 ~ /^[0-9]/ { print $2 }' tests/gpu-tests.txt
@@ -46,7 +47,7 @@ for f in "$out"/lib/libgpuwire*.so; do # under the name that the linker recorded
     [ "$soname" = "$(basename "$f")" ] || ln -sf "$soname" "$f"
 done
 
-for f in "$out"/bin/* "$out"/tests/* "$out"/lib/*; do
+for f in "$out"/bin/* "$out"/libexec/gpuwire/* "$out"/tests/* "$out"/lib/*; do
     for library in $(needs "$f"); do add_library "$library"; done
 done
 # libibverbs loads its provider by name. It must be the very file that the programs are linked to: two copies of
@@ -56,6 +57,7 @@ ln -sf libmlx5.so.1 "$out/lib/$provider"
 
 find "$out" -type f -exec sh -c 'file -b "$1" | grep -q "^ELF" && strip --strip-unneeded "$1" 2>/dev/null' _ {} \;
 for f in "$out"/bin/* "$out"/tests/*; do patchelf --set-rpath '$ORIGIN/../lib' "$f" 2>/dev/null || true; done
+for f in "$out"/libexec/gpuwire/*; do patchelf --set-rpath '$ORIGIN/../../lib' "$f"; done
 for f in "$out"/lib/*.so*; do [ -L "$f" ] || patchelf --set-rpath '$ORIGIN' "$f"; done
 
 cp -a models "$out/models"

@@ -8,6 +8,7 @@ It needs patchelf and strip. The wheel runs where there are glibc 2.36 or newer 
 """
 import base64
 import hashlib
+import os
 import pathlib
 import re
 import shutil
@@ -116,13 +117,14 @@ def stage_metadata(info):
 
 def pack(stage, info, wheel):
     records = []
+    level = int(os.environ.get("WHEEL_LEVEL", 6))  # a test is in a hurry
     with zipfile.ZipFile(wheel, "w", zipfile.ZIP_DEFLATED) as archive:
         def add(name, data):
             # The same tree makes the same file: no times of today's.
             entry = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
             entry.external_attr = 0o644 << 16
             entry.compress_type = zipfile.ZIP_DEFLATED
-            archive.writestr(entry, data)
+            archive.writestr(entry, data, compresslevel=level)
 
         for file in sorted(p for p in stage.rglob("*") if p.is_file()):
             data = file.read_bytes()

@@ -4,7 +4,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <libgen.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -16,6 +15,8 @@
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+
+#include "src/cli/beside.h"
 
 int gw_usage_error(const char *command, const char *format, ...)
 {
@@ -135,16 +136,12 @@ int gw_interrupt_fd(void)
 
 const char *gw_default_models(void)
 {
-    static const char *const places[] = {"../models", "../share/gpuwire/models", "../../models"};
+    static const char *const places[] = {"..", "../share/gpuwire", "../.."};
     static char found[PATH_MAX];
-    char self[PATH_MAX], path[PATH_MAX + 32];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
-    if (n <= 0) return NULL;
-    self[n] = 0;
-    const char *dir = dirname(self);
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        snprintf(path, sizeof(path), "%s/%s", dir, places[i]);
-        if (!access(path, R_OK | X_OK) && realpath(path, found)) return found;
-    }
-    return NULL;
+    char path[PATH_MAX];
+
+    return !gw_beside(places, sizeof(places) / sizeof(places[0]), "models", R_OK | X_OK, path) &&
+                   realpath(path, found)
+               ? found
+               : NULL;
 }

@@ -5,7 +5,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
-#include <libgen.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdbool.h>
@@ -20,6 +19,7 @@
 #include "softnic/config/config.h"
 #include "softnic/sysfs/tree.h"
 #include "src/cli/attachable.h"
+#include "src/cli/beside.h"
 #include "src/cli/options.h"
 
 #define LIBRARY "libgpuwire-softnic.so"
@@ -41,25 +41,16 @@ static const char usage[] =
     "  gpuwire run -- ibv_rc_pingpong -g 0\n"
     "  gpuwire run -- ibv_rc_pingpong -g 0 localhost\n";
 
-/* Beside the tool as installed or bundled, in a build tree, or wherever the loader looks. */
-static void find_library(char *path, size_t size)
+/* Beside the tool, or wherever the loader looks. */
+static void find_library(char path[PATH_MAX])
 {
     static const char *const places[] = {"../lib", ("../lib/" GW_LIBRARY_ARCH), ".", "../../softnic"};
-    char self[PATH_MAX];
     const char *given = getenv("GPUWIRE_SOFTNIC_LIBRARY");
-    ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - 1);
 
-    if (given && *given) {
-        snprintf(path, size, "%s", given);
-        return;
-    }
-    self[n > 0 ? n : 0] = 0;
-    const char *dir = dirname(self);
-    for (size_t i = 0; n > 0 && i < sizeof(places) / sizeof(places[0]); i++) {
-        int len = snprintf(path, size, "%s/%s/%s", dir, places[i], LIBRARY);
-        if (len > 0 && (size_t)len < size && !access(path, R_OK)) return;
-    }
-    snprintf(path, size, LIBRARY);
+    if (given && *given)
+        snprintf(path, PATH_MAX, "%s", given);
+    else if (gw_beside(places, sizeof(places) / sizeof(places[0]), LIBRARY, R_OK, path))
+        snprintf(path, PATH_MAX, LIBRARY);
 }
 
 /* Adds the faults to the other settings of each NIC. */
@@ -109,7 +100,7 @@ static int set_environment(const char *nic, const char *faults)
         fprintf(stderr, "gpuwire run: %s\n", why);
         return -EINVAL;
     }
-    find_library(library, sizeof(library));
+    find_library(library);
     /* Behind what is there: a sanitizer's runtime has to come first, and the NIC need not. */
     const char *old = getenv("LD_PRELOAD");
     char *list = NULL;

@@ -62,8 +62,8 @@ struct gw_cpu_block {
 int gw_cpu_block_init(struct gw_cpu_block *b, uint32_t max_lanes);
 void gw_cpu_block_destroy(struct gw_cpu_block *b);
 void gw_cpu_block_start(struct gw_cpu_block *b, uint32_t lanes); /* before its lanes run */
-void gw_cpu_block_leave(struct gw_cpu_block *b,
-                        uint32_t thread); /* by each lane, when it returned from the kernel */
+/* By each lane, when it returned from the kernel. Waits for the others, unless the lane runs no more blocks. */
+void gw_cpu_block_leave(struct gw_cpu_block *b, uint32_t thread, int last);
 void gw_cpu_block_fault(struct gw_cpu_block *b, const char *what);
 
 /* ---- a pool -------------------------------------------------------------------------------------------- */

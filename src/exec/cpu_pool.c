@@ -76,7 +76,7 @@ static void run_lane(struct gw_cpu_pool *p, uint32_t team, uint32_t lane)
         gw_cpu_self.grid_dim = p->grid;
         gw_cpu_self.block = b;
         p->kernel->cpu(p->arg);
-        gw_cpu_block_leave(b, lane);
+        gw_cpu_block_leave(b, lane, p->grid - block <= p->run_teams);
     }
     gw_cpu_self = outer;
 }

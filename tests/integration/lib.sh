@@ -23,6 +23,16 @@ patience=${PATIENCE:-120}
 # What an unkind network does to packets, on their way out and in, of both sides.
 unkind=loss=2%,dup=1%,reorder=2%
 pids=()
+# nap SECONDS: as sleep does, but starts no program. Tests wait some ten thousand times.
+exec {silence}<> <(:) # nobody ever writes there
+nap() { read -rt "$1" -u "$silence" || true; }
+# doze: a nap that is longer each time. The caller has set `local ms=10`.
+doze() {
+    local seconds
+    printf -v seconds 0.%03d "$ms"
+    nap "$seconds"
+    ((ms >= 80)) || ((ms += ms / 2))
+}
 # with_children PID: it, and all that it started, which may ignore a gentle end.
 with_children() {
     local child
@@ -33,9 +43,9 @@ clean_up() {
     local p i
     # Gently first: `timeout` passes that on to the program under it, which a killed one would leave behind.
     for p in "${pids[@]}"; do kill -TERM "$p" 2>/dev/null; done
-    for ((i = 0; i < 40; i++)); do kill -0 "${pids[@]}" 2>/dev/null && sleep 0.05 || break; done
+    for ((i = 0; i < 40; i++)); do kill -0 "${pids[@]}" 2>/dev/null && nap 0.05 || break; done
     # shellcheck disable=SC2046  # numbers
-    for p in "${pids[@]}"; do kill -KILL $(with_children "$p") 2>/dev/null; done
+    for p in "${pids[@]}"; do gone "$p" || kill -KILL $(with_children "$p") 2>/dev/null; done
     wait 2>/dev/null
     if [ -e "$work/reserved" ]; then
         xargs rmdir <"$work/reserved"
@@ -104,21 +114,21 @@ free_port() {
 
 # eventually COMMAND...: until it succeeds; fails when patience ends.
 eventually() {
-    local end=$((SECONDS + patience))
+    local end=$((SECONDS + patience)) ms=10
     until "$@"; do
         [ "$SECONDS" -lt "$end" ] || return 1
-        sleep 0.01
+        doze
     done
 }
 
 # while_lives PID COMMAND...: the same; fails when PID ends first, too.
 while_lives() {
-    local pid=$1 end=$((SECONDS + patience))
+    local pid=$1 end=$((SECONDS + patience)) ms=10
     shift
     until "$@"; do
         kill -0 "$pid" 2>/dev/null || { "$@"; return; }
         [ "$SECONDS" -lt "$end" ] || return 1
-        sleep 0.01
+        doze
     done
 }
 

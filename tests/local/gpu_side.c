@@ -110,7 +110,8 @@ int side_meet(struct side *s)
 
 static void pattern(struct side *s, uint32_t seed)
 {
-    for (uint32_t i = 0; i < SIDE_BYTES; i++) s->want[i] = (uint8_t)((i + seed) * 2654435761u >> 24);
+    for (uint32_t i = 0; i < SIDE_BYTES / 8; i++)
+        ((uint64_t *)(void *)s->want)[i] = (i + seed + 1) * 0x9e3779b97f4a7c15u;
 }
 
 int side_fill(struct side *s, enum kind k, uint32_t seed)

@@ -6,12 +6,15 @@
 build=$1 source=$2
 python=${PYTHON:-python3}
 need "$python" patchelf ldd
-"$python" -m venv "$work/venv" >"$work/venv.out" 2>&1 || { echo "skipped: $python makes no virtual environments (python3-venv)"; exit 77; }
+# A pip that works for other environments saves making one there.
+pip=("$python" -m pip --python "$work/venv/bin/python") venv=(--without-pip)
+"$python" -m pip --python "$python" --version >"$work/pip.out" 2>&1 || { pip=("$work/venv/bin/pip"); venv=(); }
+"$python" -m venv "${venv[@]}" "$work/venv" >"$work/venv.out" 2>&1 || { echo "skipped: $python makes no virtual environments (python3-venv)"; exit 77; }
 
-"$source/scripts/wheel.py" "$build" "$work/wheel" >"$work/wheel.out" 2>&1 || fail "making the wheel"
+WHEEL_LEVEL=1 "$source/scripts/wheel.py" "$build" "$work/wheel" >"$work/wheel.out" 2>&1 || fail "making the wheel"
 wheels=("$work"/wheel/gpuwire-*-py3-none-linux_x86_64.whl)
 [ "${#wheels[@]}" = 1 ] || fail "not one wheel: ${wheels[*]}"
-"$work/venv/bin/pip" install --no-index --disable-pip-version-check "${wheels[0]}" >"$work/pip.out" 2>&1 || fail "pip install"
+"${pip[@]}" install --no-index --disable-pip-version-check "${wheels[0]}" >"$work/pip.out" 2>&1 || fail "pip install"
 
 # No library of others under its own name, which Python's modules may need another version of; none unresolved.
 lib=$(echo "$work"/venv/lib/python3*/site-packages/gpuwire/lib)

@@ -52,10 +52,11 @@ readable_tool() {
     local root
     root=$(dirname "$(dirname "$GPUWIRE")")
     mkdir -p "$work/bin" "$work/lib"
-    chmod 755 "$work" "$work/bin" "$work/lib"
+    chmod 755 "$work"
     cp -L "$GPUWIRE" "$work/bin/gpuwire"
+    cp -rL "$root/libexec" "$work/"
     find "$root/lib" -maxdepth 1 -name '*.so*' -exec cp -a {} "$work/lib/" \;
-    chmod -R a+rX "$work/bin" "$work/lib"
+    chmod -R a+rX "$work/bin" "$work/lib" "$work/libexec"
     GPUWIRE=$work/bin/gpuwire
     gpuwire=("$GPUWIRE")
     [ -n "${SANITIZER:-}" ] && gpuwire=(env "LD_PRELOAD=$SANITIZER" "$GPUWIRE")

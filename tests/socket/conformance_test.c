@@ -202,8 +202,10 @@ static void settle(struct pair *p)
             uint64_t late = soon();
 
             while (p->under_way[!end] &&
-                   do_recv(k, s, bytes, MOST, MSG_PEEK | MSG_DONTWAIT) < (int64_t)p->under_way[!end])
+                   do_recv(k, s, bytes, MOST, MSG_PEEK | MSG_DONTWAIT) < (int64_t)p->under_way[!end]) {
                 if (gw_clock_ns() > late) stop("bytes do not arrive", k == TCP, k == OURS);
+                usleep(20); /* the threads that bring them may want this processor */
+            }
             if (p->wr[!end] && !(do_poll(k, s, POLLIN, 10000) & POLLIN))
                 stop("no end arrives", k == TCP, k == OURS);
             if (p->wr[0] && p->wr[1] && !(do_poll(k, s, 0, 10000) & POLLHUP))

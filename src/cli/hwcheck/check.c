@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One check: a measurement between both hosts or here, or a test program. */
-#include <libgen.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +7,7 @@
 
 #include <gpuwire/exec.h>
 
+#include "src/cli/beside.h"
 #include "src/cli/hwcheck/hwcheck.h"
 #include "src/cli/options.h"
 #include "src/cli/perf/perf.h"
@@ -183,29 +183,15 @@ static void note_placement(struct hwcheck *h, const json_t *head, const char *ex
     json_array_append_new(h->results, r);
 }
 
-/* Where a test program lies: beside this one as built, bundled or installed. */
-static bool find_program(const struct hwcheck *h, const char *name, char path[2 * PATH_MAX])
-{
-    static const char *const places[] = {"", "/../tests", "/../libexec/gpuwire"};
-    char dir[PATH_MAX];
-
-    snprintf(dir, sizeof(dir), "%s", h->self);
-    dirname(dir);
-    for (size_t i = 0; i < sizeof(places) / sizeof(places[0]); i++) {
-        snprintf(path, 2 * PATH_MAX, "%s%s/%s", dir, places[i], name);
-        if (!access(path, X_OK)) return true;
-    }
-    return false;
-}
-
 /* NULL: it was run; else why not. */
 static const char *run_program(const struct hwcheck *h, const struct item *it, const char *exec,
                                struct outcome *o)
 {
-    char path[2 * PATH_MAX], device[300];
+    static const char *const places[] = {".", "../tests", "../libexec/gpuwire"};
+    char path[PATH_MAX], device[300];
     struct child c;
 
-    if (!find_program(h, it->args, path))
+    if (gw_beside(places, sizeof(places) / sizeof(places[0]), it->args, X_OK, path))
         return "it is not installed with gpuwire; a bundle or a build tree has it";
     if (strcmp(exec, "cpu") && !strcmp(it->args, "test_verbs_wait"))
         return "it runs on the CPU alone, and did";
