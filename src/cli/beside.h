@@ -7,9 +7,9 @@
 #include <stddef.h>
 
 /*
- * The first of `places` that has `name` and lets this user access it so (access(2)'s mode). Places are relative to the
- * folder of `gpuwire`, also in a program that lies in libexec/gpuwire. 0, or a negative errno, which errno has as well;
- * `path` is the last one tried then.
+ * Finds the first of `places` that has `name` and lets this user access it so (access(2)'s mode). Places are
+ * relative to the folder of `gpuwire`, also in a program that lies in libexec/gpuwire. Returns 0, or a
+ * negative errno that errno has as well: `path` is the last one tried then.
  */
 int gw_beside(const char *const *places, size_t n, const char *name, int mode, char path[PATH_MAX]);
 

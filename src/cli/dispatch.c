@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which command is meant, and whether its output has arrived: what every program of the tool begins and ends with. */
+/* What every program of the tool begins and ends with: which command is meant, and has its output arrived? */
 #include "src/cli/dispatch.h"
 
 #include <errno.h>
@@ -82,7 +82,7 @@ static int command(const struct gw_command *commands, int argc, char **argv)
     if (help) { /* `gpuwire help COMMAND` is `gpuwire COMMAND --help` */
         argv[1] = argv[2];
         argv[2] = "--help";
-        argc = 3;
+        argv[argc = 3] = NULL;
     }
     for (const struct gw_command *c = commands; c->name; c++)
         if (!strcmp(argv[1], c->name)) return run(c, argc, argv);

@@ -8,15 +8,18 @@
 
 #include <stddef.h>
 
+/*
+ * A command. Without `run`, `in` is the program that has it. Without `what` either, this build lacks it, and
+ * `in` is the option of CMake that would build it.
+ */
 struct gw_command {
     const char *name;
     const char *what; /* for the list of commands */
     int (*run)(int argc, char **argv);
-    const char *
-        in; /* without `run`: the program that has it; without `what` either: CMake's option for it, which is off */
+    const char *in;
 };
 
-/* Runs the command that argv names, and returns the exit code. The array ends with a command without a name. */
+/* Runs the command that argv names, and returns the exit code. The last command of the array has no name. */
 int gw_dispatch(const struct gw_command *commands, int argc, char **argv);
 
 #endif

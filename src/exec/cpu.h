@@ -62,7 +62,7 @@ struct gw_cpu_block {
 int gw_cpu_block_init(struct gw_cpu_block *b, uint32_t max_lanes);
 void gw_cpu_block_destroy(struct gw_cpu_block *b);
 void gw_cpu_block_start(struct gw_cpu_block *b, uint32_t lanes); /* before its lanes run */
-/* By each lane, when it returned from the kernel. Waits for the others, unless the lane runs no more blocks. */
+/* By each lane, when it returned from the kernel. It waits for the others, unless this was its last block. */
 void gw_cpu_block_leave(struct gw_cpu_block *b, uint32_t thread, int last);
 void gw_cpu_block_fault(struct gw_cpu_block *b, const char *what);
 

@@ -25,8 +25,8 @@ void gw_futex_wake(uint32_t *word)
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
 }
 
-/* For a lane that waits for others, in its n-th round. First it gives up its processor: they may need no more than that,
- * and to be woken takes longer. */
+/* For a lane that waits for others, in its n-th round. First it gives up its processor: they may need no more
+ * than that, and to be woken takes longer. */
 static void wait_for_lanes(uint32_t n, uint32_t *word, uint32_t value)
 {
     if (n < 2)
