@@ -3,7 +3,6 @@
 #include <errno.h>
 #include <limits.h>
 #include <linux/futex.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -23,16 +22,6 @@ void gw_futex_wait(uint32_t *word, uint32_t value)
 void gw_futex_wake(uint32_t *word)
 {
     syscall(SYS_futex, word, FUTEX_WAKE_PRIVATE, INT_MAX, NULL, NULL, 0);
-}
-
-/* For a lane that waits for others, in its n-th round. First it gives up its processor: they may need no more
- * than that, and to be woken takes longer. */
-static void wait_for_lanes(uint32_t n, uint32_t *word, uint32_t value)
-{
-    if (n < 2)
-        sched_yield();
-    else
-        gw_futex_wait(word, value);
 }
 
 /* ---- barrier ------------------------------------------------------------------------------------------- */
@@ -69,8 +58,8 @@ void gw_cpu_syncthreads(void)
         gw_futex_wake(generation_word(b));
         return;
     }
-    for (uint32_t n = 0; GENERATION(gw_ld_acquire_u64(&b->barrier)) == GENERATION(s); n++)
-        wait_for_lanes(n, generation_word(b), GENERATION(s));
+    while (GENERATION(gw_ld_acquire_u64(&b->barrier)) == GENERATION(s))
+        gw_futex_wait(generation_word(b), GENERATION(s));
 }
 
 /* A thread that returned is expected no more; it may be the one that all others wait for. */
@@ -167,12 +156,12 @@ uint64_t gw_cpu_warp(enum gw_cpu_warp_op op, uint32_t mask, uint64_t v, uint32_t
         return me->result;
     }
     pthread_mutex_unlock(&w->lock);
-    for (uint32_t n = 0;; n++) {
+    for (;;) {
         turn = gw_ld_acquire_u32(&w->turn);
         /* turn was read first: when done comes after this look, turn has changed and the sleep returns at
          * once. */
         if (gw_ld_acquire_u32(&me->done)) return me->result;
-        wait_for_lanes(n, &w->turn, turn);
+        gw_futex_wait(&w->turn, turn);
     }
 }
 
@@ -259,5 +248,5 @@ void gw_cpu_block_leave(struct gw_cpu_block *b, uint32_t thread, int last)
         return;
     }
     if (last) return; /* the launch is not over before the last one, which resets first, is done */
-    for (uint32_t n = 0; gw_ld_acquire_u32(&b->turn) == turn; n++) wait_for_lanes(n, &b->turn, turn);
+    while (gw_ld_acquire_u32(&b->turn) == turn) gw_futex_wait(&b->turn, turn);
 }
