@@ -26,6 +26,14 @@
 #define GW_SLOW_FN static __attribute__((unused, noinline))
 #endif
 
+/* In front of a loop that a GPU's compiler is to leave as it is: copies of a large body cost it, and the
+ * instruction cache, more than the branches. */
+#ifdef __CUDA_ARCH__
+#define GW_NO_UNROLL_ _Pragma("unroll 1")
+#else
+#define GW_NO_UNROLL_
+#endif
+
 /* As GW_FN, for code that every post runs through. A CPU's compiler always inlines it, so that the operation
  * and the flags, which the caller knows, are decided when it is compiled. */
 #ifdef __CUDACC__

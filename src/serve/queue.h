@@ -27,6 +27,7 @@ GW_DEV uint64_t gw_serve_rank(uint32_t priority, uint64_t deadline)
 /* Puts r where it belongs between place `at`, which is free, and the top. */
 GW_DEV void gw_serve_sift_up(struct gw_serve_arrival *heap, uint32_t at, const struct gw_serve_arrival *r)
 {
+    GW_NO_UNROLL_
     while (at && gw_serve_before(r, &heap[(at - 1) / 2])) {
         heap[at] = heap[(at - 1) / 2];
         at = (at - 1) / 2;
@@ -38,6 +39,7 @@ GW_DEV void gw_serve_sift_up(struct gw_serve_arrival *heap, uint32_t at, const s
 GW_DEV void gw_serve_sift(struct gw_serve_arrival *heap, uint32_t n, uint32_t at,
                           const struct gw_serve_arrival *r)
 {
+    GW_NO_UNROLL_
     for (uint32_t child; (child = 2 * at + 1) < n; at = child) {
         if (child + 1 < n && gw_serve_before(&heap[child + 1], &heap[child])) child++;
         if (!gw_serve_before(&heap[child], r)) break;
@@ -58,6 +60,7 @@ GW_DEV void gw_serve_make_room(const struct gw_serve_args *a)
     struct gw_serve_work *w = a->work;
     if (w->waiting && (uint64_t)w->head + w->waiting + w->parked < gw_serve_arrivals(a->sessions, a->slots))
         return;
+    GW_NO_UNROLL_
     for (uint32_t i = 0; i < w->waiting; i++) a->arrival[i] = a->arrival[w->head + i];
     w->head = 0;
 }
@@ -97,6 +100,7 @@ GW_DEV uint32_t gw_serve_oldest(const struct gw_serve_args *a)
 {
     const struct gw_serve_arrival *heap = gw_serve_heap(a);
     uint32_t oldest = 0;
+    GW_NO_UNROLL_
     for (uint32_t i = 1; i < a->work->waiting; i++)
         if (heap[i].order < heap[oldest].order) oldest = i;
     return oldest;
@@ -124,6 +128,7 @@ GW_DEV void gw_serve_unpark(const struct gw_serve_args *a, uint32_t session, int
     struct gw_serve_work *w = a->work;
     if (!a->session[session].parked) return;
     a->session[session].parked = 0;
+    GW_NO_UNROLL_
     for (uint32_t i = w->parked; i-- > 0;) {
         struct gw_serve_arrival r = *gw_serve_parked(a, i);
         if (r.session != session) continue;
@@ -140,6 +145,7 @@ GW_DEV void gw_serve_forget(const struct gw_serve_args *a, uint32_t session)
     gw_serve_unpark(a, session, 0);
     w->waiting = 0;
     w->waiting_rows = 0;
+    GW_NO_UNROLL_
     for (uint32_t i = 0; i < n; i++) { /* the new heap never reaches what has not been looked at */
         struct gw_serve_arrival r = a->arrival[head + i];
         if (r.session != session) gw_serve_enqueue(a, &r);

@@ -6,7 +6,7 @@
 #ifndef GPUWIRE_DETAIL_VERBS_CQ_H
 #define GPUWIRE_DETAIL_VERBS_CQ_H
 
-GW_FN uint32_t gw_wc_status_(uint32_t syndrome)
+GW_SLOW_FN uint32_t gw_wc_status_(uint32_t syndrome)
 {
     switch (syndrome) {
     case GW_MLX5_SYND_LOCAL_LENGTH: return IBV_WC_LOC_LEN_ERR;
@@ -250,6 +250,7 @@ GW_FN int gw_cq_settle_(struct gw_cq_handle *cq, struct gw_flush_handle *flush, 
 {
     uint32_t i;
 
+    GW_NO_UNROLL_
     for (i = 0; i < n; i++)
         if (gw_cq_brings_(cq, ci + i)) return gw_flush_(flush);
     return 0;
@@ -265,8 +266,10 @@ GW_FN int gw_cq_consume_(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
     if (cq->host && !gw_cq_ready_(cq, gw_ld_relaxed_u32_gpu(&cq->ci))) gw_cpu_nudge_(cq->host);
     if (!gw_cq_enter_(cq)) return 0;
     ci = gw_ld_relaxed_u32_gpu(&cq->ci);
+    GW_NO_UNROLL_
     while (n > 0 && ready < (uint32_t)n && ready < cq->cqes && gw_cq_ready_(cq, ci + ready)) ready++;
     if (cq->flush) spoilt = gw_cq_settle_(cq, cq->flush, ci, ready);
+    GW_NO_UNROLL_
     for (i = 0; i < ready; i++) {
         int is = gw_cq_take_(cq, gw_cq_entry_(cq, ci + i), wc ? wc + got : &untold, spoilt);
 
