@@ -26,8 +26,8 @@
 #define GW_SLOW_FN static __attribute__((unused, noinline))
 #endif
 
-/* In front of a loop that a GPU's compiler is to leave as it is: copies of a large body cost it, and the
- * instruction cache, more than the branches. */
+/* In front of a loop that a GPU's compiler is to leave as it is. Copies of a large body cost the instruction
+ * cache more than the branches do, and the compiler most of its time. */
 #ifdef __CUDA_ARCH__
 #define GW_NO_UNROLL_ _Pragma("unroll 1")
 #else

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every program of the tool begins and ends with: which command is meant, and has its output arrived? */
+/* Each program of the tool begins and ends here: which command is meant, and has its output arrived? */
 #include "src/cli/dispatch.h"
 
 #include <errno.h>
