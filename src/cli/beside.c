@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <libgen.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -33,4 +34,16 @@ int gw_beside(const char *const *places, size_t n, const char *name, int mode, c
             return 0;
     }
     return -errno;
+}
+
+void gw_softnic_library(char path[PATH_MAX])
+{
+    static const char name[] = "libgpuwire-softnic.so";
+    static const char *const places[] = {"../lib", ("../lib/" GW_LIBRARY_ARCH), ".", "../../softnic"};
+    const char *given = getenv("GPUWIRE_SOFTNIC_LIBRARY");
+
+    if (given && *given)
+        snprintf(path, PATH_MAX, "%s", given);
+    else if (gw_beside(places, sizeof(places) / sizeof(places[0]), name, R_OK, path))
+        snprintf(path, PATH_MAX, "%s", name);
 }

@@ -13,4 +13,8 @@
  */
 int gw_beside(const char *const *places, size_t n, const char *name, int mode, char path[PATH_MAX]);
 
+/* The software NIC's library: what GPUWIRE_SOFTNIC_LIBRARY names, the one beside the tool, or a bare name for
+ * the loader to look for. */
+void gw_softnic_library(char path[PATH_MAX]);
+
 #endif

@@ -8,6 +8,7 @@
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -49,6 +50,9 @@ static int become(const char *program, char **argv)
     static const char *const places[] = {"../libexec/gpuwire"};
     char path[PATH_MAX];
 
+    /* The library of verbs looks for the NIC's beside its own program, and the other one lies elsewhere. */
+    gw_softnic_library(path);
+    setenv("GPUWIRE_SOFTNIC_LIBRARY", path, 1);
     if (!gw_beside(places, 1, program, X_OK, path)) execv(path, argv);
     fprintf(stderr, "gpuwire %s: cannot start %s, which belongs to gpuwire: %s\n", argv[1], path,
             strerror(errno));

@@ -140,8 +140,6 @@ const char *gw_default_models(void)
     static char found[PATH_MAX];
     char path[PATH_MAX];
 
-    return !gw_beside(places, sizeof(places) / sizeof(places[0]), "models", R_OK | X_OK, path) &&
-                   realpath(path, found)
-               ? found
-               : NULL;
+    if (gw_beside(places, sizeof(places) / sizeof(places[0]), "models", R_OK | X_OK, path)) return NULL;
+    return realpath(path, found);
 }

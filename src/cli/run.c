@@ -22,8 +22,6 @@
 #include "src/cli/beside.h"
 #include "src/cli/options.h"
 
-#define LIBRARY "libgpuwire-softnic.so"
-
 static const char usage[] =
     "usage: gpuwire run [--nic KEY=VALUE,...] [--fault KEY=VALUE,...] [--] PROGRAM [ARGUMENT...]\n"
     "\n"
@@ -40,18 +38,6 @@ static const char usage[] =
     "docs/softnic-config.md has all keys. In two terminals:\n"
     "  gpuwire run -- ibv_rc_pingpong -g 0\n"
     "  gpuwire run -- ibv_rc_pingpong -g 0 localhost\n";
-
-/* Beside the tool, or wherever the loader looks. */
-static void find_library(char path[PATH_MAX])
-{
-    static const char *const places[] = {"../lib", ("../lib/" GW_LIBRARY_ARCH), ".", "../../softnic"};
-    const char *given = getenv("GPUWIRE_SOFTNIC_LIBRARY");
-
-    if (given && *given)
-        snprintf(path, PATH_MAX, "%s", given);
-    else if (gw_beside(places, sizeof(places) / sizeof(places[0]), LIBRARY, R_OK, path))
-        snprintf(path, PATH_MAX, LIBRARY);
-}
 
 /* Adds the faults to the other settings of each NIC. */
 static int append(const char *settings, const char *faults)
@@ -100,7 +86,7 @@ static int set_environment(const char *nic, const char *faults)
         fprintf(stderr, "gpuwire run: %s\n", why);
         return -EINVAL;
     }
-    find_library(library);
+    gw_softnic_library(library);
     /* Behind what is there: a sanitizer's runtime has to come first, and the NIC need not. */
     const char *old = getenv("LD_PRELOAD");
     char *list = NULL;

@@ -130,8 +130,7 @@ static void *try_open(const char *path)
  * the processor), or wherever the loader looks. */
 static void *load_softnic(void)
 {
-    static const char *const places[] = {"", "/../lib", ("/../lib/" GW_LIBRARY_ARCH), "/../../lib",
-                                         ("/../../lib/" GW_LIBRARY_ARCH)};
+    static const char *const places[] = {"", "/../lib", ("/../lib/" GW_LIBRARY_ARCH)};
     const char *given = getenv("GPUWIRE_SOFTNIC_LIBRARY");
     char self[PATH_MAX], path[PATH_MAX + 64];
     void *lib = NULL;

@@ -71,6 +71,14 @@ if [[ $run_folder == /dev/shm/* ]]; then
     [ "$listed" = 'mlx5_0 mlx5_1 mlx5_2' ] || fail "several NICs: listed as $listed"
 fi
 
+# A tool without the program that serves: one line says which is missing.
+if "${gpuwire[@]}" serve --help >"$work/expect.out" 2>&1; then
+    mkdir "$work/alone" && cp "$GPUWIRE" "$work/alone/"
+    "$work/alone/gpuwire" serve --help >"$work/expect.out" 2>&1
+    [ $? = 1 ] || fail 'a tool alone serves'
+    grep -q '^gpuwire serve: cannot start .*/gpuwire-serving, which belongs to gpuwire: No such file' "$work/expect.out" || fail 'not what is missing'
+fi
+
 # No room for what libibverbs reads of the NIC.
 if unshare -rm true 2>/dev/null; then
     mkdir "$work/full"

@@ -54,7 +54,8 @@ readable_tool() {
     mkdir -p "$work/bin" "$work/lib"
     chmod 755 "$work"
     cp -L "$GPUWIRE" "$work/bin/gpuwire"
-    cp -rL "$root/libexec" "$work/"
+    mkdir -p "$work/libexec"
+    [ ! -d "$root/libexec" ] || cp -rL "$root/libexec" "$work/" # without GW_SERVE the tool is one program
     find "$root/lib" -maxdepth 1 -name '*.so*' -exec cp -a {} "$work/lib/" \;
     chmod -R a+rX "$work/bin" "$work/lib" "$work/libexec"
     GPUWIRE=$work/bin/gpuwire
