@@ -250,10 +250,15 @@ static void test_reload(void **state)
 
 /* ---- health ---- */
 
+/* The worker whose turn it is, whose check begins; NULL: none. */
 static struct gw_bal_worker *due(struct gw_bal_model *m, uint64_t now, uint64_t *next)
 {
-    struct gw_bal_service *s;
-    return gw_bal_health_due(m, now, &s, next);
+    struct gw_bal_due_list l = {0};
+    assert_int_equal(gw_bal_health_due(m, now, &l, next), 0);
+    struct gw_bal_worker *w = l.n ? l.due[0].worker : NULL;
+    if (w) w->health.busy = 1;
+    gw_bal_due_list_free(&l);
+    return w;
 }
 
 static void test_health(void **state)
@@ -291,6 +296,39 @@ static void test_health(void **state)
     assert_int_equal(gw_bal_state_of(w), GW_BAL_UP);
     assert_int_equal(w->health.checks, 9);
     assert_int_equal(w->health.failures, 5);
+    gw_bal_config_free(&c);
+}
+
+/* There is room for ten checks at once. 100 dark workers, each of which takes a whole second, do not keep the
+ * healthy one behind them from its turn. */
+static void test_turns(void **state)
+{
+    struct gw_bal_config c;
+    uint64_t next, last = 0, gap = 0, ends[101] = {0};
+    char text[16384], *at = text;
+    (void)state;
+    at += sprintf(at, "virtual_server 10.0.0.9 80 {\n delay_loop 1\n");
+    for (int i = 0; i < 101; i++) at += sprintf(at, "real_server 10.0.1.%d 80 {\n}\n", i + 1);
+    strcpy(at, "}\n");
+    assert_int_equal(parse(text, &c), 0);
+    for (uint64_t now = S; now < 100 * S; now += S / 100) {
+        unsigned i = 0, busy = 0;
+        for (struct gw_bal_worker *w = c.model.services->workers; w; w = w->next, i++) {
+            if (ends[i] && ends[i] <= now) {
+                gw_bal_health_done(&c.model, c.model.services, w, i < 100 ? "no answer" : NULL, now);
+                ends[i] = 0;
+            }
+            busy += w->health.busy;
+        }
+        for (struct gw_bal_worker *w; busy < 10 && (w = due(&c.model, now, &next)); busy++) {
+            ends[w->id] = now + (w->id < 100 ? S : S / 100);
+            if (w->id != 100) continue;
+            if (last && now - last > gap) gap = now - last;
+            last = now;
+        }
+    }
+    assert_in_range(gap, S, 12 * S); /* all others once, and its interval */
+    assert_true(last > 85 * S);
     gw_bal_config_free(&c);
 }
 
@@ -467,9 +505,10 @@ int main(void)
         cmocka_unit_test(test_file),          cmocka_unit_test(test_file_round),
         cmocka_unit_test(test_file_mistakes), cmocka_unit_test(test_drain),
         cmocka_unit_test(test_ids),           cmocka_unit_test(test_reload),
-        cmocka_unit_test(test_health),        cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_http_status),   cmocka_unit_test(test_state_round),
-        cmocka_unit_test(test_api),           cmocka_unit_test(test_queue_pairs),
+        cmocka_unit_test(test_health),        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_silence),       cmocka_unit_test(test_http_status),
+        cmocka_unit_test(test_state_round),   cmocka_unit_test(test_api),
+        cmocka_unit_test(test_queue_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

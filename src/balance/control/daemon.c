@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
@@ -32,6 +33,9 @@ struct daemon {
     struct gw_bal_core core;
     struct gw_bal_exchange exchange;
     struct gw_bal_probes probes;
+    struct gw_bal_due_list due;
+    struct pollfd *fds; /* room for the first three and one for each check */
+    unsigned fds_room;
     struct gw_bal_api *api;
     uint64_t stats_ns, again_ns;
     int claim_fd; /* of the control of the data plane in this run_dir */
@@ -54,15 +58,17 @@ static void checked(void *ctx, uint32_t id, const char *why)
         }
 }
 
-/* With the lock. Begins what is due, and returns when the next check is. */
+/* With the lock. Begins what is due and has room, and returns when the next check is. A check without room
+ * begins when another has ended. */
 static uint64_t begin_checks(struct daemon *d)
 {
-    struct gw_bal_service *s;
-    uint64_t next = UINT64_MAX, now = gw_deadline(0);
-    while (!gw_bal_probes_full(&d->probes)) {
-        struct gw_bal_worker *w = gw_bal_health_due(&d->core.model, now, &s, &next);
-        if (!w) break;
-        gw_bal_probe_begin(&d->probes, s, w, now, checked, d);
+    uint64_t next, now = gw_deadline(0);
+    if (gw_bal_health_due(&d->core.model, now, &d->due, &next)) return now + AGAIN_NS;
+    for (size_t i = 0; i < d->due.n; i++) {
+        struct gw_bal_due *o = &d->due.due[i];
+        if (!gw_bal_probe_room(&d->probes, gw_bal_check_of(o->service, o->worker)->kind)) continue;
+        o->worker->health.busy = 1;
+        gw_bal_probe_begin(&d->probes, o->service, o->worker, now, checked, d);
     }
     return next;
 }
@@ -150,11 +156,27 @@ static void reload(struct daemon *d)
 
 /* ---- the loop ---- */
 
+#define OWN_FDS 3u
+
+/* Room for the daemon's own descriptors and one of each check. Without memory the checks stay unwatched, and
+ * the loop looks at them when it turns. */
+static unsigned fill_fds(struct daemon *d, uint64_t *until)
+{
+    unsigned room = OWN_FDS + d->probes.places;
+    struct pollfd *bigger = room > d->fds_room ? realloc(d->fds, room * sizeof(*bigger)) : NULL;
+    if (bigger) {
+        d->fds = bigger;
+        d->fds_room = room;
+    }
+    if (!d->fds) return 0;
+    d->fds[0] = (struct pollfd){.fd = d->opts->stop_fd, .events = POLLIN};
+    d->fds[1] = (struct pollfd){.fd = d->opts->reload_fd, .events = POLLIN};
+    d->fds[2] = (struct pollfd){.fd = d->core.wake_fd, .events = POLLIN};
+    return OWN_FDS + (room > d->fds_room ? 0 : gw_bal_probes_fds(&d->probes, d->fds + OWN_FDS, until));
+}
+
 static void turn(struct daemon *d)
 {
-    struct pollfd fds[3 + GW_BAL_PROBES] = {{.fd = d->opts->stop_fd, .events = POLLIN},
-                                            {.fd = d->opts->reload_fd, .events = POLLIN},
-                                            {.fd = d->core.wake_fd, .events = POLLIN}};
     uint64_t count, now = gw_deadline(0), until = now + STATS_NS;
     pthread_mutex_lock(&d->core.lock);
     gw_bal_tend(&d->core.model, d->exchange.settled, now);
@@ -164,11 +186,11 @@ static void turn(struct daemon *d)
     talk(d);
     gw_bal_api_tend(d->api);
     if (next < until) until = next;
-    unsigned n = gw_bal_probes_fds(&d->probes, fds + 3, &until);
+    unsigned n = fill_fds(d, &until);
     now = gw_deadline(0);
-    poll(fds, 3 + n, until > now ? (int)((until - now + MS - 1) / MS) : 0);
-    if (fds[1].revents & POLLIN) reload(d);
-    if (fds[2].revents & POLLIN && read(d->core.wake_fd, &count, sizeof(count)) < 0) return;
+    poll(d->fds, n, until > now ? (int)((until - now + MS - 1) / MS) : 0);
+    if (n && d->fds[1].revents & POLLIN) reload(d);
+    if (n && d->fds[2].revents & POLLIN && read(d->core.wake_fd, &count, sizeof(count)) < 0) return;
     pthread_mutex_lock(&d->core.lock);
     gw_bal_probes_run(&d->probes, gw_deadline(0), checked, d);
     pthread_mutex_unlock(&d->core.lock);
@@ -218,12 +240,22 @@ static int begin(struct daemon *d)
     return error ? error : gw_bal_api_start(&d->core, &d->config.global, &d->api);
 }
 
+/* Each check and each call of the API takes a descriptor. A process may have as many as the system allows. */
+static void raise_files(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files)) return;
+    files.rlim_cur = files.rlim_max;
+    setrlimit(RLIMIT_NOFILE, &files);
+}
+
 int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
 {
     struct daemon *d = calloc(1, sizeof(*d));
     if (!d) return gw_error_errno(-ENOMEM, "balance");
     d->opts = o;
     d->exchange.link.fd = -1;
+    raise_files();
     gw_bal_probes_init(&d->probes);
     int error = gw_bal_config_read(o->config, &d->config);
     if (!error && (error = gw_bal_core_init(&d->core))) gw_bal_config_free(&d->config);
@@ -243,6 +275,8 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
     /* A mistake of this process is no reason to end the data plane of the one before it. */
     if (!error || d->exchange.link.child) end_plane(d);
     gw_bal_probes_free(&d->probes);
+    gw_bal_due_list_free(&d->due);
+    free(d->fds);
     gw_bal_link_close(&d->exchange.link);
     if (d->claim_fd >= 0) close(d->claim_fd);
     gw_bal_core_free(&d->core);

@@ -1,23 +1,53 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/balance/control/health.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 
-struct gw_bal_worker *gw_bal_health_due(struct gw_bal_model *m, uint64_t now_ns,
-                                        struct gw_bal_service **service, uint64_t *next_ns)
+static int due_list_add(struct gw_bal_due_list *l, struct gw_bal_service *s, struct gw_bal_worker *w)
 {
+    if (l->n == l->room) {
+        size_t room = l->room ? 2 * l->room : 64;
+        struct gw_bal_due *bigger = realloc(l->due, room * sizeof(*bigger));
+        if (!bigger) return -ENOMEM;
+        l->due = bigger;
+        l->room = room;
+    }
+    l->due[l->n++] = (struct gw_bal_due){s, w};
+    return 0;
+}
+
+static int due_order(const void *left, const void *right)
+{
+    const struct gw_bal_worker *a = ((const struct gw_bal_due *)left)->worker,
+                               *b = ((const struct gw_bal_due *)right)->worker;
+    if (a->health.next_ns != b->health.next_ns) return a->health.next_ns < b->health.next_ns ? -1 : 1;
+    return (a->id > b->id) - (a->id < b->id);
+}
+
+int gw_bal_health_due(const struct gw_bal_model *m, uint64_t now_ns, struct gw_bal_due_list *l,
+                      uint64_t *next_ns)
+{
+    l->n = 0;
     *next_ns = UINT64_MAX;
     for (struct gw_bal_service *s = m->services; s; s = s->next)
         for (struct gw_bal_worker *w = s->workers; w; w = w->next) {
             if (gw_bal_check_of(s, w)->kind == GW_BAL_NO_CHECK || w->health.busy) continue;
-            if (w->health.next_ns <= now_ns) {
-                w->health.busy = 1;
-                *service = s;
-                return w;
+            if (w->health.next_ns > now_ns) {
+                if (w->health.next_ns < *next_ns) *next_ns = w->health.next_ns;
+            } else if (due_list_add(l, s, w)) {
+                return -ENOMEM;
             }
-            if (w->health.next_ns < *next_ns) *next_ns = w->health.next_ns;
         }
-    return NULL;
+    if (l->n) qsort(l->due, l->n, sizeof(l->due[0]), due_order);
+    return 0;
+}
+
+void gw_bal_due_list_free(struct gw_bal_due_list *l)
+{
+    free(l->due);
+    *l = (struct gw_bal_due_list){0};
 }
 
 static int verdict(const struct gw_bal_health *h, const struct gw_bal_check *c)

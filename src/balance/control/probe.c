@@ -5,34 +5,58 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
 #include "src/balance/control/probe_rdma.h"
 
+#define LEAST_PLACES 64u
+#define MOST_PLACES  65536u
+
+/* A quarter of the descriptors is for checks: the API's door leaves that much. */
 void gw_bal_probes_init(struct gw_bal_probes *p)
 {
-    for (unsigned i = 0; i < GW_BAL_PROBES; i++) p->probe[i].fd = -1;
+    struct rlimit files = {.rlim_cur = 1024};
+    getrlimit(RLIMIT_NOFILE, &files);
+    rlim_t most = files.rlim_cur / 4;
+    *p = (struct gw_bal_probes){.most = most < LEAST_PLACES  ? LEAST_PLACES
+                                        : most > MOST_PLACES ? MOST_PLACES
+                                                             : (unsigned)most};
 }
 
 void gw_bal_probes_free(struct gw_bal_probes *p)
 {
-    for (unsigned i = 0; i < GW_BAL_PROBES; i++)
+    for (unsigned i = 0; i < p->places; i++)
         if (p->probe[i].fd >= 0) close(p->probe[i].fd);
-    gw_bal_probes_init(p);
+    free(p->probe);
+    *p = (struct gw_bal_probes){0};
+}
+
+static void add_places(struct gw_bal_probes *p)
+{
+    unsigned places = p->places ? 2 * p->places : LEAST_PLACES;
+    if (places > p->most) places = p->most;
+    struct gw_bal_probe *bigger = places > p->places ? realloc(p->probe, places * sizeof(*bigger)) : NULL;
+    if (!bigger) return;
+    p->probe = bigger;
+    for (; p->places < places; p->places++) p->probe[p->places].fd = -1;
 }
 
 static struct gw_bal_probe *free_place(struct gw_bal_probes *p)
 {
-    for (unsigned i = 0; i < GW_BAL_PROBES; i++)
-        if (p->probe[i].fd < 0) return &p->probe[i];
+    if (p->next == p->places) add_places(p);
+    for (; p->next < p->places; p->next++)
+        if (p->probe[p->next].fd < 0) return &p->probe[p->next];
     return NULL;
 }
 
-int gw_bal_probes_full(struct gw_bal_probes *p)
+int gw_bal_probe_room(struct gw_bal_probes *p, uint8_t kind)
 {
-    return !free_place(p);
+    if (kind == GW_BAL_RDMA_CHECK && !gw_bal_rdma_room()) return 0;
+    return free_place(p) != NULL;
 }
 
 static void end(struct gw_bal_probe *p, const char *why, gw_bal_probe_done done, void *ctx)
@@ -114,7 +138,7 @@ void gw_bal_probe_begin(struct gw_bal_probes *set, const struct gw_bal_service *
 unsigned gw_bal_probes_fds(const struct gw_bal_probes *set, struct pollfd *fds, uint64_t *until_ns)
 {
     unsigned n = 0;
-    for (unsigned i = 0; i < GW_BAL_PROBES; i++) {
+    for (unsigned i = 0; i < set->places; i++) {
         const struct gw_bal_probe *p = &set->probe[i];
         if (p->fd < 0) continue;
         int reads = p->kind == GW_BAL_RDMA_CHECK || (p->connected && p->sent == p->bytes);
@@ -210,10 +234,11 @@ static void run_one(struct gw_bal_probe *p, gw_bal_probe_done done, void *ctx)
 
 void gw_bal_probes_run(struct gw_bal_probes *set, uint64_t now_ns, gw_bal_probe_done done, void *ctx)
 {
-    for (unsigned i = 0; i < GW_BAL_PROBES; i++) {
+    for (unsigned i = 0; i < set->places; i++) {
         struct gw_bal_probe *p = &set->probe[i];
         if (p->fd >= 0) run_one(p, done, ctx);
         if (p->fd >= 0 && now_ns >= p->deadline_ns)
             end(p, p->connected ? "connected, but no answer in time" : "no answer in time", done, ctx);
     }
+    set->next = 0;
 }

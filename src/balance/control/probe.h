@@ -8,8 +8,6 @@
 
 #include "src/balance/control/model.h"
 
-#define GW_BAL_PROBES 64u /* at once; others wait */
-
 struct gw_bal_probe {
     uint32_t worker; /* its id: the worker itself may be gone when the check ends */
     int fd;          /* -1: the place is free */
@@ -22,8 +20,12 @@ struct gw_bal_probe {
     unsigned got;
 };
 
+/* Each worker has one check under way at most. So there are as many places as workers that are checked at
+ * once. The descriptors that the process may have set the limit. */
 struct gw_bal_probes {
-    struct gw_bal_probe probe[GW_BAL_PROBES];
+    struct gw_bal_probe *probe;
+    unsigned places, most; /* that there are now, and that there may be */
+    unsigned next;         /* no place before this one is free */
 };
 
 /* `why` NULL: it went well. */
@@ -31,11 +33,12 @@ typedef void (*gw_bal_probe_done)(void *ctx, uint32_t worker, const char *why);
 
 void gw_bal_probes_init(struct gw_bal_probes *p);
 void gw_bal_probes_free(struct gw_bal_probes *p);
-int gw_bal_probes_full(struct gw_bal_probes *p);
-/* Begins a check; `done` may be called at once. */
+/* Is there room for a check of this kind (enum gw_bal_check_kind) now? */
+int gw_bal_probe_room(struct gw_bal_probes *p, uint8_t kind);
+/* Begins a check, for which there is room; `done` may be called at once. */
 void gw_bal_probe_begin(struct gw_bal_probes *p, const struct gw_bal_service *s,
                         const struct gw_bal_worker *w, uint64_t now_ns, gw_bal_probe_done done, void *ctx);
-/* Fills fds (room for GW_BAL_PROBES) with what to wait for; returns how many, and lowers *until_ns. */
+/* Fills fds (room for p->places) with what to wait for; returns how many, and lowers *until_ns. */
 unsigned gw_bal_probes_fds(const struct gw_bal_probes *p, struct pollfd *fds, uint64_t *until_ns);
 /* Goes on with all that can, and ends those whose time is over. */
 void gw_bal_probes_run(struct gw_bal_probes *p, uint64_t now_ns, gw_bal_probe_done done, void *ctx);

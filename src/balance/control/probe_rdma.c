@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,6 +19,13 @@ struct job {
     uint64_t timeout_ns;
     int out;
 };
+
+static _Atomic unsigned rdma_threads;
+
+int gw_bal_rdma_room(void)
+{
+    return rdma_threads < GW_BAL_RDMA_CHECKS;
+}
 
 /* One sample of zeros: whether the model likes them is not the question, an answer is. */
 static int ask(struct gw_client *c, uint64_t deadline)
@@ -46,6 +54,7 @@ static void *check(void *arg)
     (void)n;
     close(job->out);
     free(job);
+    rdma_threads--;
     return NULL;
 }
 
@@ -55,9 +64,13 @@ static int start(struct job *job)
     sigset_t all, before;
     sigfillset(&all); /* signals are for the thread that waits for them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
+    rdma_threads++;
     int error = pthread_create(&thread, NULL, check, job);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (!error) pthread_detach(thread);
+    if (error)
+        rdma_threads--;
+    else
+        pthread_detach(thread);
     return error;
 }
 
