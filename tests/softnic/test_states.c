@@ -119,7 +119,6 @@ static void values_are_checked(void **state)
     } while (0)
     REFUSED(IBV_QPS_INIT, TO_INIT, port_num = 2);
     REFUSED(IBV_QPS_INIT, TO_INIT, pkey_index = 1);
-    REFUSED(IBV_QPS_INIT, TO_INIT, qp_access_flags = 0x1000);
     REFUSED(IBV_QPS_INIT, TO_INIT | IBV_QP_CUR_STATE, cur_qp_state = IBV_QPS_RTS);
     go(IBV_QPS_INIT);
     REFUSED(IBV_QPS_RTR, TO_RTR, ah_attr.is_global = 0);
@@ -135,6 +134,23 @@ static void values_are_checked(void **state)
     REFUSED(IBV_QPS_RTS, TO_RTS, rnr_retry = 8);
     REFUSED(IBV_QPS_RTS, TO_RTS, max_rd_atomic = 17);
     assert_int_equal(app_state(&r.a.qp), IBV_QPS_RTR);
+}
+
+/* FLUSH_GLOBAL, FLUSH_PERSISTENT, and bits that no header names. */
+static void access_flags_without_a_use_are_ignored(void **state)
+{
+    struct ibv_qp_attr a = good(IBV_QPS_INIT);
+
+    (void)state;
+    a.qp_access_flags = 0xfffffff0;
+    assert_int_equal(sn_qp_modify(r.a.qp.qp, &a, TO_INIT), 0);
+    assert_int_equal(sn_qp_query(r.a.qp.qp, &a), 0);
+    assert_int_equal(a.qp_access_flags & IBV_ACCESS_REMOTE_WRITE, 0);
+    for (int bit = 0; bit < 32; bit++) {
+        a = good(IBV_QPS_INIT);
+        a.qp_access_flags = 1u << bit;
+        assert_int_equal(sn_qp_modify(r.a.qp.qp, &a, IBV_QP_STATE | IBV_QP_ACCESS_FLAGS), 0);
+    }
 }
 
 static void a_query_says_what_was_set(void **state)
@@ -379,6 +395,7 @@ int main(void)
         T(only_the_transitions_of_the_table_exist),
         T(each_attribute_is_needed),
         T(values_are_checked),
+        T(access_flags_without_a_use_are_ignored),
         T(a_query_says_what_was_set),
         T(rings_before_rts_do_nothing),
         T(numbers_begin_with_the_slot),
