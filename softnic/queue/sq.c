@@ -145,7 +145,7 @@ static void bad_wqe(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx5_wq
     sn_count(&qp->nic->count.bad_wqes, 1);
     sn_report_qp(qp, "send WQE at index %u (opcode 0x%02x, index field %u): %s", s->index, w->opcode,
                  w->index, gw_mlx5_why_text(w->why));
-    s->error = GW_MLX5_SYND_LOCAL_QP_OP;
+    s->error = w->why == GW_MLX5_TOO_LONG ? GW_MLX5_SYND_LOCAL_LENGTH : GW_MLX5_SYND_LOCAL_QP_OP;
 }
 
 static bool receives(const struct gw_mlx5_wqe *w)

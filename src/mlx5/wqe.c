@@ -21,7 +21,6 @@ const char *gw_mlx5_why_text(enum gw_mlx5_why why)
     case GW_MLX5_INLINE_OVERRUN: return "an inline segment reaches past the entry's end";
     case GW_MLX5_INLINE_DENIED: return "inline data in an entry that receives";
     case GW_MLX5_BAD_ATOMIC: return "an atomic needs exactly one data segment, of 8 bytes";
-    case GW_MLX5_MISALIGNED: return "an atomic's remote address is no multiple of 8";
     case GW_MLX5_BAD_UMR: return "a UMR that is neither the bind of a memory window nor an invalidation";
     case GW_MLX5_BAD_AV: return "a datagram's address vector is not marked as the long form";
     case GW_MLX5_TOO_LONG: return "the payload exceeds the largest message";
@@ -226,9 +225,8 @@ static enum gw_mlx5_why check_data(struct gw_mlx5_wqe *w)
     if (unit < w->ds) return receives ? GW_MLX5_INLINE_DENIED : GW_MLX5_INLINE_OVERRUN;
     if (total > GW_MLX5_MAX_MSG) return GW_MLX5_TOO_LONG;
     w->length = (uint32_t)total;
-    if (!gw_mlx5_is_atomic(w->opcode)) return GW_MLX5_OK;
-    if (w->pieces != 1 || total != 8) return GW_MLX5_BAD_ATOMIC;
-    return w->raddr & 7 ? GW_MLX5_MISALIGNED : GW_MLX5_OK;
+    /* Its remote address is the responder's to judge. */
+    return gw_mlx5_is_atomic(w->opcode) && (w->pieces != 1 || total != 8) ? GW_MLX5_BAD_ATOMIC : GW_MLX5_OK;
 }
 
 int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const struct gw_mlx5_wqe_at *at)

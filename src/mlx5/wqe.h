@@ -30,7 +30,6 @@ enum gw_mlx5_why {
     GW_MLX5_INLINE_OVERRUN, /* an inline segment longer than the entry */
     GW_MLX5_INLINE_DENIED,  /* inline data in a READ, an atomic or a receive */
     GW_MLX5_BAD_ATOMIC,     /* an atomic without exactly one data segment of 8 bytes */
-    GW_MLX5_MISALIGNED,     /* an atomic whose remote address is no multiple of 8 */
     GW_MLX5_TOO_LONG,       /* the payload exceeds GW_MLX5_MAX_MSG */
     GW_MLX5_BAD_UMR,        /* a UMR that is no bind of a window and no invalidation */
     GW_MLX5_BAD_AV,         /* a UD entry whose address vector is not the long form */

@@ -166,9 +166,8 @@ static void bad_atomic(void **state)
     assert_int_equal(w.why, GW_MLX5_BAD_ATOMIC);
     put(3, gw_mlx5_data(8, 8, 2));
     assert_int_equal(parse(), 1);
-    put(1, gw_mlx5_raddr(12, 1));
-    assert_int_equal(parse(), -EINVAL);
-    assert_int_equal(w.why, GW_MLX5_MISALIGNED);
+    put(1, gw_mlx5_raddr(12, 1)); /* for the responder to refuse */
+    assert_int_equal(parse(), 1);
     ctrl(GW_MLX5_ATOMIC_FA, 5);
     put(3, gw_mlx5_data(8, 4, 2));
     put(4, gw_mlx5_data(16, 4, 2));
@@ -199,10 +198,6 @@ static void bad_masked_atomic(void **state)
         assert_int_equal(parse(), -EINVAL);
         assert_int_equal(w.why, GW_MLX5_BAD_DS);
         ctrl(op, head + 1);
-        put(1, gw_mlx5_raddr(12, 1));
-        put(head, gw_mlx5_data(8, 8, 2));
-        assert_int_equal(parse(), -EINVAL);
-        assert_int_equal(w.why, GW_MLX5_MISALIGNED);
     }
     ctrl(GW_MLX5_ATOMIC_CS, 4);
     queue[3 * 64] = GW_MLX5_OPMOD_8_BYTES;

@@ -223,8 +223,9 @@ static uint32_t make_wrong_wqe(int way)
     case 5: gw_mlx5_put(&q->sq, u + 2, gw_mlx5_inline12(500, 0, 0, 0)); break; /* inline past its end */
     case 6: gw_mlx5_put(&q->sq, u + 2, gw_mlx5_data(duo_addr(0, 0), 0, duo_key(0))); break; /* 2^31 bytes */
     case 7:
-        gw_mlx5_put_atomic(&q->sq, q->sq_pi, GW_MLX5_ATOMIC_FA, 0, duo_addr(1, 4), duo_key(1), 1, 0,
-                           duo_addr(0, 0), duo_key(0)); /* no multiple of 8 */
+        gw_mlx5_put_atomic(&q->sq, q->sq_pi, GW_MLX5_ATOMIC_FA, 0, duo_addr(1, 0), duo_key(1), 1, 0,
+                           duo_addr(0, 0), duo_key(0));
+        gw_mlx5_put(&q->sq, u + 3, gw_mlx5_data(duo_addr(0, 0), 4, duo_key(0))); /* not 8 bytes */
         break;
     default: return 0;
     }

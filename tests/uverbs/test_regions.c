@@ -321,6 +321,21 @@ static void test_dereg_waits(void **state)
     munmap(p, 16 * PAGE);
 }
 
+/* Neither leaves the NIC: nothing of this size is there to be read. */
+static void test_longer_than_a_message(void **state)
+{
+    static const enum ibv_wr_opcode opcodes[] = {IBV_WR_RDMA_WRITE, IBV_WR_RDMA_READ, IBV_WR_SEND};
+    const uint32_t longest = 1u << 30;
+
+    (void)state;
+    for (unsigned i = 0; i < sizeof(opcodes) / sizeof(opcodes[0]); i++) {
+        assert_int_equal(
+            rdma(opcodes[i], (uintptr_t)r.buf, r.mr->lkey, (uintptr_t)r.buf, r.mr->rkey, longest + 1),
+            IBV_WC_LOC_LEN_ERR);
+        mend();
+    }
+}
+
 int main(void)
 {
 #define T(name) cmocka_unit_test_setup_teardown(name, up, down)
@@ -328,7 +343,7 @@ int main(void)
         T(test_zero_based),         T(test_iova),         T(test_unusable_memory),
         T(test_unsupported_access), T(test_rereg_access), T(test_rereg_translation),
         T(test_rereg_pd),           T(test_memfd),        T(test_dmabuf),
-        T(test_unmapped_later),     T(test_dereg_waits),
+        T(test_unmapped_later),     T(test_dereg_waits),  T(test_longer_than_a_message),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
