@@ -63,7 +63,7 @@ static void queue(void *ctx, uint32_t qpn, const struct sn_peer_queue *q)
 
     if (h->cfg.copy) sn_table_queue(h->table, qpn, q);
     /* It will be answered, and perhaps asked: meet the other end already. */
-    if (q) sn_local_peer_ops.in_memory(ctx, q->dest_gid, q->dest_qpn);
+    if (q) sn_local_peer_ops.in_memory(ctx, q->terms.gid, q->dest_qpn);
 }
 
 /* ---- peers of this host -------------------------------------------------------------------------------- */

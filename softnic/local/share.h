@@ -19,7 +19,7 @@
 #include "softnic/nic/nic.h"
 
 enum {
-    SN_SHARE_VERSION = 7,
+    SN_SHARE_VERSION = 8,
     SN_SHARE_QUEUES = 1 << 16,  /* by the lower half of their numbers */
     SN_SHARE_REGIONS = 1 << 16, /* by their key's index; those beyond are reached by packets only */
     SN_SHARE_KEY_SHIFT = 12,    /* of a key's index, as region/mr.c has it */
@@ -32,8 +32,12 @@ enum {
 /* seq: odd while the entry is being written. */
 struct sn_share_queue {
     uint32_t seq, qpn; /* qpn 0: takes no requests */
-    uint32_t dest_qpn, access, pd, unused[3];
+    uint32_t dest_qpn, access, pd;
+    uint32_t psn, mtu, pkey, reads; /* struct sn_peer_terms */
+    uint64_t gid[2];
+    uint64_t unused;
 };
+_Static_assert(sizeof(struct sn_share_queue) == 64, "one cache line");
 
 struct sn_share_region {
     uint32_t seq, key; /* key 0: none */

@@ -79,6 +79,30 @@ void sn_table_region(struct sn_table *t, uint32_t key, const struct sn_peer_regi
     end(&e->seq);
 }
 
+static void put_terms(struct sn_share_queue *e, const struct sn_peer_terms *t)
+{
+    uint64_t gid[2];
+
+    memcpy(gid, t->gid, sizeof(gid));
+    put64(&e->gid[0], gid[0]);
+    put64(&e->gid[1], gid[1]);
+    put32(&e->psn, t->psn);
+    put32(&e->mtu, t->mtu);
+    put32(&e->pkey, t->pkey);
+    put32(&e->reads, t->reads);
+}
+
+static void get_terms(struct sn_peer_terms *t, const struct sn_share_queue *e)
+{
+    const uint64_t gid[2] = {get64(&e->gid[0]), get64(&e->gid[1])};
+
+    memcpy(t->gid, gid, sizeof(gid));
+    t->psn = get32(&e->psn);
+    t->mtu = get32(&e->mtu);
+    t->pkey = (uint16_t)get32(&e->pkey);
+    t->reads = (uint16_t)get32(&e->reads);
+}
+
 void sn_table_queue(struct sn_table *t, uint32_t qpn, const struct sn_peer_queue *queue)
 {
     struct sn_share_queue *e = &t->queue[qpn % SN_SHARE_QUEUES];
@@ -89,6 +113,7 @@ void sn_table_queue(struct sn_table *t, uint32_t qpn, const struct sn_peer_queue
         put32(&e->dest_qpn, queue->dest_qpn);
         put32(&e->access, queue->access);
         put32(&e->pd, queue->pd);
+        put_terms(e, &queue->terms);
     }
     end(&e->seq);
 }
@@ -109,16 +134,18 @@ static bool unchanged(const uint32_t *seq, uint32_t before)
     return !(before & 1) && get32(seq) == before;
 }
 
-static bool read_queue(const struct sn_share_queue *e, struct sn_share_queue *q)
+static bool read_queue(const struct sn_table *t, uint32_t qpn, struct sn_peer_queue *q)
 {
-    for (int i = 0; i < TRIES; i++) {
-        uint32_t seq = seq_before(&e->seq);
+    const struct sn_share_queue *e = &t->queue[qpn % SN_SHARE_QUEUES];
 
-        q->qpn = get32(&e->qpn);
+    for (int i = 0; i < TRIES; i++) {
+        uint32_t seq = seq_before(&e->seq), number = get32(&e->qpn);
+
         q->dest_qpn = get32(&e->dest_qpn);
         q->access = get32(&e->access);
         q->pd = get32(&e->pd);
-        if (unchanged(&e->seq, seq)) return true;
+        get_terms(&q->terms, e);
+        if (unchanged(&e->seq, seq)) return number == qpn;
     }
     return false;
 }
@@ -172,12 +199,11 @@ bool sn_table_grants(const struct sn_table *t, const struct sn_peer_access *a, u
                      struct sn_gpu_share *gpu)
 {
     struct sn_share_region r;
-    struct sn_share_queue q;
+    struct sn_peer_queue q;
 
     *addr = 0;
     gpu->size = 0;
-    if (!read_queue(&t->queue[a->dst_qpn % SN_SHARE_QUEUES], &q)) return false;
-    if (q.qpn != a->dst_qpn || q.dest_qpn != a->src_qpn || (q.access & a->access) != a->access) return false;
+    if (!read_queue(t, a->dst_qpn, &q) || !sn_peer_queue_takes(&q, a)) return false;
     if (!a->length) return true;
     if (!read_region(t, a->rkey, &r, gpu)) return false;
     if (r.pd != q.pd || (r.access & a->access) != a->access) return false;

@@ -20,6 +20,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #include <infiniband/verbs.h> /* names and values only: attributes, states, events; nothing of it is called */
 
@@ -135,10 +136,19 @@ struct sn_peer_region {
     const struct sn_gpu_share *gpu; /* memory of a GPU, which the region lies in; NULL: plain memory */
 };
 
+/* What both ends of a connection were told of its requester. Packets fail where they were told otherwise. */
+struct sn_peer_terms {
+    uint8_t gid[16]; /* its address */
+    uint32_t psn;    /* of its first request */
+    uint32_t mtu;    /* bytes */
+    uint16_t pkey;
+    uint16_t reads; /* at a time: the requester's most, and the most that the responder answers */
+};
+
 /* A queue pair that takes requests, and from which other. */
 struct sn_peer_queue {
     uint32_t dest_qpn, access, pd;
-    const uint8_t *dest_gid; /* valid during the call */
+    struct sn_peer_terms terms;
 };
 
 /* One access that a requester is about to make: of QP src_qpn here, to QP dst_qpn there. */
@@ -148,7 +158,28 @@ struct sn_peer_access {
      * rkey being an lkey of its. */
     uint32_t access;
     uint64_t va, length;
+    struct sn_peer_terms
+        terms; /* with access 0 the offer has come by packets already, and mtu alone counts */
 };
+
+enum { SN_PKEY_BASE = 0x7fff }; /* the bits that name a partition */
+
+/*
+ * sn_peer_queue_takes - would the queue pair's responder take packets of this request? These are all of its
+ * checks that do not look at a region: partition, the peer's address and number, PSN, path MTU, what the
+ * queue pair allows, and how many READs it answers at a time.
+ */
+static inline bool sn_peer_queue_takes(const struct sn_peer_queue *q, const struct sn_peer_access *a)
+{
+    const struct sn_peer_terms *there = &q->terms, *here = &a->terms;
+
+    if (q->dest_qpn != a->src_qpn || (q->access & a->access) != a->access) return false;
+    if (there->mtu != here->mtu) return false;
+    if (!a->access) return true;
+    if (there->psn != here->psn || ((there->pkey ^ here->pkey) & SN_PKEY_BASE)) return false;
+    if (memcmp(there->gid, here->gid, sizeof(there->gid))) return false;
+    return a->access != IBV_ACCESS_REMOTE_READ || (here->reads && here->reads <= there->reads);
+}
 
 struct sn_peer;
 struct iovec;

@@ -104,5 +104,8 @@ void sn_publish_queue(struct sn_qp *qp); /* its state, or what it allows, has ch
  * accesses? */
 bool sn_qp_takes_direct(const struct sn_qp *qp);
 uint32_t sn_qp_direct_access(const struct sn_qp *qp);
+/* What peers are told of it as a responder, and what it says of itself as a requester. */
+void sn_qp_peer_queue(const struct sn_qp *qp, struct sn_peer_queue *q);
+void sn_qp_peer_terms(const struct sn_qp *qp, struct sn_peer_terms *t);
 
 #endif

@@ -72,13 +72,14 @@ static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
     struct sn_direct *d = &qp->nic->direct;
     struct sn_reach by;
     const struct sn_peers peers = d->peers;
-    const struct sn_peer_access a = {.src_qpn = qp->number,
-                                     .dst_qpn = qp->attr.dest_qp_num,
-                                     .rkey = s->wqe->rkey,
-                                     .access = is_read(s) ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
-                                     .va = s->wqe->raddr,
-                                     .length = s->wqe->length};
+    struct sn_peer_access a = {.src_qpn = qp->number,
+                               .dst_qpn = qp->attr.dest_qp_num,
+                               .rkey = s->wqe->rkey,
+                               .access = is_read(s) ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+                               .va = s->wqe->raddr,
+                               .length = s->wqe->length};
 
+    sn_qp_peer_terms(qp, &a.terms);
     if (s->wqe->length > SN_MAX_MSG || !peers.ops->grant(peers.ctx, d->peer, &a, addr, &by)) return false;
     return !s->wqe->length || same_kind(d, &d->by_there, d->there_count, by);
 }

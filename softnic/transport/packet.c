@@ -8,8 +8,6 @@
 
 #include "softnic/transport/transport.h"
 
-enum { PKEY_BASE = 0x7fff };
-
 /* ---- out ----------------------------------------------------------------------------------------------- */
 
 static bool full(const struct sn_ring *ring)
@@ -227,7 +225,7 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
         drop = &c->drop_no_qp;
     else if (!has_opcode(qp, h->opcode))
         drop = &c->drop_opcode;
-    else if ((h->pkey ^ nic->cfg.pkey[qp->attr.pkey_index]) & PKEY_BASE)
+    else if ((h->pkey ^ nic->cfg.pkey[qp->attr.pkey_index]) & SN_PKEY_BASE)
         drop = &c->drop_pkey;
     else if (!takes(qp->state, h->opcode))
         drop = &c->drop_state;

@@ -144,14 +144,15 @@ static bool grant_all(struct sn_qp *qp, struct sn_peers peers, struct sn_peer *p
                       struct iovec *there, struct sn_reach *by)
 {
     for (unsigned i = 0; i < o->n; i++) {
-        const struct sn_peer_access a = {.src_qpn = qp->number,
-                                         .dst_qpn = qp->attr.dest_qp_num,
-                                         .rkey = o->piece[i].lkey,
-                                         .va = o->piece[i].va,
-                                         .length = o->piece[i].length};
+        struct sn_peer_access a = {.src_qpn = qp->number,
+                                   .dst_qpn = qp->attr.dest_qp_num,
+                                   .rkey = o->piece[i].lkey,
+                                   .va = o->piece[i].va,
+                                   .length = o->piece[i].length};
         struct sn_reach this_by;
         uint64_t addr;
 
+        sn_qp_peer_terms(qp, &a.terms);
         if (!peers.ops->grant(peers.ctx, peer, &a, &addr, &this_by)) return false;
         if (i && !sn_same_reach(*by, this_by)) return false;
         *by = this_by;

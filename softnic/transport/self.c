@@ -40,13 +40,15 @@ static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *
                   struct sn_reach *by)
 {
     struct sn_qp *qp = sn_qp_find(ctx, a->dst_qpn);
+    struct sn_peer_queue q;
     struct sn_mr *mr;
 
     (void)peer;
     *addr = 0;
     *by = sn_mr_reach(NULL);
-    if (!qp || !sn_qp_takes_direct(qp) || !qp->peer.loop || qp->attr.dest_qp_num != a->src_qpn) return false;
-    if ((sn_qp_direct_access(qp) & a->access) != a->access) return false;
+    if (!qp || !sn_qp_takes_direct(qp) || !qp->peer.loop) return false;
+    sn_qp_peer_queue(qp, &q);
+    if (!sn_peer_queue_takes(&q, a)) return false;
     if (!a->length) return true;
     mr = sn_mr_remote(qp, qp->init.pd, a->rkey, a->va, a->length, a->access);
     if (!mr || !sn_mr_copies(mr)) return false;

@@ -160,8 +160,9 @@ static void mend_table(void)
 {
     const struct sn_peer_region r = {
         .iova = 0x1000, .addr = 0x7000, .length = 0x1000, .access = IBV_ACCESS_REMOTE_WRITE, .pd = 1};
-    const struct sn_peer_queue q = {OWN_QPN, IBV_ACCESS_REMOTE_WRITE, 1, gid};
+    struct sn_peer_queue q = {.dest_qpn = OWN_QPN, .access = IBV_ACCESS_REMOTE_WRITE, .pd = 1};
 
+    memcpy(q.terms.gid, gid, sizeof(gid));
     table->head.magic = SN_SHARE_TABLE_MAGIC;
     table->head.version = SN_SHARE_VERSION;
     table->head.sleeps = table->head.paused = 0;
@@ -246,6 +247,7 @@ static void access_peer(struct input *in)
     struct sn_reach by;
     uint64_t addr;
 
+    memcpy(a.terms.gid, gid, sizeof(gid));
     if (!p || !ops->enter(victim, p, sn_local_now())) return;
     if (ops->grant(victim, p, &a, &addr, &by) && a.length)
         if (r->key != KEY || addr < r->addr || addr + a.length > r->addr + r->length) abort();

@@ -21,6 +21,14 @@ pthread_mutex_t nic_lock = PTHREAD_MUTEX_INITIALIZER;
 static uint8_t (*names)[SN_MEET_NAME];
 
 /* Tests that run side by side must not meet. Before there are children, who are to have the same. */
+struct sn_peer_terms host_terms(void)
+{
+    struct sn_peer_terms t = {.mtu = 1024};
+
+    memcpy(t.gid, gid, sizeof(gid));
+    return t;
+}
+
 __attribute__((constructor)) static void make_gid(void)
 {
     gid[13] = (uint8_t)(getpid() >> 16);
@@ -150,7 +158,7 @@ pid_t start_owner(uint8_t *mem, size_t length, int ready[2])
     struct sn_local *b = open_host(B, true);
     const struct sn_peer_region r = {
         .iova = 0x1000, .addr = (uintptr_t)mem, .length = length, .access = IBV_ACCESS_REMOTE_WRITE, .pd = 1};
-    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, gid};
+    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, host_terms()};
 
     ops->region(b, KEY, &r);
     ops->queue(b, QPN_B, &q);

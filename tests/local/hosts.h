@@ -14,6 +14,8 @@ extern uint8_t gid[16];
 extern pthread_mutex_t nic_lock;
 extern const struct sn_local_guard guard;
 extern const struct sn_peer_ops *const ops;
+/* What both ends of the hosts' connection know. */
+struct sn_peer_terms host_terms(void);
 
 /* The meeting name of the last host that was opened with this slot. */
 const uint8_t *name_of_slot(unsigned slot);

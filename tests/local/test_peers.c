@@ -147,7 +147,8 @@ static void memory_is_reached_until_its_owner_dies(void **state)
                                     .rkey = KEY,
                                     .access = IBV_ACCESS_REMOTE_WRITE,
                                     .va = 0x1064,
-                                    .length = sizeof(data)};
+                                    .length = sizeof(data),
+                                    .terms = host_terms()};
     struct iovec here = {data, sizeof(data)}, there = {NULL, sizeof(data)};
     struct sn_copy copy = {.write = true, .here = &here, .there = &there, .n_here = 1, .n_there = 1};
     struct sn_local *a;
@@ -304,7 +305,7 @@ static void who_is_killed_inside_is_not_waited_for(void **state)
     assert_int_equal(pipe2(inside, O_CLOEXEC | O_NONBLOCK), 0);
     pid = start_user(inside[1]); /* before there is an owner, whose sockets it would have otherwise */
     owner = open_host(B, true);
-    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, gid};
+    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, host_terms()};
     ops->queue(owner, QPN_B, &q);
     while (read(inside[0], &byte, 1) != 1) {
         assert_int_equal(waitpid(pid, &status, WNOHANG), 0);

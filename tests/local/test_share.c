@@ -21,7 +21,12 @@ enum { READ = IBV_ACCESS_REMOTE_READ, WRITE = IBV_ACCESS_REMOTE_WRITE, KEY = 5 <
 static struct sn_table *table;
 static const struct sn_peer_region region = {
     .iova = 0x10000, .addr = 0x7000000, .length = 0x1000, .access = READ | WRITE, .pd = 3};
-static const struct sn_peer_queue queue = {.dest_qpn = 0x20111, .access = READ | WRITE, .pd = 3};
+#define TERMS                                                                                                \
+    {                                                                                                        \
+        .gid = {[15] = 9}, .psn = 77, .mtu = 1024, .pkey = 0xffff, .reads = 4                                \
+    }
+static const struct sn_peer_queue queue = {
+    .dest_qpn = 0x20111, .access = READ | WRITE, .pd = 3, .terms = TERMS};
 static struct sn_peer_access good;
 
 static int up(void **state)
@@ -32,8 +37,13 @@ static int up(void **state)
     assert_true(table != MAP_FAILED);
     sn_table_region(table, KEY, &region);
     sn_table_queue(table, 0x10222, &queue);
-    good = (struct sn_peer_access){
-        .src_qpn = 0x20111, .dst_qpn = 0x10222, .rkey = KEY, .access = WRITE, .va = 0x10100, .length = 0x100};
+    good = (struct sn_peer_access){.src_qpn = 0x20111,
+                                   .dst_qpn = 0x10222,
+                                   .rkey = KEY,
+                                   .access = WRITE,
+                                   .va = 0x10100,
+                                   .length = 0x100,
+                                   .terms = TERMS};
     return 0;
 }
 
@@ -92,6 +102,34 @@ static void all_else_is_refused(void **state)
     REFUSED(length = 0xf01);
     REFUSED(length = UINT64_MAX);
     REFUSED(va = UINT64_MAX);
+}
+
+/* What the responder would find wrong with packets before it looks at a region. */
+static void what_packets_would_be_refused_for_is_refused(void **state)
+{
+    struct sn_peer_access a = good;
+
+    (void)state;
+    REFUSED(terms.gid[15] = 8);
+    REFUSED(terms.psn = 78);
+    REFUSED(terms.mtu = 2048);
+    REFUSED(terms.pkey = 0x8001);
+    a.terms.pkey = 0x7fff; /* a limited member of the same partition */
+    a.terms.reads = 5;     /* and WRITEs are not counted */
+    assert_true(granted(&a));
+    a = good;
+    a.access = READ;
+    assert_true(granted(&a));
+    a.terms.reads = 5;
+    assert_false(granted(&a));
+    a.terms.reads = 0;
+    assert_false(granted(&a));
+    a.access = 0; /* an offer that has come by packets */
+    a.terms.psn = 0;
+    a.terms.gid[15] = 8;
+    assert_true(granted(&a));
+    a.terms.mtu = 2048;
+    assert_false(granted(&a));
 }
 
 static void what_was_taken_back_is_refused(void **state)
@@ -278,6 +316,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(what_is_registered_is_granted, up, down),
         cmocka_unit_test_setup_teardown(all_else_is_refused, up, down),
+        cmocka_unit_test_setup_teardown(what_packets_would_be_refused_for_is_refused, up, down),
         cmocka_unit_test_setup_teardown(what_was_taken_back_is_refused, up, down),
         cmocka_unit_test_setup_teardown(keys_beyond_the_table_are_not_entered, up, down),
         cmocka_unit_test_setup_teardown(an_entry_in_the_making_is_refused, up, down),

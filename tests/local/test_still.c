@@ -51,7 +51,8 @@ static void write_for_ever(struct sn_local *a, struct sn_peer *p)
                                           .rkey = KEY,
                                           .access = IBV_ACCESS_REMOTE_WRITE,
                                           .va = 0x1000,
-                                          .length = LENGTH};
+                                          .length = LENGTH,
+                                          .terms = host_terms()};
     struct iovec here = {data, LENGTH}, there = {NULL, LENGTH};
     struct sn_copy copy = {.write = true, .here = &here, .there = &there, .n_here = 1, .n_there = 1};
     uint64_t addr;
@@ -114,7 +115,7 @@ static void wait_rounds(uint32_t n)
 
 static pid_t set_up(void)
 {
-    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, gid};
+    const struct sn_peer_queue q = {QPN_A, IBV_ACCESS_REMOTE_WRITE, 1, host_terms()};
 
     common = mmap(NULL, sizeof(*common), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     assert_true(common != MAP_FAILED);

@@ -152,7 +152,7 @@ static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *
     must(n->entered == p, "granted outside");
     *addr = 0;
     *by = (struct sn_reach){NULL, NULL};
-    if (!q || q->dest_qpn != a->src_qpn || (q->access & a->access) != a->access) return false;
+    if (!q || !sn_peer_queue_takes(q, a)) return false;
     if (f->no_writes && a->access == IBV_ACCESS_REMOTE_WRITE) return false;
     if (!a->length) return true;
     for (unsigned i = 0; i < FAKE_REGIONS; i++) {
