@@ -166,7 +166,7 @@ static void wrong_local_key(void **state)
 {
     (void)state;
     for (int i = 0; i < 4; i++) {
-        uint16_t index;
+        uint16_t index = 0;
 
         duo_start(NULL);
         duo_recv(1, duo_addr(1, 0), 4096, duo_key(1));

@@ -34,7 +34,9 @@ struct unlike {
 #define GOOD .timeout = 8, .retry_cnt = 2, .rnr_retry = 7, .min_rnr_timer = 1
 #define ENDS(mtu_a, mtu_b, psn, reads_a, reads_b)                                                            \
     {GOOD, .mtu = mtu_a, .psn_here = 200, .psn_there = 100, .rd_atomic = reads_a},                           \
-    {GOOD, .mtu = mtu_b, .psn_here = 100, .psn_there = psn, .rd_atomic = reads_b}
+    {                                                                                                        \
+        GOOD, .mtu = mtu_b, .psn_here = 100, .psn_there = psn, .rd_atomic = reads_b                          \
+    }
 
 static const struct unlike unlikes[] = {
     {"nothing", GW_MLX5_WRITE, DONE, LONG, ENDS(3, 3, 200, 4, 4)},
