@@ -33,16 +33,16 @@ SWALLOWED = {
     "gw_post_send": {"EAGAIN": ROOM, "EMSGSIZE": ROOM},
     "gw_post_recv": {"EAGAIN": ROOM},
     "gw_poll_cq": {"EPROTO": PARSE, "EAGAIN": FLUSH, "ENOTCONN": FLUSH, "EOPNOTSUPP": FLUSH},
-    "gw_wait_cq": {"EPROTO": PARSE, "EAGAIN": FLUSH, "ENOTCONN": FLUSH, "EOPNOTSUPP": FLUSH},
+    "gw_wait_cq": {"EPROTO": PARSE, "ENOTCONN": FLUSH, "EOPNOTSUPP": FLUSH},
     "gw_recv_empty": {"EINVAL": RECEIVE},
     "gw_qp_recv_empty": {"EINVAL": RECEIVE},
     "gw_tx_post": {"EPROTO": PARSE},
     "gw_tx_post_warp": {"EPROTO": PARSE},
     "gw_tx_post_block": {"EPROTO": PARSE},
-    "gw_tx_wait": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
-    "gw_tx_wait_warp": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
-    "gw_tx_wait_block": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
-    "gw_tx_flush": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EAGAIN": WAITS, "EMSGSIZE": WAITS, "ENOTCONN": WAITS, "EINVAL": "the ticket is the view's own"},
+    "gw_tx_wait": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
+    "gw_tx_wait_warp": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
+    "gw_tx_wait_block": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EMSGSIZE": WAITS, "ENOTCONN": WAITS},
+    "gw_tx_flush": {"EPROTO": PARSE, "EOPNOTSUPP": FLUSH, "EMSGSIZE": WAITS, "ENOTCONN": WAITS, "EINVAL": "the ticket is the view's own"},
 }
 
 

@@ -268,10 +268,10 @@ GW_API int gw_cq_destroy(struct gw_cq *cq); /* -EBUSY: queue pairs use it */
 GW_API struct gw_cq_handle *gw_cq_handle(const struct gw_cq *cq);
 
 /*
- * Sleeps until the CQ is not empty (1) or the deadline has passed (0). Returns -ECANCELED when *stop is
- * non-zero or stop_fd is readable, -EIO when the device or the CQ has died. The pointer may be NULL, and
- * stop_fd -1; it is not read. CPU executor only
- * (-EOPNOTSUPP), and only with GW_CQ_SLEEP (else it looks once).
+ * Sleeps until the CQ is not empty, and returns 1. Errors: -ETIMEDOUT at the deadline (-EAGAIN with
+ * deadline 0, or on a CQ without GW_CQ_SLEEP: it looks once); -ECANCELED: *stop is non-zero or stop_fd is
+ * readable (stop may be NULL, stop_fd -1; it is not read); -EIO: the device or the CQ has died; -EOPNOTSUPP:
+ * its kernels run on a GPU.
  */
 GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
 

@@ -39,6 +39,7 @@
 #include <gpuwire/kernel.h>
 #include <gpuwire/mlx5.h>
 #include <gpuwire/sync.h>
+#include <gpuwire/detail/exec/turn.h>
 
 #define GW_VERBS_VERSION 6
 #define GW_HANDLE_BYTES  512 /* handles lie so far apart: no two share a line, or a sector of the next one */
@@ -245,10 +246,12 @@ GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 GW_FN void gw_ring(struct gw_qp_handle *qp);
 
 /*
- * Polls until there is a completion, and returns how many it took, at most n. Returns 0 when the deadline has
- * passed, and -ECANCELED when *stop became non-zero or stop_fd readable (stop may be NULL, stop_fd -1). It
- * returns -EIO when the device or the queue has died, so that no completion will come (gw_device_open). The
- * deadline is on this executor's clock: gw_clock_ns() + what it may take.
+ * Polls until there is a completion, and returns how many it took, 1 to n. Errors:
+ *
+ *   `-ETIMEDOUT`  at the deadline, which is on this executor's clock: gw_clock_ns() + what it may take. With
+ *                 deadline 0 it looks once: `-EAGAIN`;
+ *   `-ECANCELED`  *stop became non-zero, or stop_fd readable (stop may be NULL, stop_fd -1);
+ *   `-EIO`        the device or the queue has died, so that no completion will come (gw_device_open).
  *
  * CPU threads soon sleep, when the CQ was made with GW_CQ_SLEEP. A *stop alone does not wake them, stop_fd
  * does (in a loop's stage: &ctl->shared->stop, ctl->wake_fd). The GPU spins and ignores stop_fd.

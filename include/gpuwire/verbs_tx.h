@@ -89,7 +89,8 @@ GW_FN void gw_tx_ring(struct gw_tx *tx);
  * thread's. 0, or
  *
  *   `-EIO`        it was not executed, or not wholly (gw_qp_fault on the host says why);
- *   `-ETIMEDOUT`  the deadline has passed.
+ *   `-ETIMEDOUT`  the deadline has passed;
+ *   `-EAGAIN`     the same with deadline 0, which looks once;
  *   `-EINVAL`     no such ticket.
  *
  * deadline_ns: gw_clock_ns() + what it may take; in the past: one look. A wait for a request that is not
@@ -99,8 +100,8 @@ GW_FN int gw_tx_wait(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
 GW_DEV int gw_tx_wait_warp(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
 GW_DEV int gw_tx_wait_block(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
 
-/* Waits for everything that was posted through this view, and returns as gw_tx_wait does: 0, -EIO or
- * -ETIMEDOUT. In a warp or block: by thread 0 for all. */
+/* Waits for everything that was posted through this view, and returns as gw_tx_wait does: 0, -EIO,
+ * -ETIMEDOUT or -EAGAIN. In a warp or block: by thread 0 for all. */
 GW_FN int gw_tx_flush(struct gw_tx *tx, uint64_t deadline_ns);
 
 #endif

@@ -78,10 +78,10 @@ static int post(struct gw_client *c, uint32_t slot, struct pieces *p)
         if (!error) return 0;
         if (error != -ENOMEM) return gw_session_broken(c, error);
         error = gw_cq_wait(s->send_cq, end, NULL, -1);
-        if (error < 0) return gw_session_broken(c, error);
-        if (!error && gw_deadline(0) >= end)
+        if (error == -ETIMEDOUT)
             return gw_error(-ETIMEDOUT, "the worker's NIC has acknowledged none of the last %u requests",
                             2 * c->slots);
+        if (error < 0) return gw_session_broken(c, error);
     }
 }
 
@@ -197,19 +197,20 @@ static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_c
 }
 
 /* A process that dies answers nothing more, and its NIC tells nobody. But its connections end. What it has
- * sent before may still be on the way. */
+ * sent before may still be on the way. 0: nothing until the deadline. */
 static int wait_once(struct gw_client *c, uint64_t deadline_ns, struct ibv_wc *wc)
 {
     struct gw_client_session *s = c->own;
     struct gw_cq_handle *cq = gw_cq_handle(s->recv_cq);
     int n = gw_wait_cq(cq, 1, wc, deadline_ns, NULL, s->deaf ? -1 : gw_http_socket(c->http));
+    if (n == -ETIMEDOUT || n == -EAGAIN) return 0;
     if (n != -ECANCELED) return n < 0 ? gw_session_broken(c, n) : n;
     if (gw_http_hung_up(c->http) <= 0) {
         s->deaf = 1;
         return 0;
     }
     n = gw_wait_cq(cq, 1, wc, gw_deadline(LAST_WORD_NS), NULL, -1);
-    return n ? n : gw_session_hung_up(c);
+    return n > 0 ? n : gw_session_hung_up(c);
 }
 
 static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
@@ -219,7 +220,7 @@ static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_clie
     int over = 0;
     for (;;) {
         uint64_t ask_at = gw_session_confirm_at(c), until = deadline_ns < ask_at ? deadline_ns : ask_at;
-        int n = over ? gw_wait_cq(gw_cq_handle(s->recv_cq), 1, &wc, 0, NULL, -1) : wait_once(c, until, &wc);
+        int n = over ? gw_poll_cq(gw_cq_handle(s->recv_cq), 1, &wc) : wait_once(c, until, &wc);
         if (n < 0) return over ? over : n;
         if (n == 0 && over) return over;
         if (n == 0 && gw_deadline(0) >= ask_at)

@@ -75,10 +75,11 @@ int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int
     for (;;) {
         int got = ready(cq);
 
-        if (got || cq->event_fd < 0) return got;
+        if (got) return got;
+        if (cq->event_fd < 0) return -EAGAIN;
         if (stop && gw_ld_relaxed_u32(stop)) return -ECANCELED;
         if (gw_ld_relaxed_u32(&cq->handle->dead)) return -EIO;
-        if (gw_clock_ns() >= deadline_ns) return 0;
+        if (gw_clock_ns() >= deadline_ns) return gw_expired_(deadline_ns);
         got = gw_cpu_sleep_(cq, deadline_ns, stop, stop_fd);
         if (got) return got;
     }

@@ -223,7 +223,7 @@ static void *post_until_error(void *arg)
     struct poster *x = arg;
     struct pair *p = x->p;
     struct gw_tx tx;
-    uint64_t t;
+    uint64_t t = 0;
 
     x->err = gw_tx_open(&tx, gw_qp_handle(p->qp[0]));
     while (!x->err && gw_clock_ns() < x->deadline) {

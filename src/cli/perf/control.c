@@ -176,7 +176,7 @@ static int ask_nic(struct perf_control *c, int stop_fd)
         return gw_error(-ECONNRESET, "the other side is gone");
     got = gw_wait_cq(gw_cq_handle(c->send_cq), 1, &wc, gw_deadline(ANSWER_S * UINT64_C(1000000000)), NULL,
                      stop_fd);
-    if (got < 0 || (got == 1 && !wc.status)) return got < 0 ? got : 0;
+    if (got == -ECANCELED || (got == 1 && !wc.status)) return got < 0 ? got : 0;
     return gw_error(-ECONNRESET, "the other side is gone without a word");
 }
 
@@ -192,7 +192,7 @@ int perf_control_receive(struct perf_control *c, uint64_t limit_ns, struct perf_
             got = gw_wait_cq(gw_cq_handle(c->recv_cq), 1, &wc, slice < end ? slice : end, NULL, stop_fd);
 
         if (got == 1) return take(c, &wc, m);
-        if (got < 0) return got;
+        if (got != -ETIMEDOUT) return got;
         if (gw_clock_ns() >= end) return gw_error(-ETIMEDOUT, "the other side does not answer");
         gone = gw_cm_ended(c->link, -1, 0);
         /* What it said before it left comes first. */

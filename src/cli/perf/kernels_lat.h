@@ -144,15 +144,15 @@ GW_DEV int perf_lat_wait_datagram(struct perf_lat *l, uint64_t i)
 
         if (a->answer || until > l->deadline) until = l->deadline;
         n = gw_wait_cq(a->recv_cq, 1, &wc, until, a->stop, a->stop_fd);
-        again = n == 0 && !a->answer;
+        again = n == -ETIMEDOUT && !a->answer;
         if (n == 1) {
             n = perf_lat_take(l, i, &wc);
             if (n == 1) return 0;
             again = n == 0 && a->answer && i && gw_wc_imm(&wc) == (uint32_t)i - 1;
-        } else if (n == 0 && gw_clock_ns() >= l->deadline) {
-            return -ETIMEDOUT;
+        } else if (n != -ETIMEDOUT || gw_clock_ns() >= l->deadline) {
+            return n;
         }
-        if (n < 0) return n;
+        if (n < 0 && n != -ETIMEDOUT) return n;
         if (again) err = perf_lat_post(l, a->answer ? i - 1 : i); /* what it was is in the outbox still */
         if (err) return err;
     }
@@ -178,8 +178,6 @@ GW_DEV int perf_lat_wait(struct perf_lat *l, uint64_t i)
     if (n == 1)
         n = a->op != PERF_PUT_IMM ? gw_recv(a->qp, a->inbox, a->lkey, a->room, 0)
                                   : gw_recv_empty(a->qp, 1, 0);
-    else if (n == 0)
-        n = -ETIMEDOUT;
     return n == -EAGAIN ? 0 : n;
 }
 

@@ -348,7 +348,7 @@ GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t
         if (got) return got;
         /* On a GPU the stop word is a microsecond away, across the bus, so it is not looked at each time. */
         if (stop && (cq->host || round % 32 == 0) && gw_ld_relaxed_u32(stop)) return -ECANCELED;
-        if (now >= deadline_ns) return 0;
+        if (now >= deadline_ns) return gw_expired_(deadline_ns);
         if (round % 32 == 0 && gw_ld_relaxed_u32_gpu(&cq->dead)) return -EIO;
         if (!cq->host || now - start < GW_WAIT_SPIN_NS_) {
             gw_pause(round);

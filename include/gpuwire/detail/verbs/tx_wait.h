@@ -26,7 +26,7 @@ GW_FN int gw_tx_wait(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns)
         if (gw_tx_good_(tx, ticket)) return 0;
         if (failed) return -EIO;
         if (gw_cq_retire_(tx->cq)) continue;
-        if (gw_clock_ns() >= deadline_ns) return gw_tx_good_(tx, ticket) ? 0 : -ETIMEDOUT;
+        if (gw_clock_ns() >= deadline_ns) return gw_tx_good_(tx, ticket) ? 0 : gw_expired_(deadline_ns);
         gw_pause(round++);
         /* The request that was to carry the signal may have been taken back, or there was no room for one. */
         if (round % 64 == 0) gw_tx_mark_(tx, ticket);
