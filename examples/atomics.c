@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gw_fetch_add_op, gw_cmp_swap_op, gw_masked_fetch_add_op, gw_with_masks: on a word of the peer's. */
-#include "examples/atomics.h"
+#include "atomics.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of atomics.c: what was there before each operation arrives in a's words 0, 1, 2, 3. */
-#include "examples/pair.h"
+#include "pair.h"
 
 GW_KERNEL(atomics, struct ends, e)
 {

@@ -4,8 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "examples/datagram.h"
-#include "examples/options.h"
+#include "datagram.h"
+#include "options.h"
 
 #include <gpuwire/verbs.h>
 

@@ -7,7 +7,7 @@
 #ifndef GW_EXAMPLES_DATAGRAM_H
 #define GW_EXAMPLES_DATAGRAM_H
 
-#include "examples/pair.h"
+#include "pair.h"
 
 enum { ROOM = GW_GRH + 64 /* of a receive: datagrams of up to 64 bytes */ };
 

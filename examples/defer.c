@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* GW_DEFER, gw_ring, gw_tx_ring: one thread posts many requests and rings the NIC's doorbell once. */
-#include "examples/defer.h"
+#include "defer.h"
 
 int main(int argc, char **argv)
 {

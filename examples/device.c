@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "examples/options.h"
+#include "options.h"
 
 #include <gpuwire/verbs.h>
 

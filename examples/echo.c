@@ -10,7 +10,7 @@
 
 #include <gpuwire/verbs.h>
 
-#include "examples/echo.h"
+#include "echo.h"
 
 static void must(int ok, const char *what)
 {

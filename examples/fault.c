@@ -3,7 +3,7 @@
  * after it. */
 #include <stdio.h>
 
-#include "examples/fault.h"
+#include "fault.h"
 
 #include <gpuwire/verbs.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of fault.c: a write with a key that the peer has never given out. */
-#include "examples/pair.h"
+#include "pair.h"
 
 GW_KERNEL(fault, struct ends, e)
 {

@@ -3,8 +3,8 @@
  * host. */
 #include <stdlib.h>
 
-#include "examples/launch.h"
-#include "examples/options.h"
+#include "launch.h"
+#include "options.h"
 
 static void must(int err, const char *what)
 {

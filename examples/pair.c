@@ -2,8 +2,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "examples/pair.h"
-#include "examples/options.h"
+#include "pair.h"
+#include "options.h"
 
 #include <gpuwire/verbs.h>
 

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "examples/pingpong_kernel.h"
+#include "pingpong_kernel.h"
 
 #include <gpuwire/connect.h>
 

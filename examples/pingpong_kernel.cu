@@ -1,2 +1,2 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "examples/pingpong_kernel.h"
+#include "pingpong_kernel.h"

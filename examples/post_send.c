@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gw_post_send, gw_post_recv, gw_poll_cq: libibverbs' structs and meanings, in a kernel. */
-#include "examples/post_send.h"
+#include "post_send.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of post_send.c: what one would write with ibv_post_recv, ibv_post_send and ibv_poll_cq. */
-#include "examples/pair.h"
+#include "pair.h"
 
 /* Polls until there is a completion; a kernel decides itself how long. */
 GW_DEV int poll_one(struct gw_cq_handle *cq, struct ibv_wc *wc, uint64_t deadline)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gw_post_op, gw_put_op, gw_get_op, gw_wait_cq: a kernel writes to its peer's memory and reads it back. */
-#include "examples/put_get.h"
+#include "put_get.h"
 
 int main(int argc, char **argv)
 {

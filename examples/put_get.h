@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of put_get.c: writes to the peer's memory and reads it back, without the peer's doing
  * anything. */
-#include "examples/pair.h"
+#include "pair.h"
 
 GW_KERNEL(put_get, struct ends, e)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gw_put_imm_op, gw_recv_empty, gw_wc_imm: a write that tells the peer, with a number of 32 bits, that it is
  * there. */
-#include "examples/put_imm.h"
+#include "put_imm.h"
 
 int main(int argc, char **argv)
 {

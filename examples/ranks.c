@@ -6,8 +6,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "examples/ranks.h"
-#include "examples/options.h"
+#include "ranks.h"
+#include "options.h"
 
 #include <gpuwire/verbs.h>
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of ranks.c: each block is one rank and tells every other one its number. */
-#include "examples/pair.h"
+#include "pair.h"
 
 enum { RANKS = 4 };
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gw_send_op, gw_recv: a message goes into the peer's next receive, and the peer's kernel sees it
  * complete. */
-#include "examples/send_recv.h"
+#include "send_recv.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of send_recv.c: one thread plays both ends. */
-#include "examples/pair.h"
+#include "pair.h"
 
 GW_KERNEL(send_recv, struct ends, e)
 {

@@ -3,7 +3,7 @@
  * gw_with_signal: a write, and behind it a word that the peer polls for in its memory. No receive and no
  * completion at the peer. Where the peer may do so: docs/verbs.md, "Fast calls".
  */
-#include "examples/signal.h"
+#include "signal.h"
 
 int main(int argc, char **argv)
 {

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of signal.c: one thread plays both ends. */
-#include "examples/pair.h"
+#include "pair.h"
 
 /* Waits until the word has that value. Acquire: what was written before the signal is visible after it. */
 GW_DEV int see(const uint64_t *word, uint64_t value, uint64_t deadline)

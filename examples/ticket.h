@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of ticket.c. */
-#include "examples/pair.h"
+#include "pair.h"
 
 GW_KERNEL(ticket, struct ends, e)
 {

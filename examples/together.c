@@ -3,7 +3,7 @@
  * doorbell. */
 #include <stdio.h>
 
-#include "examples/together.h"
+#include "together.h"
 
 #define THREADS 64
 

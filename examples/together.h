@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The kernel of together.c: every thread of a warp or of a block posts a request of its own; one doorbell for
  * all. */
-#include "examples/pair.h"
+#include "pair.h"
 
 GW_KERNEL(together, struct ends, e)
 {
