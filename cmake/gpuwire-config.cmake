@@ -1,12 +1,20 @@
-# find_package(gpuwire [COMPONENTS gpuwire model client serve softnic]): a target gpuwire::COMPONENT for each part that is
-# installed. libgpuwire itself is gpuwire::gpuwire. Without COMPONENTS, all that are there.
-foreach(gpuwire_part IN ITEMS gpuwire model client serve softnic) # gpuwire first: model and client use it
-  if(EXISTS ${CMAKE_CURRENT_LIST_DIR}/gpuwire-${gpuwire_part}.cmake)
-    include(${CMAKE_CURRENT_LIST_DIR}/gpuwire-${gpuwire_part}.cmake)
-    set(gpuwire_${gpuwire_part}_FOUND TRUE)
-  endif()
+# find_package(gpuwire [COMPONENTS …]): a target gpuwire::COMPONENT for each part that is installed, whichever are asked for.
+# libgpuwire itself is gpuwire::gpuwire. docs/building.md lists the parts.
+file(GLOB gpuwire_files ${CMAKE_CURRENT_LIST_DIR}/gpuwire-*.cmake)
+# Each part has a file, which includes those of the kinds of build (gpuwire-PART-KIND.cmake).
+list(FILTER gpuwire_files INCLUDE REGEX "/gpuwire-[a-z]+\\.cmake$")
+list(REMOVE_ITEM gpuwire_files ${CMAKE_CURRENT_LIST_FILE})
+# Other parts use libgpuwire, so it comes first.
+set(gpuwire_first ${CMAKE_CURRENT_LIST_DIR}/gpuwire-gpuwire.cmake)
+if(gpuwire_first IN_LIST gpuwire_files)
+  list(REMOVE_ITEM gpuwire_files ${gpuwire_first})
+  list(PREPEND gpuwire_files ${gpuwire_first})
+endif()
+foreach(gpuwire_file IN LISTS gpuwire_files)
+  include(${gpuwire_file})
+  string(REGEX REPLACE ".*/gpuwire-([a-z]+)\\.cmake$" "\\1" gpuwire_part ${gpuwire_file})
+  set(gpuwire_${gpuwire_part}_FOUND TRUE)
 endforeach()
-unset(gpuwire_part)
 foreach(gpuwire_part IN LISTS gpuwire_FIND_COMPONENTS)
   if(gpuwire_FIND_REQUIRED_${gpuwire_part} AND NOT gpuwire_${gpuwire_part}_FOUND)
     set(gpuwire_FOUND FALSE)
@@ -14,3 +22,6 @@ foreach(gpuwire_part IN LISTS gpuwire_FIND_COMPONENTS)
   endif()
 endforeach()
 unset(gpuwire_part)
+unset(gpuwire_file)
+unset(gpuwire_files)
+unset(gpuwire_first)

@@ -5,22 +5,24 @@
 # with (ucx-utils; without it, it skips those rows), and what `make check-interop` boots (it installs that).
 set -euo pipefail
 
+# The README's first commands are ibverbs-utils', and `make wheel` is a script in Python.
 build=(
     build-essential cmake ninja-build pkg-config
     libibverbs-dev librdmacm-dev ibverbs-providers liburing-dev libisal-dev
     libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
     libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev zlib1g-dev
     libgrpc-dev libssl-dev libdpdk-dev
+    ibverbs-utils python3
 )
 # The test library; the distribution's own verbs, rdma_cm and MPI programs, and servers and clients for sockets; tshark to
 # read captures; spin and tcc for models; clang for the fuzzers; Python for scripts and its package's tests; and tools for the
 # bundle and the wheel. testpmd (dpdk-dev), libcuckoo and nftables are what the balancer is compared with. Chromium (290 MB)
 # looks at the server's page.
 tests=(
-    libcmocka-dev ibverbs-utils perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin fio
+    libcmocka-dev perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin fio
     openmpi-bin libopenmpi-dev
     netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools redis-server redis-tools tshark spin tcc
-    clang llvm jq gojq python3 python3-venv python3-numpy openssl curl
+    clang llvm jq gojq python3-venv python3-numpy openssl curl
     procps iproute2 ethtool iperf3 ccache patchelf file dpdk-dev libcuckoo-dev nftables
 )
 # What .ci/run looks at the sources with, and builds them with for another processor.
@@ -57,7 +59,7 @@ missing() { # the packages of the list that are not installed
 }
 
 if ! command -v apt-get >/dev/null; then
-    echo "gpuwire: setup needs Debian or Ubuntu (no apt-get here); README.md lists the libraries to install by hand" >&2
+    echo "gpuwire: setup needs Debian or Ubuntu (no apt-get here); docs/building.md lists the libraries to install by hand" >&2
     exit 1
 fi
 # NVIDIA's own client for the Open Inference Protocol comes from PyPI, and lies outside the tree. The tests that use it

@@ -19,6 +19,11 @@ for file in man/man1/gpuwire.1 man/man1/gpuwire-nic.1 bash-completion/completion
     [ -e "$work/dest/opt/gw/share/$file" ] || fail "no $file"
 done
 cp -a "$work/dest/opt/gw" "$work/prefix"
+# What the tool and its pages point to.
+documents=$(cat "$source"/docs/man/*.1 | sed 's/\\//g' | grep -oh 'docs/[a-z-]*\.md'; strings "$work/prefix"/bin/* "$work/prefix"/libexec/*/* | grep -oh 'docs/[a-z-]*\.md')
+for file in $documents README.md examples/README.md; do
+    [ -e "$work/prefix/share/doc/gpuwire/$file" ] || fail "$file is not installed"
+done
 DESTDIR=$work/dest "$source/scripts/install.sh" "$build" /opt/gw remove >"$work/remove.out" 2>&1 || fail "removing"
 left=$(cd "$work/dest" && find . ! -type d -o -type d -path '*gpuwire*')
 [ -z "$left" ] || fail "left behind: $left"
@@ -41,18 +46,17 @@ programs=(datagram device echo itself launch meet pingpong_kernel ranks)
 pairs=(atomics defer fault post_send put_get put_imm send_recv signal ticket together)
 mkdir pc
 # shellcheck disable=SC2046
-cc -I. -c examples/pair.c $(pkg-config --cflags gpuwire) -o pc/pair.o >"$work/pc.out" 2>&1 || fail "pair.c, by pkg-config"
+cc -c examples/pair.c $(pkg-config --cflags gpuwire) -o pc/pair.o >"$work/pc.out" 2>&1 || fail "pair.c, by pkg-config"
 for program in "${programs[@]}" "${pairs[@]}"; do
     sources=(examples/$program.c)
     [[ " ${pairs[*]} " != *" $program "* ]] || sources+=(pc/pair.o)
     # shellcheck disable=SC2046
-    cc -I. "${sources[@]}" $(pkg-config --cflags --libs gpuwire) -o "pc/$program" >"$work/pc.out" 2>&1 || fail "$program, by pkg-config"
+    cc "${sources[@]}" $(pkg-config --cflags --libs gpuwire) -o "pc/$program" >"$work/pc.out" 2>&1 || fail "$program, by pkg-config"
 done
 cat >CMakeLists.txt <<END
 cmake_minimum_required(VERSION 3.25)
 project(own LANGUAGES C)
 find_package(gpuwire $version REQUIRED COMPONENTS gpuwire softnic)
-include_directories(.)
 foreach(program IN ITEMS ${programs[*]} ${pairs[*]})
   add_executable(\${program} examples/\${program}.c)
   target_link_libraries(\${program} PRIVATE gpuwire::gpuwire)
@@ -70,6 +74,19 @@ cmake --build by-cmake >"$work/build.out" 2>&1 || fail "the examples, by find_pa
 sed 's/softnic)$/nonsense)/' CMakeLists.txt >wrong.txt && mkdir wrong && mv wrong.txt wrong/CMakeLists.txt
 cmake -S wrong -B wrong/b -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/wrong.out" 2>&1 && fail "a component that is not there"
 grep -q 'without its part nonsense' "$work/wrong.out" || fail "not which component is missing"
+
+# Each part by itself, and by the other's name.
+for part in "$work"/prefix/lib*/cmake/gpuwire/gpuwire-*.cmake "$work"/prefix/lib/*/cmake/gpuwire/gpuwire-*.cmake; do
+    part=$(basename "$part" .cmake) && part=${part#gpuwire-}
+    [[ $part =~ ^[a-z]+$ ]] && [ "$part" != config ] || continue
+    echo "find_package(gpuwire $version REQUIRED COMPONENTS $part)
+if(NOT TARGET gpuwire::$part OR NOT gpuwire_${part}_FOUND)
+  message(FATAL_ERROR \"no target\")
+endif()" >>"$work/parts.txt"
+done
+[ "$(grep -c find_package "$work/parts.txt")" = "$(find "$work/prefix" -name 'gpuwire*.pc' | wc -l)" ] || fail "not each part has a CMake package"
+mkdir parts && { printf 'cmake_minimum_required(VERSION 3.25)\nproject(parts LANGUAGES C)\n' && cat "$work/parts.txt"; } >parts/CMakeLists.txt
+cmake -S parts -B parts/b -G Ninja -DCMAKE_PREFIX_PATH="$work/prefix" >"$work/parts.out" 2>&1 || fail "find_package of each part"
 
 for program in pc/itself pc/put_get by-cmake/itself by-cmake/put_get by-cmake/itself_softnic; do
     LD_LIBRARY_PATH=$libraries timeout -k 5 "$patience" "./$program" >"$work/run.out" 2>&1 || fail "$program: exit code $?"
