@@ -3,6 +3,7 @@
 #include "src/cli/cli.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
@@ -136,6 +137,35 @@ static int wait_for(pid_t child, const sigset_t *set)
     }
 }
 
+/* Whose programs people run first, and which of Debian's packages has them. */
+static const char *package_of(const char *program)
+{
+    static const char *const known[][2] = {
+        {"ibv_*", "ibverbs-utils"},  {"ib_*_bw", "perftest"},
+        {"ib_*_lat", "perftest"},    {"raw_eth*", "perftest"},
+        {"rping", "rdmacm-utils"},   {"ucmatose", "rdmacm-utils"},
+        {"udaddy", "rdmacm-utils"},  {"mckey", "rdmacm-utils"},
+        {"rstream", "rdmacm-utils"}, {"riostream", "rdmacm-utils"},
+        {"rcopy", "rdmacm-utils"},   {"udpong", "rdmacm-utils"},
+        {"cmtime", "rdmacm-utils"},  {"ibstat*", "infiniband-diags"},
+        {"ucx_*", "ucx-utils"},      {"fi_*", "libfabric-bin"},
+        {"qperf", "qperf"},          {"mpirun", "openmpi-bin"},
+    };
+    for (size_t i = 0; i < sizeof(known) / sizeof(known[0]); i++)
+        if (!fnmatch(known[i][0], program, 0)) return known[i][1];
+    return NULL;
+}
+
+static int no_program(const char *program)
+{
+    const char *package = package_of(program);
+
+    fprintf(stderr, "gpuwire run: %s: no such program", program);
+    if (package) fprintf(stderr, " (on Debian: apt-get install %s)", package);
+    fputc('\n', stderr);
+    return 127;
+}
+
 static int run_program(char **argv)
 {
     sigset_t set, before;
@@ -154,8 +184,9 @@ static int run_program(char **argv)
     int code = wait_for(child, &set);
     sn_tree_sweep(); /* of processes that were killed and could not do it */
     if (n != sizeof(err)) return code;
-    fprintf(stderr, "gpuwire run: %s: %s\n", argv[0], err == ENOENT ? "no such program" : strerror(err));
-    return err == ENOENT ? 127 : 126;
+    if (err == ENOENT) return no_program(argv[0]);
+    fprintf(stderr, "gpuwire run: %s: %s\n", argv[0], strerror(err));
+    return 126;
 }
 
 int gw_cli_run(int argc, char **argv)

@@ -19,6 +19,8 @@ grep -q 'which program' "$work/expect.out" || fail 'no program: not said'
 expect 2 'unknown flag' "${gpuwire[@]}" run --frobnicate -- true
 expect 127 'not found' "${gpuwire[@]}" run -- /nonexistent/program
 grep -q '/nonexistent/program: no such program' "$work/expect.out" || fail 'not found: not said'
+expect 127 'not installed' env PATH=/nonexistent "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0
+grep -q 'ibv_rc_pingpong: no such program (on Debian: apt-get install ibverbs-utils)' "$work/expect.out" || fail 'not found: not where from'
 expect 126 'not executable' "${gpuwire[@]}" run -- /etc/passwd
 expect 2 'bad GPUWIRE_NIC' env GPUWIRE_NIC=colour=red "${gpuwire[@]}" run -- true
 grep -q 'colour' "$work/expect.out" || fail 'bad GPUWIRE_NIC: not said'
