@@ -20,7 +20,10 @@ all: $(BUILD)/build.ninja ## the libraries and the tool
 lines = '-DCMAKE_C_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG' '-DCMAKE_CXX_FLAGS_RELWITHDEBINFO=-O2 -g1 -DNDEBUG'
 
 $(BUILD)/build.ninja:
-	@cmake -S . -B $(BUILD) -G Ninja $(lines) -DGW_TESTS=OFF $(if $(PREFIX),-DCMAKE_INSTALL_PREFIX=$(PREFIX)) $(CMAKE_FLAGS)
+	@cmake -S . -B $(BUILD) -G Ninja --no-warn-unused-cli $(lines) -DGW_TESTS=OFF $(if $(PREFIX),-DCMAKE_INSTALL_PREFIX=$(PREFIX)) $(CMAKE_FLAGS)
+
+examples: all             ## the programs of examples/
+	@cmake --build $(BUILD) --target examples
 
 tests: $(BUILD)/build.ninja ## everything: tests, benchmarks and examples, too
 	@grep -qx 'GW_TESTS:BOOL=ON' $(BUILD)/CMakeCache.txt || cmake -S . -B $(BUILD) -DGW_TESTS=ON
@@ -98,4 +101,4 @@ clean:
 help:
 	@sed -n 's/^\([a-z-]*\):.*## \(.*\)/make \1\t\2/p' Makefile | expand -t 20
 
-.PHONY: all tests figures demo check test soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench deb wheel docs install uninstall hwcheck clean help
+.PHONY: all examples tests figures demo check test soak check-asan check-tsan check-interop fuzz bench bundle gpu-check gpu-bench deb wheel docs install uninstall hwcheck clean help
