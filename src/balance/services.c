@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "src/balance/balance.h"
+#include "src/balance/check.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -15,7 +16,7 @@ static uint64_t or_else(uint64_t value, uint64_t standard)
     return value ? value : standard;
 }
 
-static void fill_attr(struct bal_attr *a)
+void bal_fill_attr(struct bal_attr *a)
 {
     struct bal_timeouts *t = &a->timeout;
     a->flows = or_else(a->flows, 1000000);
@@ -91,18 +92,18 @@ static int core_new(struct bal *bal, uint32_t index)
 
 int bal_create(const struct bal_attr *attr, struct bal **out)
 {
+    char why[BAL_WHY];
     *out = NULL;
-    if (!attr->cores || attr->cores > BAL_CORES) return -EINVAL;
+    if (bal_check_attr(attr, why)) return -EINVAL;
     struct bal *bal = calloc(1, sizeof(*bal));
     if (!bal) return -ENOMEM;
     bal->attr = *attr;
-    fill_attr(&bal->attr);
+    bal_fill_attr(&bal->attr);
     bal->neighbours = bal_neighbours_new();
     int error = bal->neighbours ? 0 : -ENOMEM;
     for (uint32_t i = 0; i < BAL_CORES; i++) atomic_init(&bal->seen[i], BAL_OFFLINE);
     for (uint32_t i = 0; i < attr->cores && !error; i++) error = core_new(bal, i);
     struct bal_config *none = calloc(1, sizeof(*none));
-    char why[8];
     if (!error) error = none ? bal_publish(bal, none, why, sizeof(why)) : -ENOMEM;
     free(none);
     if (error) {

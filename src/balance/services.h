@@ -98,6 +98,7 @@ struct bal_worker {
 /* A network port of the balancer, in the order of the devices given to gw_balance_run. */
 struct bal_port {
     bool used;
+    bool only_tried;            /* there is no device: no packet comes or goes */
     uint16_t vlan;              /* 0: no tag; else packets carry and need it */
     uint16_t mtu;               /* of IP; 0: 1500 */
     struct bal_addr addr[2];    /* the balancer's own, IPv4 or IPv6: ARP, ND and tunnels come from it */
@@ -133,18 +134,19 @@ struct bal_attr {
     struct bal_timeouts timeout;
     bool huge_pages;
 };
+/* What is 0 becomes what is written above. */
+void bal_fill_attr(struct bal_attr *attr);
 
 struct bal; /* the balancer: balance.h has what the data plane sees of it */
 
-/* -EINVAL: no cores or too many, or time-outs too far apart. -ENOMEM. */
+/* -EINVAL: bal_check_attr (check.h) says why. -ENOMEM. */
 int bal_create(const struct bal_attr *attr, struct bal **out);
 void bal_destroy(struct bal *bal); /* no core may run any more; NULL is allowed */
 
 /*
  * Checks a configuration, makes what lookups need of it, and lets all cores see it. A later call, or
  * bal_destroy, frees the old one. `error` gets one line when it is refused: what, on what, what to do.
- * -EINVAL: it contradicts itself. Two services have one address and port, say, or a worker has no service.
- * -ENOMEM.
+ * -EINVAL: bal_check_config (check.h) finds what cannot run. -ENOMEM.
  */
 int bal_publish(struct bal *bal, const struct bal_config *config, char *error, size_t size);
 /* Counts the publications. `seen`: each core that has run since looks at this one or a later one. */

@@ -2,27 +2,18 @@
 /* A configuration becomes what the cores look things up in. */
 #include <arpa/inet.h>
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "src/balance/balance.h"
+#include "src/balance/check.h"
 
 struct maker {
     struct bal_snapshot *s;
     char *error;
     size_t size;
 };
-
-__attribute__((format(printf, 2, 3))) static int refuse(const struct maker *m, const char *format, ...)
-{
-    va_list args;
-    va_start(args, format);
-    vsnprintf(m->error, m->size, format, args);
-    va_end(args);
-    return -EINVAL;
-}
 
 const char *bal_addr_text(const struct bal_addr *addr, char text[BAL_ADDR_TEXT])
 {
@@ -92,99 +83,25 @@ static void add(struct bal_entry *table, uint32_t rows, const struct bal_entry *
 
 /* ---- checks ---- */
 
-static const char *service_text(const struct bal_service *s, char *text, size_t size)
+/* A publication is refused by the first thing that cannot run: its publisher has asked before. */
+static void refuse(void *ctx, enum bal_object kind, uint32_t number, const char *why)
 {
-    char addr[BAL_ADDR_TEXT];
-    const char *proto = s->proto == BAL_TCP ? "tcp" : s->proto == BAL_UDP ? "udp" : "roce";
-    snprintf(text, size, "%s %s port %u", proto, bal_addr_text(&s->vip, addr), s->port);
-    return text;
-}
-
-static bool is_address(const struct bal_addr *a)
-{
-    static const uint8_t none[16];
-    if (a->family != 4 && a->family != 6) return false;
-    if (a->family == 4) return memcmp(a->byte, none, 4) && a->byte[0] < 224;
-    return memcmp(a->byte, none, 16) && a->byte[0] != 0xff;
-}
-
-static int check_service(const struct maker *m, uint32_t i)
-{
-    const struct bal_service *s = &m->s->config.service[i];
-    char text[96];
-    if (!is_address(&s->vip)) return refuse(m, "service %u: its address is none that clients can reach", i);
-    if (s->proto != BAL_TCP && s->proto != BAL_UDP && s->proto != BAL_ROCE)
-        return refuse(m, "service %u: protocol %u is none of TCP, UDP and RoCE", i, s->proto);
-    service_text(s, text, sizeof(text));
-    if (s->scheduler >= BAL_SCHEDULERS) return refuse(m, "%s: there is no scheduler %u", text, s->scheduler);
-    if (s->forward >= BAL_FORWARDS) return refuse(m, "%s: there is no way %u to forward", text, s->forward);
-    if (s->track_moved && s->scheduler != BAL_MH)
-        return refuse(m, "%s: tracking only flows that would move needs the scheduler mh", text);
-    if (s->track_moved && (s->proto != BAL_TCP || s->forward == BAL_NAT))
-        return refuse(m, "%s: only TCP without NAT can do without tracking every flow", text);
-    const struct bal_entry *e = find(m->s->vip, BAL_VIP_ROWS, s->proto, s->vip.byte, s->vip.family == 6,
-                                     s->proto == BAL_ROCE ? 0 : s->port);
-    return e->used ? refuse(m, "%s: two services have it; give one another port", text) : 0;
-}
-
-static int check_worker(const struct maker *m, uint32_t i)
-{
-    const struct bal_worker *w = &m->s->config.worker[i];
-    char text[BAL_ADDR_TEXT], service[96];
-    if (w->service >= BAL_SERVICES || !m->s->config.service[w->service].used)
-        return refuse(m, "worker %u is of service %u, which there is none of", i, w->service);
-    const struct bal_service *s = &m->s->config.service[w->service];
-    service_text(s, service, sizeof(service));
-    if (!is_address(&w->addr)) return refuse(m, "worker %u of %s has no address", i, service);
-    bal_addr_text(&w->addr, text);
-    if (w->via >= BAL_PORTS || !m->s->config.port[w->via].used)
-        return refuse(m, "worker %s of %s: there is no network port %u", text, service, w->via);
-    if (w->state > BAL_DRAINING || w->weight > UINT16_MAX)
-        return refuse(m, "worker %s of %s: its weight is above 65535, or its state is none", text, service);
-    bool tunnel = s->forward == BAL_IPIP || s->forward == BAL_GUE;
-    if (!tunnel && w->addr.family != s->vip.family)
-        return refuse(m, "worker %s of %s: only tunnels go from IPv4 to IPv6", text, service);
-    const struct bal_port *p = &m->s->config.port[w->via];
-    if (tunnel && p->addr[0].family != w->addr.family && p->addr[1].family != w->addr.family)
-        return refuse(m, "worker %s of %s: network port %u needs an address of its kind for the tunnel", text,
-                      service, w->via);
-    if (w->port && w->port != s->port && s->forward != BAL_NAT)
-        return refuse(m, "worker %s of %s: only NAT can change the port", text, service);
-    if (s->forward == BAL_NAT && s->proto != BAL_ROCE && !s->port && w->port)
-        return refuse(m, "worker %s of %s: a service of any port needs workers of any port", text, service);
-    return 0;
-}
-
-static int check_port(const struct maker *m, uint32_t i)
-{
-    const struct bal_port *p = &m->s->config.port[i];
-    if (p->vlan > 4094) return refuse(m, "network port %u: VLANs are 1 to 4094", i);
-    if (p->mtu && p->mtu < 576) return refuse(m, "network port %u: its MTU is below 576", i);
-    for (int k = 0; k < 2; k++) {
-        if (p->addr[k].family && !is_address(&p->addr[k]))
-            return refuse(m, "network port %u: address %d is none of a host", i, k);
-        if (p->prefix[k] > (p->addr[k].family == 6 ? 128 : 32))
-            return refuse(m, "network port %u: address %d has a prefix of %u bits", i, k, p->prefix[k]);
-        if (p->gateway[k].family && p->gateway[k].family != p->addr[k].family)
-            return refuse(m, "network port %u: the gateway of address %d is of another kind", i, k);
-    }
-    return 0;
+    static const char *const what[] = {"network port", "service", "worker"};
+    const struct maker *m = ctx;
+    char text[BAL_ADDR_TEXT] = "";
+    const struct bal_config *c = &m->s->config;
+    if (kind == BAL_A_SERVICE) bal_addr_text(&c->service[number].vip, text);
+    if (kind == BAL_A_WORKER) bal_addr_text(&c->worker[number].addr, text);
+    if (!*m->error) snprintf(m->error, m->size, "%s %u %s: %s", what[kind], number, text, why);
 }
 
 /* ---- services and workers ---- */
 
-static int take_services(const struct maker *m)
+static void take_services(struct bal_snapshot *s)
 {
-    struct bal_snapshot *s = m->s;
-    for (uint32_t i = 0; i < BAL_PORTS; i++) {
-        int error = s->config.port[i].used ? check_port(m, i) : 0;
-        if (error) return error;
-    }
     for (uint32_t i = 0; i < BAL_SERVICES; i++) {
         struct bal_service *v = &s->config.service[i];
         if (!v->used) continue;
-        int error = check_service(m, i);
-        if (error) return error;
         if (v->proto == BAL_ROCE) v->port = 0;
         if (!v->gue_port) v->gue_port = 6080;
         add(s->vip, BAL_VIP_ROWS,
@@ -194,7 +111,6 @@ static int take_services(const struct maker *m)
         s->has_nat |= v->forward == BAL_NAT;
         s->has_roce |= v->proto == BAL_ROCE;
     }
-    return 0;
 }
 
 static bool on_link(const struct bal_port *p, int k, const struct bal_addr *a)
@@ -219,9 +135,8 @@ bool bal_route(const struct bal_port *p, const struct bal_addr *to, bool gateway
     return false;
 }
 
-static void take_back(const struct maker *m, uint32_t i)
+static void take_back(struct bal_snapshot *s, uint32_t i)
 {
-    struct bal_snapshot *s = m->s;
     const struct bal_worker *w = &s->config.worker[i];
     const struct bal_service *v = &s->config.service[w->service];
     uint16_t port = v->proto == BAL_ROCE ? 0 : w->port;
@@ -231,21 +146,18 @@ static void take_back(const struct maker *m, uint32_t i)
         &(struct bal_entry){.addr = w->addr, .port = port, .proto = v->proto, .value = (uint16_t)i});
 }
 
-static int take_workers(const struct maker *m, struct bal *bal)
+static void take_workers(struct bal_snapshot *s, struct bal *bal)
 {
-    struct bal_snapshot *s = m->s;
     for (uint32_t i = 0; i < BAL_WORKERS; i++) {
         struct bal_worker *w = &s->config.worker[i];
         s->neighbour[i] = BAL_NO_NEIGHBOUR;
         s->next_back[i] = BAL_NO_WORKER;
         if (!w->used) continue;
-        int error = check_worker(m, i);
-        if (error) return error;
         if (!w->port) w->port = s->config.service[w->service].port;
         struct bal_addr hop = w->next_hop;
         if (!hop.family && !bal_route(&s->config.port[w->via], &w->addr, true, &hop)) hop = w->addr;
         if (!w->mac_known) s->neighbour[i] = bal_neighbour(bal->neighbours, w->via, &hop);
-        if (s->config.service[w->service].forward == BAL_NAT) take_back(m, i);
+        if (s->config.service[w->service].forward == BAL_NAT) take_back(s, i);
         s->members[w->service].count++;
     }
     uint16_t at = 0;
@@ -259,7 +171,6 @@ static int take_workers(const struct maker *m, struct bal *bal)
         uint32_t v = s->config.worker[i].service;
         s->member[s->members[v].first + s->members[v].count++] = (uint16_t)i;
     }
-    return 0;
 }
 
 /* ---- tables ---- */
@@ -367,9 +278,12 @@ int bal_snapshot_make(struct bal *bal, const struct bal_config *config, const st
     struct maker m = {s, error, size};
     *out = NULL;
     if (!s) return -ENOMEM;
+    if (size) *error = 0;
     s->config = *config;
-    int rc = take_services(&m);
-    if (!rc) rc = take_workers(&m, bal);
+    int rc = bal_check_config(&s->config, refuse, &m);
+    if (!rc && *error) rc = -EINVAL;
+    if (!rc) take_services(s);
+    if (!rc) take_workers(s, bal);
     if (!rc) rc = take_tables(s, last);
     if (!rc) bal_make_ways(s);
     if (rc) {

@@ -30,7 +30,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     text[size] = 0;
     while ((line = strsep(&rest, "\n"))) call(&core, line);
     json_t *state = gw_bal_model_json(&core.model);
-    if (!state || gw_bal_model_from(state, &again)) abort();
+    if (!state || gw_bal_model_from(state, &again, 0)) abort();
     json_decref(state);
     gw_bal_model_free(&again);
     gw_bal_core_free(&core);

@@ -48,7 +48,40 @@ struct gw_bal_agent {
 
 static json_t *refusal(const char *why)
 {
-    return json_pack("{s:s}", "error", why);
+    char plain[512];
+    gw_bal_plain(plain, sizeof(plain), why); /* it may name what the question said */
+    return json_pack("{s:s}", "error", plain);
+}
+
+/* What this data plane cannot run, in a model that it has taken. */
+static json_t *refused_json(const struct gw_bal_model *m)
+{
+    json_t *all = json_array();
+    for (const struct gw_bal_service *s = m->services; s; s = s->next) {
+        if (s->refused[0])
+            json_array_append_new(all, json_pack("[s,I,s]", "service", (json_int_t)s->id, s->refused));
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
+            if (w->refused[0])
+                json_array_append_new(all, json_pack("[s,I,s]", "worker", (json_int_t)w->id, w->refused));
+    }
+    return all;
+}
+
+/* What cannot run is refused alone: the rest comes into force. */
+static int publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *why, size_t size)
+{
+    struct bal_config *config = calloc(1, sizeof(*config));
+    int error = config ? 0 : gw_error_errno(-ENOMEM, "apply");
+    m->global = a->global;
+    if (!error) error = gw_bal_model_refuse(m);
+    if (error < 0) {
+        snprintf(why, size, "%s", gw_last_error());
+    } else {
+        gw_bal_translate(m, a->global, 0, config);
+        error = bal_publish(a->bal, config, why, size);
+    }
+    free(config);
+    return error;
 }
 
 static json_t *apply(struct gw_bal_agent *a, const json_t *question)
@@ -56,28 +89,22 @@ static json_t *apply(struct gw_bal_agent *a, const json_t *question)
     char why[256] = "";
     json_t *state = json_object_get(question, "state");
     struct gw_bal_model model = {0};
-    struct bal_config *config = calloc(1, sizeof(*config));
-    int error = config ? gw_bal_model_from(state, &model) : gw_error_errno(-ENOMEM, "apply");
+    int error = gw_bal_model_from(state, &model, gw_deadline(0));
     if (error) snprintf(why, sizeof(why), "%s", gw_last_error());
-    if (!error) {
-        gw_bal_translate(&model, a->global, config);
-        error = bal_publish(a->bal, config, why, sizeof(why));
-    }
-    free(config);
-    if (json_is_object(state)) { /* a refused one, too, is what the next control plane goes on with */
-        json_decref(a->state);
-        a->state = json_incref(state);
-    }
+    if (!error) error = publish(a, &model, why, sizeof(why));
     if (error) {
         gw_bal_model_free(&model);
         return refusal(why);
     }
+    json_decref(a->state);
+    a->state = json_incref(state);
     gw_bal_model_free(&a->model);
     a->model = model;
     a->version = (uint64_t)json_integer_value(json_object_get(state, "version"));
     a->generation = bal_generation(a->bal);
     a->seen_ns = 0;
-    return json_pack("{s:I}", "version", (json_int_t)a->version);
+    return json_pack("{s:I, s:o, s:I, s:s}", "version", (json_int_t)a->version, "refused",
+                     refused_json(&model), "lost", (json_int_t)model.lost, "lost_why", model.lost_why);
 }
 
 static json_t *load(struct gw_bal_agent *a, const json_t *question)

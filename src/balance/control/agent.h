@@ -2,7 +2,7 @@
 /* The data plane's end of the wire: a thread of the process that forwards packets. It keeps the state that
  * was applied last, which a new control plane asks for. It answers:
  *
- *     {"op": "apply", "state": …}      {"version": n}
+ *     {"op": "apply", "state": …}      {"version": n, "refused": [["worker", id, "why"], …]}: what cannot run
  *     {"op": "state"}                  {"state": …}, null before the first apply
  *     {"op": "load", "loads": [[worker, queue, bytes], …]}
  *     {"op": "queue_pair", "service": n, "worker": n, "client": "…", "qpn": n, "ended": false}
@@ -10,7 +10,8 @@
  *     {"op": "ready"}                  {"ready": true}: packets flow
  *     {"op": "stop"}
  *
- * A refusal is {"error": "…"}. "settled" is the last version that every core had taken before the counts. */
+ * A refusal of the whole is {"error": "…"}: it has changed nothing. "settled" is the last version that every
+ * core had taken before the counts. */
 #ifndef GW_BALANCE_CONTROL_AGENT_H
 #define GW_BALANCE_CONTROL_AGENT_H
 

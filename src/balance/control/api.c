@@ -22,6 +22,7 @@ struct call {
     struct gw_bal_worker *worker;
     const char *worker_name;
     json_t **reply;
+    uint32_t touched_service, touched_worker; /* ids of what the call has changed; GW_BAL_ANY_ID: none */
 };
 
 static unsigned fail(json_t **reply, unsigned status, const char *why)
@@ -74,8 +75,10 @@ static unsigned services(struct call *c)
     if (!is(c, "POST")) return only(c->reply, "GET and POST");
     int error = gw_bal_service_from(c->body, &s);
     if (!error && s.protocol == GW_BAL_ROCE && !s.port) s.port = 4791;
-    if (!error && c->core->global) error = gw_bal_tunnel_fits(c->core->global, &s);
     if (!error) error = gw_bal_add_service(&c->core->model, &s, &mine);
+    if (!error && (error = gw_bal_model_check(&c->core->model)))
+        gw_bal_remove_service(&c->core->model, mine); /* nothing has changed */
+    c->touched_service = error ? GW_BAL_ANY_ID : mine->id;
     return error ? fail_errno(c->reply, error) : done(c->reply, 201, gw_bal_service_json(mine));
 }
 
@@ -89,14 +92,9 @@ static unsigned change_service(struct call *c)
          !gw_bal_addr_same(&wanted.addr, &c->service->addr) || strcmp(wanted.name, c->service->name)))
         error = gw_error(-EINVAL, "service %s: name, address, port and protocol stay; add another service",
                          c->service->name);
-    if (!error && wanted.forward == GW_BAL_NAT && !wanted.port)
-        error = gw_error(-EINVAL, "service %s: NAT wants a port; this one has all", c->service->name);
-    if (!error && wanted.jet &&
-        (wanted.sched != GW_BAL_MH || wanted.protocol != GW_BAL_TCP || wanted.forward == GW_BAL_NAT))
-        error = gw_error(-EINVAL, "service %s: jet goes with mh and TCP, and not with NAT", c->service->name);
-    if (!error && c->core->global) error = gw_bal_tunnel_fits(c->core->global, &wanted);
+    if (!error) error = gw_bal_service_fits(&c->core->model, &wanted);
     for (const struct gw_bal_worker *w = c->service->workers; !error && w; w = w->next)
-        error = gw_bal_fits(&wanted, w);
+        error = gw_bal_fits(&c->core->model, &wanted, w);
     if (error) return fail_errno(c->reply, error);
     c->service->sched = wanted.sched;
     c->service->forward = wanted.forward;
@@ -124,6 +122,8 @@ static unsigned add_worker(struct call *c, uint8_t origin)
     int error = gw_bal_worker_from(c->body, &w);
     if (w.port == c->service->port) w.port = 0;
     if (!error) error = gw_bal_add_worker(&c->core->model, c->service, &w, &mine);
+    if (!error && (error = gw_bal_model_check(&c->core->model)))
+        gw_bal_leave(&c->core->model, c->service, mine, 1); /* nothing has changed */
     if (error) return fail_errno(c->reply, error);
     c->worker = mine;
     return done(c->reply, 201, gw_bal_worker_json(c->service, mine));
@@ -304,19 +304,42 @@ static unsigned route(struct call *c, char *path)
     return fail(c->reply, 404, "no such call; see docs/balance.md");
 }
 
+/* The lock was given away meanwhile: the objects are looked for again. */
+static unsigned refused(struct call *c, unsigned status)
+{
+    const struct gw_bal_service *s = gw_bal_service_by_id(&c->core->model, c->touched_service);
+    const struct gw_bal_worker *w = gw_bal_worker_by_id(&c->core->model, c->touched_worker);
+    const char *why = c->core->refused[0]        ? c->core->refused
+                      : w && w->refused[0]       ? w->refused
+                      : !w && s && s->refused[0] ? s->refused
+                                                 : NULL;
+    char text[300];
+    if (!why) return status;
+    json_decref(*c->reply);
+    snprintf(text, sizeof(text), "the data plane refuses it: %s", why);
+    return fail(c->reply, c->core->refused[0] ? 500 : 409, text);
+}
+
 /* A change is in force when the answer says 200 or 201: each packet that comes later finds it. 202: soon.
  * A worker that speaks for itself does not wait. */
 static unsigned in_force(struct call *c, unsigned status, uint64_t before)
 {
     if (is(c, "PUT") || status > 299 || c->core->model.version == before || !c->core->attached) return status;
+    c->touched_worker = c->worker ? c->worker->id : GW_BAL_ANY_ID;
+    if (c->service) c->touched_service = c->service->id;
     int has = gw_bal_core_wait(c->core, &c->core->applied, c->core->model.version);
-    return has && !c->core->refused[0] ? status : 202;
+    return has ? refused(c, status) : 202;
 }
 
 unsigned gw_bal_api_call(struct gw_bal_core *core, const char *method, const char *path, const json_t *body,
                          json_t **reply)
 {
-    struct call c = {.core = core, .method = method, .body = body, .reply = reply};
+    struct call c = {.core = core,
+                     .method = method,
+                     .body = body,
+                     .reply = reply,
+                     .touched_service = GW_BAL_ANY_ID,
+                     .touched_worker = GW_BAL_ANY_ID};
     unsigned status;
     pthread_mutex_lock(&core->lock);
     uint64_t before = core->model.version;

@@ -8,7 +8,9 @@
 
 #include <gpuwire/error.h>
 
+#include "src/balance/check.h"
 #include "src/balance/control/parse.h"
+#include "src/balance/control/translate.h"
 
 typedef struct gw_bal_parse parse;
 typedef const struct gw_bal_statement statement;
@@ -211,14 +213,17 @@ static uint64_t hash_of(const char *text)
     return h;
 }
 
-int gw_bal_tunnel_fits(const struct gw_bal_global *g, const struct gw_bal_service *s)
+/* What the whole file must be before it can run: ports may stand behind the services. */
+static int check_whole(struct gw_bal_config *c)
 {
-    if (!g->ports || (s->forward != GW_BAL_TUN && s->forward != GW_BAL_GUE)) return 0;
-    for (unsigned i = 0; i < g->ports; i++)
-        if ((s->addr.family == 6 ? g->port[i].address6 : g->port[i].address4).family) return 0;
-    return gw_error(
-        -EINVAL, "service %s: a tunnel needs an IPv%u address of the balancer; add `address` to an interface",
-        s->name, s->addr.family);
+    struct bal_attr attr;
+    char why[BAL_WHY];
+    gw_bal_translate_attr(&c->global, &attr);
+    if (bal_check_attr(&attr, why)) return gw_error(-EINVAL, "%s", why);
+    c->model.global = &c->global;
+    int error = gw_bal_model_check(&c->model);
+    c->model.global = NULL; /* *c may be copied */
+    return error;
 }
 
 int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c)
@@ -235,8 +240,7 @@ int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c)
         return gw_error(-EINVAL,
                         "%s: standby and sync_listen want sync_key_file: the key that both balancers have",
                         file);
-    for (const struct gw_bal_service *s = c->model.services; !error && s; s = s->next)
-        error = gw_bal_tunnel_fits(&c->global, s);
+    error = check_whole(c);
     return error ? gw_error(error, "%s: %s", file, gw_last_error()) : 0;
 }
 

@@ -67,9 +67,6 @@ int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c);
 int gw_bal_config_read(const char *file, struct gw_bal_config *c);
 void gw_bal_config_free(struct gw_bal_config *c);
 
-/* A tunnel begins at an address of the balancer's. -EINVAL with the reason when no port has one. */
-int gw_bal_tunnel_fits(const struct gw_bal_global *g, const struct gw_bal_service *s);
-
 /* The model as a file that reads back into the same model; the caller frees it. NULL: no memory. */
 char *gw_bal_config_write(const struct gw_bal_model *m);
 

@@ -147,7 +147,15 @@ static int set_worker_name(parse *p, statement *s)
     return gw_bal_take_text(p, s, p->worker.name, sizeof(p->worker.name));
 }
 
+static int set_drain(parse *p, statement *s)
+{
+    int error = gw_bal_take_yes(p, s, &p->worker.drain);
+    p->worker.file_drain = p->worker.drain;
+    return error;
+}
+
 static const struct gw_bal_keyword worker_keywords[] = {
+    {"drain", 0, 1, set_drain, NULL, NULL},
     {"weight", 1, 1, set_weight, NULL, NULL},
     {"name", 1, 1, set_worker_name, NULL, NULL},
     CHECKS,

@@ -32,6 +32,7 @@ static void write_worker(FILE *f, const struct gw_bal_service *s, const struct g
     if (w->leave || w->origin == GW_BAL_OF_ITSELF) return; /* the one goes, the other comes by itself */
     fprintf(f, "    real_server %s %u {\n        name %s\n        weight %u\n",
             gw_bal_addr_text(&w->addr, addr), gw_bal_port_of(s, w), w->name, w->weight);
+    if (w->drain) fprintf(f, "        drain\n");
     if (w->has_check) write_check(f, &w->check, "        ");
     fprintf(f, "    }\n");
 }

@@ -47,15 +47,11 @@ struct daemon {
 static void checked(void *ctx, uint32_t id, const char *why)
 {
     struct daemon *d = ctx;
-    for (struct gw_bal_service *s = d->core.model.services; s; s = s->next)
-        for (struct gw_bal_worker *w = s->workers; w; w = w->next) {
-            if (w->id != id) continue;
-            if (!gw_bal_health_done(&d->core.model, s, w, why, gw_deadline(0))) return;
-            printf("%s: worker %s is %s%s%s\n", s->name, w->name, w->health.up ? "up" : "down",
-                   why ? ": " : "", why ? why : "");
-            fflush(stdout);
-            return;
-        }
+    struct gw_bal_worker *w = gw_bal_worker_by_id(&d->core.model, id);
+    if (!w || !gw_bal_health_done(&d->core.model, w->service, w, why, gw_deadline(0))) return;
+    printf("%s: worker %s is %s%s%s\n", w->service->name, w->name, w->health.up ? "up" : "down",
+           why ? ": " : "", why ? w->health.why : "");
+    fflush(stdout);
 }
 
 /* With the lock. Begins what is due and has room, and returns when the next check is. A check without room
@@ -127,12 +123,23 @@ static void talk(struct daemon *d)
 
 static int begin_model(struct daemon *d)
 {
-    int found = 0, error = gw_bal_exchange_state(&d->exchange, &d->core.model, &found);
+    int found = 0;
+    d->core.model.global = &d->config.global;
+    int error = gw_bal_exchange_state(&d->exchange, &d->core.model, &found);
     if (error) return error;
     if (found) printf("the data plane was there: its services and workers stay as they were\n");
-    /* What others changed meanwhile stays, unless the file itself has changed. */
-    if (found && d->core.model.file_hash == d->config.model.file_hash) return 0;
-    return gw_bal_reconcile(&d->core.model, &d->config.model);
+    if (d->core.model.lost)
+        fprintf(stderr, "gpuwire balance: %u objects of its state could not be read: %s\n",
+                d->core.model.lost, d->core.model.lost_why);
+    /* What others have changed stays, unless the file itself has changed. */
+    if (found && d->core.model.file_hash == d->config.model.file_hash)
+        error = gw_bal_model_refuse(&d->core.model);
+    else
+        error = gw_bal_begin(&d->core.model, &d->config.model);
+    if (error >= 0 || !found) return error < 0 ? error : 0;
+    /* What ran goes on: a start must not fail because of what the API has added. */
+    fprintf(stderr, "gpuwire balance: %s: %s; what ran goes on\n", d->opts->config, gw_last_error());
+    return 0;
 }
 
 static void reload(struct daemon *d)
@@ -142,9 +149,8 @@ static void reload(struct daemon *d)
     if (read(d->opts->reload_fd, &count, sizeof(count)) < 0) return;
     int error = gw_bal_config_read(d->opts->config, &config);
     pthread_mutex_lock(&d->core.lock);
-    for (const struct gw_bal_service *s = config.model.services; !error && s; s = s->next)
-        error = gw_bal_tunnel_fits(&d->config.global, s); /* ports stay as they were */
-    if (!error) error = gw_bal_reconcile(&d->core.model, &config.model);
+    if (!error) /* ports stay as they were */
+        error = gw_bal_reconcile(&d->core.model, &config.model);
     pthread_mutex_unlock(&d->core.lock);
     gw_bal_config_free(&config);
     if (error)

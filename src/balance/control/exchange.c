@@ -12,6 +12,8 @@
 #include "src/balance/control/json.h"
 #include "src/balance/control/pairs.h"
 
+#define AGAIN_NS 1000000000u
+
 int gw_bal_exchange_state(struct gw_bal_exchange *e, struct gw_bal_model *m, int *found)
 {
     json_t *answer;
@@ -19,9 +21,33 @@ int gw_bal_exchange_state(struct gw_bal_exchange *e, struct gw_bal_model *m, int
     if (error) return error;
     json_t *state = json_object_get(answer, "state");
     *found = json_is_object(state);
-    if (*found) error = gw_bal_model_from(state, m);
+    if (*found) error = gw_bal_model_from(state, m, gw_deadline(0));
     json_decref(answer);
     return error;
+}
+
+/* Which objects the data plane cannot run: it has the last word, as its network ports may be other ones. */
+static void take_refusals(struct gw_bal_model *m, const json_t *answer)
+{
+    size_t i;
+    json_t *one;
+    for (struct gw_bal_service *s = m->services; s; s = s->next) {
+        s->refused[0] = 0;
+        for (struct gw_bal_worker *w = s->workers; w; w = w->next) w->refused[0] = 0;
+    }
+    json_array_foreach(json_object_get(answer, "refused"), i, one)
+    {
+        const char *what, *why;
+        json_int_t id;
+        if (json_unpack(one, "[s,I,s]", &what, &id, &why) || id < 0) continue;
+        struct gw_bal_service *s = *what == 's' ? gw_bal_service_by_id(m, (uint32_t)id) : NULL;
+        struct gw_bal_worker *w = *what == 'w' ? gw_bal_worker_by_id(m, (uint32_t)id) : NULL;
+        if (s) snprintf(s->refused, sizeof(s->refused), "%s", why);
+        if (w) snprintf(w->refused, sizeof(w->refused), "%s", why);
+        if (s || w)
+            fprintf(stderr, "gpuwire balance: %s %s is refused: %s\n", s ? "service" : "worker",
+                    s ? s->name : w->name, why);
+    }
 }
 
 static int push_state(struct gw_bal_exchange *e, struct gw_bal_core *c)
@@ -29,19 +55,21 @@ static int push_state(struct gw_bal_exchange *e, struct gw_bal_core *c)
     json_t *question = NULL, *answer;
     pthread_mutex_lock(&c->lock);
     uint64_t version = c->model.version;
-    if (version != e->applied)
+    if (version != e->applied || (c->refused[0] && gw_deadline(0) >= e->again_ns))
         question = json_pack("{s:s, s:o}", "op", "apply", "state", gw_bal_model_json(&c->model));
     pthread_mutex_unlock(&c->lock);
     if (!question) return 0;
     int error = gw_bal_link_ask(&e->link, question, &answer);
     if (error && error != -EREMOTEIO) return error;
-    json_decref(answer);
-    e->applied = version; /* a refused one is not sent again and again */
+    e->applied = version;
+    e->again_ns = gw_deadline(AGAIN_NS); /* memory may be there later */
     pthread_mutex_lock(&c->lock);
     snprintf(c->refused, sizeof(c->refused), "%s", error ? gw_last_error() : "");
+    if (!error) take_refusals(&c->model, answer);
     c->applied = version;
     pthread_cond_broadcast(&c->moved);
     pthread_mutex_unlock(&c->lock);
+    json_decref(answer);
     if (error) fprintf(stderr, "gpuwire balance: %s; it goes on as before\n", gw_last_error());
     return 0;
 }
@@ -119,14 +147,14 @@ int gw_bal_exchange_push(struct gw_bal_exchange *e, struct gw_bal_core *c)
 static void take_counts(struct gw_bal_model *m, const json_t *counts, uint64_t settled)
 {
     json_int_t id, packets, bytes, opened, live, held;
-    if (json_unpack((json_t *)counts, "[I,I,I,I,I,I]", &id, &packets, &bytes, &opened, &live, &held)) return;
-    for (struct gw_bal_service *s = m->services; s; s = s->next)
-        for (struct gw_bal_worker *w = s->workers; w; w = w->next) {
-            if (w->id != (uint64_t)id) continue;
-            w->counts = (struct gw_bal_counts){(uint64_t)live, (uint64_t)opened, (uint64_t)packets,
-                                               (uint64_t)bytes, (uint64_t)held};
-            w->counted = settled;
-        }
+    if (json_unpack((json_t *)counts, "[I,I,I,I,I,I]", &id, &packets, &bytes, &opened, &live, &held) ||
+        id < 0 || id >= GW_BAL_WORKERS)
+        return;
+    struct gw_bal_worker *w = gw_bal_worker_by_id(m, (uint32_t)id);
+    if (!w) return;
+    w->counts = (struct gw_bal_counts){(uint64_t)live, (uint64_t)opened, (uint64_t)packets, (uint64_t)bytes,
+                                       (uint64_t)held};
+    w->counted = settled;
 }
 
 int gw_bal_exchange_stats(struct gw_bal_exchange *e, struct gw_bal_core *c)

@@ -11,6 +11,7 @@
 struct gw_bal_exchange {
     struct gw_bal_link link;
     uint64_t applied;  /* the version that the data plane has, or has refused */
+    uint64_t again_ns; /* when a version that was refused as a whole is sent again */
     uint64_t settled;  /* the version that its counts know of */
     uint64_t loads_ns; /* when loads were told last */
 };

@@ -70,7 +70,7 @@ int gw_bal_health_done(struct gw_bal_model *m, const struct gw_bal_service *s, s
     h->bad = why ? (uint16_t)(h->bad + (h->bad < UINT16_MAX)) : 0;
     if (why) {
         h->failures++;
-        snprintf(h->why, sizeof(h->why), "%s", why);
+        gw_bal_plain(h->why, sizeof(h->why), why); /* it may be the worker's own words */
     }
     int up = verdict(h, c);
     h->known = 1;

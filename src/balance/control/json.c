@@ -43,6 +43,9 @@ json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_w
         "telemetry", "queue", (number)t->queue, "bytes", (number)t->bytes, "beat_ms",
         (number)(t->beat_ns / 1000000), "flows", "live", (number)w->counts.live, "opened",
         (number)w->counts.opened, "packets", (number)w->counts.packets, "bytes", (number)w->counts.bytes);
+    if (j && w->file_drain) json_object_set_new(j, "file_drain", json_true());
+    if (j && (w->refused[0] || s->refused[0]))
+        json_object_set_new(j, "refused", json_string(w->refused[0] ? w->refused : s->refused));
     if (j && w->has_check) json_object_set_new(j, "check", check_json(&w->check));
     return j;
 }
@@ -53,11 +56,14 @@ json_t *gw_bal_service_json(const struct gw_bal_service *s)
     json_t *workers = json_array();
     for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
         json_array_append_new(workers, gw_bal_worker_json(s, w));
-    return json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:s, s:b, s:I, s:o, s:o}", "name", s->name, "id",
-                     (number)s->id, "address", gw_bal_addr_text(&s->addr, addr), "port", (number)s->port,
-                     "protocol", gw_bal_protocol_names[s->protocol], "scheduler",
-                     gw_bal_sched_names[s->sched], "forward", gw_bal_forward_names[s->forward], "jet", s->jet,
-                     "origin", (number)s->origin, "check", check_json(&s->check), "workers", workers);
+    json_t *j =
+        json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:s, s:b, s:I, s:o, s:o}", "name", s->name, "id",
+                  (number)s->id, "address", gw_bal_addr_text(&s->addr, addr), "port", (number)s->port,
+                  "protocol", gw_bal_protocol_names[s->protocol], "scheduler", gw_bal_sched_names[s->sched],
+                  "forward", gw_bal_forward_names[s->forward], "jet", s->jet, "origin", (number)s->origin,
+                  "check", check_json(&s->check), "workers", workers);
+    if (j && s->refused[0]) json_object_set_new(j, "refused", json_string(s->refused));
+    return j;
 }
 
 json_t *gw_bal_model_json(const struct gw_bal_model *m)
@@ -206,9 +212,9 @@ int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
 int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out)
 {
     static const char *const known[] = {
-        "name",  "id",          "address", "port",   "weight",      "state",   "origin",
-        "drain", "leave",       "silent",  "health", "telemetry",   "flows",   "check",
-        "queue", "queue_bytes", "beat_ms", "now",    "queue_pairs", "leaving", NULL};
+        "name",    "id",     "address",     "port",      "weight",     "state",   "origin", "drain",
+        "leave",   "silent", "health",      "telemetry", "flows",      "check",   "queue",  "queue_bytes",
+        "beat_ms", "now",    "queue_pairs", "leaving",   "file_drain", "refused", NULL};
     uint64_t weight = out->weight;
     if (only_known(from, known) || gw_bal_get_text(from, "name", out->name, sizeof(out->name)) < 0 ||
         get_addr(from, &out->addr) < 0 || get_port(from, 0, &out->port) < 0 ||
@@ -225,78 +231,95 @@ int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out)
 
 /* ---- the whole model ---- */
 
-static int health_from(const json_t *from, struct gw_bal_health *h)
+/* A reason is another host's words, and a state must be read whatever they are: what cannot be read is 0. */
+static void health_from(const json_t *from, struct gw_bal_health *h)
 {
     uint64_t good = 0, bad = 0;
     const json_t *j = json_object_get(from, "health");
-    if (gw_bal_get_yes(j, "up", &h->up) < 0 || gw_bal_get_yes(j, "known", &h->known) < 0 ||
-        gw_bal_get_number(j, "good", 0, UINT16_MAX, &good) < 0 ||
-        gw_bal_get_number(j, "bad", 0, UINT16_MAX, &bad) < 0 ||
-        gw_bal_get_number(j, "checks", 0, INT64_MAX, &h->checks) < 0 ||
-        gw_bal_get_number(j, "failures", 0, INT64_MAX, &h->failures) < 0 ||
-        gw_bal_get_text(j, "why", h->why, sizeof(h->why)) < 0)
-        return -EINVAL;
+    gw_bal_get_yes(j, "up", &h->up);
+    gw_bal_get_yes(j, "known", &h->known);
+    gw_bal_get_number(j, "good", 0, UINT16_MAX, &good);
+    gw_bal_get_number(j, "bad", 0, UINT16_MAX, &bad);
+    gw_bal_get_number(j, "checks", 0, INT64_MAX, &h->checks);
+    gw_bal_get_number(j, "failures", 0, INT64_MAX, &h->failures);
+    gw_bal_get_text(j, "why", h->why, sizeof(h->why));
     h->good = (uint16_t)good;
     h->bad = (uint16_t)bad;
-    return 0;
 }
 
-static int restore_worker(struct gw_bal_model *m, struct gw_bal_service *s, const json_t *from)
+static int restore_worker(struct gw_bal_model *m, struct gw_bal_service *s, const json_t *from,
+                          uint64_t now_ns)
 {
     static const char *const origins[] = {"file", "api", "itself", NULL};
-    struct gw_bal_worker w = {.weight = 1}, *mine = NULL;
+    struct gw_bal_worker w = {.weight = 1};
     uint64_t id = 0, beat = 0;
     int error = gw_bal_worker_from(from, &w);
-    if (w.port == s->port) w.port = 0;
-    if (!error) error = gw_bal_add_worker(m, s, &w, &mine);
     if (error) return error;
+    if (!w.name[0]) return gw_error(-EINVAL, "a worker of service %s has no name", s->name);
+    if (w.port == s->port) w.port = 0;
     if (gw_bal_get_number(from, "id", 0, GW_BAL_WORKERS - 1, &id) <= 0 ||
-        get_name(from, "origin", origins, &mine->origin) < 0 ||
-        gw_bal_get_yes(from, "drain", &mine->drain) < 0 || gw_bal_get_yes(from, "leave", &mine->leave) < 0 ||
-        gw_bal_get_yes(from, "silent", &mine->silent) < 0 ||
+        get_name(from, "origin", origins, &w.origin) < 0 || gw_bal_get_yes(from, "drain", &w.drain) < 0 ||
+        gw_bal_get_yes(from, "leave", &w.leave) < 0 || gw_bal_get_yes(from, "silent", &w.silent) < 0 ||
+        gw_bal_get_yes(from, "file_drain", &w.file_drain) < 0 ||
         gw_bal_get_number(json_object_get(from, "telemetry"), "beat_ms", 0, 86400000, &beat) < 0)
-        return -EINVAL;
-    mine->id = (uint32_t)id;
-    mine->telemetry.beat_ns = beat * 1000000;
-    return health_from(from, &mine->health);
+        return gw_error(-EINVAL, "worker %s: %s", w.name, gw_last_error());
+    /* It may not have known whom to speak to: its patience begins now. */
+    w.telemetry.at_ns = beat ? now_ns : 0;
+    w.telemetry.beat_ns = beat * 1000000;
+    health_from(from, &w.health);
+    return gw_bal_put_worker(m, s, &w, (uint32_t)id, NULL);
 }
 
-static int restore_service(struct gw_bal_model *m, const json_t *from)
+static int restore_service(struct gw_bal_model *m, const json_t *from, struct gw_bal_service **out)
 {
-    struct gw_bal_service s = {0}, *mine = NULL;
+    struct gw_bal_service s = {0};
     uint64_t id = 0, origin = 0;
-    size_t i;
-    json_t *worker;
     gw_bal_check_default(&s.check);
     int error = gw_bal_service_from(from, &s);
     if (!error && (gw_bal_get_number(from, "origin", 0, GW_BAL_OF_ITSELF, &origin) < 0 ||
                    gw_bal_get_number(from, "id", 0, GW_BAL_SERVICES - 1, &id) <= 0))
-        error = -EINVAL;
+        error = gw_error(-EINVAL, "service %s: it has no id", s.name);
+    if (!error && !s.name[0]) error = gw_error(-EINVAL, "a service has no name");
     s.origin = (uint8_t)origin;
-    if (!error) error = gw_bal_add_service(m, &s, &mine);
-    if (!error) mine->id = (uint32_t)id;
-    json_array_foreach(json_object_get(from, "workers"), i, worker) if (!error) error =
-        restore_worker(m, mine, worker);
-    return error;
+    return error ? error : gw_bal_put_service(m, &s, (uint32_t)id, out);
 }
 
-int gw_bal_model_from(const json_t *from, struct gw_bal_model *m)
+/* What cannot be read stays away, and the rest is there. */
+static void restore_lost(struct gw_bal_model *m)
+{
+    if (!m->lost++) gw_bal_plain(m->lost_why, sizeof(m->lost_why), gw_last_error());
+}
+
+static void restore_all(struct gw_bal_model *m, const json_t *services, uint64_t now_ns)
+{
+    size_t i, k;
+    json_t *service, *worker;
+    struct gw_bal_service *mine;
+    json_array_foreach(services, i, service)
+    {
+        if (restore_service(m, service, &mine)) {
+            restore_lost(m);
+            continue;
+        }
+        json_array_foreach(json_object_get(service, "workers"), k, worker)
+        {
+            if (restore_worker(m, mine, worker, now_ns)) restore_lost(m);
+        }
+    }
+}
+
+int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns)
 {
     uint64_t version = 0, next_worker = 0, next_service = 0;
     unsigned long long hash = 0;
     char text[20] = "";
-    size_t i;
-    json_t *service;
     if (gw_bal_get_number(from, "version", 0, INT64_MAX, &version) <= 0 ||
         gw_bal_get_number(from, "next_worker", 0, UINT32_MAX, &next_worker) <= 0 ||
         gw_bal_get_number(from, "next_service", 0, UINT32_MAX, &next_service) <= 0 ||
         gw_bal_get_text(from, "file", text, sizeof(text)) <= 0 || sscanf(text, "%16llx", &hash) != 1)
         return gw_error(-EINVAL, "the state is not one of a balancer");
-    json_array_foreach(json_object_get(from, "services"), i, service)
-    {
-        int error = restore_service(m, service);
-        if (error) return error;
-    }
+    m->lost = 0;
+    restore_all(m, json_object_get(from, "services"), now_ns);
     m->version = version + 1;
     m->next_worker = (uint32_t)next_worker;
     m->next_service = (uint32_t)next_service;

@@ -16,8 +16,9 @@ json_t *gw_bal_model_json(const struct gw_bal_model *m);
  * the reason. */
 int gw_bal_service_from(const json_t *from, struct gw_bal_service *out);
 int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out);
-/* Fills an empty model with what gw_bal_model_json wrote: ids, states and health as they were. */
-int gw_bal_model_from(const json_t *from, struct gw_bal_model *m);
+/* Fills an empty model with what gw_bal_model_json wrote: ids, states and health as they were. Objects that
+ * cannot be read are counted in m->lost, and stay away. -EINVAL: it is no state at all. */
+int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns);
 
 /* A number, a text or a bool of an object. 1: it is there, 0: it is not, -EINVAL with the reason. */
 int gw_bal_get_number(const json_t *from, const char *name, uint64_t least, uint64_t most, uint64_t *out);

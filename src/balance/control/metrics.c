@@ -7,12 +7,13 @@
 
 #include "src/balance/control/core.h"
 
-enum what { UP, WEIGHT, LIVE, OPENED, PACKETS, BYTES, QUEUE, CHECKS, FAILURES };
+enum what { UP, REFUSED, WEIGHT, LIVE, OPENED, PACKETS, BYTES, QUEUE, CHECKS, FAILURES };
 
 static const struct {
     const char *name, *type, *help;
 } of_workers[] = {
-    [UP] = {"worker_up", "gauge", "1: up, 0.5: draining, 0: down"},
+    [UP] = {"worker_up", "gauge", "1: up, 0.5: draining or drained, 0: down or refused"},
+    [REFUSED] = {"worker_refused", "gauge", "1: the data plane cannot run it; `list` says why"},
     [WEIGHT] = {"worker_weight", "gauge", "Weight"},
     [LIVE] = {"worker_connections", "gauge", "Connections that the worker has"},
     [OPENED] = {"worker_connections_total", "counter", "Connections that it was given"},
@@ -25,9 +26,14 @@ static const struct {
 
 static double value_of(const struct gw_bal_worker *w, enum what what)
 {
-    static const double states[] = {[GW_BAL_UP] = 1, [GW_BAL_DRAINING] = 0.5, [GW_BAL_DOWN] = 0};
+    static const double states[] = {[GW_BAL_UP] = 1,
+                                    [GW_BAL_DRAINING] = 0.5,
+                                    [GW_BAL_DRAINED] = 0.5,
+                                    [GW_BAL_DOWN] = 0,
+                                    [GW_BAL_REFUSED] = 0};
     switch (what) {
     case UP: return states[gw_bal_state_of(w)];
+    case REFUSED: return gw_bal_state_of(w) == GW_BAL_REFUSED;
     case WEIGHT: return w->weight;
     case LIVE: return (double)w->counts.live;
     case OPENED: return (double)w->counts.opened;

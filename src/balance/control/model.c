@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/balance/control/model.h"
 
-#include <ctype.h>
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <gpuwire/error.h>
+
+#include "src/balance/control/index.h"
 
 #define S 1000000000ull
 
@@ -19,7 +20,7 @@ void gw_bal_check_default(struct gw_bal_check *c)
     snprintf(c->model, sizeof(c->model), "identity");
 }
 
-static void free_service(struct gw_bal_service *s)
+static void model_free_service(struct gw_bal_service *s)
 {
     for (struct gw_bal_worker *w = s->workers, *next; w; w = next) {
         next = w->next;
@@ -32,31 +33,60 @@ void gw_bal_model_free(struct gw_bal_model *m)
 {
     for (struct gw_bal_service *s = m->services, *next; s; s = next) {
         next = s->next;
-        free_service(s);
+        model_free_service(s);
     }
-    m->services = NULL;
+    m->services = m->last = NULL;
+    gw_bal_index_close(m);
+}
+
+int gw_bal_model_copy(const struct gw_bal_model *from, struct gw_bal_model *out)
+{
+    struct gw_bal_service *mine;
+    int error = 0;
+    *out = *from;
+    out->services = out->last = NULL;
+    out->index = NULL;
+    for (const struct gw_bal_service *s = from->services; s && !error; s = s->next) {
+        error = gw_bal_put_service(out, s, s->id, &mine);
+        for (const struct gw_bal_worker *w = s->workers; w && !error; w = w->next)
+            error = gw_bal_put_worker(out, mine, w, w->id, NULL);
+    }
+    out->version = from->version;
+    if (error) gw_bal_model_free(out);
+    return error;
 }
 
 /* ---- finding ---- */
 
-struct gw_bal_service *gw_bal_find_service(const struct gw_bal_model *m, const char *name)
+/* Of any protocol; NULL with words: none, or several. */
+static struct gw_bal_service *model_find_place(const struct gw_bal_model *m, const char *name)
 {
+    struct gw_bal_service like = {0}, *found = NULL;
     char text[GW_BAL_ENDPOINT];
-    struct gw_bal_service *found = NULL;
-    for (struct gw_bal_service *s = m->services; s; s = s->next)
-        if (!strcmp(s->name, name) || !strcmp(gw_bal_endpoint_text(s, text), name)) return s;
-    for (struct gw_bal_service *s = m->services; s; s = s->next) {
-        gw_bal_endpoint_text(s, text);
-        *strrchr(text, '/') = 0;
-        if (strcmp(text, name)) continue;
-        if (found) {
+    snprintf(text, sizeof(text), "%s", name);
+    char *slash = strchr(text, '/');
+    if (slash) *slash = 0;
+    int only = slash ? gw_bal_name_index(gw_bal_protocol_names, slash + 1) : -1;
+    if (strlen(name) >= sizeof(text) || gw_bal_endpoint_parse(text, &like.addr, &like.port) ||
+        (slash && only < 0))
+        return NULL;
+    for (int i = 0; i < GW_BAL_PROTOCOLS; i++) {
+        like.protocol = (uint8_t)i;
+        struct gw_bal_service *s = only < 0 || only == i ? gw_bal_service_at(m, &like) : NULL;
+        if (s && found) {
             gw_error(-EINVAL, "%.64s: several services have it; say %.64s/tcp or the like", name, name);
             return NULL;
         }
-        found = s;
+        if (s) found = s;
     }
-    if (!found) gw_error(-ENOENT, "%.64s: no such service; `gpuwire balance list` names them", name);
     return found;
+}
+
+struct gw_bal_service *gw_bal_find_service(const struct gw_bal_model *m, const char *name)
+{
+    struct gw_bal_service *found = gw_bal_index_service(m, name);
+    gw_error(-ENOENT, "%.64s: no such service; `gpuwire balance list` names them", name);
+    return found ? found : model_find_place(m, name);
 }
 
 struct gw_bal_worker *gw_bal_find_worker(const struct gw_bal_service *s, const char *name)
@@ -64,175 +94,150 @@ struct gw_bal_worker *gw_bal_find_worker(const struct gw_bal_service *s, const c
     struct gw_bal_addr addr;
     uint16_t port;
     int is_addr = !gw_bal_endpoint_parse(name, &addr, &port);
-    for (struct gw_bal_worker *w = s->workers; w; w = w->next) {
+    for (struct gw_bal_worker *w = s->workers; w; w = w->next)
         if (!strcmp(w->name, name)) return w;
-        if (is_addr && gw_bal_addr_same(&w->addr, &addr) && (!port || port == gw_bal_port_of(s, w))) return w;
-    }
+    for (struct gw_bal_worker *w = is_addr ? s->workers : NULL; w; w = w->next)
+        if (gw_bal_addr_same(&w->addr, &addr) && (!port || port == gw_bal_port_of(s, w))) return w;
     gw_error(-ENOENT, "%.64s: service %s has no such worker; `gpuwire balance list` names them", name,
              s->name);
     return NULL;
 }
 
-static uint32_t count_services(const struct gw_bal_model *m)
-{
-    uint32_t n = 0;
-    for (const struct gw_bal_service *s = m->services; s; s = s->next) n++;
-    return n;
-}
-
-static int worker_id_taken(const struct gw_bal_model *m, uint32_t id)
-{
-    for (const struct gw_bal_service *s = m->services; s; s = s->next)
-        for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
-            if (w->id == id) return 1;
-    return 0;
-}
-
-static int service_id_taken(const struct gw_bal_model *m, uint32_t id)
-{
-    for (const struct gw_bal_service *s = m->services; s; s = s->next)
-        if (s->id == id) return 1;
-    return 0;
-}
-
-/* ---- what may be ---- */
-
-static int name_is_good(const char *name)
-{
-    for (const char *c = name; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("-_.:", *c)) return 0;
-    return *name != 0;
-}
-
-int gw_bal_fits(const struct gw_bal_service *s, const struct gw_bal_worker *w)
-{
-    char text[GW_BAL_ADDR];
-    const char *kind = gw_bal_forward_names[s->forward];
-    gw_bal_addr_text(&w->addr, text);
-    if (w->weight > GW_BAL_WEIGHT)
-        return gw_error(-EINVAL, "worker %s: weight %u: it is %u at most", text, w->weight, GW_BAL_WEIGHT);
-    if (w->addr.family != s->addr.family)
-        return gw_error(-EINVAL, "worker %s: it is IPv%u and the service IPv%u; both must be the same", text,
-                        w->addr.family, s->addr.family);
-    if (gw_bal_addr_same(&w->addr, &s->addr))
-        return gw_error(-EINVAL, "worker %s: it has the service's address; give the worker's own", text);
-    if (s->forward != GW_BAL_NAT && w->port && w->port != s->port)
-        return gw_error(-EINVAL,
-                        "worker %s: port %u: %s changes no ports; give the service's, %u, or use NAT", text,
-                        w->port, kind, s->port);
-    if (s->protocol == GW_BAL_ROCE && w->port && w->port != s->port)
-        return gw_error(-EINVAL, "worker %s: port %u: RoCE has one port, 4791", text, w->port);
-    return 0;
-}
-
-static int service_is_good(const struct gw_bal_model *m, const struct gw_bal_service *s)
-{
-    char text[GW_BAL_ENDPOINT];
-    gw_bal_endpoint_text(s, text);
-    if (!name_is_good(s->name))
-        return gw_error(-EINVAL, "service %s: letters, digits and -_.: are wanted in a name", text);
-    if (s->protocol == GW_BAL_ROCE && s->port != 4791)
-        return gw_error(-EINVAL, "service %s: the port of RoCE is 4791", text);
-    if (s->forward == GW_BAL_NAT && !s->port)
-        return gw_error(-EINVAL, "service %s: NAT wants a port; all ports (0) go with DR and TUN", text);
-    if (s->jet && (s->sched != GW_BAL_MH || s->protocol != GW_BAL_TCP || s->forward == GW_BAL_NAT))
-        return gw_error(-EINVAL, "service %s: jet goes with lb_algo mh and TCP, and not with NAT", text);
-    for (const struct gw_bal_service *o = m->services; o; o = o->next) {
-        if (!strcmp(o->name, s->name)) return gw_error(-EEXIST, "service %s: there is one already", s->name);
-        if (o->protocol == s->protocol && o->port == s->port && gw_bal_addr_same(&o->addr, &s->addr))
-            return gw_error(-EEXIST, "service %s: it is there already, as %s", text, o->name);
-    }
-    if (count_services(m) >= GW_BAL_SERVICES)
-        return gw_error(-ENOSPC, "service %s: there may be %u services", text, GW_BAL_SERVICES);
-    return 0;
-}
-
-static int worker_is_new(const struct gw_bal_service *s, const struct gw_bal_worker *w)
-{
-    char text[GW_BAL_ENDPOINT];
-    for (const struct gw_bal_worker *o = s->workers; o; o = o->next) {
-        if (!strcmp(o->name, w->name))
-            return gw_error(-EEXIST, "worker %s: service %s has one already%s", w->name, s->name,
-                            o->leave ? "; it is leaving" : "");
-        if (gw_bal_port_of(s, o) == gw_bal_port_of(s, w) && gw_bal_addr_same(&o->addr, &w->addr))
-            return gw_error(-EEXIST, "worker %s: service %s has it already, as %s%s",
-                            gw_bal_worker_text(s, w, text), s->name, o->name,
-                            o->leave ? "; it is leaving" : "");
-    }
-    return 0;
-}
-
 /* ---- changes ---- */
+
+void gw_bal_check_changed(struct gw_bal_model *m, struct gw_bal_worker *w)
+{
+    if (gw_bal_check_of(w->service, w)->kind != GW_BAL_NO_CHECK || w->health.up) return;
+    w->health.up = 1;
+    m->version++;
+}
+
+static void set_check_kind(struct gw_bal_service *s)
+{
+    if (s->check.kind == GW_BAL_DEFAULT_CHECK)
+        s->check.kind = s->protocol == GW_BAL_TCP ? GW_BAL_TCP_CHECK : GW_BAL_NO_CHECK;
+}
 
 void gw_bal_set_check(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_check *c)
 {
     s->check = *c;
-    if (c->kind == GW_BAL_DEFAULT_CHECK)
-        s->check.kind = s->protocol == GW_BAL_TCP ? GW_BAL_TCP_CHECK : GW_BAL_NO_CHECK;
-    for (struct gw_bal_worker *w = s->workers; w; w = w->next)
-        if (gw_bal_check_of(s, w)->kind == GW_BAL_NO_CHECK && !w->health.up) {
-            w->health.up = 1;
-            m->version++;
-        }
+    set_check_kind(s);
+    for (struct gw_bal_worker *w = s->workers; w; w = w->next) gw_bal_check_changed(m, w);
 }
 
-int gw_bal_add_service(struct gw_bal_model *m, const struct gw_bal_service *s, struct gw_bal_service **out)
+int gw_bal_put_service(struct gw_bal_model *m, const struct gw_bal_service *s, uint32_t id,
+                       struct gw_bal_service **out)
 {
-    struct gw_bal_service *mine = malloc(sizeof(*mine)), **link = &m->services;
+    struct gw_bal_service *mine = gw_bal_index_open(m) ? NULL : malloc(sizeof(*mine));
     if (!mine) return gw_error_errno(-ENOMEM, "service");
-    *mine = *s;
-    mine->next = NULL;
-    mine->workers = NULL;
-    char addr[GW_BAL_ADDR];
-    gw_bal_set_check(m, mine, &s->check);
-    if (!mine->name[0])
-        snprintf(mine->name, sizeof(mine->name), "%s-%s-%u", gw_bal_protocol_names[mine->protocol],
-                 gw_bal_addr_text(&mine->addr, addr), mine->port);
-    int error = service_is_good(m, mine);
+    int error =
+        id != GW_BAL_ANY_ID ? gw_bal_service_by_id(m, id) ? -EEXIST : 0 : gw_bal_index_service_id(m, &id);
     if (error) {
         free(mine);
-        return error;
+        return gw_error(error,
+                        error == -EEXIST ? "service %s: another has its id"
+                                         : "service %s: there are as many services as there may be",
+                        s->name);
     }
-    do mine->id = m->next_service++ % GW_BAL_SERVICES;
-    while (service_id_taken(m, mine->id));
-    while (*link) link = &(*link)->next;
-    *link = mine;
+    *mine = *s;
+    mine->next = NULL;
+    mine->workers = mine->last = NULL;
+    mine->id = id;
+    set_check_kind(mine);
+    gw_bal_index_add_service(m, mine);
+    *(m->last ? &m->last->next : &m->services) = mine;
+    m->last = mine;
     m->version++;
     if (out) *out = mine;
     return 0;
 }
 
+int gw_bal_put_worker(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_worker *w,
+                      uint32_t id, struct gw_bal_worker **out)
+{
+    struct gw_bal_worker *mine = malloc(sizeof(*mine));
+    if (!mine) return gw_error_errno(-ENOMEM, "worker");
+    int error =
+        id != GW_BAL_ANY_ID ? gw_bal_worker_by_id(m, id) ? -EEXIST : 0 : gw_bal_index_worker_id(m, &id);
+    if (error) {
+        free(mine);
+        return gw_error(error,
+                        error == -EEXIST ? "worker %s: another has its id"
+                                         : "worker %s: there are as many workers as there may be",
+                        w->name);
+    }
+    *mine = *w;
+    mine->next = NULL;
+    mine->service = s;
+    mine->id = id;
+    gw_bal_index_add_worker(m, mine);
+    *(s->last ? &s->last->next : &s->workers) = mine;
+    s->last = mine;
+    m->version++;
+    if (out) *out = mine;
+    return 0;
+}
+
+int gw_bal_add_service(struct gw_bal_model *m, const struct gw_bal_service *s, struct gw_bal_service **out)
+{
+    struct gw_bal_service mine = *s, *other;
+    char text[GW_BAL_ENDPOINT], addr[GW_BAL_ADDR];
+    if (!mine.name[0])
+        snprintf(mine.name, sizeof(mine.name), "%s-%s-%u", gw_bal_protocol_names[mine.protocol],
+                 gw_bal_addr_text(&mine.addr, addr), mine.port);
+    int error = gw_bal_service_fits(m, &mine);
+    if (error) return error;
+    if (gw_bal_index_service(m, mine.name))
+        return gw_error(-EEXIST, "service %s: there is one already", mine.name);
+    if ((other = gw_bal_service_at(m, &mine)))
+        return gw_error(-EEXIST, "service %s: it is there already, as %s", gw_bal_endpoint_text(&mine, text),
+                        other->name);
+    return gw_bal_put_service(m, &mine, GW_BAL_ANY_ID, out);
+}
+
 int gw_bal_add_worker(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_worker *w,
                       struct gw_bal_worker **out)
 {
-    struct gw_bal_worker *mine = malloc(sizeof(*mine)), **link = &s->workers;
-    if (!mine) return gw_error_errno(-ENOMEM, "worker");
-    *mine = *w;
-    mine->next = NULL;
-    char addr[GW_BAL_ADDR];
-    if (!mine->name[0])
-        snprintf(mine->name, sizeof(mine->name), "%s-%u", gw_bal_addr_text(&mine->addr, addr),
-                 gw_bal_port_of(s, mine));
-    int error = gw_bal_fits(s, mine);
-    if (!error && !name_is_good(mine->name))
-        error = gw_error(-EINVAL, "worker %.64s: letters, digits and -_.: are wanted in a name", mine->name);
-    if (!error) error = worker_is_new(s, mine);
-    uint32_t tries = 0;
-    /* Ids go round, so that one that was given back rests as long as possible. */
-    do mine->id = m->next_worker++ % GW_BAL_WORKERS;
-    while (++tries <= GW_BAL_WORKERS && worker_id_taken(m, mine->id));
-    if (!error && tries > GW_BAL_WORKERS)
-        error = gw_error(-ENOSPC, "worker %s: there may be %u workers", mine->name, GW_BAL_WORKERS);
-    if (error) {
-        free(mine);
-        return error;
-    }
-    mine->changed = ++m->version;
-    mine->health.up = gw_bal_check_of(s, mine)->kind == GW_BAL_NO_CHECK;
-    while (*link) link = &(*link)->next;
-    *link = mine;
-    if (out) *out = mine;
+    struct gw_bal_worker mine = *w, *other;
+    char text[GW_BAL_ENDPOINT], addr[GW_BAL_ADDR];
+    if (!mine.name[0])
+        snprintf(mine.name, sizeof(mine.name), "%s-%u", gw_bal_addr_text(&mine.addr, addr),
+                 gw_bal_port_of(s, &mine));
+    int error = gw_bal_fits(m, s, &mine);
+    if (error) return error;
+    if ((other = gw_bal_index_worker(m, s, mine.name)))
+        return gw_error(-EEXIST, "worker %s: service %s has one already%s", mine.name, s->name,
+                        other->leave ? "; it is leaving" : "");
+    if ((other = gw_bal_worker_at(m, s, &mine.addr, gw_bal_port_of(s, &mine))))
+        return gw_error(-EEXIST, "worker %s: service %s has it already, as %s%s",
+                        gw_bal_worker_text(s, &mine, text), s->name, other->name,
+                        other->leave ? "; it is leaving" : "");
+    mine.health.up = gw_bal_check_of(s, &mine)->kind == GW_BAL_NO_CHECK;
+    error = gw_bal_put_worker(m, s, &mine, GW_BAL_ANY_ID, &other);
+    if (error) return error;
+    other->changed = m->version;
+    if (out) *out = other;
     return 0;
+}
+
+void gw_bal_rename_service(struct gw_bal_model *m, struct gw_bal_service *s, const char *name)
+{
+    char mine[GW_BAL_NAME];
+    if (!strcmp(s->name, name)) return;
+    snprintf(mine, sizeof(mine), "%s", name);
+    gw_bal_index_drop_service(m, s);
+    memcpy(s->name, mine, sizeof(mine));
+    gw_bal_index_add_service(m, s);
+}
+
+void gw_bal_rename_worker(struct gw_bal_model *m, struct gw_bal_worker *w, const char *name)
+{
+    char mine[GW_BAL_NAME];
+    if (!strcmp(w->name, name)) return;
+    snprintf(mine, sizeof(mine), "%s", name);
+    gw_bal_index_drop_worker(m, w);
+    memcpy(w->name, mine, sizeof(mine));
+    gw_bal_index_add_worker(m, w);
 }
 
 static void changed(struct gw_bal_model *m, struct gw_bal_worker *w)
@@ -262,9 +267,11 @@ void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, int on)
 
 static void forget(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w)
 {
-    struct gw_bal_worker **link = &s->workers;
-    while (*link != w) link = &(*link)->next;
+    struct gw_bal_worker **link = &s->workers, *before = NULL;
+    for (; *link != w; link = &before->next) before = *link;
     *link = w->next;
+    if (s->last == w) s->last = before;
+    gw_bal_index_drop_worker(m, w);
     free(w);
     m->version++;
 }
@@ -282,10 +289,13 @@ void gw_bal_leave(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_ba
 
 void gw_bal_remove_service(struct gw_bal_model *m, struct gw_bal_service *s)
 {
-    struct gw_bal_service **link = &m->services;
-    while (*link != s) link = &(*link)->next;
+    struct gw_bal_service **link = &m->services, *before = NULL;
+    for (; *link != s; link = &before->next) before = *link;
     *link = s->next;
-    free_service(s);
+    if (m->last == s) m->last = before;
+    for (struct gw_bal_worker *w = s->workers; w; w = w->next) gw_bal_index_drop_worker(m, w);
+    gw_bal_index_drop_service(m, s);
+    model_free_service(s);
     m->version++;
 }
 
@@ -293,8 +303,9 @@ void gw_bal_remove_service(struct gw_bal_model *m, struct gw_bal_service *s)
 
 enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w)
 {
+    if (w->refused[0] || w->service->refused[0]) return GW_BAL_REFUSED;
     if (!w->health.up || w->silent) return GW_BAL_DOWN;
-    if (w->drain || w->leave) return w->idle ? GW_BAL_DOWN : GW_BAL_DRAINING;
+    if (w->drain || w->leave) return w->idle ? GW_BAL_DRAINED : GW_BAL_DRAINING;
     return GW_BAL_UP;
 }
 

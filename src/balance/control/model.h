@@ -6,6 +6,7 @@
 #ifndef GW_BALANCE_CONTROL_MODEL_H
 #define GW_BALANCE_CONTROL_MODEL_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 #define GW_BAL_NAME     64 /* bytes, with the final zero */
@@ -14,6 +15,7 @@
 #define GW_BAL_WEIGHT   1000u
 #define GW_BAL_ADDR     48 /* bytes of an address as text */
 #define GW_BAL_ENDPOINT 64 /* bytes of "[address]:port/protocol" */
+#define GW_BAL_WHY      160
 
 enum gw_bal_protocol { GW_BAL_TCP, GW_BAL_UDP, GW_BAL_ROCE, GW_BAL_PROTOCOLS };
 enum gw_bal_forward { GW_BAL_DR, GW_BAL_TUN, GW_BAL_GUE, GW_BAL_NAT, GW_BAL_FORWARDS };
@@ -36,7 +38,8 @@ enum gw_bal_check_kind {
     GW_BAL_RDMA_CHECK,
     GW_BAL_DEFAULT_CHECK
 };
-enum gw_bal_state { GW_BAL_UP, GW_BAL_DRAINING, GW_BAL_DOWN };
+/* DRAINED: it would be up, drains, and has no connections. REFUSED: the data plane cannot run it. */
+enum gw_bal_state { GW_BAL_UP, GW_BAL_DRAINING, GW_BAL_DOWN, GW_BAL_DRAINED, GW_BAL_REFUSED, GW_BAL_STATES };
 /* Who named a worker or a service. A reload changes only what the file had named. */
 enum gw_bal_origin { GW_BAL_OF_FILE, GW_BAL_OF_API, GW_BAL_OF_ITSELF };
 
@@ -52,6 +55,9 @@ struct gw_bal_addr {
     uint8_t family; /* 4 or 6 */
     uint8_t bytes[16];
 };
+
+/* Another host's words, for people: what is not printable ASCII, a quote and a backslash become \\xNN. */
+void gw_bal_plain(char *to, size_t size, const char *from);
 
 /* 0 or -EINVAL, without words. */
 int gw_bal_addr_parse(const char *text, struct gw_bal_addr *out);
@@ -94,30 +100,34 @@ struct gw_bal_counts {
     uint64_t held; /* beside `live`: what is about to be a connection, and the rest of packets in fragments */
 };
 
+struct gw_bal_service;
 struct gw_bal_worker {
-    struct gw_bal_worker *next;
+    struct gw_bal_worker *next, *next_name, *next_place; /* the latter two: index.c's */
+    struct gw_bal_service *service;
     uint32_t id; /* the data plane's; no other worker gets it while this one has flows */
     char name[GW_BAL_NAME];
     struct gw_bal_addr addr;
     uint16_t port; /* 0: the service's */
     uint32_t weight;
     uint8_t origin;
-    uint8_t drain;  /* no new flows */
-    uint8_t leave;  /* and gone when the last one has ended */
-    uint8_t idle;   /* it drains, and has no flows */
-    uint8_t silent; /* it had promised to speak, and does not */
+    uint8_t drain;      /* no new flows */
+    uint8_t file_drain; /* the file said so */
+    uint8_t leave;      /* and gone when the last one has ended */
+    uint8_t idle;       /* it drains, and has no flows */
+    uint8_t silent;     /* it had promised to speak, and does not */
     uint8_t has_check;
     struct gw_bal_check check; /* its own, if has_check; else the service's */
     struct gw_bal_health health;
     struct gw_bal_telemetry telemetry;
     struct gw_bal_counts counts;
-    uint32_t pairs;   /* queue pairs that it has told of; pairs.h counts them */
-    uint64_t counted; /* the publication that `counts` knows of */
-    uint64_t changed; /* the publication that carries its state */
+    uint32_t pairs;           /* queue pairs that it has told of; pairs.h counts them */
+    uint64_t counted;         /* the publication that `counts` knows of */
+    uint64_t changed;         /* the publication that carries its state */
+    char refused[GW_BAL_WHY]; /* why the data plane cannot run it; "": it can */
 };
 
 struct gw_bal_service {
-    struct gw_bal_service *next;
+    struct gw_bal_service *next, *next_name, *next_place;
     uint32_t id;
     char name[GW_BAL_NAME];
     struct gw_bal_addr addr;
@@ -126,29 +136,57 @@ struct gw_bal_service {
     uint8_t jet; /* track only flows whose choice has changed */
     uint8_t leave;
     struct gw_bal_check check;
-    struct gw_bal_worker *workers;
+    struct gw_bal_worker *workers, *last;
+    char refused[GW_BAL_WHY];
 };
 
+struct gw_bal_global;
+struct gw_bal_index;
 struct gw_bal_model {
-    struct gw_bal_service *services;
-    uint64_t version; /* counts the changes that the data plane must hear of */
+    struct gw_bal_service *services, *last;
+    struct gw_bal_index *index;         /* NULL: nothing is there yet */
+    const struct gw_bal_global *global; /* whose network ports count in checks; NULL: they are not known */
+    uint64_t version;                   /* counts the changes that the data plane must hear of */
     uint32_t next_worker, next_service;
     uint64_t file_hash; /* of the configuration that was read last */
+    unsigned lost;      /* objects of a state that could not be read, and why the first one could not */
+    char lost_why[GW_BAL_WHY];
 };
 
 void gw_bal_check_default(struct gw_bal_check *c);
 void gw_bal_model_free(struct gw_bal_model *m);
+/* The same beside it, ids and health too. -ENOMEM. */
+int gw_bal_model_copy(const struct gw_bal_model *from, struct gw_bal_model *out);
 
 /* By name, or as gw_bal_endpoint_text writes it; "/tcp" may be left out. NULL: none, with words. */
 struct gw_bal_service *gw_bal_find_service(const struct gw_bal_model *m, const char *name);
 /* By name, or address, or address:port. */
 struct gw_bal_worker *gw_bal_find_worker(const struct gw_bal_service *s, const char *name);
 
+struct gw_bal_service *gw_bal_service_by_id(const struct gw_bal_model *m, uint32_t id);
+struct gw_bal_worker *gw_bal_worker_by_id(const struct gw_bal_model *m, uint32_t id);
+/* The one with this address, port and protocol; the worker with this address and port. NULL without words:
+ * none. */
+struct gw_bal_service *gw_bal_service_at(const struct gw_bal_model *m, const struct gw_bal_service *like);
+struct gw_bal_worker *gw_bal_worker_at(const struct gw_bal_model *m, const struct gw_bal_service *s,
+                                       const struct gw_bal_addr *addr, uint16_t port);
+
 /* A copy of `s` (without workers) enters the model, with an id of its own. -EEXIST, -EINVAL, -ENOSPC. An
- * empty name becomes one: "tcp-10.0.0.1-80", and "10.0.0.11-80" for a worker. */
+ * empty name becomes one: "tcp-10.0.0.1-80", and "10.0.0.11-80" for a worker. Each is checked by itself;
+ * gw_bal_model_check looks at all of them together. */
 int gw_bal_add_service(struct gw_bal_model *m, const struct gw_bal_service *s, struct gw_bal_service **out);
 int gw_bal_add_worker(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_worker *w,
                       struct gw_bal_worker **out);
+/* The same, unchecked, with the id that it has had, or GW_BAL_ANY_ID. -EEXIST: that is taken. -ENOSPC. */
+#define GW_BAL_ANY_ID UINT32_MAX
+int gw_bal_put_service(struct gw_bal_model *m, const struct gw_bal_service *s, uint32_t id,
+                       struct gw_bal_service **out);
+int gw_bal_put_worker(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_worker *w,
+                      uint32_t id, struct gw_bal_worker **out);
+void gw_bal_rename_service(struct gw_bal_model *m, struct gw_bal_service *s, const char *name);
+void gw_bal_rename_worker(struct gw_bal_model *m, struct gw_bal_worker *w, const char *name);
+/* Is its check gone? Then it counts as up from now on. */
+void gw_bal_check_changed(struct gw_bal_model *m, struct gw_bal_worker *w);
 /* The service's check; workers that are not checked any more count as up. */
 void gw_bal_set_check(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_check *c);
 int gw_bal_set_weight(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t weight);
@@ -157,8 +195,16 @@ void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, int on);
 void gw_bal_leave(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w, int now);
 void gw_bal_remove_service(struct gw_bal_model *m, struct gw_bal_service *s);
 
-/* Is this worker possible in this service? -EINVAL with the reason, which does not name a file. */
-int gw_bal_fits(const struct gw_bal_service *s, const struct gw_bal_worker *w);
+/* ---- what can run: check.c, which asks the data plane's own src/balance/check.h ---- */
+
+/* Is this service possible, and this worker in it? -EINVAL with the reason, which does not name a file. */
+int gw_bal_service_fits(const struct gw_bal_model *m, const struct gw_bal_service *s);
+int gw_bal_fits(const struct gw_bal_model *m, const struct gw_bal_service *s, const struct gw_bal_worker *w);
+/* The whole of it, and what one object forbids another. -EINVAL with the first reason, -ENOMEM. What is
+ * marked as refused already does not count. */
+int gw_bal_model_check(const struct gw_bal_model *m);
+/* Marks each object that cannot run as refused, and no other. Returns how many there are; -ENOMEM. */
+int gw_bal_model_refuse(struct gw_bal_model *m);
 
 enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w);
 uint16_t gw_bal_port_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
@@ -170,8 +216,12 @@ const struct gw_bal_check *gw_bal_check_of(const struct gw_bal_service *s, const
 unsigned gw_bal_tend(struct gw_bal_model *m, uint64_t published, uint64_t now_ns);
 
 /* The running configuration becomes what the file says (`wanted`); what the API and the workers themselves
- * named stays. */
+ * named stays. The new model is made beside the running one, and takes its place if it can run. If not,
+ * nothing has changed. Pointers into *m are void afterwards. */
 int gw_bal_reconcile(struct gw_bal_model *m, const struct gw_bal_model *wanted);
+/* The same at a start, which must not fail because of what the API has added: what does not fit is marked as
+ * refused. */
+int gw_bal_begin(struct gw_bal_model *m, const struct gw_bal_model *wanted);
 
 /* "10.0.0.1:80/tcp", "[2001:db8::1]:80/tcp"; a worker's without the protocol. */
 const char *gw_bal_endpoint_text(const struct gw_bal_service *s, char text[GW_BAL_ENDPOINT]);

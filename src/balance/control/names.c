@@ -13,13 +13,25 @@ const char *const gw_bal_protocol_names[] = {"tcp", "udp", "roce", NULL};
 const char *const gw_bal_forward_names[] = {"DR", "TUN", "GUE", "NAT", NULL};
 const char *const gw_bal_sched_names[] = {"rr", "wrr", "lc", "wlc", "sh", "mh", "p2c", "lb", NULL};
 const char *const gw_bal_check_names[] = {"none", "tcp", "http", "rdma", NULL};
-const char *const gw_bal_state_names[] = {"up", "draining", "down", NULL};
+const char *const gw_bal_state_names[] = {"up", "draining", "down", "drained", "refused", NULL};
 
 int gw_bal_name_index(const char *const *names, const char *text)
 {
     for (int i = 0; names[i]; i++)
         if (!strcasecmp(names[i], text)) return i;
     return -1;
+}
+
+void gw_bal_plain(char *to, size_t size, const char *from)
+{
+    size_t n = 0;
+    for (; *from && n + 5 <= size; from++) {
+        if (*from >= ' ' && *from <= '~' && *from != '"' && *from != '\\')
+            to[n++] = *from;
+        else
+            n += (size_t)snprintf(to + n, 5, "\\x%02x", (unsigned char)*from);
+    }
+    to[n] = 0;
 }
 
 int gw_bal_addr_parse(const char *text, struct gw_bal_addr *out)
@@ -76,7 +88,7 @@ int gw_bal_endpoint_parse(const char *text, struct gw_bal_addr *addr, uint16_t *
     unsigned long number = strtoul(colon + 1, &end, 10);
     size_t n = (size_t)(colon - text);
     int bracketed = *text == '[';
-    if (*end || number < 1 || number > 65535 || n < 2 || n >= sizeof(host)) return -EINVAL;
+    if (*end || number > 65535 || n < 2 || n >= sizeof(host)) return -EINVAL;
     if (bracketed && text[n - 1] != ']') return -EINVAL;
     snprintf(host, sizeof(host), "%.*s", (int)(n - 2u * (unsigned)bracketed), text + bracketed);
     if (gw_bal_addr_parse(host, addr) || (addr->family == 6) != bracketed) return -EINVAL;

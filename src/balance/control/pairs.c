@@ -41,10 +41,8 @@ static struct gw_bal_pair **find(struct gw_bal_core *c, const struct gw_bal_qp *
 
 static struct gw_bal_worker *worker_by_id(const struct gw_bal_core *c, uint32_t service, uint32_t id)
 {
-    for (struct gw_bal_service *s = c->model.services; s; s = s->next)
-        for (struct gw_bal_worker *w = s->id == service ? s->workers : NULL; w; w = w->next)
-            if (w->id == id) return w;
-    return NULL;
+    struct gw_bal_worker *w = gw_bal_worker_by_id(&c->model, id);
+    return w && w->service->id == service ? w : NULL;
 }
 
 static void drop(struct gw_bal_core *c, struct gw_bal_pair **link)

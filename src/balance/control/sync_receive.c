@@ -91,7 +91,7 @@ static int take_table(struct receiving *r, const char *text, size_t bytes)
     gw_bal_model_free(&r->theirs);
     r->theirs = (struct gw_bal_model){0};
     r->version = UINT64_MAX;
-    int error = j ? gw_bal_model_from(j, &r->theirs) : -EPROTO;
+    int error = j ? gw_bal_model_from(j, &r->theirs, gw_deadline(0)) : -EPROTO;
     json_decref(j);
     return error;
 }

@@ -27,11 +27,11 @@ static int on_link(const struct gw_bal_addr *net, uint8_t bits, const struct gw_
 /* The port whose net it is in, else the first that has a gateway for its family, else the first. */
 static uint8_t port_to(const struct gw_bal_global *g, const struct gw_bal_addr *a)
 {
-    for (unsigned i = 0; i < g->ports; i++)
+    for (unsigned i = 0; g && i < g->ports; i++)
         if (on_link(&g->port[i].address4, g->port[i].prefix4, a) ||
             on_link(&g->port[i].address6, g->port[i].prefix6, a))
             return (uint8_t)i;
-    for (unsigned i = 0; i < g->ports; i++)
+    for (unsigned i = 0; g && i < g->ports; i++)
         if ((a->family == 6 ? g->port[i].gateway6 : g->port[i].gateway4).family) return (uint8_t)i;
     return 0;
 }
@@ -47,7 +47,7 @@ static void translate_port(const struct gw_bal_port *from, struct bal_port *to)
     gw_bal_to_addr(&from->gateway6, &to->gateway[1]);
 }
 
-static void translate_service(const struct gw_bal_service *from, struct bal_service *to)
+void gw_bal_to_service(const struct gw_bal_service *from, struct bal_service *to)
 {
     static const uint8_t protos[] = {
         [GW_BAL_TCP] = BAL_TCP, [GW_BAL_UDP] = BAL_UDP, [GW_BAL_ROCE] = BAL_ROCE};
@@ -65,32 +65,37 @@ static void translate_service(const struct gw_bal_service *from, struct bal_serv
     gw_bal_to_addr(&from->addr, &to->vip);
 }
 
-static void translate_worker(const struct gw_bal_service *s, const struct gw_bal_worker *from,
-                             const struct gw_bal_global *g, struct bal_worker *to)
+void gw_bal_to_worker(const struct gw_bal_service *s, const struct gw_bal_worker *from,
+                      const struct gw_bal_global *g, struct bal_worker *to)
 {
-    enum gw_bal_state state = gw_bal_state_of(from);
     *to = (struct bal_worker){.used = true,
                               .service = (uint16_t)s->id,
                               .port = from->port,
                               .weight = from->weight,
                               .via = port_to(g, &from->addr)};
-    /* One that drains and is idle has no flows that could end. */
-    to->state = state == GW_BAL_UP ? BAL_UP : !from->health.up || from->silent ? BAL_DOWN : BAL_DRAINING;
+    to->state = !from->health.up || from->silent ? BAL_DOWN
+                : from->drain || from->leave     ? BAL_DRAINING
+                                                 : BAL_UP;
     gw_bal_to_addr(&from->addr, &to->addr);
 }
 
-void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, struct bal_config *out)
+void gw_bal_to_ports(const struct gw_bal_global *g, struct bal_port *out)
+{
+    memset(out, 0, BAL_PORTS * sizeof(*out));
+    if (!g || !g->ports) out[0] = (struct bal_port){.used = true, .only_tried = true};
+    for (unsigned i = 0; g && i < g->ports; i++) translate_port(&g->port[i], &out[i]);
+}
+
+void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, int all,
+                      struct bal_config *out)
 {
     out->maglev_seed = MAGLEV_SEED;
-    /* A configuration that is only tried has no ports. Its workers get one, with addresses for examples. */
-    out->port[0] = (struct bal_port){.used = true,
-                                     .addr = {{4, {192, 0, 2, 1}}, {6, {0x20, 0x01, 0x0d, 0xb8, [15] = 1}}},
-                                     .prefix = {24, 64}};
-    for (unsigned i = 0; i < g->ports; i++) translate_port(&g->port[i], &out->port[i]);
+    gw_bal_to_ports(g, out->port);
     for (const struct gw_bal_service *s = m->services; s; s = s->next) {
-        translate_service(s, &out->service[s->id]);
+        if (s->refused[0] && !all) continue;
+        gw_bal_to_service(s, &out->service[s->id]);
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
-            translate_worker(s, w, g, &out->worker[w->id]);
+            if (!w->refused[0] || all) gw_bal_to_worker(s, w, g, &out->worker[w->id]);
     }
 }
 
