@@ -53,6 +53,13 @@ if(GW_SERVE)
 elseif(GW_TOOL)
   gw_library(JANSSON jansson libjansson-dev GW_TOOL)
 endif()
+# Balancers that exchange flows prove their key to each other in TLS.
+if(GW_SERVE AND GW_BALANCE)
+  pkg_check_modules(OPENSSL QUIET IMPORTED_TARGET libssl libcrypto)
+  if(NOT OPENSSL_FOUND)
+    gw_lacks(OpenSSL libssl-dev GW_BALANCE)
+  endif()
+endif()
 # The gRPC door is built where its libraries are, unless somebody says otherwise.
 set(GW_HAVE_GRPC OFF)
 if(GW_SERVE AND GW_GRPC)

@@ -25,6 +25,13 @@ static const struct {
 
 static uint32_t most = GW_LOG_INFO; /* atomic; it stands alone */
 
+static const char *program = "gpuwire serve";
+
+void gw_log_name(const char *name)
+{
+    program = name;
+}
+
 void gw_log_set(enum gw_log_level level)
 {
     gw_st_relaxed_u32(&most, level);
@@ -64,7 +71,7 @@ size_t gw_log_format(char *to, size_t size, enum gw_log_level level, int journal
         clock_gettime(CLOCK_REALTIME, &now);
         gmtime_r(&now.tv_sec, &tm);
         strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
-        n = snprintf(to, size, "%s.%03ldZ gpuwire serve: %s: %s", when, now.tv_nsec / 1000000,
+        n = snprintf(to, size, "%s.%03ldZ %s: %s: %s", when, now.tv_nsec / 1000000, program,
                      levels[level].name, text);
     }
     size_t length = n < 0 ? 0 : (size_t)n < size ? (size_t)n : size - 1;

@@ -19,7 +19,10 @@ int gw_log_says(enum gw_log_level level);
 /* The level of that name: error, warning, info or debug. -1: there is none. */
 int gw_log_parse(const char *name);
 
-/* One line: "TIME gpuwire serve: LEVEL: TEXT". For systemd's journal, which has the time and the level of its
+/* Which program the lines name, before other threads run; "gpuwire serve" at first. */
+void gw_log_name(const char *name);
+
+/* One line: "TIME PROGRAM: LEVEL: TEXT". For systemd's journal, which has the time and the level of its
  * own: "<N>TEXT". Bytes that could steer a terminal become question marks. */
 void gw_log(enum gw_log_level level, const char *format, ...) __attribute__((format(printf, 2, 3)));
 

@@ -1,8 +1,9 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The balancer's control plane among peers that are silent or hostile: workers that do not answer. Needs no privilege.
+# The balancer's control plane among peers that are silent or hostile: workers that do not answer, and strangers at the standby's
+# door. Needs no privilege.
 . "$(dirname "$0")/../integration/lib.sh"
-need curl jq python3
+need curl jq python3 openssl
 conf=$work/b.conf
 
 # start NAME: `gpuwire balance --config $conf`; sets $balancer and $api.
@@ -59,5 +60,144 @@ before=$(checks well)
 eventually checked dark 6 || fail "dark workers are not checked again"
 made=$(($(checks well) - before))
 [ "$made" -ge 3 ] || fail "while each of 250 dark workers was checked four times, a healthy one was checked $made times"
+end
+
+# ---- a standby among strangers ----
+
+sync_port=$(free_port)
+relay_port=$(free_port)
+echo 'a-key-that-both-have' >"$work/key"
+echo 'another-key-of-a-stranger' >"$work/wrong"
+psk=$(tr -d '\n' <"$work/key" | sha256sum | cut -d' ' -f1)
+printf 'global_defs {\n api 127.0.0.1 0\n run_dir %s/run2\n sync_listen 127.0.0.1 %s\n sync_key_file %s/key\n}\n' "$work" "$sync_port" "$work" >"$work/standby.conf"
+# active_file KEY PORT
+active_file() { printf 'global_defs {\n api 127.0.0.1 0\n run_dir %s/run\n standby 127.0.0.1 %s\n sync_key_file %s\n}\n' "$work" "$2" "$1" >"$conf"; }
+synced() { [ "$(curl -sf "http://$1/v1/stats" | jq .data.sync.connected)" = "$2" ]; }
+cp "$work/standby.conf" "$conf"
+start standby
+standby=$balancer standby_api=$api
+# Silent ones, one with half a frame, one that talks, one with the identity but another key: they stay as long as they may.
+python3 - "$sync_port" >"$work/strangers.out" 2>&1 <<'EOP' &
+import socket
+import sys
+
+port = int(sys.argv[1])
+kept = []
+for i in range(400):
+    s = socket.create_connection(("127.0.0.1", port))
+    if i % 3 == 1:
+        s.sendall(b"\x16\x03\x01\x02\x00\x01")
+    if i % 3 == 2:
+        s.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    kept.append(s)
+print("knocked", flush=True)
+sys.stdin.read()
+for s in kept:
+    s.settimeout(60)
+    try:
+        while s.recv(4096):
+            pass
+    except ConnectionResetError:
+        pass
+print("all were turned away", flush=True)
+EOP
+strangers=$!
+pids+=($strangers)
+wait_for "$work/strangers.out" knocked $strangers || fail "no strangers"
+# A relay writes down what both say.
+python3 - "$relay_port" "$sync_port" "$work" <<'EOP' &
+import socket
+import sys
+import threading
+
+listener = socket.socket()
+listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+listener.bind(("127.0.0.1", int(sys.argv[1])))
+listener.listen(8)
+
+
+def pump(a, b, name):
+    with open(f"{sys.argv[3]}/{name}.said", "wb", buffering=0) as f:
+        try:
+            while data := a.recv(65536):
+                f.write(data)
+                b.sendall(data)
+            b.shutdown(socket.SHUT_WR)
+        except OSError:
+            a.close()
+            b.close()
+
+
+while True:
+    a = listener.accept()[0]
+    b = socket.create_connection(("127.0.0.1", int(sys.argv[2])))
+    threading.Thread(target=pump, args=(a, b, "active"), daemon=True).start()
+    threading.Thread(target=pump, args=(b, a, "standby"), daemon=True).start()
+EOP
+pids+=($!)
+active_file "$work/key" "$relay_port"
+start active
+eventually synced "$api" true || fail "strangers keep the active balancer from its standby"
+eventually synced "$standby_api" true || fail "the standby does not know its active balancer"
+wait_for "$work/strangers.out" 'turned away' $strangers || fail "strangers may stay"
+plane=$(curl -sf "http://$api/v1/stats" | jq .data.pid)
+plane2=$(curl -sf "http://$standby_api/v1/stats" | jq .data.pid)
+
+# Each side notices that the other one is silent, and that it is back.
+kill -STOP "$plane2"
+eventually synced "$api" false || fail "a standby that stands still counts as connected"
+kill -CONT "$plane2"
+eventually synced "$api" true || fail "the standby does not come back"
+kill -STOP "$plane"
+eventually synced "$standby_api" false || fail "an active balancer that stands still counts as connected"
+kill -CONT "$plane"
+eventually synced "$standby_api" true || fail "the active balancer does not come back"
+grep -q 'standby 127.0.0.1 port .*: it does not answer' "$work/active.out" || fail "the active balancer says nothing of its standby"
+end
+
+# What was said holds no key, and said once more it opens nothing.
+grep -qaF "$(cat "$work/key")" "$work"/*.said && fail "the key went over the wire"
+[ -s "$work/active.said" ] && [ -s "$work/standby.said" ] || fail "the relay heard nothing"
+python3 - "$sync_port" "$work/active.said" <<'EOP' || fail "what was said before is taken once more"
+import socket
+import sys
+
+s = socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=60)
+answer = b""
+try:
+    with open(sys.argv[2], "rb") as f:
+        s.sendall(f.read())
+    while data := s.recv(65536):
+        answer += data
+except (ConnectionResetError, BrokenPipeError):
+    pass
+assert len(answer) < 1024, len(answer)  # the handshake of a key's owner, and no frame
+EOP
+eventually synced "$standby_api" false || fail "the standby takes an echo for the active balancer"
+
+# Another key is refused, and both say so.
+active_file "$work/wrong" "$sync_port"
+start wrong
+wait_for "$work/wrong.out" 'sync_key_file must be the same' "$balancer" || fail "the active balancer does not say that its key is wrong"
+wait_for "$work/standby.out" 'does not prove the key' "$standby" || fail "the standby does not say that the key is wrong"
+synced "$api" false && synced "$standby_api" false || fail "another key is taken"
+end
+
+# One that has the key, and then is silent: as a standby, and as an active balancer.
+silent_port=$(free_port)
+mkfifo "$work/quiet"
+exec {quiet}<>"$work/quiet" # open for writing, and never written
+openssl s_server -quiet -nocert -tls1_3 -psk "$psk" -psk_identity gpuwire-balance -accept "127.0.0.1:$silent_port" <"$work/quiet" >"$work/server.said" 2>&1 &
+pids+=($!)
+active_file "$work/key" "$silent_port"
+start silent
+openssl s_client -quiet -tls1_3 -psk "$psk" -psk_identity gpuwire-balance -connect "127.0.0.1:$sync_port" <"$work/quiet" >"$work/client.said" 2>&1 &
+pids+=($!)
+silences() { [ "$(grep -c 'connected, but silent' "$work/standby.out")" -ge 2 ]; }
+eventually silences || fail "an active balancer that says nothing may stay"
+wait_for "$work/silent.out" 'does not answer' "$balancer" || fail "a standby that never answers counts as connected"
+synced "$api" false && synced "$standby_api" false || fail "a silent peer counts as connected"
+end
+balancer=$standby
 end
 echo "peers: ok"

@@ -88,7 +88,8 @@ char *gw_bal_metrics(const struct gw_bal_core *c)
     write_totals(f, c->stats);
     const json_t *sync = json_object_get(c->stats, "sync");
     if (json_is_object(sync)) {
-        head(f, "standby_connected", "gauge", "1: flows go to the standby, or come from the active balancer");
+        head(f, "standby_connected", "gauge",
+             "1: every balancer that flows go to or come from has answered within seconds");
         fprintf(f, "gpuwire_balance_standby_connected %d\n",
                 json_is_true(json_object_get(sync, "connected")));
         head(f, "standby_flows_total", "counter",

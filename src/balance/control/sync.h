@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Flows go from an active balancer to its standby, over TCP. A hello with the key comes first. Then come
- * tables, which say what the numbers of services and workers mean, and batches of records. Each frame has a
- * number. Both balancers run the same version of gpuwire. */
+/* Flows go from an active balancer to its standby, over TLS with a key that both have. There are tables,
+ * which say what the numbers of services and workers mean, and batches of records. Each frame has a number,
+ * which the standby answers. Each side notices within seconds that the other is silent. Both balancers run
+ * the same version of gpuwire. */
 #ifndef GW_BALANCE_CONTROL_SYNC_H
 #define GW_BALANCE_CONTROL_SYNC_H
 
@@ -15,7 +16,7 @@ struct gw_bal_sync_counts {
     uint64_t sent, received; /* records */
     uint64_t unknown;        /* that named a service or worker which is not here */
     uint64_t lost;           /* that the cores did not take in time */
-    uint64_t connected;      /* 1: to the standby, or from the active one */
+    uint64_t connected;      /* 1: every balancer that the file names has spoken within seconds */
 };
 
 /* Sends, receives, or both, as the file says; *out is NULL when it says neither. 0 or a negative errno with

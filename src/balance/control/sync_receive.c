@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What a standby makes of the active balancer's frames. */
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -10,14 +9,13 @@
 #include "src/balance/control/json.h"
 #include "src/balance/control/sync_impl.h"
 #include "src/balance/control/wire.h"
-#include "src/serve/secret.h"
 
-#define AGAIN_NS  (500 * MS)
 #define LEARN_TRY 200u /* times a millisecond, for cores that have not taken the last records */
 #define NOT_HERE  0xffffu
 
 struct receiving {
     struct gw_bal_sync *s;
+    struct gw_bal_tls *tls;
     struct gw_bal_model theirs;
     uint16_t service[GW_BAL_SERVICES], worker[GW_BAL_WORKERS]; /* their number to ours */
     uint64_t version;                                          /* of our model that these are made from */
@@ -96,55 +94,46 @@ static int take_table(struct receiving *r, const char *text, size_t bytes)
     return error;
 }
 
-static int take_hello(const struct gw_bal_sync *s, const char *key, size_t bytes)
+static int answer(struct receiving *r, uint64_t number)
 {
-    char *bearer = NULL;
-    if (asprintf(&bearer, "Bearer %.*s", (int)bytes, key) < 0) return -ENOMEM;
-    int ok = gw_secret_allows(s->key, bearer);
-    gw_secret_forget(bearer);
-    return ok ? 0 : -EACCES;
+    struct gw_bal_sync_frame f = {GW_BAL_SYNC_MAGIC, GW_BAL_SYNC_ANSWER, 0, sizeof(struct bal_record),
+                                  number};
+    return gw_bal_tls_write(r->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
 }
 
-/* One frame; the first must be the hello, and nothing of a stranger is kept before. */
-static int take_frame(struct receiving *r, int fd, uint64_t number)
+/* The active balancer says something every second, and expects an answer to it. */
+static int take_frame(struct receiving *r, uint64_t number)
 {
     struct gw_bal_sync_frame f;
-    /* A quiet network has nothing to tell for long. */
-    while (gw_wait_fds((int[]){fd, r->s->end_fd}, 2, gw_deadline(AGAIN_NS)) == 0) continue;
-    if (gw_bal_sync_ended(r->s, 0)) return -ECANCELED;
-    int error = gw_bal_read_all(fd, &f, sizeof(f), gw_deadline(GW_BAL_SYNC_PATIENCE));
+    int error = gw_bal_tls_read(r->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
     if (error) return error;
-    uint32_t most = number == 1 ? 256 : GW_BAL_MESSAGE;
     if (f.magic != GW_BAL_SYNC_MAGIC || f.record != sizeof(struct bal_record) || f.number != number ||
-        f.bytes > most || (f.kind == GW_BAL_SYNC_HELLO) != (number == 1))
+        f.bytes > GW_BAL_MESSAGE)
         return -EPROTO;
     char *data = malloc((size_t)f.bytes + 1);
     if (!data) return -ENOMEM;
-    error = gw_bal_read_all(fd, data, f.bytes, gw_deadline(GW_BAL_SYNC_PATIENCE));
+    error = gw_bal_tls_read(r->tls, data, f.bytes, GW_BAL_SYNC_PATIENCE);
     if (!error)
-        error = f.kind == GW_BAL_SYNC_HELLO   ? take_hello(r->s, data, f.bytes)
-                : f.kind == GW_BAL_SYNC_TABLE ? take_table(r, data, f.bytes)
+        error = f.kind == GW_BAL_SYNC_TABLE   ? take_table(r, data, f.bytes)
                 : f.kind == GW_BAL_SYNC_FLOWS ? take_flows(r, data, f.bytes)
+                : f.kind == GW_BAL_SYNC_ASK   ? 0
                                               : -EPROTO;
     free(data);
-    return error;
+    return error ? error : answer(r, number);
 }
 
-void gw_bal_sync_receive(struct gw_bal_sync *s, int fd)
+int gw_bal_sync_receive(struct gw_bal_sync *s, struct gw_bal_tls *t)
 {
     struct receiving *r = calloc(1, sizeof(*r));
-    int error = r ? 0 : -ENOMEM;
-    if (r) r->s = s;
-    if (r) r->version = UINT64_MAX;
-    for (uint64_t number = 1; !error; number++) {
-        error = take_frame(r, fd, number);
-        if (!error) s->connected = 1;
-    }
-    s->connected = 0;
-    if (error == -EACCES)
-        fprintf(stderr, "gpuwire balance: flows came with another key; sync_key_file must be the same\n");
-    if (error == -EPROTO)
-        fprintf(stderr, "gpuwire balance: flows came from another version of gpuwire, or a stranger\n");
-    if (r) gw_bal_model_free(&r->theirs);
+    if (!r) return -ENOMEM;
+    r->s = s;
+    r->tls = t;
+    r->version = UINT64_MAX;
+    int error = take_frame(r, 1), speaks = !error;
+    s->active += (uint32_t)speaks;
+    for (uint64_t number = 2; !error; number++) error = take_frame(r, number);
+    s->active -= (uint32_t)speaks;
+    gw_bal_model_free(&r->theirs);
     free(r);
+    return error;
 }

@@ -7,6 +7,7 @@
 
 #include "src/cli/cli.h"
 #include "src/cli/options.h"
+#include "src/serve/log.h"
 
 static const char usage[] =
     "usage: gpuwire balance --config FILE [--keep]\n"
@@ -138,6 +139,7 @@ int gw_cli_balance(int argc, char **argv)
 {
     struct gw_balance_args a = {.api = GW_BALANCE_API, .interval_ms = 1000};
     int wrong = gw_balance_args(argc, argv, &a);
+    gw_log_name("gpuwire balance");
     if (wrong >= 0) return wrong;
     if (!a.verb) return gw_balance_run_here(&a);
     for (size_t i = 0; i < VERBS; i++)
