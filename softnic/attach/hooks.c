@@ -138,15 +138,32 @@ static int hook_nl_connect(struct nl_sock *sock, int protocol)
     return protocol == NETLINK_RDMA || !own ? REFUSED : own(sock, protocol);
 }
 
+static void name_unknown_context(const void *function)
+{
+    static int said;
+    Dl_info lib;
+
+    if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) return;
+    fprintf(stderr,
+            "gpuwire: %s has contexts of an unknown form: the NIC's own thread does all of the work, so each "
+            "request takes longer; report the version of this library\n",
+            dladdr(function, &lib) ? lib.dli_fname : "libibverbs");
+}
+
+typedef void set_ops_fn(void *verbs_context, const struct verbs_context_ops *ops);
+
 /* libmlx5 fills in a context's entry points: soon is the moment to put ours in front of four of them. */
-static void hook_verbs_set_ops(struct verbs_context *vctx, const struct verbs_context_ops *ops)
+static void hook_verbs_set_ops(void *verbs_context, const struct verbs_context_ops *ops)
 {
     /* By name, not by linking: it has another version in every release. */
-    void (*own)(struct verbs_context *, const struct verbs_context_ops *) =
-        (void (*)(struct verbs_context *, const struct verbs_context_ops *))meant_by(
-            __builtin_return_address(0), "verbs_set_ops");
-    if (own) own(vctx, ops);
-    uv_context_ready(&vctx->context);
+    void *own = meant_by(__builtin_return_address(0), "verbs_set_ops");
+    struct ibv_context *context = uv_context_in(verbs_context);
+
+    if (own) ((set_ops_fn *)own)(verbs_context, ops);
+    if (context)
+        uv_context_ready(context);
+    else
+        name_unknown_context(own);
 }
 
 static const char *const all_libs[] = {"libibverbs.so", "libmlx5", "librdmacm.so", NULL};

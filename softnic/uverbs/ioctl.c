@@ -14,6 +14,8 @@
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
 
+#define METHOD_REG_MR 5 /* UVERBS_METHOD_REG_MR, which the headers of rdma-core 44 do not have */
+
 #define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
 
 /*
@@ -211,7 +213,7 @@ static int alloc_async_fd(struct uv_file *f, const struct uv_request *r)
  */
 static bool has_older_form(uint32_t object, uint32_t method)
 {
-    if (object == UVERBS_OBJECT_MR) return method == UVERBS_METHOD_MR_DESTROY;
+    if (object == UVERBS_OBJECT_MR) return method == UVERBS_METHOD_MR_DESTROY || method == METHOD_REG_MR;
     return object < UVERBS_OBJECT_FLOW_ACTION && object != UVERBS_OBJECT_COMP_CHANNEL;
 }
 

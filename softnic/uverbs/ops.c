@@ -5,6 +5,7 @@
  * same host completes it without any other thread.
  */
 #include <errno.h>
+#include <stdio.h>
 #include <time.h>
 
 #include "softnic/runtime/process.h"
@@ -97,17 +98,29 @@ static int query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values
     return 0;
 }
 
+/* A second copy of libmlx5 has entry points of its own. */
+static void name_foreign_context(void)
+{
+    static int said;
+
+    if (__atomic_exchange_n(&said, 1, __ATOMIC_RELAXED)) return;
+    fprintf(stderr,
+            "gpuwire: this process has a second libmlx5: for its contexts the NIC's own thread does all "
+            "of the work, so each request takes longer; have the program load one of them only\n");
+}
+
 void uv_wrap_context(struct ibv_context *ctx)
 {
     static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
     struct ibv_context_ops *ops = &ctx->ops;
+    bool foreign = false;
 
     pthread_mutex_lock(&lock);
-    /* A second copy of libmlx5 has entry points of its own; its contexts are served by the NIC's thread. */
 #define WRAP(name)                                                                                           \
     do {                                                                                                     \
         if (!real.name) real.name = ops->name;                                                               \
         if (real.name == ops->name) ops->name = name;                                                        \
+        if (name != ops->name) foreign = true;                                                               \
     } while (0)
     WRAP(post_send);
     WRAP(post_recv);
@@ -119,4 +132,5 @@ void uv_wrap_context(struct ibv_context *ctx)
     if (vctx) vctx->query_rt_values = query_rt_values;
     __atomic_fetch_add(&uv_wrapped, 1, __ATOMIC_RELEASE);
     pthread_mutex_unlock(&lock);
+    if (foreign) name_foreign_context();
 }

@@ -55,6 +55,10 @@ extern const struct sn_process_callbacks uv_callbacks;
 /* uv_open_files - how many command fds are open. */
 int uv_open_files(void);
 
+/* uv_context_in - the context in libibverbs' struct verbs_context, of whatever release; NULL: of an unknown
+ * form. */
+struct ibv_context *uv_context_in(void *verbs_context);
+
 /*
  * uv_context_ready - libmlx5 has filled in (a part of) a context's entry points. The first request that the
  * context makes afterwards puts ours in front of posting and polling: by then they are complete.
