@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "softnic/attach/got.h"
+#include "softnic/attach/gpus.h"
 #include "softnic/attach/hooks.h"
 #include "softnic/attach/paths.h"
 #include "softnic/attach/signals.h"
@@ -191,7 +192,9 @@ EXPORT int softnic_uninstall(void)
 __attribute__((constructor)) static void install_when_preloaded(void)
 {
     const char *list = getenv("LD_PRELOAD");
-    if (list && strstr(list, SN_LIBRARY)) softnic_install();
+    if (!list || !strstr(list, SN_LIBRARY)) return;
+    softnic_install();
+    sn_gpus_tell_near();
 }
 
 __attribute__((destructor)) static void clean_up(void)

@@ -81,6 +81,19 @@ if "${gpuwire[@]}" serve --help >"$work/expect.out" 2>&1; then
     grep -q '^gpuwire serve: cannot start .*/gpuwire-serving, which belongs to gpuwire: No such file' "$work/expect.out" || fail 'not what is missing'
 fi
 
+# On a machine with a GPU, NCCL is told that the NIC is near, unless the environment says otherwise. Elsewhere nothing changes.
+level() { "${gpuwire[@]}" run -- printenv NCCL_NET_GDR_LEVEL; }
+[ -e /dev/nvidiactl ] || [ -e /proc/driver/nvidia/version ] || [ -z "$(level)" ] || fail 'no GPU: NCCL is told of one'
+if unshare -rm true 2>/dev/null; then
+    mkdir -m 700 "$work/gpu"
+    with_gpu() {
+        unshare -rm sh -c 'mount -t tmpfs gpu /dev && : >/dev/nvidiactl && : >/dev/null && exec "$@"' sh \
+            env XDG_RUNTIME_DIR="$work/gpu" "$@" "${gpuwire[@]}" run -- printenv NCCL_NET_GDR_LEVEL
+    }
+    [ "$(with_gpu)" = SYS ] || fail 'a GPU: NCCL is not told that the NIC is near'
+    [ "$(with_gpu NCCL_NET_GDR_LEVEL=PHB)" = PHB ] || fail "a GPU: the user's own level is lost"
+fi
+
 # No room for what libibverbs reads of the NIC.
 if unshare -rm true 2>/dev/null; then
     mkdir "$work/full"

@@ -5,7 +5,7 @@
     gpu_nccl.py               every result is looked at; figures beside NCCL's own socket transport
     gpu_nccl.py --faults      the same where packets get lost: each result is right, or the program ends with an error
 
-NCCL's ways past the network (NVLink by itself, shared memory) are off. NCCL 2.28 refuses two ranks on one GPU ("Duplicate GPU
+NCCL's choice of GPUDirect is its default. Its ways past the network (NVLink by itself, shared memory) are off. NCCL 2.28 refuses two ranks on one GPU ("Duplicate GPU
 detected") unless it takes them for two hosts. So with a single GPU each rank has a host's name of its own. Then both share the
 GPU by turns, and the figures say nothing about the network. Exit code 77: there is no GPU. $GPUWIRE is the tool.
 """
@@ -95,7 +95,7 @@ def gpus():
 def start(rank, folder, net, nic):
     env = dict(os.environ, RANK=str(rank), NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_NET=net, NCCL_IB_HCA="mlx5_0",
                NCCL_IB_GID_INDEX="0", NCCL_CUMEM_ENABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_DEBUG="WARN", GPUWIRE_NIC=nic,
-               NCCL_NET_GDR_LEVEL="SYS", TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
+               TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
     if gpus() == 1:
         env["NCCL_HOSTID"] = f"rank{rank}"
     command = [sys.executable, os.path.abspath(__file__), "--rank", str(rank), "--meet", os.path.join(folder, "meet")]

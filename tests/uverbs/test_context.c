@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The NIC is built with one rdma-core and runs with another, whose struct verbs_context is longer or shorter. */
+/* The NIC is built with one rdma-core and runs with another, whose struct verbs_context is longer. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -19,7 +19,7 @@
 
 enum { FRONT = offsetof(struct verbs_context, sz) / sizeof(void *), ROOM = 300 };
 
-/* What a libibverbs allocates whose struct has `front` words before its size; a provider's own words follow. */
+/* As a libibverbs makes it whose struct has `front` words before its size; a provider's own follow. */
 static void *make(size_t front, struct ibv_context **context)
 {
     char *p = malloc(ROOM * sizeof(void *) + sizeof(**context));
