@@ -52,7 +52,7 @@ GW_KERNEL(gw_resident, struct gw_resident_args, r)
         if (gw_global_idx() == 0) gw_resident_next(r);
         gwm_meet(r->meeting);
         if (!r->here->runs) return;
-        if (!w->direct) {
+        if (gw_serve_gathers(a)) {
             gw_serve_gather_stage(a);
             gwm_meet(r->meeting);
         }

@@ -46,8 +46,7 @@ GW_DEV void gw_serve_await(const struct gw_serve_args *a, uint64_t look)
 /* ---- batches ---- */
 
 /* Says where the model finds its tensors. That is the slot, when the batch is one request that fills it, or
- * that has one tensor each way. Else it is where requests are put together. Rows that no request has filled
- * hold whatever was there before, and nobody gets what the model makes of them. */
+ * that has one tensor each way. Else it is where requests are put together. */
 GW_DEV void gw_serve_aim(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
@@ -93,6 +92,32 @@ GW_DEV void gw_serve_move_all(const struct gw_serve_args *a, int output)
     for (uint32_t i = gw_block_idx() / each; i < w->items; i += at_once)
         if (gw_block_idx() < at_once * each)
             gw_serve_move(a, &a->item[i], output, rank, each * gw_block_dim());
+}
+
+/* Does the batch need work before the model runs? */
+GW_DEV int gw_serve_gathers(const struct gw_serve_args *a)
+{
+    return !a->work->direct || a->work->rows < a->variant[a->work->variant].rows;
+}
+
+/* This thread's share of n bytes that become 0. */
+GW_DEV void gw_serve_zero(uint8_t *at, uint64_t n, uint32_t rank, uint32_t size)
+{
+    uint64_t head = (0 - (uintptr_t)at) % 8 < n ? (0 - (uintptr_t)at) % 8 : n, words = (n - head) / 8, i;
+    for (i = rank; i < head; i += size) at[i] = 0;
+    for (i = rank; i < words; i += size) ((uint64_t *)(at + head))[i] = 0;
+    for (i = head + 8 * words + rank; i < n; i += size) at[i] = 0;
+}
+
+/* Rows that no request fills hold what another client has sent. The model must not see that. */
+GW_DEV void gw_serve_clear_rest(const struct gw_serve_args *a)
+{
+    const struct gw_serve_work *w = a->work;
+    uint32_t rest = a->variant[w->variant].rows - w->rows;
+    for (uint32_t i = 0; rest && i < a->in.tensors; i++)
+        if (a->in.tensor[i].batched)
+            gw_serve_zero((uint8_t *)a->io->in[i] + gw_layout_tensor_bytes(&a->in, i, w->rows),
+                          gw_layout_tensor_bytes(&a->in, i, rest), gw_global_idx(), gw_global_dim());
 }
 
 /* ---- the stages ---- */
@@ -145,15 +170,16 @@ GW_DEV void gw_serve_company_stage(const struct gw_serve_args *a)
     }
 }
 
-/* Brings the inputs of a batch to one place. Any number of blocks and threads. */
+/* Brings the inputs of a batch to one place, and clears the rows that nobody fills. Any number of blocks and threads. */
 GW_DEV void gw_serve_gather_stage(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
     if (!w->items) return;
     /* Flags alone: what they announce is in no memory that the other kernel reads. */
     if (gw_global_idx() == 0) gw_st_relaxed_u32_gpu(&w->begun, 1);
-    if (w->direct) return;
-    gw_serve_move_all(a, 0);
+    if (!gw_serve_gathers(a)) return;
+    if (!w->direct) gw_serve_move_all(a, 0);
+    gw_serve_clear_rest(a);
     if (gw_global_idx() == 0) w->ready = gw_clock_ns();
 }
 
