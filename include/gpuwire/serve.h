@@ -80,7 +80,7 @@ struct gw_serving_opts {
     /* A repository (NAME/VERSION/model.onnx or model.so), whose models are served from the start. */
     const char *models;      /* its folder; NULL: there is none */
     uint32_t model_control;  /* 1: clients may load and unload its models */
-    uint32_t max_batch;      /* its models run up to so many rows together, where they allow it; 0: 1 */
+    uint32_t max_batch;      /* its models run up to so many rows together, where rows stay apart; 0: 1 */
     uint64_t batch_delay_ns; /* a request for them waits so long for others to share its run */
     const char *model;       /* serves this one of them alone; NULL: all */
     uint32_t
@@ -104,7 +104,8 @@ struct gw_serving_model {
     uint32_t replace; /* 1: it takes the place of the model of that name, if there is one */
     uint32_t batches; /* how many batch_sizes; 0: requests are not put together */
     /* Ascending, GW_SERVING_MAX_ROWS at most; the last one is also what one request may bring. The scheduler
-     * takes the smallest that holds the requests which wait. */
+     * takes the smallest that holds the requests which wait. If rows would meet in a run, a file is refused,
+     * and captured graphs run one row at a time. */
     uint32_t batch_sizes[GW_SERVING_MAX_BATCHES];
     uint64_t max_delay_ns; /* a request may wait so long for others to share its batch with; 0: not at all */
 };

@@ -69,7 +69,7 @@ class Server:
         metrics_port: metrics are answered on this port, too, and nothing else is.
         models: a repository (NAME/VERSION/model.onnx or model.so), whose models are served from the start.
         model_control: clients may load and unload the repository's models.
-        max_batch: the repository's models run up to so many samples together.
+        max_batch: the repository's models run up to so many samples together, if samples do not meet there.
         batch_delay: seconds that a request for one of them may wait for others to share its run.
         model: serves this one of the repository alone.
         watch: versions and models that come into the repository are served, those that go are not any more.
@@ -159,8 +159,8 @@ class Server:
             name: what clients ask for.
             version: that clients see.
             batch_sizes: the module is captured once for each. The server puts requests together up to the largest one,
-                which is also what one request may bring. None: the module counts no samples, and is captured with
-                the shapes of the examples alone.
+                which is also what one request may bring. A module whose samples meet is served one at a time. None: the
+                module counts no samples, and is captured with the shapes of the examples alone.
             max_delay: seconds that a request may wait for others to share its batch with.
             input_names, output_names: what clients call the tensors. By default the module's argument names; the keys
                 of what it returns, or `output`, or `output0`, `output1` and so on.

@@ -12,6 +12,7 @@
 
 #include "src/model/each.h"
 #include "src/model/graph.h"
+#include "src/model/meet.h"
 #include "src/model/plugin.h"
 #include "src/model/program.h"
 
@@ -261,4 +262,10 @@ int gwm_plan_each(struct gw_plan *p, gwm_each one, void *arg)
 int gwm_plan_program(const struct gw_plan *p, struct gwm_program *program, struct gwm_program_times *times)
 {
     return p->be == gw_model_onnx() ? gwm_onnx_program(p->impl, program, times) : -ENOTSUP;
+}
+
+enum gwm_rows gwm_model_rows(const struct gw_model *m, uint32_t rows, char *node, size_t size)
+{
+    if (size) *node = '\0';
+    return m->be == gw_model_onnx() ? gwm_onnx_rows(m->impl, rows, node, size) : GWM_ROWS_UNKNOWN;
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include "src/model/meet.h"
 #include "src/model/place.h"
 #include "src/model/program.h"
 
@@ -196,6 +197,19 @@ int gwm_onnx_program(const void *plan, struct gwm_program *program, struct gwm_p
     const struct plan *p = (const struct plan *)plan;
 
     return p->gpu ? gwm_gpu_program(p->gpu, program, times) : -ENOTSUP;
+}
+
+enum gwm_rows gwm_onnx_rows(const void *model, uint32_t rows, char *node, size_t size)
+{
+    const struct gwm_msg quiet = {0};
+    struct gwm_graph *many;
+    enum gwm_rows is = GWM_ROWS_UNKNOWN;
+
+    if (size) *node = '\0';
+    if (import_rows((const struct gwm_graph *)model, rows, &many, &quiet)) return is; /* no plan either */
+    is = gwm_graph_rows(many, rows, node, size);
+    gwm_graph_free(many);
+    return is;
 }
 
 const struct gw_model_backend *gw_model_onnx(void)

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/exec.h>
+
 struct captured {
     struct gw_tensor_info info[2][GW_MODEL_MAX_IO]; /* [1] are the outputs; the names are copies */
     uint32_t count[2], graphs;
@@ -197,16 +199,40 @@ int gw_captured_open(const char *name, const struct gw_serving_captured *c, stru
     return error;
 }
 
+static const struct gw_serving_graph *graph_for(const struct gw_serving_captured *c, uint32_t rows)
+{
+    for (uint32_t k = 0; k < c->graphs; k++)
+        if ((c->graph[k].rows ? c->graph[k].rows : 1) == rows) return &c->graph[k];
+    return NULL;
+}
+
 int gw_captured_place(void *ctx, struct gw_serve_variant *v)
 {
     const struct gw_serving_captured *c = ctx;
-    for (uint32_t k = 0; k < c->graphs; k++) {
-        const struct gw_serving_graph *g = &c->graph[k];
-        if ((g->rows ? g->rows : 1) != v->rows) continue;
-        v->fixed = 1;
-        for (uint32_t i = 0; i < c->inputs; i++) v->in[i] = g->in[i];
-        for (uint32_t i = 0; i < c->outputs; i++) v->out[i] = g->out[i];
-        return 0;
-    }
-    return gw_error(-EINVAL, "no graph was captured for %u rows", v->rows);
+    const struct gw_serving_graph *g = graph_for(c, v->rows);
+    if (!g) return gw_error(-EINVAL, "no graph was captured for %u rows", v->rows);
+    v->fixed = 1;
+    for (uint32_t i = 0; i < c->inputs; i++) v->in[i] = g->in[i];
+    for (uint32_t i = 0; i < c->outputs; i++) v->out[i] = g->out[i];
+    return 0;
+}
+
+int gw_captured_run(const struct gw_worker_fixed *f, const void *const in[], void *const out[])
+{
+    const struct gw_serving_graph *g = graph_for(f->ctx, f->v->rows);
+    int error = g ? 0 : -EINVAL;
+    for (uint32_t i = 0; !error && i < f->in->tensors; i++)
+        error = gw_copy_in(f->exec, f->v->in[i], in[i], gw_layout_tensor_bytes(f->in, i, f->v->rows));
+    if (!error) error = gw_captured_launch(gw_exec_stream(f->exec), g->graph);
+    for (uint32_t i = 0; !error && i < f->out->tensors; i++)
+        error = gw_copy_out(f->exec, out[i], f->v->out[i], gw_layout_tensor_bytes(f->out, i, f->v->rows));
+    return error;
+}
+
+int gw_captured_example(const struct gw_worker_fixed *f, void *const in[])
+{
+    int error = 0;
+    for (uint32_t i = 0; !error && i < f->in->tensors; i++)
+        error = gw_copy_out(f->exec, in[i], f->v->in[i], gw_layout_tensor_bytes(f->in, i, f->v->rows));
+    return error;
 }

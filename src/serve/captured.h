@@ -7,6 +7,7 @@
 #include <gpuwire/serve.h>
 
 #include "src/serve/shared.h"
+#include "src/serve/worker.h"
 
 /* Copies graphs and names into a model. 0; -EINVAL, -ENOMEM, -ENODEV (built without CUDA), -EIO: the reason
  * is in gw_last_error(). `name` is the model's, for messages. */
@@ -16,6 +17,11 @@ int gw_captured_open(const char *name, const struct gw_serving_captured *capture
  * gw_worker_source. */
 int gw_captured_place(void *ctx, struct gw_serve_variant *v);
 
+/* Runs the graph for f->v->rows rows once, on tensors in host memory. No kernel of the server runs meanwhile.
+ * And the inputs that lie where the graph reads them. For gw_worker_source, too. */
+int gw_captured_run(const struct gw_worker_fixed *f, const void *const in[], void *const out[]);
+int gw_captured_example(const struct gw_worker_fixed *f, void *const in[]);
+
 /* In captured_gpu.cu, and in captured_none.c without nvcc: graphs are cudaGraph_t, `stream` is being
  * captured. 0 or a negative errno, with the reason in gw_last_error(). */
 #ifdef __cplusplus
@@ -24,6 +30,7 @@ extern "C" {
 int gw_captured_clone(void *graph, void **copy);
 void gw_captured_drop(void *graph);
 int gw_captured_put(void *stream, void *graph);
+int gw_captured_launch(void *stream, void *graph); /* and waits for its end */
 #ifdef __cplusplus
 }
 #endif

@@ -58,3 +58,14 @@ extern "C" int gw_captured_put(void *stream, void *graph)
     return failed(put((cudaStream_t)stream, (cudaGraph_t)graph),
                   "cannot put a captured graph into the loop's");
 }
+
+extern "C" int gw_captured_launch(void *stream, void *graph)
+{
+    cudaGraphExec_t exec = NULL;
+    cudaError_t error = cudaGraphInstantiate(&exec, (cudaGraph_t)graph, 0);
+
+    if (error == cudaSuccess) error = cudaGraphLaunch(exec, (cudaStream_t)stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize((cudaStream_t)stream);
+    if (exec) cudaGraphExecDestroy(exec);
+    return failed(error, "cannot run a captured graph");
+}

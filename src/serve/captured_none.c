@@ -25,3 +25,9 @@ int gw_captured_put(void *stream, void *graph)
     (void)stream, (void)graph;
     return absent();
 }
+
+int gw_captured_launch(void *stream, void *graph)
+{
+    (void)stream, (void)graph;
+    return absent();
+}

@@ -114,8 +114,12 @@ void gw_server_forget(struct gw_server *s, const char *name)
 static int make_captured(const struct gw_server_model *m, const struct gw_worker_opts *opts,
                          struct gw_worker **out)
 {
-    struct gw_worker_source source = {
-        .name = m->name, .version = m->version, .place = gw_captured_place, .ctx = (void *)m->captured};
+    struct gw_worker_source source = {.name = m->name,
+                                      .version = m->version,
+                                      .place = gw_captured_place,
+                                      .run = gw_captured_run,
+                                      .example = gw_captured_example,
+                                      .ctx = (void *)m->captured};
     int error = gw_captured_open(m->name, m->captured, &source.model);
     return error ? error : gw_worker_create_from(&source, opts, out);
 }
@@ -144,11 +148,12 @@ static int make_worker(const struct gw_server *s, const struct gw_server_model *
     if (m->captured) return make_captured(m, &opts, out);
     int error = gw_worker_create(&file, &opts, out);
     if (error || !m->batches || gw_worker_max_rows(*out) == m->batch[m->batches - 1]) return error;
+    int alone = gw_worker_is_alone(*out);
     gw_worker_destroy(*out);
     *out = NULL;
-    return gw_error(-EINVAL,
-                    "model %s: not all of its tensors have an open first dimension, so it takes no batches",
-                    m->name);
+    return gw_error(-EINVAL, "model %s: %s, so it takes no batches", m->name,
+                    alone ? "rows of a batch would meet"
+                          : "not all of its tensors have an open first dimension");
 }
 
 static int retire(struct gw_server *s, struct gw_worker *w);

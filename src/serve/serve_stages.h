@@ -170,7 +170,8 @@ GW_DEV void gw_serve_company_stage(const struct gw_serve_args *a)
     }
 }
 
-/* Brings the inputs of a batch to one place, and clears the rows that nobody fills. Any number of blocks and threads. */
+/* Brings the inputs of a batch to one place, and clears the rows that nobody fills. Any number of blocks and
+ * threads. */
 GW_DEV void gw_serve_gather_stage(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;

@@ -8,6 +8,10 @@
 #include <gpuwire/loop.h>
 #include <gpuwire/serve.h>
 
+#include "src/model/meet.h"
+#include "src/serve/apart.h"
+#include "src/serve/log.h"
+
 GW_KERNEL_DECLARE(gw_serve_wait);
 GW_KERNEL_DECLARE(gw_serve_send);
 GW_KERNEL_DECLARE(gw_serve_company);
@@ -43,6 +47,7 @@ struct gw_worker {
     struct gw_serve_args args;
     struct gw_resident resident;
     int started;
+    int alone;                       /* rows of a batch would meet */
     const struct gw_worker_own *own; /* NULL, or the stages behind the sessions; while the worker is made */
     int run_error;                   /* what the last failed run of the model ended with; atomic */
 };
@@ -215,6 +220,140 @@ static int make_calls(struct gw_worker *w)
     return w->opts.own_sessions ? gw_calls_create(&opts, &w->calls) : 0;
 }
 
+/* ---- rows that meet ---- */
+
+static void tell_meeting(const struct gw_worker *w, const char *node)
+{
+    gw_log(
+        GW_LOG_WARNING,
+        "model %s: rows of a batch meet%s%s, so one client's data would reach another; it takes one row at "
+        "a time, without batches",
+        w->name, *node ? " in " : "", node);
+}
+
+/* One row at a time from now on. */
+static int be_alone(struct gw_worker *w)
+{
+    w->alone = 1;
+    w->variants = 1;
+    memset(w->variant, 0, sizeof(w->variant));
+    w->variant[0].rows = 1;
+    return lay_out(w, 1);
+}
+
+/* Reads the file, before plans are made of it. *unknown: it does not tell, for one batch size at least. */
+static int read_rows(struct gw_worker *w, int *unknown)
+{
+    char node[GW_MODEL_ERR];
+    for (uint32_t i = 0; i < w->variants; i++) {
+        enum gwm_rows is = w->variant[i].rows > 1
+                               ? gwm_model_rows(w->model, w->variant[i].rows, node, sizeof(node))
+                               : GWM_ROWS_APART;
+        if (is == GWM_ROWS_MEET) {
+            tell_meeting(w, node);
+            return be_alone(w);
+        }
+        *unknown |= is == GWM_ROWS_UNKNOWN;
+    }
+    return 0;
+}
+
+struct trial {
+    const struct gw_worker_source *source;
+    struct gw_worker_fixed fixed;
+    struct gw_plan *plan;
+};
+
+static int run_trial(void *ctx, const void *const in[], void *const out[])
+{
+    const struct trial *t = ctx;
+    return t->source->run ? t->source->run(&t->fixed, in, out) : gw_plan_run(t->plan, in, out);
+}
+
+static int find_example(void *ctx, void *const in[])
+{
+    const struct trial *t = ctx;
+    return t->source->example(&t->fixed, in);
+}
+
+/* An enum gw_apart, or the error of a run. */
+static int worker_try_variant(struct gw_worker *w, const struct gw_worker_source *source, uint32_t i)
+{
+    struct trial trial = {.source = source,
+                          .plan = w->batch[i].plan,
+                          .fixed = {.model = w->model,
+                                    .exec = w->opts.exec,
+                                    .v = &w->variant[i],
+                                    .in = &w->in,
+                                    .out = &w->out,
+                                    .ctx = source->ctx}};
+    const struct gw_apart_trial t = {.model = w->model,
+                                     .in = &w->in,
+                                     .out = &w->out,
+                                     .rows = w->variant[i].rows,
+                                     .run = run_trial,
+                                     .example = source->example ? find_example : NULL,
+                                     .ctx = &trial};
+    return gw_apart_try(&t);
+}
+
+static void drop_plans(struct gw_worker *w)
+{
+    for (uint32_t i = 0; i < GW_SERVE_VARIANTS; i++) {
+        if (w->batch[i].plan) gw_plan_free(w->batch[i].plan);
+        w->batch[i].plan = NULL;
+    }
+    gw_resident_free(&w->resident);
+    memset(&w->resident, 0, sizeof(w->resident));
+}
+
+static int place_batches(struct gw_worker *w, const struct gw_worker_source *source)
+{
+    int error = 0;
+    for (uint32_t i = 0; !error && source->place && i < w->variants; i++)
+        error = source->place(source->ctx, &w->variant[i]);
+    return error;
+}
+
+static void tell_found(const struct gw_worker *w, int found)
+{
+    if (found == GW_APART_MEET) tell_meeting(w, "");
+    if (found == GW_APART_CHANGES)
+        gw_log(
+            GW_LOG_WARNING,
+            "model %s: equal inputs give other results after other inputs: it keeps data between requests, "
+            "which other clients may see, or it draws random numbers; it takes no batches",
+            w->name);
+    if (found < 0)
+        gw_log(
+            GW_LOG_WARNING,
+            "model %s: a run with made-up inputs failed (%s), so nothing shows whether rows of a batch meet; "
+            "it takes no batches",
+            w->name, strerror(-found));
+}
+
+/* Where the file does not tell, runs do. */
+static int worker_try_rows(struct gw_worker *w, const struct gw_worker_source *source)
+{
+    int found = GW_APART;
+    for (uint32_t i = 0; found == GW_APART && i < w->variants; i++) found = worker_try_variant(w, source, i);
+    tell_found(w, found);
+    if (found == GW_APART || w->variants + w->variant[0].rows == 2) return 0;
+    drop_plans(w);
+    int error = be_alone(w);
+    if (!error) error = place_batches(w, source);
+    return error ? error : make_plans(w);
+}
+
+static int make_runs(struct gw_worker *w, const struct gw_worker_source *source)
+{
+    int unknown = strcmp(gw_model_kind(w->model), "onnx") != 0;
+    int error = read_rows(w, &unknown);
+    if (!error) error = place_batches(w, source);
+    if (!error) error = make_plans(w);
+    return error || !unknown ? error : worker_try_rows(w, source);
+}
+
 /* ---- the loop ---- */
 
 /* Are a single request's inputs copied by the kernel that waits, or its outputs by the one that sends? */
@@ -297,14 +436,6 @@ static int make_loop(struct gw_worker *w)
     return error ? error : gw_loop_prepare(w->loop);
 }
 
-static int place_batches(struct gw_worker *w, const struct gw_worker_source *source)
-{
-    int error = 0;
-    for (uint32_t i = 0; !error && source->place && i < w->variants; i++)
-        error = source->place(source->ctx, &w->variant[i]);
-    return error;
-}
-
 int gw_worker_create_from(const struct gw_worker_source *source, const struct gw_worker_opts *opts,
                           struct gw_worker **out)
 {
@@ -320,8 +451,7 @@ int gw_worker_create_from(const struct gw_worker_source *source, const struct gw
     if (w->own) w->opts.own_sessions = 0;
     w->name = strdup(source->name);
     int error = w->name ? choose_batches(w) : -ENOMEM;
-    if (!error) error = place_batches(w, source);
-    if (!error && !w->own) error = make_plans(w);
+    if (!error && !w->own) error = make_runs(w, source);
     if (!error) error = make_sessions(w);
     if (!error) error = make_calls(w);
     if (!error) error = make_loop(w);
@@ -383,9 +513,7 @@ int gw_worker_destroy(struct gw_worker *w)
     if (error) return error; /* it still runs: nothing it uses may go */
     gw_calls_destroy(w->calls);
     gw_session_pool_destroy(w->pool);
-    for (uint32_t i = 0; i < w->variants; i++)
-        if (w->batch[i].plan) gw_plan_free(w->batch[i].plan);
-    gw_resident_free(&w->resident);
+    drop_plans(w);
     gw_model_close(w->model);
     free(w->name);
     free(w);
@@ -403,6 +531,10 @@ uint32_t gw_worker_slots(const struct gw_worker *w)
 uint32_t gw_worker_max_rows(const struct gw_worker *w)
 {
     return w->variant[w->variants - 1].rows;
+}
+int gw_worker_is_alone(const struct gw_worker *w)
+{
+    return w->alone;
 }
 uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS])
 {

@@ -41,6 +41,15 @@ struct gw_worker_own {
     uint32_t gpu_memory;    /* 1: slots in GPU memory */
 };
 
+/* A model that works at fixed addresses: those of one batch size. */
+struct gw_worker_fixed {
+    const struct gw_model *model;
+    struct gw_exec *exec;
+    const struct gw_serve_variant *v;
+    const struct gw_layout *in, *out;
+    void *ctx; /* the source's */
+};
+
 /* What a worker serves. */
 struct gw_worker_source {
     const char *name;
@@ -48,6 +57,9 @@ struct gw_worker_source {
     struct gw_model *model; /* the worker's from now on, also when it cannot be made */
     /* NULL, or sets the addresses that the model always works at with so many rows, and v->fixed. */
     int (*place)(void *ctx, struct gw_serve_variant *v);
+    /* NULL where plans run by themselves. They run the model once, and read the inputs that lie there. */
+    int (*run)(const struct gw_worker_fixed *f, const void *const in[], void *const out[]);
+    int (*example)(const struct gw_worker_fixed *f, void *const in[]);
     void *ctx;
     const struct gw_worker_own *own; /* NULL: the worker runs a plan of the model */
 };
@@ -79,6 +91,8 @@ struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w);
 struct gw_calls *gw_worker_calls(const struct gw_worker *w);
 /* What the last run of the model that failed ended with, on the CPU executor; 0: none has. Any thread. */
 int gw_worker_run_error(const struct gw_worker *w);
+/* 1: rows of a batch would meet, so that it takes one at a time, whatever its options say. */
+int gw_worker_is_alone(const struct gw_worker *w);
 /* The batch sizes; how many. */
 uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS]);
 /* Does the kernel that waits for requests run the model itself, with the batch size of that number? */

@@ -2,7 +2,7 @@
 /*
  * Captured CUDA graphs served from a GPU: clients ask over HTTP, several at a time, and every answer is
  * compared with what the graph computes. The model is replaced and others come and go meanwhile. What a GPU
- * cannot launch is named.
+ * cannot launch is named. A graph whose rows meet runs one row at a time.
  *
  *     test_gpu_captured [SECONDS]
  *
@@ -51,6 +51,18 @@ static __global__ void model_kernel(const float *x, const float *scratch, float 
     if (i % COLUMNS == 0) z[i / COLUMNS] = x[i];
 }
 
+/* The same, but that each row gets another one's y. */
+static __global__ void turned_kernel(const float *x, const float *scratch, float *y, float *z, uint32_t n)
+{
+    uint32_t i = blockIdx.x * blockDim.x + threadIdx.x;
+    if (i >= n) return;
+    uint32_t row = n / COLUMNS - 1 - i / COLUMNS;
+    y[i] = 2 * x[row * COLUMNS + i % COLUMNS] + scratch[i];
+    if (i % COLUMNS == 0) z[i / COLUMNS] = x[i];
+}
+
+enum kind { PLAIN, HOST, TURNED };
+
 struct tensors {
     float *x, *y, *z, *scratch, *ones;
 };
@@ -73,8 +85,8 @@ static void CUDART_CB on_host(void *unused)
     (void)unused;
 }
 
-/* A fill, a copy and a kernel, as PyTorch's graphs have them; with `host` a host function, too. */
-static cudaGraph_t capture(const struct tensors *t, uint32_t rows, bool host)
+/* A fill, a copy and a kernel, as PyTorch's graphs have them; with HOST a host function, too. */
+static cudaGraph_t capture(const struct tensors *t, uint32_t rows, enum kind kind)
 {
     cudaStream_t stream;
     cudaGraph_t graph;
@@ -83,18 +95,21 @@ static cudaGraph_t capture(const struct tensors *t, uint32_t rows, bool host)
     require(!cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal));
     require(!cudaMemsetAsync(t->scratch, 0, bytes, stream));
     require(!cudaMemcpyAsync(t->scratch, t->ones, bytes, cudaMemcpyDeviceToDevice, stream));
-    if (host) require(!cudaLaunchHostFunc(stream, on_host, NULL));
-    model_kernel<<<rows, COLUMNS, 0, stream>>>(t->x, t->scratch, t->y, t->z, rows * COLUMNS);
+    if (kind == HOST) require(!cudaLaunchHostFunc(stream, on_host, NULL));
+    if (kind == TURNED)
+        turned_kernel<<<rows, COLUMNS, 0, stream>>>(t->x, t->scratch, t->y, t->z, rows * COLUMNS);
+    else
+        model_kernel<<<rows, COLUMNS, 0, stream>>>(t->x, t->scratch, t->y, t->z, rows * COLUMNS);
     require(!cudaStreamEndCapture(stream, &graph));
     require(!cudaStreamDestroy(stream));
     return graph;
 }
 
 /* A model that is replaced leaves its memory to the next one. */
-static int add(const char *name, const uint32_t *rows, uint32_t n, bool host, uint32_t replace)
+static int add(const char *name, const uint32_t *rows, uint32_t n, enum kind kind, uint32_t replace)
 {
-    static struct tensors t[3][GW_SERVING_MAX_BATCHES];
-    struct tensors *mine = t[host ? 2 : !strcmp(name, "other")];
+    static struct tensors t[4][GW_SERVING_MAX_BATCHES];
+    struct tensors *mine = t[kind != PLAIN ? 1 + (int)kind : !strcmp(name, "other")];
     struct gw_serving_tensor x = {"x", GW_DTYPE_F32, 1, {COLUMNS}}, z = {"z", GW_DTYPE_F32, 0, {}};
     struct gw_serving_tensor out[2] = {{"y", GW_DTYPE_F32, 1, {COLUMNS}}, z};
     struct gw_serving_graph graph[GW_SERVING_MAX_BATCHES];
@@ -110,7 +125,7 @@ static int add(const char *name, const uint32_t *rows, uint32_t n, bool host, ui
     for (uint32_t i = 0; i < n; i++) {
         graph[i].rows = rows[i];
         if (!mine[i].x) mine[i] = memory(rows[i]);
-        graph[i].graph = capture(&mine[i], rows[i], host);
+        graph[i].graph = capture(&mine[i], rows[i], kind);
         graph[i].in[0] = mine[i].x;
         graph[i].out[0] = mine[i].y;
         graph[i].out[1] = mine[i].z;
@@ -202,10 +217,10 @@ static void change_models(void)
     for (uint32_t round = 0; gw_deadline(0) < end; round++) {
         nap(300000000);
         report("affine");
-        require(!add("other", round % 2 ? one : other, 1, false, 0));
+        require(!add("other", round % 2 ? one : other, 1, PLAIN, 0));
         nap(100000000);
         require(!gw_serving_remove(serving, "other"));
-        require(!add("affine", sizes, 4, false, 1));
+        require(!add("affine", sizes, 4, PLAIN, 1));
         printf("replaced, round %u; %u answers\n", round, gw_ld_relaxed_u32(&answers));
         fflush(stdout);
     }
@@ -214,10 +229,30 @@ static void change_models(void)
 static void check_refusals(void)
 {
     const uint32_t two[] = {2}, wrong[] = {4, 4};
-    int error = add("hostile", two, 1, true, 0);
+    int error = add("hostile", two, 1, HOST, 0);
     printf("a graph with a host function: %d, %s\n", error, gw_last_error());
     require(error == -ENOTSUP && strstr(gw_last_error(), "a host function"));
-    require(add("wrong", wrong, 2, false, 0) == -EINVAL);
+    require(add("wrong", wrong, 2, PLAIN, 0) == -EINVAL);
+}
+
+/* It is captured for several rows, as PyTorch modules are by default, and served one row at a time. */
+static void check_meeting(void)
+{
+    const uint32_t sizes[] = {1, 2, 4}, none[] = {2, 4};
+    struct gw_serving_stats s;
+    require(!add("turned", sizes, 3, TURNED, 0));
+    require(!gw_serving_query(serving, "turned", &s) && s.batches == 1 && s.batch[0].rows == 1);
+    struct gw_http *h = client();
+    json_t *body = request(1, 5), *reply = NULL;
+    require(!gw_http_call(h, "POST", "v2/models/turned/infer", body, &reply) && is_right(reply, 1, 5));
+    json_decref(body);
+    json_decref(reply);
+    body = request(2, 5);
+    require(gw_http_call(h, "POST", "v2/models/turned/infer", body, &reply) != 0);
+    json_decref(body);
+    gw_http_close(h);
+    require(!gw_serving_remove(serving, "turned"));
+    require(add("turned", none, 2, TURNED, 0) == -EINVAL);
 }
 
 int main(int argc, char **argv)
@@ -236,7 +271,8 @@ int main(int argc, char **argv)
     opts.sessions = 4;
     require(!gw_serving_start(&opts, &serving) && gw_serving_on_gpu(serving));
     check_refusals();
-    require(!add("affine", sizes, 4, false, 0));
+    check_meeting();
+    require(!add("affine", sizes, 4, PLAIN, 0));
     for (uintptr_t i = 0; i < CLIENTS; i++) pthread_create(&thread[i], NULL, ask_on, (void *)i);
     end = gw_deadline((uint64_t)(argc > 1 ? atoi(argv[1]) : 5) * 1000000000u);
     change_models();
