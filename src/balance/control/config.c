@@ -9,6 +9,7 @@
 #include <gpuwire/error.h>
 
 #include "src/balance/check.h"
+#include "src/balance/control/config_plan.h"
 #include "src/balance/control/parse.h"
 #include "src/balance/control/translate.h"
 
@@ -120,23 +121,26 @@ static const struct gw_bal_keyword global_keywords[] = {
 
 /* ---- interface and device ---- */
 
-static struct gw_bal_port *new_port(parse *p)
+static int new_port(parse *p, statement *s)
 {
     struct gw_bal_global *g = &p->config->global;
-    if (g->ports == GW_BAL_PORTS) return NULL;
+    p->port = &p->spare_port;
+    if (g->ports == GW_BAL_PORTS) return gw_bal_wrong(p, s, "there may be %u ports", GW_BAL_PORTS);
     p->port = &g->port[g->ports++];
-    return p->port;
+    return 0;
 }
 
 static int begin_interface(parse *p, statement *s)
 {
-    if (!new_port(p)) return gw_bal_wrong(p, s, "there may be %u ports", GW_BAL_PORTS);
+    int error = new_port(p, s);
+    if (error) return error;
     snprintf(p->port->driver, sizeof(p->port->driver), "af_packet");
     return gw_bal_take_text(p, s, p->port->interface, 16); /* as the kernel has it */
 }
 static int begin_device(parse *p, statement *s)
 {
-    if (!new_port(p)) return gw_bal_wrong(p, s, "there may be %u ports", GW_BAL_PORTS);
+    int error = new_port(p, s);
+    if (error) return error;
     return gw_bal_take_text(p, s, p->port->device, sizeof(p->port->device));
 }
 
@@ -161,7 +165,7 @@ static int set_address(parse *p, statement *s)
     if (error) return error;
     long n = slash ? strtol(slash + 1, &end, 10) : -1;
     if (n < 1 || n > (a.family == 6 ? 128 : 32) || *end || slash[1] < '0' || slash[1] > '9')
-        return gw_bal_wrong(p, s, "%.64s: ADDRESS/BITS is wanted, such as 10.0.0.2/24", s->word[1]);
+        return gw_bal_wrong(p, s, "%.64s: it must be ADDRESS/BITS, such as 10.0.0.2/24", s->word[1]);
     *(a.family == 6 ? &p->port->address6 : &p->port->address4) = a;
     *(a.family == 6 ? &p->port->prefix6 : &p->port->prefix4) = (uint8_t)n;
     return 0;
@@ -192,7 +196,8 @@ static const struct gw_bal_keyword keywords[] = {
     {"global_defs", 0, 0, NULL, global_keywords, NULL},
     {"interface", 1, 1, begin_interface, port_keywords, NULL},
     {"device", 1, 1, begin_device, port_keywords, NULL},
-    {"virtual_server", 1, 2, gw_bal_begin_service, gw_bal_keywords_service, gw_bal_end_service},
+    {"virtual_server", 0, GW_BAL_WORDS, gw_bal_begin_service, gw_bal_keywords_service, gw_bal_end_service},
+    {"virtual_server_group", 1, 1, gw_bal_begin_group, gw_bal_keywords_group, NULL},
     {0},
 };
 
@@ -206,72 +211,128 @@ void gw_bal_config_default(struct gw_bal_config *c)
     c->global.api_port = GW_BAL_API;
 }
 
-static uint64_t hash_of(const char *text)
+uint64_t gw_bal_config_hash(uint64_t before, const char *text)
 {
-    uint64_t h = 0xcbf29ce484222325u; /* FNV-1a: it tells edits apart, and nobody attacks one's own file */
+    uint64_t h = before ? before : 0xcbf29ce484222325u;
     for (; *text; text++) h = (h ^ (uint8_t)*text) * 0x100000001b3u;
     return h;
 }
 
-/* What the whole file must be before it can run: ports may stand behind the services. */
-static int check_whole(struct gw_bal_config *c)
+static void wrong_whole(parse *p, const char *file)
 {
+    gw_bal_report_wrong(&p->config->report, file, 0, ++p->order, gw_last_error());
+}
+
+static void look_at_global(parse *p, const char *file)
+{
+    const struct gw_bal_global *g = &p->config->global;
+    struct bal_port ports[BAL_PORTS] = {0};
     struct bal_attr attr;
     char why[BAL_WHY];
-    gw_bal_translate_attr(&c->global, &attr);
-    if (bal_check_attr(&attr, why)) return gw_error(-EINVAL, "%s", why);
-    c->model.global = &c->global;
-    int error = gw_bal_model_check(&c->model);
-    c->model.global = NULL; /* *c may be copied */
-    return error;
+    if (!g->tls_cert[0] != !g->tls_key[0]) {
+        gw_error(-EINVAL, "tls_cert and tls_key go together; give both");
+        wrong_whole(p, file);
+    }
+    if ((g->standby.family || g->listen.family) && !g->sync_key_file[0]) {
+        gw_error(-EINVAL, "standby and sync_listen need sync_key_file: the key that both balancers have");
+        wrong_whole(p, file);
+    }
+    gw_bal_translate_attr(g, &attr);
+    if (bal_check_attr(&attr, why)) {
+        gw_error(-EINVAL, "%s", why);
+        wrong_whole(p, file);
+    }
+    gw_bal_to_ports(g, ports);
+    for (unsigned i = 0; i < g->ports; i++)
+        if (bal_check_port(&ports[i], why)) {
+            gw_error(-EINVAL, "interface %s%s: %s", g->port[i].interface, g->port[i].device, why);
+            wrong_whole(p, file);
+        }
+}
+
+/* What the data plane could not run: ports may stand behind the services. */
+static void look_at_whole(parse *p, const char *file)
+{
+    struct gw_bal_model *m = &p->config->model;
+    look_at_global(p, file);
+    m->global = &p->config->global;
+    int refused = gw_bal_model_refuse(m);
+    m->global = NULL; /* *c may be copied */
+    if (refused < 0) wrong_whole(p, file);
+    for (const struct gw_bal_service *s = m->services; refused > 0 && s; s = s->next) {
+        if (s->refused[0]) {
+            gw_error(-EINVAL, "service %s: %s", s->name, s->refused);
+            gw_bal_wrong_at(p, gw_bal_plan_place(p->plan, s, NULL));
+        }
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
+            if (w->refused[0] && !s->refused[0]) {
+                gw_error(-EINVAL, "service %s: worker %s: %s", s->name, w->name, w->refused);
+                gw_bal_wrong_at(p, gw_bal_plan_place(p->plan, s, w));
+            }
+    }
+}
+
+/* The first mistake, and how many there are. */
+static int config_verdict(struct gw_bal_report *r)
+{
+    unsigned others = r->wrong.n + r->more - 1;
+    if (!r->wrong.n) return 0;
+    gw_bal_report_sort(r);
+    if (!others) return gw_error(-EINVAL, "%s", r->wrong.line[0].text);
+    return gw_error(-EINVAL, "%.300s; there %s %u more mistake%s", r->wrong.line[0].text,
+                    others == 1 ? "is" : "are", others, others == 1 ? "" : "s");
+}
+
+static int parse_all(const char *file, char *text, struct gw_bal_config *c, int may_include)
+{
+    struct gw_bal_parse p = {.config = c, .may_include = may_include, .bytes = strlen(text)};
+    gw_bal_config_default(c);
+    p.plan = calloc(1, sizeof(*p.plan));
+    if (!p.plan) return gw_error_errno(-ENOMEM, "%s", file);
+    p.plan->end = &p.plan->services;
+    p.port = &p.spare_port;
+    c->model.file_hash = gw_bal_config_hash(0, text);
+    gw_bal_reader_open(&p.reader, file, text);
+    gw_bal_parse_block(&p, keywords, NULL);
+    gw_bal_plan_carry_out(&p);
+    look_at_whole(&p, file);
+    gw_bal_plan_free(p.plan);
+    for (struct gw_bal_file_name *n = p.names, *next; n; n = next) {
+        next = n->next;
+        free(n);
+    }
+    return config_verdict(&c->report);
 }
 
 int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c)
 {
-    struct gw_bal_parse p = {.config = c};
-    gw_bal_config_default(c);
-    c->model.file_hash = hash_of(text);
-    gw_bal_reader_open(&p.reader, file, text);
-    int error = gw_bal_parse_block(&p, keywords, NULL);
-    if (error) return error;
-    if (!c->global.tls_cert[0] != !c->global.tls_key[0])
-        return gw_error(-EINVAL, "%s: tls_cert and tls_key go together; give both", file);
-    if ((c->global.standby.family || c->global.listen.family) && !c->global.sync_key_file[0])
-        return gw_error(-EINVAL,
-                        "%s: standby and sync_listen want sync_key_file: the key that both balancers have",
-                        file);
-    error = check_whole(c);
-    return error ? gw_error(error, "%s: %s", file, gw_last_error()) : 0;
+    return parse_all(file, text, c, 0);
 }
 
 int gw_bal_config_read(const char *file, struct gw_bal_config *c)
 {
+    size_t bytes;
     gw_bal_config_default(c);
-    char *text = malloc(GW_BAL_MOST + 1);
-    FILE *f = text ? fopen(file, "re") : NULL;
-    if (!f) {
-        free(text);
-        return gw_error_errno(text ? -errno : -ENOMEM, "%s", file);
+    char *text = gw_bal_parse_text(file, GW_BAL_MOST, &bytes);
+    if (!text) {
+        gw_bal_report_wrong(&c->report, file, 0, 1, gw_last_error());
+        return config_verdict(&c->report);
     }
-    errno = 0;
-    size_t n = fread(text, 1, GW_BAL_MOST + 1, f);
-    int error = ferror(f) ? -errno : 0;
-    fclose(f);
-    if (error)
-        gw_error_errno(error, "%s", file);
-    else if (n > GW_BAL_MOST)
-        error = gw_error(-EFBIG, "%s: a configuration has at most %u bytes", file, GW_BAL_MOST);
-    else if (memchr(text, 0, n))
-        error = gw_error(-EINVAL, "%s: not a text file: it has a byte that is 0", file);
-    else {
-        text[n] = 0;
-        error = gw_bal_config_parse(file, text, c);
-    }
+    int error = parse_all(file, text, c, 1);
     free(text);
     return error;
+}
+
+int gw_bal_config_say(const char *file, const struct gw_bal_config *c, int error)
+{
+    unsigned n = c->report.wrong.n + c->report.more;
+    gw_bal_report_print(&c->report, error ? stderr : stdout, error ? "gpuwire balance: " : "");
+    fflush(stdout);
+    return error && n ? gw_error(error, "%s: %u mistake%s", file, n, n == 1 ? "" : "s") : error;
 }
 
 void gw_bal_config_free(struct gw_bal_config *c)
 {
     gw_bal_model_free(&c->model);
+    gw_bal_report_free(&c->report);
 }

@@ -7,10 +7,11 @@
 #include <stddef.h>
 
 #include "src/balance/control/model.h"
+#include "src/balance/control/report.h"
 
 #define GW_BAL_PORTS 8u /* network ports of the data plane */
 #define GW_BAL_TEXT  256
-#define GW_BAL_MOST  (1u << 20) /* bytes of a file */
+#define GW_BAL_MOST  (1u << 24) /* bytes of a file, with those that it includes */
 #define GW_BAL_API   9091
 #define GW_BAL_CORES 64u
 
@@ -58,13 +59,19 @@ struct gw_bal_global {
 struct gw_bal_config {
     struct gw_bal_global global;
     struct gw_bal_model model; /* as the file says; nothing is up yet */
+    struct gw_bal_report report;
 };
 
 void gw_bal_config_default(struct gw_bal_config *c);
-/* Fills *c, which the caller frees in any case. -EINVAL and others, with "FILE:LINE: what, and what to do" in
- * gw_last_error(). */
+/* Fills *c, which the caller frees in any case. A negative errno: the report has "FILE:LINE: what, and what
+ * to do" for each mistake, and gw_last_error() the first. `text` may not include files. */
 int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c);
 int gw_bal_config_read(const char *file, struct gw_bal_config *c);
+/* Prints what was found in a file: mistakes to stderr, notes to stdout. Returns `error`, for which
+ * gw_last_error() then counts the mistakes. */
+int gw_bal_config_say(const char *file, const struct gw_bal_config *c, int error);
+/* FNV-1a, from the hash of what stood before: it tells edits apart, and nobody attacks one's own file. */
+uint64_t gw_bal_config_hash(uint64_t before, const char *text);
 void gw_bal_config_free(struct gw_bal_config *c);
 
 /* The model as a file that reads back into the same model; the caller frees it. NULL: no memory. */

@@ -1,137 +1,52 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* virtual_server, and what stands in it. */
+/* virtual_server and virtual_server_group, and what stands in them. */
+#include <arpa/inet.h>
 #include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
 #include <gpuwire/error.h>
 
-#include "src/balance/control/parse.h"
+#include "src/balance/control/config_plan.h"
 
 typedef struct gw_bal_parse parse;
 typedef const struct gw_bal_statement statement;
 
-/* ---- checks ---- */
+/* ---- names that keepalived has, too ---- */
 
-static int begin_check(parse *p, uint8_t kind)
+/* "TUN type gue port 6080" and "TUN type ipip" are said longer than by our names. */
+static int take_kind(parse *p, statement *s, uint8_t *out)
 {
-    if (p->check == &p->worker.check) {
-        p->worker.check = p->service.check; /* what the service says counts, but for what follows */
-        p->worker.has_check = 1;
-    }
-    p->check->kind = kind;
+    int tun = !strcasecmp(s->word[1], "TUN") && s->words > 2;
+    if (!tun && s->words > 2) return gw_bal_wrong(p, s, "%.64s: it takes one word", s->word[1]);
+    if (!tun) return gw_bal_take_name(p, s, gw_bal_forward_names, out);
+    int gue = s->words > 3 && !strcasecmp(s->word[3], "gue"),
+        ipip = s->words == 4 && !strcasecmp(s->word[3], "ipip");
+    if (strcasecmp(s->word[2], "type") != 0 || (!gue && !ipip))
+        return gw_bal_wrong(p, s, "a tunnel is `TUN`, `TUN type ipip` or `TUN type gue port 6080`");
+    if (gue && s->words > 4 &&
+        (s->words != 6 || strcmp(s->word[4], "port") != 0 || strcmp(s->word[5], "6080") != 0))
+        return gw_bal_wrong(p, s, "GUE goes to port 6080, without checksums of its own");
+    *out = gue ? GW_BAL_GUE : GW_BAL_TUN;
     return 0;
 }
 
-static int begin_tcp(parse *p, statement *s)
+/* The schedulers of IPVS that another one here does the work of, or of which none does. */
+static int take_sched(parse *p, statement *s, uint8_t *out)
 {
-    (void)s;
-    return begin_check(p, GW_BAL_TCP_CHECK);
+    static const char *const like_wlc[] = {"sed", "nq", NULL};
+    static const char *const by_target[] = {"dh", "lblc", "lblcr", "fo", "ovf", "twos", NULL};
+    char text[96];
+    if (gw_bal_name_index(by_target, s->word[1]) >= 0)
+        return gw_bal_wrong(p, s, "%s: there is no such scheduler here; use mh, wlc or p2c", s->word[1]);
+    if (gw_bal_name_index(like_wlc, s->word[1]) < 0) return gw_bal_take_name(p, s, gw_bal_sched_names, out);
+    snprintf(text, sizeof(text), "lb_algo %s: wlc is used, which counts the new connection, too", s->word[1]);
+    gw_bal_report_note(&p->config->report, s->file, s->line, text);
+    *out = GW_BAL_WLC;
+    return 0;
 }
-static int begin_http(parse *p, statement *s)
-{
-    (void)s;
-    return begin_check(p, GW_BAL_HTTP_GET);
-}
-static int begin_rdma(parse *p, statement *s)
-{
-    (void)s;
-    return begin_check(p, GW_BAL_RDMA_CHECK);
-}
-static int no_check(parse *p, statement *s)
-{
-    (void)s;
-    return begin_check(p, GW_BAL_NO_CHECK);
-}
-
-static int set_check_port(parse *p, statement *s)
-{
-    return gw_bal_take_u16(p, s, 1, 1, 65535, &p->check->port);
-}
-static int set_timeout(parse *p, statement *s)
-{
-    return gw_bal_take_seconds(p, s, &p->check->timeout_ns);
-}
-static int set_interval(parse *p, statement *s)
-{
-    if (p->check == &p->worker.check && !p->worker.has_check) begin_check(p, p->added->check.kind);
-    return gw_bal_take_seconds(p, s, &p->check->interval_ns);
-}
-
-static int set_count(parse *p, statement *s, uint16_t *out)
-{
-    return gw_bal_take_u16(p, s, 1, 1, 1000, out);
-}
-static int set_rise(parse *p, statement *s)
-{
-    return set_count(p, s, &p->check->rise);
-}
-static int set_fall(parse *p, statement *s)
-{
-    return set_count(p, s, &p->check->fall);
-}
-/* keepalived counts the tries after the first. */
-static int set_retry(parse *p, statement *s)
-{
-    int error = set_count(p, s, &p->check->fall);
-    p->check->fall++;
-    return error;
-}
-static int set_path(parse *p, statement *s)
-{
-    if (s->word[1][0] != '/') return gw_bal_wrong(p, s, "%.64s: a path begins with /", s->word[1]);
-    return gw_bal_take_text(p, s, p->check->path, sizeof(p->check->path));
-}
-static int set_host(parse *p, statement *s)
-{
-    return gw_bal_take_text(p, s, p->check->host, sizeof(p->check->host));
-}
-static int set_status(parse *p, statement *s)
-{
-    return gw_bal_take_u16(p, s, 1, 100, 599, &p->check->status);
-}
-
-#define COMMON_CHECK                                                                                         \
-    {"connect_port", 1, 1, set_check_port, NULL, NULL}, {"connect_timeout", 1, 1, set_timeout, NULL, NULL},  \
-        {"delay_loop", 1, 1, set_interval, NULL, NULL}, {"rise", 1, 1, set_rise, NULL, NULL},                \
-        {"fall", 1, 1, set_fall, NULL, NULL},                                                                \
-    {                                                                                                        \
-        "retry", 1, 1, set_retry, NULL, NULL                                                                 \
-    }
-
-static int set_model(parse *p, statement *s)
-{
-    return gw_bal_take_text(p, s, p->check->model, sizeof(p->check->model));
-}
-
-static const struct gw_bal_keyword rdma_keywords[] = {
-    COMMON_CHECK,
-    {"model", 1, 1, set_model, NULL, NULL},
-    {0},
-};
-
-static const struct gw_bal_keyword check_keywords[] = {COMMON_CHECK, {0}};
-
-static const struct gw_bal_keyword url_keywords[] = {
-    {"path", 1, 1, set_path, NULL, NULL},
-    {"status_code", 1, 1, set_status, NULL, NULL},
-    {"virtualhost", 1, 1, set_host, NULL, NULL},
-    {0},
-};
-
-static const struct gw_bal_keyword http_keywords[] = {
-    COMMON_CHECK,
-    {"url", 0, 0, NULL, url_keywords, NULL},
-    {"virtualhost", 1, 1, set_host, NULL, NULL},
-    {0},
-};
-
-#define CHECKS                                                                                               \
-    {"TCP_CHECK", 0, 0, begin_tcp, check_keywords, NULL},                                                    \
-        {"HTTP_GET", 0, 0, begin_http, http_keywords, NULL},                                                 \
-        {"RDMA_CHECK", 0, 0, begin_rdma, rdma_keywords, NULL}, {"NO_CHECK", 0, 0, no_check, NULL, NULL},     \
-    {                                                                                                        \
-        "delay_loop", 1, 1, set_interval, NULL, NULL                                                         \
-    }
 
 /* ---- real_server ---- */
 
@@ -139,122 +54,224 @@ static int set_weight(parse *p, statement *s)
 {
     uint64_t n = 0;
     int error = gw_bal_take_number(p, s, 1, 0, GW_BAL_WEIGHT, &n);
-    p->worker.weight = (uint32_t)n;
+    p->plan->worker->worker.weight = (uint32_t)n;
     return error;
 }
 static int set_worker_name(parse *p, statement *s)
 {
-    return gw_bal_take_text(p, s, p->worker.name, sizeof(p->worker.name));
+    struct gw_bal_worker *w = &p->plan->worker->worker;
+    return gw_bal_take_text(p, s, w->name, sizeof(w->name));
 }
-
 static int set_drain(parse *p, statement *s)
 {
-    int error = gw_bal_take_yes(p, s, &p->worker.drain);
-    p->worker.file_drain = p->worker.drain;
+    struct gw_bal_worker *w = &p->plan->worker->worker;
+    int error = gw_bal_take_yes(p, s, &w->drain);
+    w->file_drain = w->drain;
     return error;
+}
+static int set_worker_kind(parse *p, statement *s)
+{
+    p->plan->worker->has_forward = 1;
+    return take_kind(p, s, &p->plan->worker->forward);
 }
 
 static const struct gw_bal_keyword worker_keywords[] = {
     {"drain", 0, 1, set_drain, NULL, NULL},
     {"weight", 1, 1, set_weight, NULL, NULL},
     {"name", 1, 1, set_worker_name, NULL, NULL},
-    CHECKS,
+    {"lb_kind", 1, 8, set_worker_kind, NULL, NULL},
+    {"lvs_method", 1, 8, set_worker_kind, NULL, NULL},
+    GW_BAL_CHECK_PACE,
+    GW_BAL_CHECKS,
     {0},
 };
 
-/* The service enters the model with its first worker, so that the worker can be looked at in place. */
-static int add_service(parse *p)
+/* ADDRESS [PORT] from word k on. */
+static int take_endpoint(parse *p, statement *s, unsigned k, struct gw_bal_addr *addr, uint16_t *port)
 {
-    if (p->added) return 0;
-    if (gw_bal_add_service(&p->config->model, &p->service, &p->added))
-        return gw_bal_wrong_there(p, p->service_line);
-    return 0;
+    if (s->words <= k) return gw_bal_wrong(p, s, "it takes an address, and a port");
+    if (s->words > k + 2)
+        return gw_bal_wrong(p, s, "%.64s: it takes an address and a port, and no more", s->word[k + 2]);
+    int error = gw_bal_take_addr(p, s, k, addr);
+    return !error && s->words == k + 2 ? gw_bal_take_u16(p, s, k + 1, 0, 65535, port) : error;
 }
 
 static int begin_worker(parse *p, statement *s)
 {
-    uint64_t port = p->service.port;
-    p->worker = (struct gw_bal_worker){.weight = 1};
-    p->check = &p->worker.check;
-    int error = add_service(p);
-    if (!error) error = gw_bal_take_addr(p, s, 1, &p->worker.addr);
-    if (!error && s->words == 3) error = gw_bal_take_number(p, s, 2, 0, 65535, &port);
-    p->worker.port = port == p->service.port ? 0 : (uint16_t)port;
-    return error;
+    struct gw_bal_plan *plan = p->plan;
+    struct gw_bal_plan_worker *w = calloc(1, sizeof(*w));
+    plan->worker = w ? w : &plan->spare_worker;
+    plan->said = &plan->worker->checks.common;
+    if (!w) return gw_bal_wrong(p, s, "no memory");
+    w->at = gw_bal_place_of(s);
+    w->worker.weight = 1;
+    return take_endpoint(p, s, 1, &w->worker.addr, &w->worker.port);
 }
 
 static int end_worker(parse *p, statement *s)
 {
-    p->check = &p->service.check;
-    if (gw_bal_add_worker(&p->config->model, p->added, &p->worker, NULL))
-        return gw_bal_wrong_there(p, s->line);
+    struct gw_bal_plan *plan = p->plan;
+    struct gw_bal_plan_worker *w = plan->worker;
+    (void)s;
+    plan->worker = NULL;
+    plan->said = &plan->service->checks.common;
+    if (w == &plan->spare_worker) return 0;
+    if (p->spoiled) {
+        free(w);
+        return 0;
+    }
+    *plan->service->end = w;
+    plan->service->end = &w->next;
     return 0;
 }
 
 /* ---- virtual_server ---- */
 
-/* What says how the service works comes before its workers, who must fit it. */
-static int early(parse *p, statement *s)
-{
-    return p->added ? gw_bal_wrong(p, s, "it must stand before the first real_server") : 0;
-}
-
 static int set_algo(parse *p, statement *s)
 {
-    int error = early(p, s);
-    return error ? error : gw_bal_take_name(p, s, gw_bal_sched_names, &p->service.sched);
+    return take_sched(p, s, &p->plan->service->service.sched);
 }
 static int set_kind(parse *p, statement *s)
 {
-    int error = early(p, s);
-    return error ? error : gw_bal_take_name(p, s, gw_bal_forward_names, &p->service.forward);
+    return take_kind(p, s, &p->plan->service->service.forward);
 }
 static int set_protocol(parse *p, statement *s)
 {
-    int error = early(p, s);
-    return error ? error : gw_bal_take_name(p, s, gw_bal_protocol_names, &p->service.protocol);
+    return gw_bal_take_name(p, s, gw_bal_protocol_names, &p->plan->service->service.protocol);
 }
 static int set_name(parse *p, statement *s)
 {
-    int error = early(p, s);
-    return error ? error : gw_bal_take_text(p, s, p->service.name, sizeof(p->service.name));
+    struct gw_bal_service *mine = &p->plan->service->service;
+    return gw_bal_take_text(p, s, mine->name, sizeof(mine->name));
 }
 static int set_jet(parse *p, statement *s)
 {
-    int error = early(p, s);
-    return error ? error : gw_bal_take_yes(p, s, &p->service.jet);
+    return gw_bal_take_yes(p, s, &p->plan->service->service.jet);
 }
 
 const struct gw_bal_keyword gw_bal_keywords_service[] = {
     {"lb_algo", 1, 1, set_algo, NULL, NULL},
     {"lvs_sched", 1, 1, set_algo, NULL, NULL},
-    {"lb_kind", 1, 1, set_kind, NULL, NULL},
-    {"lvs_method", 1, 1, set_kind, NULL, NULL},
+    {"lb_kind", 1, 8, set_kind, NULL, NULL},
+    {"lvs_method", 1, 8, set_kind, NULL, NULL},
     {"protocol", 1, 1, set_protocol, NULL, NULL},
     {"name", 1, 1, set_name, NULL, NULL},
     {"jet", 0, 1, set_jet, NULL, NULL},
-    CHECKS,
-    {"real_server", 1, 2, begin_worker, worker_keywords, end_worker},
+    GW_BAL_CHECK_PACE,
+    GW_BAL_CHECKS,
+    {"real_server", 0, GW_BAL_WORDS, begin_worker, worker_keywords, end_worker},
     {0},
 };
 
+/* ADDRESS [PORT], or "group NAME". */
+static int take_target(parse *p, statement *s, struct gw_bal_plan_service *mine)
+{
+    const char *first = s->words > 1 ? s->word[1] : "";
+    if (!strcasecmp(first, "fwmark"))
+        return gw_bal_wrong(p, s,
+                            "fwmark: the balancer sees no firewall marks; name the address and the port");
+    if (strcasecmp(first, "group") != 0)
+        return take_endpoint(p, s, 1, &mine->service.addr, &mine->service.port);
+    if (s->words != 3 || strlen(s->word[2]) >= sizeof(mine->group))
+        return gw_bal_wrong(p, s, "group: it takes the name of a virtual_server_group");
+    strcpy(mine->group, s->word[2]);
+    return 0;
+}
+
 int gw_bal_begin_service(parse *p, statement *s)
 {
-    p->service = (struct gw_bal_service){.sched = GW_BAL_WLC};
-    gw_bal_check_default(&p->service.check);
-    p->check = &p->service.check;
-    p->added = NULL;
-    p->service_line = s->line;
-    int error = gw_bal_take_addr(p, s, 1, &p->service.addr);
-    return !error && s->words == 3 ? gw_bal_take_u16(p, s, 2, 0, 65535, &p->service.port) : error;
+    struct gw_bal_plan *plan = p->plan;
+    struct gw_bal_plan_service *mine = calloc(1, sizeof(*mine));
+    plan->service = mine ? mine : &plan->spare_service;
+    plan->said = &plan->service->checks.common;
+    plan->service->end = &plan->service->workers;
+    if (!mine) return gw_bal_wrong(p, s, "no memory");
+    mine->at = gw_bal_place_of(s);
+    mine->service.sched = GW_BAL_WLC;
+    return take_target(p, s, mine);
 }
 
 int gw_bal_end_service(parse *p, statement *s)
 {
+    struct gw_bal_plan *plan = p->plan;
     (void)s;
-    int error = add_service(p);
-    if (!error)
-        gw_bal_set_check(&p->config->model, p->added,
-                         &p->service.check); /* it may stand behind the workers */
-    return error;
+    if (plan->service == &plan->spare_service) return 0;
+    if (p->spoiled) {
+        gw_bal_plan_free_service(plan->service);
+        return 0;
+    }
+    *plan->end = plan->service;
+    plan->end = &plan->service->next;
+    return 0;
 }
+
+/* ---- virtual_server_group ---- */
+
+int gw_bal_begin_group(parse *p, statement *s)
+{
+    struct gw_bal_plan_group *g = calloc(1, sizeof(*g));
+    if (!g) return gw_bal_wrong(p, s, "no memory");
+    g->end = &g->ranges;
+    g->next = p->plan->groups;
+    p->plan->groups = g;
+    return gw_bal_take_text(p, s, g->name, sizeof(g->name));
+}
+
+/* How many addresses from this one to that. 0: none. */
+static uint32_t span(const struct gw_bal_addr *from, const struct gw_bal_addr *to)
+{
+    unsigned n = from->family == 6 ? 16 : 4;
+    uint32_t a, b;
+    if (from->family != to->family || memcmp(from->bytes, to->bytes, n - 4) != 0) return 0;
+    memcpy(&a, from->bytes + n - 4, 4);
+    memcpy(&b, to->bytes + n - 4, 4);
+    return ntohl(b) < ntohl(a) ? 0 : ntohl(b) - ntohl(a) + 1;
+}
+
+/* What stands behind the dash: a whole address, or its last number. */
+static int range_end(const char *text, const struct gw_bal_addr *first, struct gw_bal_addr *last)
+{
+    char *end;
+    int six = first->family == 6;
+    *last = *first;
+    if (strpbrk(text, ".:")) return gw_bal_addr_parse(text, last);
+    unsigned long n = strtoul(text, &end, six ? 16 : 10);
+    if (*end || end == text || n > (six ? 0xffffu : 255u)) return -EINVAL;
+    if (six) last->bytes[14] = (uint8_t)(n >> 8);
+    last->bytes[six ? 15 : 3] = (uint8_t)n;
+    return 0;
+}
+
+/* "10.0.0.3-10", "10.0.0.3-10.0.1.4", "fd00::2-9", or one address. */
+static int take_range(parse *p, statement *s, struct gw_bal_plan_range *r)
+{
+    struct gw_bal_addr last;
+    char *dash = strchr(s->word[0], '-');
+    if (dash) *dash = 0;
+    int error = gw_bal_addr_parse(s->word[0], &r->addr);
+    if (!error && dash) error = range_end(dash + 1, &r->addr, &last);
+    if (dash) *dash = '-';
+    if (error) return gw_bal_wrong(p, s, "it must be an address, or a range such as 10.0.0.3-10");
+    r->count = dash ? span(&r->addr, &last) : 1;
+    if (r->count && r->count <= GW_BAL_SERVICES) return 0;
+    return gw_bal_wrong(p, s, "a range goes upwards, and may have %u addresses", GW_BAL_SERVICES);
+}
+
+int gw_bal_group_member(parse *p, statement *s)
+{
+    struct gw_bal_plan_group *g = p->plan->groups;
+    struct gw_bal_plan_range *r = g ? calloc(1, sizeof(*r)) : NULL;
+    int error = r ? take_range(p, s, r) : gw_bal_wrong(p, s, "no memory");
+    if (!error && s->words == 2) error = gw_bal_take_u16(p, s, 1, 0, 65535, &r->port);
+    if (error) {
+        if (g) g->spoiled = 1;
+        free(r);
+        return error;
+    }
+    *g->end = r;
+    g->end = &r->next;
+    return 0;
+}
+
+const struct gw_bal_keyword gw_bal_keywords_group[] = {
+    {GW_BAL_ANY_WORD, 0, 1, gw_bal_group_member, NULL, NULL}, {0}};

@@ -15,6 +15,7 @@ static void write_check(FILE *f, const struct gw_bal_check *c, const char *in)
     fprintf(f, "%s%s {\n%s    delay_loop %g\n%s    connect_timeout %g\n%s    rise %u\n%s    fall %u\n", in,
             names[c->kind], in, (double)c->interval_ns / 1e9, in, (double)c->timeout_ns / 1e9, in, c->rise,
             in, c->fall);
+    if (c->again_ns) fprintf(f, "%s    delay_before_retry %g\n", in, (double)c->again_ns / 1e9);
     if (c->port) fprintf(f, "%s    connect_port %u\n", in, c->port);
     if (c->kind == GW_BAL_HTTP_GET) {
         fprintf(f, "%s    url {\n%s        path \"%s\"\n", in, in, c->path);

@@ -148,6 +148,7 @@ static void reload(struct daemon *d)
     uint64_t count;
     if (read(d->opts->reload_fd, &count, sizeof(count)) < 0) return;
     int error = gw_bal_config_read(d->opts->config, &config);
+    error = gw_bal_config_say(d->opts->config, &config, error);
     pthread_mutex_lock(&d->core.lock);
     if (!error) /* ports stay as they were */
         error = gw_bal_reconcile(&d->core.model, &config.model);
@@ -264,6 +265,7 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
     raise_files();
     gw_bal_probes_init(&d->probes);
     int error = gw_bal_config_read(o->config, &d->config);
+    error = gw_bal_config_say(o->config, &d->config, error);
     if (!error && (error = gw_bal_core_init(&d->core))) gw_bal_config_free(&d->config);
     if (error) {
         free(d);

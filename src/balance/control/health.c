@@ -65,7 +65,8 @@ int gw_bal_health_done(struct gw_bal_model *m, const struct gw_bal_service *s, s
     h->busy = 0;
     h->checks++;
     /* Workers that began together drift apart: the id adds up to a tenth of the interval. */
-    h->next_ns = now_ns + c->interval_ns + c->interval_ns / 10 * (w->id % 8) / 8;
+    uint64_t wait_ns = why && h->up && c->again_ns ? c->again_ns : c->interval_ns;
+    h->next_ns = now_ns + wait_ns + wait_ns / 10 * (w->id % 8) / 8;
     h->good = why ? 0 : (uint16_t)(h->good + (h->good < UINT16_MAX));
     h->bad = why ? (uint16_t)(h->bad + (h->bad < UINT16_MAX)) : 0;
     if (why) {

@@ -14,11 +14,12 @@ typedef json_int_t number;
 
 static json_t *check_json(const struct gw_bal_check *c)
 {
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s}", "kind",
+    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s}", "kind",
                      gw_bal_check_names[c->kind], "port", (number)c->port, "interval_ms",
                      (number)(c->interval_ns / 1000000), "timeout_ms", (number)(c->timeout_ns / 1000000),
-                     "rise", (number)c->rise, "fall", (number)c->fall, "status", (number)c->status, "path",
-                     c->path, "host", c->host, "model", c->model);
+                     "again_ms", (number)(c->again_ns / 1000000), "rise", (number)c->rise, "fall",
+                     (number)c->fall, "status", (number)c->status, "path", c->path, "host", c->host, "model",
+                     c->model);
 }
 
 static json_t *health_json(const struct gw_bal_health *h)
@@ -149,15 +150,17 @@ static int get_port(const json_t *from, uint64_t least, uint16_t *out)
 
 static int check_numbers(const json_t *j, struct gw_bal_check *c)
 {
-    uint64_t interval = c->interval_ns / 1000000, timeout = c->timeout_ns / 1000000, status = c->status,
-             rise = c->rise, fall = c->fall;
+    uint64_t interval = c->interval_ns / 1000000, timeout = c->timeout_ns / 1000000,
+             again = c->again_ns / 1000000, status = c->status, rise = c->rise, fall = c->fall;
     if (gw_bal_get_number(j, "interval_ms", 10, 86400000, &interval) < 0 ||
         gw_bal_get_number(j, "timeout_ms", 10, 86400000, &timeout) < 0 ||
+        gw_bal_get_number(j, "again_ms", 0, 86400000, &again) < 0 ||
         gw_bal_get_number(j, "status", 0, 599, &status) < 0 ||
-        gw_bal_get_number(j, "rise", 1, 1000, &rise) < 0 || gw_bal_get_number(j, "fall", 1, 1000, &fall) < 0)
+        gw_bal_get_number(j, "rise", 1, 1000, &rise) < 0 || gw_bal_get_number(j, "fall", 1, 1001, &fall) < 0)
         return -EINVAL;
     c->interval_ns = interval * 1000000;
     c->timeout_ns = timeout * 1000000;
+    c->again_ns = again * 1000000;
     c->status = (uint16_t)status;
     c->rise = (uint16_t)rise;
     c->fall = (uint16_t)fall;

@@ -309,6 +309,11 @@ enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w)
     return GW_BAL_UP;
 }
 
+const struct gw_bal_ask *gw_bal_ask_of(const struct gw_bal_check *c, unsigned i)
+{
+    return i ? &c->other[i - 1] : &c->ask;
+}
+
 uint16_t gw_bal_port_of(const struct gw_bal_service *s, const struct gw_bal_worker *w)
 {
     return w->port ? w->port : s->port;

@@ -13,6 +13,7 @@
 #define GW_BAL_SERVICES 256u
 #define GW_BAL_WORKERS  4096u /* of all services */
 #define GW_BAL_WEIGHT   1000u
+#define GW_BAL_ASKS     4u /* things that one check tries */
 #define GW_BAL_ADDR     48 /* bytes of an address as text */
 #define GW_BAL_ENDPOINT 64 /* bytes of "[address]:port/protocol" */
 #define GW_BAL_WHY      160
@@ -64,16 +65,35 @@ int gw_bal_addr_parse(const char *text, struct gw_bal_addr *out);
 const char *gw_bal_addr_text(const struct gw_bal_addr *a, char text[GW_BAL_ADDR]);
 int gw_bal_addr_same(const struct gw_bal_addr *a, const struct gw_bal_addr *b);
 
-struct gw_bal_check {
-    uint8_t kind;
-    uint16_t port;   /* 0: the worker's */
-    uint16_t status; /* HTTP_GET: that is good; 0: any of 200 to 299 */
-    uint16_t rise, fall;
-    uint64_t interval_ns, timeout_ns;
-    char path[128];          /* HTTP_GET */
-    char host[GW_BAL_NAME];  /* HTTP_GET: the virtual host; "": the worker's address */
-    char model[GW_BAL_NAME]; /* RDMA_CHECK: of `gpuwire serve`, which answers one request */
+#define GW_BAL_ASK_FIELDS                                                                                    \
+    uint8_t kind;                                                                                            \
+    uint16_t port;   /* 0: the worker's */                                                                   \
+    uint16_t status; /* HTTP_GET: that is good; 0: any of 200 to 299 */                                      \
+    uint64_t timeout_ns;                                                                                     \
+    char path[128];         /* HTTP_GET */                                                                   \
+    char host[GW_BAL_NAME]; /* HTTP_GET: the virtual host; "": the worker's address */                       \
+    char model[GW_BAL_NAME] /* RDMA_CHECK: of `gpuwire serve`, which answers one request */
+
+/* One thing that is tried. */
+struct gw_bal_ask {
+    GW_BAL_ASK_FIELDS;
 };
+
+/* The check of a worker: all that it asks must go well. The first one's members are the check's own, too. */
+struct gw_bal_check {
+    union {
+        struct gw_bal_ask ask;
+        struct {
+            GW_BAL_ASK_FIELDS;
+        };
+    };
+    struct gw_bal_ask other[GW_BAL_ASKS - 1];
+    uint8_t others;
+    uint16_t rise, fall;
+    uint64_t interval_ns;
+    uint64_t again_ns; /* after a failure of a worker that is up; 0: interval_ns */
+};
+const struct gw_bal_ask *gw_bal_ask_of(const struct gw_bal_check *c, unsigned i);
 
 /* What the checks of one worker have found. */
 struct gw_bal_health {

@@ -8,6 +8,7 @@
 
 void gw_bal_reader_open(struct gw_bal_reader *r, const char *file, char *text)
 {
+    if (!strncmp(text, "\xef\xbb\xbf", 3)) text += 3; /* an editor's byte order mark */
     *r = (struct gw_bal_reader){.file = file, .at = text, .line = 1};
 }
 
@@ -30,54 +31,92 @@ static void skip_blanks(struct gw_bal_reader *r)
     while (look(r) && look(r) != '\n') step(r);
 }
 
+/* What stands in quotes, with a zero behind it. NULL: they do not end on this line. */
+static char *take_quoted(struct gw_bal_reader *r)
+{
+    char *begin = r->at + 1, *to = begin;
+    for (step(r); *r->at && *r->at != '"' && *r->at != '\n'; r->at++) {
+        if (*r->at == '\\' && (r->at[1] == '"' || r->at[1] == '\\')) r->at++;
+        *to++ = *r->at;
+    }
+    if (*r->at != '"') return NULL;
+    r->at++;
+    *to = 0;
+    return begin;
+}
+
 /* The word that begins here, with a zero behind it. NULL: its quote does not end. */
 static char *take_word(struct gw_bal_reader *r)
 {
     char *begin = r->at;
-    if (look(r) == '"') {
-        begin++;
-        step(r);
-        while (look(r) && look(r) != '"' && look(r) != '\n') step(r);
-        if (look(r) != '"') return NULL;
-        *r->at = 0;
-        r->at++;
-        return begin;
-    }
+    if (look(r) == '"') return take_quoted(r);
     while (look(r) && !strchr(" \t\r\n{}\"", look(r))) step(r);
     r->held = *r->at;
     *r->at = 0;
     return begin;
 }
 
-int gw_bal_reader_next(struct gw_bal_reader *r, struct gw_bal_statement *s)
+/* After the end of a line: a brace that is the next thing in the file opens the statement's block. */
+static int take_late_brace(struct gw_bal_reader *r)
 {
-    s->words = 0;
+    unsigned line = r->line;
+    char *at = r->at;
+    for (char c = look(r);; c = *++at) {
+        if (c == '#' || c == '!')
+            while (at[1] && at[1] != '\n') at++;
+        else if (c == '\n')
+            line++;
+        else if (c != ' ' && c != '\t' && c != '\r') {
+            if (c != '{') return 0;
+            *r = (struct gw_bal_reader){.file = r->file, .at = at + 1, .line = line};
+            return 1;
+        }
+    }
+}
+
+static int reader_wrong(struct gw_bal_reader *r, const char *what)
+{
+    while (look(r) && look(r) != '\n') step(r);
+    return gw_error(-EINVAL, "%s", what);
+}
+
+_Static_assert(GW_BAL_WORDS == 64, "the line below says 63");
+
+/* The words of a statement; 1: there are some, 0: the end of the file or a closing brace. */
+static int take_words(struct gw_bal_reader *r, struct gw_bal_statement *s)
+{
     for (;;) {
         skip_blanks(r);
         char c = look(r);
         if (!s->words) s->line = r->line;
-        if (s->words && (!c || c == '\n' || c == '{' || c == '}')) break;
-        if (!c) return 0;
+        if (s->words && (!c || c == '\n' || c == '{' || c == '}')) return 1;
+        if (!c || c == '}') return 0;
         if (c == '\n') {
             step(r);
             continue;
         }
-        if (c == '{')
-            return gw_error(-EINVAL, "%s:%u: { stands alone; a name is wanted before it", r->file, r->line);
-        if (c == '}') {
+        if (c == '{') {
             step(r);
-            s->ending = GW_BAL_CLOSES;
-            return 1;
+            return reader_wrong(r, "{ stands alone; put a name before it");
         }
-        if (s->words == GW_BAL_WORDS - 1)
-            return gw_error(-EINVAL, "%s:%u: more than %u words", r->file, r->line, GW_BAL_WORDS - 1);
+        if (s->words == GW_BAL_WORDS - 1) return reader_wrong(r, "a statement may have 63 words");
         if (!(s->word[s->words] = take_word(r)))
-            return gw_error(-EINVAL, "%s:%u: the quote does not end on this line", r->file, s->line);
+            return reader_wrong(r, "the quote does not end on this line");
         s->words++;
     }
-    s->word[s->words] = NULL;
-    s->ending = look(r) == '{' ? GW_BAL_OPENS : GW_BAL_ENDS;
-    if (look(r) == '{') step(r);
+}
+
+int gw_bal_reader_next(struct gw_bal_reader *r, struct gw_bal_statement *s)
+{
+    *s = (struct gw_bal_statement){.file = r->file};
+    int got = take_words(r, s);
+    if (got < 0) return got;
+    s->ending = look(r) == '{' ? GW_BAL_OPENS : look(r) == '}' && !got ? GW_BAL_CLOSES : GW_BAL_ENDS;
+    if (!got && s->ending != GW_BAL_CLOSES) return 0;
+    if (s->ending != GW_BAL_ENDS)
+        step(r);
+    else if (look(r) != '}' && take_late_brace(r))
+        s->ending = GW_BAL_OPENS;
     return 1;
 }
 

@@ -72,6 +72,7 @@ int gw_balance_check(const struct gw_balance_args *a)
         services++;
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next) workers++;
     }
+    error = gw_bal_config_say(a->word[0], &c, error);
     if (error) {
         gw_bal_config_free(&c);
         return gw_failed("balance");

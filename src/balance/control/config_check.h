@@ -1,0 +1,73 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What a file says of checks. As in keepalived, a service may say something for all its workers, and a worker
+ * for all its checks, before or after these. So each value is kept with the knowledge that it was given. */
+#ifndef GW_BALANCE_CONTROL_CONFIG_CHECK_H
+#define GW_BALANCE_CONTROL_CONFIG_CHECK_H
+
+#include "src/balance/control/parse.h"
+
+/* Of a check's values, those that were given. */
+enum {
+    GW_BAL_SAID_PORT = 1,
+    GW_BAL_SAID_TIMEOUT = 2,
+    GW_BAL_SAID_STATUS = 4,
+    GW_BAL_SAID_PATH = 8,
+    GW_BAL_SAID_HOST = 16,
+    GW_BAL_SAID_MODEL = 32,
+    GW_BAL_SAID_INTERVAL = 64,
+    GW_BAL_SAID_RISE = 128,
+    GW_BAL_SAID_FALL = 256,
+    GW_BAL_SAID_AGAIN = 512,
+};
+
+struct gw_bal_said {
+    struct gw_bal_ask ask;
+    uint16_t rise, fall;
+    uint64_t interval_ns, again_ns;
+    unsigned has;
+};
+
+/* The checks of a service or of a worker. */
+struct gw_bal_saids {
+    struct gw_bal_said common, check[GW_BAL_ASKS];
+    unsigned n;
+};
+
+/* The check of a service, when all has been read: without one of its own, what its kind has by default. */
+void gw_bal_saids_of_service(const struct gw_bal_saids *service, struct gw_bal_check *out);
+/* The check of a worker, or 0 when it is its service's. */
+int gw_bal_saids_of_worker(const struct gw_bal_saids *service, const struct gw_bal_saids *worker,
+                           struct gw_bal_check *out);
+
+/* Keywords of a service and of a worker. */
+int gw_bal_begin_tcp(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_begin_http(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_begin_rdma(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_no_check(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_end_check(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_set_check_timeout(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_set_check_interval(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_set_check_again(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_set_check_retry(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_set_check_host(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+extern const struct gw_bal_keyword gw_bal_keywords_tcp[], gw_bal_keywords_http[], gw_bal_keywords_rdma[];
+
+#define GW_BAL_CHECK_PACE                                                                                    \
+    {"connect_timeout", 1, 1, gw_bal_set_check_timeout, NULL, NULL},                                         \
+        {"delay_loop", 1, 1, gw_bal_set_check_interval, NULL, NULL},                                         \
+        {"delay_before_retry", 1, 1, gw_bal_set_check_again, NULL, NULL},                                    \
+        {"retry", 1, 1, gw_bal_set_check_retry, NULL, NULL},                                                 \
+    {                                                                                                        \
+        "nb_get_retry", 1, 1, gw_bal_set_check_retry, NULL, NULL                                             \
+    }
+
+#define GW_BAL_CHECKS                                                                                        \
+    {"TCP_CHECK", 0, 0, gw_bal_begin_tcp, gw_bal_keywords_tcp, gw_bal_end_check},                            \
+        {"HTTP_GET", 0, 0, gw_bal_begin_http, gw_bal_keywords_http, gw_bal_end_check},                       \
+        {"RDMA_CHECK", 0, 0, gw_bal_begin_rdma, gw_bal_keywords_rdma, gw_bal_end_check},                     \
+        {"NO_CHECK", 0, 0, gw_bal_no_check, NULL, NULL},                                                     \
+    {                                                                                                        \
+        "virtualhost", 1, 1, gw_bal_set_check_host, NULL, NULL                                               \
+    }
+
+#endif
