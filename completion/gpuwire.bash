@@ -412,7 +412,7 @@ _gpuwire()
             ;;
         balance)
             options='--config --keep --api --token-file --ca-file --scheduler --forward --name --weight --now --json --interval --once -h --help'
-            ((COMP_CWORD == 2)) && words='check list top save add weight drain up remove demo'
+            ((COMP_CWORD == 2)) && words='check list top save reload add weight drain up remove demo'
             ;;
         info)
             options='--device --exec -h --help'

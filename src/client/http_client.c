@@ -13,7 +13,7 @@
 
 #include "src/serve/plain.h"
 
-#define MAX_ANSWER (1u << 20) /* a server that sends more is not one of ours */
+#define MAX_ANSWER (1u << 20) /* a server that sends more is not one of ours; opts.most_answer */
 
 #define LOOK_MS 100 /* how often give_up is asked */
 
@@ -23,7 +23,7 @@ struct gw_http {
     struct gw_http_opts opts;
     char *base;
     char *answer;
-    size_t answer_bytes;
+    size_t answer_bytes, answer_room;
     curl_socket_t socket;
     char why[CURL_ERROR_SIZE];
 };
@@ -32,10 +32,15 @@ static size_t keep_answer(char *data, size_t size, size_t count, void *arg)
 {
     struct gw_http *h = arg;
     size_t bytes = size * count;
-    if (bytes > MAX_ANSWER - h->answer_bytes) return 0; /* curl ends the transfer with an error */
-    char *bigger = realloc(h->answer, h->answer_bytes + bytes + 1);
-    if (!bigger) return 0;
-    h->answer = bigger;
+    size_t most = h->opts.most_answer ? h->opts.most_answer : MAX_ANSWER;
+    if (bytes > most - h->answer_bytes) return 0; /* curl ends the transfer with an error */
+    if (h->answer_bytes + bytes >= h->answer_room) {
+        size_t room = 2 * (h->answer_bytes + bytes) + 1;
+        char *bigger = realloc(h->answer, room);
+        if (!bigger) return 0;
+        h->answer = bigger;
+        h->answer_room = room;
+    }
     memcpy(h->answer + h->answer_bytes, data, bytes);
     h->answer_bytes += bytes;
     h->answer[h->answer_bytes] = 0;

@@ -13,10 +13,16 @@ for w in w1 w2 w3; do
 done
 {
     printf 'virtual_server %s 6379 {\n name redis\n lb_algo wrr\n lb_kind NAT\n delay_loop 0.2\n' "$vip"
-    for w in 1 2 3; do printf ' real_server 10.77.0.2%s 6379 { name w%s\n weight 10\n }\n' "$w" "$w"; done
+    for w in 2 3; do printf ' real_server 10.77.0.2%s 6379 { name w%s\n weight 10\n }\n' "$w" "$w"; done
     printf '}\n'
 } | config >"$work/balance.conf"
 balance "$work/balance.conf"
+# The first worker is in no file: it registers itself, and speaks twice a second to whichever control plane is there.
+echo "$api" >"$work/api"
+while sleep 0.5; do
+    at lb curl -s -X PUT -d '{"address": "10.77.0.21", "weight": 10, "beat_ms": 1000}' "http://$(cat "$work/api")/v1/services/redis/workers/w1"
+done >"$work/beats.out" 2>&1 &
+pids+=($!)
 eventually up_are redis 3 || fail "the workers are not up"
 
 mkfifo "$work/go"
@@ -95,6 +101,8 @@ for _ in 1 2 3; do
     wait "$balancer" 2>/dev/null
     sleep 1 # nobody is in control
     balance "$work/balance.conf"
+    echo "$api" >"$work/api"
+    [ "$(worker_value redis w1 .leave)" = false ] || fail "the worker that registered itself leaves"
     [ "$(worker_value redis w3 .drain)" = true ] || fail "the drain is forgotten"
     [ "$(worker_value redis w2 .weight)" = 30 ] || fail "the weight is forgotten"
     [ "$(ask list --json | jq '[.services[].workers[].health.up] | all')" = true ] || fail "the workers' health is forgotten"

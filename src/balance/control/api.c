@@ -274,9 +274,17 @@ static unsigned stats(struct call *c)
                           c->core->stats));
 }
 
+static unsigned reload(struct call *c)
+{
+    if (!is(c, "POST")) return only(c->reply, "POST");
+    int error = gw_bal_core_reload(c->core);
+    return error ? fail_errno(c->reply, error) : done(c->reply, 200, json_object());
+}
+
 static unsigned top(struct call *c, const char *name)
 {
-    if (strcmp(name, "services") && !is(c, "GET")) return only(c->reply, "GET");
+    if (strcmp(name, "services") && strcmp(name, "reload") && !is(c, "GET")) return only(c->reply, "GET");
+    if (!strcmp(name, "reload")) return reload(c);
     if (!strcmp(name, "services")) return services(c);
     if (!strcmp(name, "stats")) return stats(c);
     if (!strcmp(name, "config")) return config(c);
@@ -289,6 +297,13 @@ static unsigned route(struct call *c, char *path)
     char *rest = path, *word[5] = {0};
     unsigned n = 0;
     while (n < 5 && (word[n] = strsep(&rest, "/"))) n++;
+    if (n > 2 && gw_bal_name_index(gw_bal_protocol_names, word[2]) >= 0) { /* VIP:PORT/PROTOCOL */
+        word[2][-1] = '/';
+        for (unsigned i = 2; i < 4; i++) word[i] = word[i + 1];
+        n--;
+        word[4] = rest ? strsep(&rest, "/") : NULL;
+        n += word[4] != NULL;
+    }
     if (rest || !n) return fail(c->reply, 404, "no such call; see docs/balance.md");
     if (n > 1 && !*word[n - 1]) n--; /* a slash at the end */
     if (n == 1) return top(c, word[0]);

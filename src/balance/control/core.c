@@ -46,6 +46,17 @@ void gw_bal_core_wake(struct gw_bal_core *c)
     }
 }
 
+#define RELOAD_TRIES 8u /* seconds: less than a client waits */
+
+int gw_bal_core_reload(struct gw_bal_core *c)
+{
+    uint64_t mine = ++c->reloads_asked;
+    for (unsigned i = 0; i < RELOAD_TRIES; i++)
+        if (gw_bal_core_wait(c, &c->reloads_done, mine))
+            return c->reload_why[0] ? gw_error(-EINVAL, "%s", c->reload_why) : 0;
+    return gw_error(-EAGAIN, "the balancer has not read the file yet");
+}
+
 int gw_bal_core_wait(struct gw_bal_core *c, const uint64_t *has, uint64_t wanted)
 {
     struct timespec end;

@@ -37,7 +37,9 @@ struct gw_bal_core {
     uint32_t qps_waiting;
     uint64_t qps_told, qps_done;                /* so many were put there, and so many the data plane has */
     uint64_t applied;                           /* the model's version that the data plane has */
-    pthread_cond_t moved;                       /* qps_done, or applied */
+    uint64_t reloads_asked, reloads_done;       /* how often the file was to be read again, and was */
+    char reload_why[512];                       /* why the last one failed; "": it did not */
+    pthread_cond_t moved;                       /* qps_done, applied, or reloads_done */
     struct gw_bal_pair *pair[GW_BAL_PAIR_ROWS]; /* those that live */
     uint32_t pairs;
     uint64_t pairs_version; /* of the model that they were looked through for */
@@ -50,6 +52,8 @@ void gw_bal_core_wake(struct gw_bal_core *c);
 /* With the lock: wakes the daemon, and waits until `*has` is `wanted`; 0 when it is not within a second, or
  * when there is no data plane. */
 int gw_bal_core_wait(struct gw_bal_core *c, const uint64_t *has, uint64_t wanted);
+/* The file is read again. 0; -EINVAL with the reason: nothing has changed; -EAGAIN: not yet. */
+int gw_bal_core_reload(struct gw_bal_core *c);
 
 /* Prometheus' text; the caller holds the lock and frees it. NULL: no memory. */
 char *gw_bal_metrics(const struct gw_bal_core *c);

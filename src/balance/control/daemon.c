@@ -76,7 +76,7 @@ static int attach(struct daemon *d, int first)
     struct gw_bal_link *l = &d->exchange.link;
     int error = gw_bal_link_open(l, d->config.global.run_dir);
     if (error == -ENOENT || error == -ECONNREFUSED)
-        error = gw_bal_link_start(l, d->config.global.run_dir, d->opts->config, d->opts->stopped);
+        error = gw_bal_link_start(l, &d->config.global, d->opts->config, d->opts->stopped);
     if (error) return error;
     pthread_mutex_lock(&d->core.lock);
     if (!first) d->core.restarts++;
@@ -142,16 +142,17 @@ static int begin_model(struct daemon *d)
     return 0;
 }
 
-static void reload(struct daemon *d)
+static void reload(struct daemon *d, uint64_t asked)
 {
     struct gw_bal_config config;
-    uint64_t count;
-    if (read(d->opts->reload_fd, &count, sizeof(count)) < 0) return;
     int error = gw_bal_config_read(d->opts->config, &config);
     error = gw_bal_config_say(d->opts->config, &config, error);
     pthread_mutex_lock(&d->core.lock);
     if (!error) /* ports stay as they were */
         error = gw_bal_reconcile(&d->core.model, &config.model);
+    gw_bal_plain(d->core.reload_why, sizeof(d->core.reload_why), error ? gw_last_error() : "");
+    d->core.reloads_done = asked;
+    pthread_cond_broadcast(&d->core.moved);
     pthread_mutex_unlock(&d->core.lock);
     gw_bal_config_free(&config);
     if (error)
@@ -159,6 +160,18 @@ static void reload(struct daemon *d)
     else
         printf("%s: read again\n", d->opts->config);
     fflush(stdout);
+}
+
+/* By SIGHUP, or by the API. */
+static void reload_if_asked(struct daemon *d, int by_signal)
+{
+    uint64_t count;
+    pthread_mutex_lock(&d->core.lock);
+    uint64_t asked = d->core.reloads_asked;
+    int by_api = asked != d->core.reloads_done;
+    pthread_mutex_unlock(&d->core.lock);
+    if (by_signal && read(d->opts->reload_fd, &count, sizeof(count)) < 0) by_signal = 0;
+    if (by_api || by_signal) reload(d, asked);
 }
 
 /* ---- the loop ---- */
@@ -196,7 +209,7 @@ static void turn(struct daemon *d)
     unsigned n = fill_fds(d, &until);
     now = gw_deadline(0);
     poll(d->fds, n, until > now ? (int)((until - now + MS - 1) / MS) : 0);
-    if (n && d->fds[1].revents & POLLIN) reload(d);
+    reload_if_asked(d, n && d->fds[1].revents & POLLIN);
     if (n && d->fds[2].revents & POLLIN && read(d->core.wake_fd, &count, sizeof(count)) < 0) return;
     pthread_mutex_lock(&d->core.lock);
     gw_bal_probes_run(&d->probes, gw_deadline(0), checked, d);

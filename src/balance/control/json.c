@@ -255,7 +255,8 @@ static int restore_worker(struct gw_bal_model *m, struct gw_bal_service *s, cons
 {
     static const char *const origins[] = {"file", "api", "itself", NULL};
     struct gw_bal_worker w = {.weight = 1};
-    uint64_t id = 0, beat = 0;
+    uint64_t id = 0, beat = 0, queue = 0;
+    const json_t *telemetry = json_object_get(from, "telemetry");
     int error = gw_bal_worker_from(from, &w);
     if (error) return error;
     if (!w.name[0]) return gw_error(-EINVAL, "a worker of service %s has no name", s->name);
@@ -264,11 +265,14 @@ static int restore_worker(struct gw_bal_model *m, struct gw_bal_service *s, cons
         get_name(from, "origin", origins, &w.origin) < 0 || gw_bal_get_yes(from, "drain", &w.drain) < 0 ||
         gw_bal_get_yes(from, "leave", &w.leave) < 0 || gw_bal_get_yes(from, "silent", &w.silent) < 0 ||
         gw_bal_get_yes(from, "file_drain", &w.file_drain) < 0 ||
-        gw_bal_get_number(json_object_get(from, "telemetry"), "beat_ms", 0, 86400000, &beat) < 0)
+        gw_bal_get_number(telemetry, "beat_ms", 0, 86400000, &beat) < 0 ||
+        gw_bal_get_number(telemetry, "queue", 0, UINT32_MAX, &queue) < 0 ||
+        gw_bal_get_number(telemetry, "bytes", 0, INT64_MAX, &w.telemetry.bytes) < 0)
         return gw_error(-EINVAL, "worker %s: %s", w.name, gw_last_error());
     /* It may not have known whom to speak to: its patience begins now. */
     w.telemetry.at_ns = beat ? now_ns : 0;
     w.telemetry.beat_ns = beat * 1000000;
+    w.telemetry.queue = (uint32_t)queue;
     health_from(from, &w.health);
     return gw_bal_put_worker(m, s, &w, (uint32_t)id, NULL);
 }

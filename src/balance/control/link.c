@@ -2,10 +2,14 @@
 #include "src/balance/control/link.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -34,15 +38,40 @@ int gw_bal_link_open(struct gw_bal_link *l, const char *run_dir)
     return 0;
 }
 
-static void become_plane(const char *config, const sigset_t *mask)
+/* In memory of its own, which the new process inherits: the file may be another one by now. -1: no memory. */
+static int settings_fd(const struct gw_bal_global *g)
 {
+    int fd = memfd_create("gpuwire-balance", MFD_CLOEXEC);
+    if (fd >= 0 && write(fd, g, sizeof(*g)) == (ssize_t)sizeof(*g)) return fd;
+    if (fd >= 0) close(fd);
+    return -1;
+}
+
+int gw_bal_settings_take(const char *fd, struct gw_bal_global *out)
+{
+    char *end;
+    struct stat st;
+    long n = strtol(fd, &end, 10);
+    if (n > STDERR_FILENO && !*end && !fstat((int)n, &st) && st.st_size == (off_t)sizeof(*out) &&
+        pread((int)n, out, sizeof(*out), 0) == (ssize_t)sizeof(*out)) {
+        close((int)n);
+        return 0;
+    }
+    return gw_error(-EINVAL, "plane: %.16s: only `gpuwire balance --config FILE` starts it so", fd);
+}
+
+static void become_plane(const char *config, int settings, const sigset_t *mask)
+{
+    char fd[16];
+    snprintf(fd, sizeof(fd), "%d", settings);
+    fcntl(settings, F_SETFD, 0);
     setsid(); /* the terminal's Ctrl-C is for the control plane */
     signal(SIGPIPE, SIG_DFL);
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     signal(SIGHUP, SIG_IGN);
     sigprocmask(SIG_SETMASK, mask, NULL);
-    execl("/proc/self/exe", "gpuwire", "balance", "plane", "--config", config, (char *)NULL);
+    execl("/proc/self/exe", "gpuwire", "balance", "plane", "--config", config, fd, (char *)NULL);
     fprintf(stderr, "gpuwire balance: cannot start the data plane: %s\n", strerror(errno));
     _exit(1);
 }
@@ -64,21 +93,25 @@ static int is_ready(struct gw_bal_link *l)
     return ready;
 }
 
-int gw_bal_link_start(struct gw_bal_link *l, const char *run_dir, const char *config, int (*stopped)(void))
+int gw_bal_link_start(struct gw_bal_link *l, const struct gw_bal_global *g, const char *config,
+                      int (*stopped)(void))
 {
     sigset_t all, mask;
     uint64_t end = gw_deadline(START_NS);
+    int settings = settings_fd(g);
+    if (settings < 0) return gw_error_errno(-errno, "cannot start the data plane");
     fflush(stdout);
     sigfillset(&all);
     sigprocmask(SIG_SETMASK, &all, &mask);
     l->child = fork();
-    if (!l->child) become_plane(config, &mask);
+    if (!l->child) become_plane(config, settings, &mask);
+    close(settings);
     sigprocmask(SIG_SETMASK, &mask, NULL);
     if (l->child < 0) {
         l->child = 0;
         return gw_error_errno(-errno, "cannot start the data plane");
     }
-    while ((l->fd < 0 && gw_bal_link_open(l, run_dir)) || !is_ready(l)) {
+    while ((l->fd < 0 && gw_bal_link_open(l, g->run_dir)) || !is_ready(l)) {
         if (gw_bal_link_ended(l)) return gw_error(-ECHILD, "the data plane has ended");
         if (stopped()) return gw_error(-EINTR, "interrupted");
         if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "the data plane did not get ready");

@@ -6,6 +6,8 @@
 #include <jansson.h>
 #include <sys/types.h>
 
+#include "src/balance/control/config.h"
+
 struct gw_bal_link {
     int fd;      /* -1: not connected */
     pid_t child; /* the data plane, if this process has started it; 0: it has not, or it has ended */
@@ -13,9 +15,13 @@ struct gw_bal_link {
 
 /* Connects to the data plane of this run_dir. -ENOENT or -ECONNREFUSED: there is none. */
 int gw_bal_link_open(struct gw_bal_link *l, const char *run_dir);
-/* Starts one (`gpuwire balance plane`), which outlives this process, and connects. `stopped` ends the wait.
+/* Starts one (`gpuwire balance plane`), which outlives this process, and connects. It has these settings,
+ * whatever the file `config` says by now, which only names it among processes. `stopped` ends the wait.
  * 0 or a negative errno with the reason in gw_last_error(); -ECHILD: it has said itself why it ended. */
-int gw_bal_link_start(struct gw_bal_link *l, const char *run_dir, const char *config, int (*stopped)(void));
+int gw_bal_link_start(struct gw_bal_link *l, const struct gw_bal_global *g, const char *config,
+                      int (*stopped)(void));
+/* In the process that was started so: `fd` is its last word. -EINVAL with the reason. */
+int gw_bal_settings_take(const char *fd, struct gw_bal_global *out);
 void gw_bal_link_close(struct gw_bal_link *l);
 /* Has the process that gw_bal_link_start started ended? */
 int gw_bal_link_ended(struct gw_bal_link *l);

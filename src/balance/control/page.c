@@ -26,7 +26,7 @@ const char gw_bal_page[] =
     "'+w.name,o=before[k]||w.flows,"
     "d=Math.max((now-last)/1000,.001);\n"
     "  const rate=f=>Math.round((w.flows[f]-o[f])/d);cell(r,w.name);cell(r,w.address+' '+w.port);"
-    "cell(r,w.state,w.state);cell(r,w.weight);cell(r,w.flows.live);\n"
+    "cell(r,w.refused?w.state+': '+w.refused:w.state,w.state);cell(r,w.weight);cell(r,w.flows.live);\n"
     "  cell(r,rate('opened'));cell(r,rate('packets'));cell(r,(rate('bytes')*8/1e6).toFixed(1));"
     "cell(r,w.telemetry.queue);before[k]=w.flows}return t}\n"
     "async function show(){try{const a=await "

@@ -12,7 +12,7 @@
 static const char usage[] =
     "usage: gpuwire balance --config FILE [--keep]\n"
     "       gpuwire balance check FILE\n"
-    "       gpuwire balance list | top | save\n"
+    "       gpuwire balance list | top | save | reload\n"
     "       gpuwire balance add VIP:PORT[/tcp|/udp|/roce] [--scheduler S] [--forward F] [--name NAME]\n"
     "       gpuwire balance add SERVICE ADDRESS[:PORT] [--weight N] [--name NAME]\n"
     "       gpuwire balance weight SERVICE WORKER N\n"
@@ -26,7 +26,10 @@ static const char usage[] =
     "With --config it runs here, until SIGINT or SIGTERM; SIGHUP reads the file again. `check` reads a file "
     "and "
     "says what\n"
-    "is wrong with it. The others ask the balancer that runs. `drain` gives a worker no new connections; "
+    "is wrong with it. The others ask the balancer that runs. `reload` has it read its file again, and says "
+    "what "
+    "is\n"
+    "wrong. `drain` gives a worker no new connections; "
     "`remove` "
     "does the\n"
     "same, and takes it away when its last one has ended. `demo` shows all that in network namespaces of its "
@@ -69,13 +72,15 @@ static const struct verb {
     {"list", 0, 0, NULL, gw_balance_list},
     {"top", 0, 0, NULL, gw_balance_top},
     {"save", 0, 0, NULL, gw_balance_save},
+    {"reload", 0, 0, NULL, gw_balance_reload},
     {"add", 1, 2, "VIP:PORT, or a service and a worker's address", gw_balance_add},
     {"weight", 3, 3, "a service, a worker and a number", gw_balance_weight},
     {"drain", 2, 2, "a service and a worker", gw_balance_drain},
     {"up", 2, 2, "a service and a worker", gw_balance_up},
     {"remove", 1, 2, "a service, or a service and a worker", gw_balance_remove},
     {"demo", 0, 0, NULL, gw_balance_demo},
-    {"plane", 0, 0, NULL, gw_balance_plane}, /* what `gpuwire balance --config` starts; not for people */
+    {"plane", 0, 1, "nothing, or its settings",
+     gw_balance_plane}, /* what `gpuwire balance --config` starts; not for people */
 };
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
 

@@ -30,6 +30,7 @@ int gw_balance_drain(const struct gw_balance_args *a);
 int gw_balance_up(const struct gw_balance_args *a);
 int gw_balance_remove(const struct gw_balance_args *a);
 int gw_balance_save(const struct gw_balance_args *a);
+int gw_balance_reload(const struct gw_balance_args *a);
 int gw_balance_top(const struct gw_balance_args *a);
 int gw_balance_demo(const struct gw_balance_args *a);
 

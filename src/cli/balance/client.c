@@ -13,7 +13,8 @@
 #include "src/cli/options.h"
 #include "src/serve/secret.h"
 
-#define TIMEOUT_NS 10000000000u
+#define TIMEOUT_NS  60000000000u
+#define MOST_ANSWER (256u << 20) /* ten thousand services with their workers have some 10 MiB */
 
 int gw_balance_connect(const struct gw_balance_args *a, struct gw_balance_client *c)
 {
@@ -29,6 +30,7 @@ int gw_balance_connect(const struct gw_balance_args *a, struct gw_balance_client
                                 .token = c->token,
                                 .ca_file = a->ca_file,
                                 .timeout_ns = TIMEOUT_NS,
+                                .most_answer = MOST_ANSWER,
                                 .give_up = gw_interrupted};
     if (!error) error = gw_http_open(&opts, &c->http);
     if (!error) return 0;
@@ -75,58 +77,16 @@ static const char *text_of(const json_t *j, const char *name)
     return text ? text : "?";
 }
 
-/* Is `said` the name of this service or worker, or its address? */
-static int is_named(const json_t *j, const char *said)
+/* "v1/services/S" or "v1/services/S/workers/W", as the words say. A word is a name, or an address. */
+static int path_of(const struct gw_balance_args *a, int worker, char *path, size_t size)
 {
-    char text[80];
-    gw_balance_endpoint(j, text, sizeof(text));
-    if (!strcmp(text_of(j, "name"), said) || !strcmp(text, said) || !strcmp(text_of(j, "address"), said))
-        return 1;
-    char *slash = strrchr(text, '/');
-    if (slash) *slash = 0;
-    return !strcmp(text, said);
-}
-
-/* The one of the array that is called so; NULL after a line. */
-static const json_t *find(const json_t *all, const char *said, const char *what)
-{
-    const json_t *found = NULL;
-    size_t i;
-    json_t *one;
-    json_array_foreach(all, i, one)
-    {
-        if (!strcmp(text_of(one, "name"), said)) return one;
-        if (!is_named(one, said)) continue;
-        if (found) {
-            fprintf(stderr,
-                    "gpuwire balance: %s: several %ss have that address; give the name, as `gpuwire balance "
-                    "list` does\n",
-                    said, what);
-            return NULL;
-        }
-        found = one;
-    }
-    if (!found)
-        fprintf(stderr, "gpuwire balance: %s: no such %s; `gpuwire balance list` names them\n", said, what);
-    return found;
-}
-
-/* "v1/services/S" or "v1/services/S/workers/W"; 0, or the exit code. */
-static int path_of(struct gw_balance_client *c, const struct gw_balance_args *a, char *path, size_t size)
-{
-    json_t *reply;
-    int code = gw_balance_ask(c, "GET", "v1/services", NULL, &reply);
-    if (code) return code;
-    const json_t *service = find(json_object_get(reply, "services"), a->word[0], "service"), *worker = NULL;
-    if (service && a->words > 1 && strcmp(a->verb, "add"))
-        worker = find(json_object_get(service, "workers"), a->word[1], "worker");
-    if (!service || (a->words > 1 && strcmp(a->verb, "add") && !worker))
-        code = GW_EXIT_FAILURE;
-    else
-        snprintf(path, size, worker ? "v1/services/%s/workers/%s" : "v1/services/%s",
-                 text_of(service, "name"), worker ? text_of(worker, "name") : "");
-    json_decref(reply);
-    return code;
+    for (unsigned i = 0; i < a->words; i++)
+        for (const char *c = a->word[i]; *c; c++)
+            if (*c <= ' ' || *c > '~' || strchr("?#%", *c) || (*c == '/' && i))
+                return gw_usage_error("balance", "%s: not a name or an address", a->word[i]);
+    int n = snprintf(path, size, worker ? "v1/services/%s/workers/%s" : "v1/services/%s", a->word[0],
+                     worker ? a->word[1] : "");
+    return n < (int)size ? 0 : gw_usage_error("balance", "%.64s: the name is too long", a->word[0]);
 }
 
 /* ---- changing ---- */
@@ -139,7 +99,7 @@ static int change(const struct gw_balance_args *a, const char *method, json_t *b
     json_t *reply;
     int code = gw_balance_connect(a, &c);
     if (!code) {
-        code = path_of(&c, a, path, sizeof(path));
+        code = path_of(a, a->words > 1, path, sizeof(path));
         if (!code) code = gw_balance_ask(&c, method, path, body, &reply);
         if (!code) {
             printf("%s%s%s: %s\n", a->word[0], a->words > 1 ? " " : "", a->words > 1 ? a->word[1] : "", did);
@@ -231,7 +191,7 @@ int gw_balance_add(const struct gw_balance_args *a)
     if (a->name) json_object_set_new(body, "name", json_string(a->name));
     int code = gw_balance_connect(a, &c);
     if (!code) {
-        code = path_of(&c, a, path, sizeof(path) - 8);
+        code = path_of(a, 0, path, sizeof(path) - 8);
         if (!code) code = gw_balance_ask(&c, "POST", strcat(path, "/workers"), body, &reply);
         if (!code)
             printf("added worker %s; it is %s until its check succeeds\n", text_of(reply, "name"),
@@ -249,9 +209,10 @@ static void print_worker(const json_t *w)
 {
     char at[80];
     const json_t *flows = json_object_get(w, "flows"), *health = json_object_get(w, "health");
-    const char *why = text_of(health, "why");
+    const char *refused = json_string_value(json_object_get(w, "refused"));
+    const char *why = refused ? refused : text_of(health, "why");
     gw_balance_endpoint(w, at, sizeof(at));
-    int down = !json_is_true(json_object_get(health, "up"));
+    int down = refused || !json_is_true(json_object_get(health, "up"));
     printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s\n", text_of(w, "name"), at, text_of(w, "state"),
            (long long)json_integer_value(json_object_get(w, "weight")),
            (long long)json_integer_value(json_object_get(flows, "live")),
@@ -268,8 +229,9 @@ static void print_services(const json_t *all)
     json_array_foreach(all, i, s)
     {
         gw_balance_endpoint(s, at, sizeof(at));
-        printf("%s%s  %s  %s  %s\n", i ? "\n" : "", text_of(s, "name"), at, text_of(s, "scheduler"),
-               text_of(s, "forward"));
+        const char *refused = json_string_value(json_object_get(s, "refused"));
+        printf("%s%s  %s  %s  %s%s%s\n", i ? "\n" : "", text_of(s, "name"), at, text_of(s, "scheduler"),
+               text_of(s, "forward"), refused ? "  refused: " : "", refused ? refused : "");
         printf("  %-22s %-26s %-8s %6s %8s %10s\n", "worker", "address", "state", "weight", "live", "opened");
         json_array_foreach(json_object_get(s, "workers"), k, w) print_worker(w);
     }
@@ -288,6 +250,19 @@ int gw_balance_list(const struct gw_balance_args *a)
     } else if (!code) {
         print_services(json_object_get(reply, "services"));
     }
+    if (!code) json_decref(reply);
+    gw_balance_disconnect(&c);
+    return code;
+}
+
+int gw_balance_reload(const struct gw_balance_args *a)
+{
+    struct gw_balance_client c;
+    json_t *reply;
+    int code = gw_balance_connect(a, &c);
+    if (code) return code;
+    code = gw_balance_ask(&c, "POST", "v1/reload", NULL, &reply);
+    if (!code) printf("the file is in force\n");
     if (!code) json_decref(reply);
     gw_balance_disconnect(&c);
     return code;

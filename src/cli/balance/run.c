@@ -10,6 +10,7 @@
 #include <gpuwire/error.h>
 
 #include "src/balance/control/daemon.h"
+#include "src/balance/control/link.h"
 #include "src/balance/run.h"
 #include "src/cli/balance/args.h"
 #include "src/cli/options.h"
@@ -57,7 +58,8 @@ int gw_balance_plane(const struct gw_balance_args *a)
     sigaction(SIGTERM, &end, NULL);
     sigaction(SIGINT, &end, NULL);
     signal(SIGPIPE, SIG_IGN);
-    int error = gw_bal_config_read(a->config, &c);
+    gw_bal_config_default(&c);
+    int error = a->words ? gw_bal_settings_take(a->word[0], &c.global) : gw_bal_config_read(a->config, &c);
     if (!error) error = gw_bal_plane_run(&c);
     gw_bal_config_free(&c);
     return error ? gw_failed("balance") : GW_EXIT_OK;
