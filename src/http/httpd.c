@@ -224,6 +224,12 @@ void gw_http_busy(const void *connection, int busy)
     if (v) gw_door_busy(v, busy);
 }
 
+int gw_http_is_here(const struct gw_http_request *r)
+{
+    const struct gw_visitor *v = visitor_of((struct MHD_Connection *)r->connection);
+    return v && gw_door_is_here(v);
+}
+
 static const char *header_of(struct MHD_Connection *c, const char *name)
 {
     return MHD_lookup_connection_value(c, MHD_HEADER_KIND, name);

@@ -21,6 +21,8 @@ struct gw_http_request {
 
 /* A header of the call that is being handled, on its thread; NULL: it has none of that name. */
 const char *gw_http_header(const struct gw_http_request *r, const char *name);
+/* Is the client a user of this host that has the connection open at this moment? */
+int gw_http_is_here(const struct gw_http_request *r);
 /* While it is busy, nobody blames the client for the time that passes. A call sets it, and ends it. */
 void gw_http_busy(const void *connection, int busy);
 /* {"error": why}; what is no UTF-8 in it becomes a question mark. */

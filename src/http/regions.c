@@ -35,6 +35,15 @@ static unsigned status(struct gw_api *api, const struct gw_http_request *r, cons
     return gw_http_done(200, reply, all);
 }
 
+/* The server opens the file with its own rights: for a client that is known, and still there. */
+static unsigned nobody_is_here(const struct gw_http_request *r, json_t **reply)
+{
+    if (gw_http_is_here(r)) return 0;
+    return gw_http_fail(
+        403, reply,
+        "shared memory: only for users of the server's host, by a direct connection that stays open");
+}
+
 static unsigned register_one(struct gw_api *api, const struct gw_http_request *r, const char *name,
                              json_t **reply)
 {
@@ -49,6 +58,8 @@ static unsigned register_one(struct gw_api *api, const struct gw_http_request *r
     snprintf(info.key, sizeof(info.key), "%s", key);
     info.bytes = (uint64_t)bytes;
     info.offset = (uint64_t)offset;
+    unsigned refused = nobody_is_here(r, reply);
+    if (refused) return refused;
     if (gw_region_register(gw_infer_regions(api->infer), r->who, &info, &error))
         return gw_http_fail_infer(&error, reply);
     return gw_http_done(200, reply, json_object());
@@ -126,6 +137,8 @@ static unsigned register_cuda(struct gw_api *api, const struct gw_http_request *
     snprintf(info.name, sizeof(info.name), "%s", name);
     info.bytes = (uint64_t)bytes;
     info.device = (uint64_t)device;
+    unsigned refused = nobody_is_here(r, reply);
+    if (refused) return refused;
     if (gw_infer_register_cuda(api->infer, r->who, &info, handle, sizeof(handle), &error))
         return gw_http_fail_infer(&error, reply);
     return gw_http_done(200, reply, json_object());

@@ -60,11 +60,10 @@ void gw_regions_destroy(struct gw_regions *r)
 /* May this client have the server open that object? */
 static int may_use(const char *who, const struct stat *st)
 {
-    unsigned uid;
+    uint32_t uid;
     int open_to_all = (st->st_mode & (S_IROTH | S_IWOTH)) == (S_IROTH | S_IWOTH);
     if (!S_ISREG(st->st_mode)) return 0;
-    if (sscanf(who, "user %u", &uid) == 1) return uid == 0 || st->st_uid == uid || open_to_all;
-    return 0;
+    return gw_who_user(who, &uid) && (uid == 0 || st->st_uid == uid || open_to_all);
 }
 
 static int open_object(const char *who, const struct gw_region_info *info, struct gw_infer_error *error)
@@ -156,8 +155,8 @@ int gw_region_register(struct gw_regions *r, const char *who, const struct gw_re
 
 int gw_region_may_map(const char *who, struct gw_infer_error *error)
 {
-    unsigned uid;
-    if (sscanf(who, "user %u", &uid) == 1 && (uid == 0 || uid == geteuid())) return 0;
+    uint32_t uid;
+    if (gw_who_user(who, &uid) && (uid == 0 || uid == geteuid())) return 0;
     return gw_infer_fail(error, GW_INFER_INVALID,
                          "CUDA shared memory: only processes of the server's host and user may register it");
 }

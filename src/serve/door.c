@@ -60,12 +60,18 @@ struct gw_visitor *gw_door_enter(struct gw_door *d, int fd, const void *connecti
     v->fd = fd;
     v->connection = connection;
     v->since = gw_deadline(0);
-    gw_who(fd, v->who);
-    if (put(d, v)) return v;
-    gw_say(&d->said, "%s has %u connections open, as many as one client may: further ones are closed", v->who,
-           d->most_each);
+    int gone = gw_who(fd, v->who);
+    if (!gone && put(d, v)) return v;
+    if (!gone)
+        gw_say(&d->said, "%s has %u connections open, as many as one client may: further ones are closed",
+               v->who, d->most_each);
     free(v);
     return NULL;
+}
+
+int gw_door_is_here(const struct gw_visitor *v)
+{
+    return gw_who_is_here(v->fd, v->who);
 }
 
 void gw_door_leave(struct gw_door *d, struct gw_visitor *v)

@@ -33,9 +33,11 @@ void gw_door_close(struct gw_door *d);
 
 /* Is there room for one more? */
 int gw_door_has_room(struct gw_door *d);
-/* A connection has come in. NULL when its client has too many already, or without memory: then it is to
- * be cut. */
+/* A connection has come in. NULL when its client has too many already or has gone, or without memory: then
+ * it is to be cut. */
 struct gw_visitor *gw_door_enter(struct gw_door *d, int fd, const void *connection);
+/* Is its client a user of this host that has the connection open at this moment? (gw_who_is_here) */
+int gw_door_is_here(const struct gw_visitor *v);
 /* It has gone; its descriptor is closed only afterwards. NULL is allowed. */
 void gw_door_leave(struct gw_door *d, struct gw_visitor *v);
 /* One of its calls was answered: it may stay that much longer. NULL is allowed. */

@@ -2,107 +2,93 @@
 #include "src/serve/who.h"
 
 #include <arpa/inet.h>
-#include <linux/inet_diag.h>
-#include <linux/sock_diag.h>
-#include <netinet/in.h>
-#include <stdint.h>
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
-#include <unistd.h>
 
-#include <linux/netlink.h>
+#include "src/serve/peer.h"
 
-union address {
-    struct sockaddr any;
-    struct sockaddr_in v4;
-    struct sockaddr_in6 v6;
-};
+#define USUAL_OVERFLOW_UID 65534u
+#define ALL_UIDS           4294967295u /* there is no user -1 */
 
-/* An IPv4 address in IPv6's clothes is an IPv4 address. */
-static void plain(union address *a)
+/* ---- users ---- */
+
+static uint32_t overflow_uid(void)
 {
-    if (a->any.sa_family != AF_INET6 || !IN6_IS_ADDR_V4MAPPED(&a->v6.sin6_addr)) return;
-    struct sockaddr_in v4 = {.sin_family = AF_INET, .sin_port = a->v6.sin6_port};
-    memcpy(&v4.sin_addr, &a->v6.sin6_addr.s6_addr[12], 4);
-    a->v4 = v4;
+    uint32_t uid = USUAL_OVERFLOW_UID;
+    FILE *f = fopen("/proc/sys/kernel/overflowuid", "re");
+    if (f && fscanf(f, "%u", &uid) != 1) uid = USUAL_OVERFLOW_UID;
+    if (f) fclose(f);
+    return uid;
 }
 
-static int same_host(const union address *us, const union address *them)
+static int all_users_have_numbers(void)
 {
-    if (us->any.sa_family != them->any.sa_family) return 0;
-    if (us->any.sa_family == AF_INET)
-        return us->v4.sin_addr.s_addr == them->v4.sin_addr.s_addr ||
-               ntohl(them->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET;
-    return IN6_ARE_ADDR_EQUAL(&us->v6.sin6_addr, &them->v6.sin6_addr);
+    unsigned first, outside, count = 0;
+    FILE *f = fopen("/proc/self/uid_map", "re");
+    if (f && fscanf(f, "%u %u %u", &first, &outside, &count) != 3) count = 0;
+    if (f) fclose(f);
+    return count == ALL_UIDS;
 }
 
-static void put_end(union address *a, __be16 *port, __be32 address[4])
+/* In a user namespace the users that have no number there all look like one user. */
+static int stands_for_many(uint32_t uid)
 {
-    *port = a->any.sa_family == AF_INET ? a->v4.sin_port : a->v6.sin6_port;
-    if (a->any.sa_family == AF_INET)
-        memcpy(address, &a->v4.sin_addr, 4);
-    else
-        memcpy(address, &a->v6.sin6_addr, 16);
+    return uid == overflow_uid() && !all_users_have_numbers();
 }
 
-/* The kernel's answer to "whose is the socket with these two ends?": 1, and *uid. `family` is the
- * socket's own. */
-static int ask_uid(int netlink, int family, union address *them, union address *us, uint32_t *uid)
+int gw_who_user(const char *who, uint32_t *uid)
 {
-    struct {
-        struct nlmsghdr head;
-        struct inet_diag_req_v2 diag;
-    } ask = {
-        .head = {.nlmsg_len = sizeof(ask), .nlmsg_type = SOCK_DIAG_BY_FAMILY, .nlmsg_flags = NLM_F_REQUEST},
-        .diag = {.sdiag_family = (uint8_t)family,
-                 .sdiag_protocol = IPPROTO_TCP,
-                 .idiag_states = ~0u,
-                 .id.idiag_cookie = {INET_DIAG_NOCOOKIE, INET_DIAG_NOCOOKIE}}};
-    struct {
-        struct nlmsghdr head;
-        struct inet_diag_msg diag;
-        char more[512];
-    } answer;
-
-    put_end(them, &ask.diag.id.idiag_sport, ask.diag.id.idiag_src);
-    put_end(us, &ask.diag.id.idiag_dport, ask.diag.id.idiag_dst);
-    if (send(netlink, &ask, sizeof(ask), 0) != (ssize_t)sizeof(ask)) return 0;
-    ssize_t n = recv(netlink, &answer, sizeof(answer), 0);
-    if (n < (ssize_t)(sizeof(answer.head) + sizeof(answer.diag)) ||
-        answer.head.nlmsg_type != SOCK_DIAG_BY_FAMILY)
-        return 0;
-    *uid = answer.diag.idiag_uid;
+    char *end;
+    if (strncmp(who, "user ", 5) || who[5] < '0' || who[5] > '9') return 0;
+    errno = 0;
+    unsigned long n = strtoul(who + 5, &end, 10);
+    if (errno || *end || n >= ALL_UIDS) return 0;
+    *uid = (uint32_t)n;
     return 1;
 }
 
-static int uid_of(union address *them, union address *us, uint32_t *uid)
+/* ---- names ---- */
+
+static void name_host(const union gw_peer_address *a, char who[GW_WHO_TEXT])
 {
-    int netlink = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG), found;
-    if (netlink < 0) return 0;
-    found = ask_uid(netlink, them->any.sa_family, them, us, uid);
-    close(netlink);
-    return found;
+    char text[INET6_ADDRSTRLEN] = "?";
+    struct in6_addr net = a->v6.sin6_addr;
+    int v6 = a->any.sa_family == AF_INET6;
+    memset(&net.s6_addr[8], 0, 8);
+    inet_ntop(a->any.sa_family, v6 ? (const void *)&net : (const void *)&a->v4.sin_addr, text, sizeof(text));
+    snprintf(who, GW_WHO_TEXT, "%s%s", text, v6 ? "/64" : "");
 }
 
-void gw_who(int fd, char who[GW_WHO_TEXT])
+/* Of a peer on this host. */
+static enum gw_peer_end name_user(const struct gw_peer *p, char who[GW_WHO_TEXT])
 {
-    union address us = {0}, them = {0};
-    socklen_t n = sizeof(us), m = sizeof(them);
-    char text[INET6_ADDRSTRLEN] = "?";
     uint32_t uid;
+    enum gw_peer_end end = gw_peer_look(p, &uid);
+    if (end >= GW_PEER_CLOSING && !stands_for_many(uid)) snprintf(who, GW_WHO_TEXT, "user %u", uid);
+    return end;
+}
 
+int gw_who(int fd, char who[GW_WHO_TEXT])
+{
+    struct gw_peer p;
     snprintf(who, GW_WHO_TEXT, "this host");
-    if (getsockname(fd, &us.any, &n) || getpeername(fd, &them.any, &m)) return;
-    plain(&us);
-    plain(&them);
-    if (same_host(&us, &them)) {
-        if (uid_of(&them, &us, &uid)) snprintf(who, GW_WHO_TEXT, "user %u", uid);
-        return;
+    if (gw_peer_of(fd, &p)) return -ENOTCONN;
+    if (!gw_peer_is_here(&p.them)) {
+        name_host(&p.them, who);
+        return 0;
     }
-    if (them.any.sa_family == AF_INET6) memset(&them.v6.sin6_addr.s6_addr[8], 0, 8);
-    inet_ntop(them.any.sa_family,
-              them.any.sa_family == AF_INET ? (void *)&them.v4.sin_addr : (void *)&them.v6.sin6_addr, text,
-              sizeof(text));
-    snprintf(who, GW_WHO_TEXT, "%s%s", text, them.any.sa_family == AF_INET6 ? "/64" : "");
+    enum gw_peer_end end = name_user(&p, who);
+    /* The kernel forgets a socket that has been closed. One that it never listed, because addresses are
+     * translated on the way, is there as long as the connection is open. */
+    return end == GW_PEER_GONE || (end == GW_PEER_NOT_TOLD && !p.open) ? -ENOTCONN : 0;
+}
+
+int gw_who_is_here(int fd, const char *who)
+{
+    struct gw_peer p;
+    char now[GW_WHO_TEXT] = "";
+    return !gw_peer_of(fd, &p) && p.open && gw_peer_is_here(&p.them) &&
+           name_user(&p, now) == GW_PEER_ESTABLISHED && !strcmp(now, who);
 }

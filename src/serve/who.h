@@ -1,13 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is at the other end of a TCP connection, as far as limits go: a user of this host, or another host. */
+/* Who is at the other end of a TCP connection: a user of this host, or another host. Every door asks here,
+ * once, when the connection is accepted. The name then belongs to the connection: bytes that arrive later
+ * were written by the same socket, whoever may have its port by then. */
 #ifndef GW_SERVE_WHO_H
 #define GW_SERVE_WHO_H
 
+#include <stdint.h>
+
 #define GW_WHO_TEXT 64
 
-/* Names the peer of a connected TCP socket. "user 1000": a process of this host, whichever of the host's
- * addresses it uses; "this host" when its user is not known. Else its IPv4 address, or the first 64 bits
- * of its IPv6 address: a host chooses the other bits freely. Always writes a name. */
-void gw_who(int fd, char who[GW_WHO_TEXT]);
+/* Names the peer of a connected TCP socket:
+ *   "user 1000"      that user of this host, whichever of the host's addresses it uses;
+ *   "this host"      a process of this host whose user is not known, or has no number in this user namespace;
+ *   "192.0.2.7"      another host; of an IPv6 address the first 64 bits, as a host chooses the others freely.
+ * Always writes a name. 0, or -ENOTCONN: the peer has closed its end. Nobody is there to be answered, and
+ * nothing may be done in anyone's name. */
+int gw_who(int fd, char who[GW_WHO_TEXT]);
+
+/* Is the peer of this socket still that user of this host, with an open connection? Asks the kernel again:
+ * what gives a client more than limits (its own shared memory) asks this first. */
+int gw_who_is_here(int fd, const char *who);
+
+/* 1 and *uid: the name is a user's of this host. 0: it is nobody's that has rights here. */
+int gw_who_user(const char *who, uint32_t *uid);
 
 #endif

@@ -9,6 +9,7 @@ python=/usr/bin/python3 # another user's: there may be others, in folders that o
 [ -x "$python" ] || { echo "skipped: there is no $python"; exit 77; }
 here=$(cd "$(dirname "$0")" && pwd)
 export GPUWIRE_NIC=addr=127.0.0.1
+ip addr add 10.99.0.2/32 dev lo
 attack=$(readable "$here/http_attack.py")
 
 "$GPUWIRE" serve --exec cpu --models "$here/../serve/models" --port 0 --idle 3 >"$work/worker.out" 2>&1 &
@@ -45,7 +46,7 @@ served || fail "no client is served beside slow connections: $(cat "$work/load.o
 grep -q "user $STRANGER has [0-9]* connections open, as many as one client may" "$work/worker.out" || fail 'nothing is said of the slow connections'
 ends_attack
 
-attacks sessions echo
+attacks sessions echo 127.0.0.1 10.99.0.2 127.0.0.9
 [ "$got" = 12 ] || fail "the stranger got $got sessions of 16"
 grep -q "user $STRANGER has 12 sessions of model echo, as many as one client may" "$work/attack.err" || fail "he is told: $(cat "$work/attack.err")"
 served || fail "no client is served beside one that takes all it gets: $(cat "$work/load.out")"
@@ -54,6 +55,15 @@ kill -0 "$attacker" 2>/dev/null || fail 'the attacker has ended by itself'
 grep -q 'closed: no request came within 3 s' "$work/worker.out" || fail 'nothing is said of the sessions that ended'
 ends_attack
 [ "$(wc -l <"$work/worker.out")" -lt 40 ] || fail "a stranger fills the log: $(wc -l <"$work/worker.out") lines"
+
+# A connection that was closed before the server looked is not root's, whatever the kernel's list says.
+object=gw-test-door-$$
+(umask 077 && head -c 64 /dev/zero >"/dev/shm/$object")
+as_stranger "$python" "$attack" "$port" ghost "/$object" >"$work/ghost.out" || fail 'the ghost fails'
+sleep 0.3
+regions=$(curl -sf --max-time 10 "http://127.0.0.1:$port/v2/systemsharedmemory/status")
+rm -f "/dev/shm/$object"
+[ "$regions" = '[]' ] || fail "a stranger has root's shared memory registered: $regions"
 
 kill -TERM "$worker"
 wait "$worker" || fail "the worker ended with $?"
