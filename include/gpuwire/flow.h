@@ -45,13 +45,19 @@ struct gw_flow_attr {
     uint32_t flags;     /* GW_FLOW_ */
     /* How long a flow lives after its last packet, by state. 0: such flows never end by themselves. */
     uint64_t timeout_ns[GW_FLOW_STATES];
-    uint32_t evictable; /* bit s: when the table is full, a flow in state s may make room for a new one */
+    /* Bit s: when the table is full, a flow in state s may make room for a new one. Bit 16 + s
+     * (GW_FLOW_IDLE): so may this one, if no flow of the first kind is near. It must be idle: a 128th of its
+     * time has passed since its last packet. */
+    uint32_t evictable;
     uint64_t seed[4]; /* of the hash; all 0: from getrandom, as it should be wherever strangers choose keys */
 };
 
 /* Take 2 MiB pages where the system has some set aside; without, or where it has none, the kernel is asked
  * for transparent ones. Lookups are up to twice as fast on them. */
 #define GW_FLOW_HUGE_PAGES 1u
+
+/* In gw_flow_attr.evictable: the states of these bits make room only when they are idle. */
+#define GW_FLOW_IDLE(states) ((uint32_t)(states) << 16)
 
 /*
  * Makes an empty table. Returns 0 or an error. -EINVAL: an attribute is out of range, or one time-out is more
@@ -100,7 +106,8 @@ GW_API void gw_flow_prefetch(const struct gw_flow_table *table, const void *key)
  *   `-EINVAL`  No such worker or state.
  *
  * A table that is full of half-open connections stays useful. A flow in a state outside `evictable` is never
- * evicted. Among the others the one whose last packet is longest ago goes first.
+ * evicted. Among the others the one whose last packet is longest ago goes first. Flows that are evictable
+ * only when idle go last.
  */
 GW_API int gw_flow_insert(struct gw_flow_table *table, const void *key, uint32_t worker, uint32_t state,
                           struct gw_flow *at);

@@ -130,6 +130,13 @@ static inline struct bal_addr bal_addr_of(const uint8_t *p, bool ipv6)
     __builtin_memcpy(a.byte, p, ipv6 ? 16 : 4);
     return a;
 }
+/* A step of a hash: both halves of the product. `b` is odd, or random. */
+static inline uint64_t bal_mix(uint64_t a, uint64_t b)
+{
+    unsigned __int128 p = (unsigned __int128)a * b;
+    return (uint64_t)p ^ (uint64_t)(p >> 64);
+}
+
 /* "10.0.0.1", "fd00::1". */
 #define BAL_ADDR_TEXT 46
 const char *bal_addr_text(const struct bal_addr *addr, char text[BAL_ADDR_TEXT]);
@@ -186,7 +193,7 @@ struct bal_frame { /* one that the balancer itself sends */
     uint8_t data[110];
 };
 
-enum { BAL_BURST = 64, BAL_OUTBOX = 64, BAL_RING = 8192, BAL_QPNS = 16384 };
+enum { BAL_BURST = 64, BAL_OUTBOX = 64, BAL_RING = 8192, BAL_QPNS = 16384, BAL_SEQS = 16384 };
 
 /* A queue with one writer and one reader. */
 struct bal_ring {
@@ -220,7 +227,8 @@ struct bal_core {
     struct bal_counters *counters;
     uint32_t index;
     uint64_t now_ns, kept_ns, fed_ns;
-    uint64_t told_ns; /* when a sender last heard that its packet was too big */
+    uint64_t told_ns;   /* when a sender last heard that its packet was too big */
+    uint64_t probed_ns; /* when a worker was last asked about a RST */
     struct bal_burst burst;
     struct bal_choice choice;
     struct bal_frame outbox[BAL_OUTBOX];
@@ -232,12 +240,16 @@ struct bal_core {
         uint32_t tag, qpn;
     } qpn_of[BAL_QPNS]; /* CM's communication IDs: the worker's queue pair. Newer ones take the place of older
                            ones */
+    struct {
+        uint32_t tag, seq;
+    } seq_of[BAL_SEQS]; /* sequence.h */
 };
 
 struct bal {
     struct bal_attr attr;
     _Atomic(struct bal_snapshot *) snap;
     struct bal_snapshot *old; /* not yet freed */
+    uint64_t seed[2];         /* of this start: strangers cannot aim at a place of a hash */
     uint64_t generation;
     _Atomic uint64_t seen[BAL_CORES]; /* the publication that a core looks at; BAL_OFFLINE */
     _Atomic bool stop, feeding;
@@ -284,6 +296,8 @@ uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *
                  uint16_t port);
 /* The worker of a new flow, or BAL_NO_WORKER. */
 uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row);
+/* Below n, from what no stranger knows. */
+uint32_t bal_random_below(struct bal_choice *c, uint32_t n);
 /* Tells the choice that a flow was opened. */
 void bal_chosen(struct bal_core *core, uint16_t worker);
 

@@ -5,7 +5,7 @@
 
 #include "src/balance/step.h"
 
-static uint32_t random_below(struct bal_choice *c, uint32_t n)
+uint32_t bal_random_below(struct bal_choice *c, uint32_t n)
 {
     c->random ^= c->random << 13;
     c->random ^= c->random >> 7;
@@ -144,8 +144,8 @@ static uint64_t connections_of(struct bal_core *core, uint16_t w)
 static uint16_t p2c(struct bal_core *core, const struct field *f)
 {
     const struct bal_table *t = core->snap->table[f->service];
-    uint16_t a = t->worker[random_below(&core->choice, BAL_MAGLEV)], b = a;
-    for (int i = 0; i < 4 && b == a; i++) b = t->worker[random_below(&core->choice, BAL_MAGLEV)];
+    uint16_t a = t->worker[bal_random_below(&core->choice, BAL_MAGLEV)], b = a;
+    for (int i = 0; i < 4 && b == a; i++) b = t->worker[bal_random_below(&core->choice, BAL_MAGLEV)];
     if (a == b || a == BAL_NO_WORKER) return a;
     bool told = is_fresh(core, a) && is_fresh(core, b);
     uint64_t x = told ? queue_of(core, a) : connections(core, a);

@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/balance/forward.h"
+#include "src/balance/sequence.h"
 #include "src/balance/step.h"
 
 enum { HEADERS_AHEAD = 24 /* packets whose headers are on their way */ };
@@ -202,13 +203,15 @@ static void set_state(struct bal_core *core, struct bal_work *w, int state)
     refresh(core, w, true);
     if (w->found.slot == GW_FLOW_NONE) return;
     gw_flow_set_state(bal_table_of(core, w), w->found.slot, (uint32_t)state);
-    bool told = state == BAL_ESTABLISHED || state == BAL_UDP_STREAM || state == BAL_CLOSE;
+    bool proven = state == BAL_ESTABLISHED && w->found.state == BAL_UNPROVEN; /* told already */
+    bool told = (state == BAL_ESTABLISHED && !proven) || state == BAL_UNPROVEN || state == BAL_UDP_STREAM ||
+                state == BAL_CLOSE;
     if (told) bal_tell(core, w->where, bal_key_of(w), w->found.worker, (uint8_t)state);
     w->found.state = (uint8_t)state;
     mark_changed(core, w);
 }
 
-static bool is_crowded(const struct bal_core *core, const struct bal_work *w)
+bool bal_is_crowded(const struct bal_core *core, const struct bal_work *w)
 {
     const struct bal_attr *a = &core->bal->attr;
     uint64_t room = w->where == BAL_NARROW ? a->flows : a->wide_flows;
@@ -232,7 +235,7 @@ static uint16_t worker_of_new(struct bal_core *core, struct bal_work *w, bool be
     }
     /* In the middle of a connection all balancers agree on Maglev's choice. So do they when the table is
      * nearly full: a flow that has to make room then goes on to the same worker. */
-    return begins && !is_crowded(core, w) ? bal_choose(core, w->service, row) : *now;
+    return begins && !bal_is_crowded(core, w) ? bal_choose(core, w->service, row) : *now;
 }
 
 void bal_opened(struct bal_core *core, uint16_t worker)
@@ -285,41 +288,80 @@ static uint16_t move(struct bal_core *core, struct bal_work *w)
     return worker;
 }
 
-static int next_state(const struct bal_work *w)
+static int next_state(struct bal_core *core, const struct bal_work *w)
 {
     if (w->m.kind == BAL_K_ERROR) return w->found.state;
+    if (w->m.proto != BAL_IP_TCP) return bal_udp_next(w->found.state, (enum bal_side)w->side);
     /* what nearly all segments do: nothing */
-    if (w->m.kind == BAL_K_TCP && w->found.state == BAL_ESTABLISHED &&
-        !(w->m.flags & (BAL_FIN | BAL_SYN | BAL_RST)))
+    if (w->found.state == BAL_ESTABLISHED && !(w->m.flags & (BAL_FIN | BAL_SYN | BAL_RST)))
         return BAL_ESTABLISHED;
-    if (w->m.proto == BAL_IP_TCP) return bal_tcp_next(w->found.state, w->m.flags, (enum bal_side)w->side);
-    return bal_udp_next(w->found.state, (enum bal_side)w->side);
+    unsigned evidence = bal_seq_evidence(core, w);
+    bal_seq_note(core, w);
+    return bal_tcp_next(w->found.state, w->m.flags, (enum bal_side)w->side, evidence);
+}
+
+/* It opens nothing, and goes where a flow that was forgotten would have gone. */
+static void pass_on(struct bal_core *core, struct bal_work *w)
+{
+    bool track;
+    uint16_t worker = worker_of_new(core, w, false, &track);
+    if (worker == BAL_NO_WORKER || w->side == BAL_FROM_CLIENT) {
+        bal_drop(core, w, worker == BAL_NO_WORKER ? BAL_DROP_NO_WORKER : BAL_DROP_INVALID);
+        return;
+    }
+    bal_count(&core->counters->stateless, 1);
+    bal_to_worker(core, w, worker);
+}
+
+static void of_stranger(struct bal_core *core, struct bal_work *w)
+{
+    int first = w->m.proto == BAL_IP_TCP ? bal_tcp_first(w->m.flags) : BAL_UDP_NEW;
+    if (w->m.kind == BAL_K_TCP) {
+        if (first == BAL_LOOSE && w->side == BAL_CLIENT_ONLY && bal_seq_follows_syn(core, w))
+            first = BAL_UNPROVEN;
+        bal_seq_note(core, w);
+    }
+    if (first >= 0 && w->m.kind != BAL_K_ERROR)
+        open_flow(core, w, first);
+    else
+        pass_on(core, w);
+}
+
+/* A SYN has come for a flow that may still live. The new connection stays at the flow's worker. It goes to
+ * another one if that worker takes nothing new and the client has closed its side. */
+static int renew(struct bal_core *core, const struct bal_work *w)
+{
+    uint16_t worker = w->found.worker;
+    bool up = bal_is_up(core->snap, worker);
+    if (!bal_keeps(core->snap, worker, w->service) || (!up && w->found.state == BAL_FIN_WAIT))
+        return BAL_REOPEN;
+    bal_opened(core, worker);
+    return w->side == BAL_CLIENT_ONLY ? BAL_UNPROVEN : BAL_SYN_SENT;
+}
+
+/* With NAT the worker itself says whether a RST was right. */
+static bool is_to_be_probed(const struct bal_work *w)
+{
+    return w->side == BAL_FROM_CLIENT && w->m.proto == BAL_IP_TCP && w->m.flags & BAL_RST && !w->m.first &&
+           w->m.kind != BAL_K_ERROR && w->found.state != BAL_SYN_SENT && w->found.state != BAL_CLOSE;
 }
 
 static void of_client(struct bal_core *core, struct bal_work *w)
 {
-    bool there = w->found.slot != GW_FLOW_NONE, error = w->m.kind == BAL_K_ERROR;
-    int state = there ? next_state(w) : 0;
+    bool there = w->found.slot != GW_FLOW_NONE;
+    int state = there ? next_state(core, w) : 0;
+    if (there && state != w->found.state) { /* a flow that has ended may have made room in this burst */
+        refresh(core, w, true);
+        there = w->found.slot != GW_FLOW_NONE;
+    }
+    if (there && state == BAL_RENEW) state = renew(core, w);
     if (there && state == BAL_REOPEN) {
         gw_flow_delete(bal_table_of(core, w), bal_key_of(w));
         core->burst.inserted = true; /* no slot found earlier is certain any more */
         there = false;
     }
     if (!there) {
-        int first = w->m.proto == BAL_IP_TCP ? bal_tcp_first(w->m.flags) : BAL_UDP_NEW;
-        bool track;
-        if (first >= 0 && !error) {
-            open_flow(core, w, first);
-            return;
-        }
-        /* It opens nothing, and goes where a flow that was forgotten would have gone. */
-        uint16_t worker = worker_of_new(core, w, false, &track);
-        if (worker == BAL_NO_WORKER || w->side == BAL_FROM_CLIENT) {
-            bal_drop(core, w, worker == BAL_NO_WORKER ? BAL_DROP_NO_WORKER : BAL_DROP_INVALID);
-            return;
-        }
-        bal_count(&core->counters->stateless, 1);
-        bal_to_worker(core, w, worker);
+        of_stranger(core, w);
         return;
     }
     uint16_t worker = w->found.worker;
@@ -328,9 +370,11 @@ static void of_client(struct bal_core *core, struct bal_work *w)
         bal_drop(core, w, BAL_DROP_NO_WORKER);
         return;
     }
+    bool probe = is_to_be_probed(w);
     set_state(core, w, state);
     if (w->m.first) bal_note_fragment(core, w, worker);
     bal_to_worker(core, w, worker);
+    if (probe && w->p->verdict == BAL_SEND) bal_seq_probe(core, w);
 }
 
 /* An answer's flow is one of a service that this address works for; seldom there are several. */
@@ -355,7 +399,7 @@ static void of_worker(struct bal_core *core, struct bal_work *w)
         return;
     }
     uint16_t worker = w->found.worker;
-    set_state(core, w, next_state(w));
+    set_state(core, w, next_state(core, w));
     if (w->m.first) bal_note_fragment(core, w, worker);
     bal_to_client(core, w, worker);
 }

@@ -5,7 +5,7 @@
 #include "src/balance/forward.h"
 #include "src/balance/step.h"
 
-static struct bal_frame *new_frame(struct bal_core *core, uint8_t port)
+struct bal_frame *bal_new_frame(struct bal_core *core, uint8_t port)
 {
     if (core->outbox_used == BAL_OUTBOX) return NULL;
     struct bal_frame *f = &core->outbox[core->outbox_used++];
@@ -46,7 +46,7 @@ void bal_ask(struct bal_core *core, uint32_t neighbour)
     if (core->outbox_used == BAL_OUTBOX || !bal_neighbour_ask(core->bal->neighbours, neighbour, core->now_ns))
         return;
     bal_neighbour_name(core->bal->neighbours, neighbour, &port, &who);
-    struct bal_frame *f = link_of(core, port, who.family, &link, mac) ? new_frame(core, port) : NULL;
+    struct bal_frame *f = link_of(core, port, who.family, &link, mac) ? bal_new_frame(core, port) : NULL;
     if (f) f->len = bal_ask_frame(f->data, &link, &who);
 }
 
@@ -220,7 +220,7 @@ static void told(struct bal_core *core, struct bal_work *w, const struct bal_add
     }
     link_of(core, w->p->port, asked->family, &link, own);
     link.own = *asked;
-    struct bal_frame *f = new_frame(core, w->p->port);
+    struct bal_frame *f = bal_new_frame(core, w->p->port);
     static const uint8_t none[16];
     bool probe = sender->family == 6 && !memcmp(sender->byte, none, 16);
     if (f) f->len = bal_answer_frame(f->data, &link, probe ? NULL : w->p->data + 6, probe ? NULL : sender);

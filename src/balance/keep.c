@@ -150,8 +150,9 @@ struct visit {
 static void tell_again(void *ctx, const void *key, const struct gw_flow *flow)
 {
     struct visit *v = ctx;
-    bool worth = flow->state == BAL_ESTABLISHED || flow->state == BAL_UDP_STREAM ||
-                 flow->state == BAL_ROCE_LIVE || flow->state == BAL_FIN_WAIT || flow->state == BAL_CLOSE_WAIT;
+    bool worth = flow->state == BAL_ESTABLISHED || flow->state == BAL_UNPROVEN ||
+                 flow->state == BAL_UDP_STREAM || flow->state == BAL_ROCE_LIVE ||
+                 flow->state == BAL_FIN_WAIT || flow->state == BAL_CLOSE_WAIT;
     if (worth) bal_tell(v->core, v->where, key, flow->worker, flow->state);
 }
 

@@ -230,11 +230,14 @@ static void of_queue_pair(struct bal_core *core, struct bal_work *w)
         struct bal_wide peer = key_of(w, BAL_W_PEER, 0);
         if (look(core, &peer, &w->found)) {
             worker = w->found.worker;
-            put(core, &w->wide, worker, BAL_ROCE_LIVE);
+            put(core, &w->wide, worker, BAL_UNPROVEN); /* a stranger may name any number */
             put(core, &peer, worker, BAL_ROCE_CLOSING);
             look(core, &w->wide, &w->found);
         }
     }
+    if (w->found.slot != GW_FLOW_NONE && w->found.state == BAL_UNPROVEN &&
+        !bal_random_below(&core->choice, BAL_LOT))
+        put(core, &w->wide, worker, BAL_ROCE_LIVE);
     /* A queue pair lives on one worker, and dies with it. */
     if (w->found.slot == GW_FLOW_NONE || !bal_keeps(core->snap, worker, w->service))
         bal_drop(core, w, BAL_DROP_QP);

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/random.h>
 
 #include "src/balance/balance.h"
 #include "src/balance/check.h"
@@ -38,9 +39,9 @@ static struct gw_flow_attr table_attr(const struct bal_attr *a, bool wide)
         .flows = wide ? a->wide_flows : a->flows,
         .key_bytes = wide ? GW_FLOW_KEY_MAX : 8,
         .flags = a->huge_pages ? GW_FLOW_HUGE_PAGES : 0,
-        .evictable = BAL_EVICTABLE,
+        .evictable = BAL_EVICTABLE | GW_FLOW_IDLE(BAL_EVICTABLE_IDLE),
         .timeout_ns = {[BAL_SYN_SENT] = t->syn,
-                       [BAL_SYN_SENT2] = t->syn,
+                       [BAL_UNPROVEN] = t->established,
                        [BAL_SYN_RECV] = t->syn,
                        [BAL_ESTABLISHED] = t->established,
                        [BAL_FIN_WAIT] = t->fin_wait,
@@ -76,7 +77,7 @@ static int core_new(struct bal *bal, uint32_t index)
     bal->core[index] = c;
     c->bal = bal;
     c->index = index;
-    c->choice.random = 0x9e3779b97f4a7c15u * (index + 1);
+    c->choice.random = (bal->seed[0] + 0x9e3779b97f4a7c15u * (index + 1)) | 1;
     c->counters = calloc(1, sizeof(*c->counters));
     c->feed = calloc(1, sizeof(*c->feed));
     c->inbox = calloc(1, sizeof(*c->inbox));
@@ -99,8 +100,9 @@ int bal_create(const struct bal_attr *attr, struct bal **out)
     if (!bal) return -ENOMEM;
     bal->attr = *attr;
     bal_fill_attr(&bal->attr);
+    int error = getrandom(bal->seed, sizeof(bal->seed), 0) == sizeof(bal->seed) ? 0 : -EIO;
     bal->neighbours = bal_neighbours_new();
-    int error = bal->neighbours ? 0 : -ENOMEM;
+    if (!bal->neighbours) error = -ENOMEM;
     for (uint32_t i = 0; i < BAL_CORES; i++) atomic_init(&bal->seen[i], BAL_OFFLINE);
     for (uint32_t i = 0; i < attr->cores && !error; i++) error = core_new(bal, i);
     struct bal_config *none = calloc(1, sizeof(*none));

@@ -8,9 +8,9 @@
 
 /* The names are those of Linux' connection tracking. */
 enum bal_flow_state {
-    BAL_SYN_SENT,  /* the client's SYN */
-    BAL_SYN_SENT2, /* a SYN from either side: simultaneous open */
-    BAL_SYN_RECV,  /* the worker's SYN and ACK */
+    BAL_SYN_SENT, /* the client's SYN */
+    BAL_UNPROVEN, /* like established, but a stranger could have sent all that was seen */
+    BAL_SYN_RECV, /* the worker's SYN and ACK */
     BAL_ESTABLISHED,
     BAL_FIN_WAIT,   /* one side's FIN */
     BAL_CLOSE_WAIT, /* that has been acknowledged */
@@ -26,11 +26,14 @@ enum bal_flow_state {
     BAL_FRAGMENT, /* the first fragment of a packet that has more */
 };
 
-/* States whose flows may make room for new ones when a table is full. Nothing that has been answered is here.
- */
+/* States whose flows may make room for new ones when a table is full: nothing that a worker has answered. */
 #define BAL_EVICTABLE                                                                                        \
-    (1u << BAL_SYN_SENT | 1u << BAL_SYN_SENT2 | 1u << BAL_SYN_RECV | 1u << BAL_TIME_WAIT | 1u << BAL_CLOSE | \
-     1u << BAL_LOOSE | 1u << BAL_UDP_NEW | 1u << BAL_ROCE_OPENING | 1u << BAL_FRAGMENT)
+    (1u << BAL_SYN_SENT | 1u << BAL_SYN_RECV | 1u << BAL_TIME_WAIT | 1u << BAL_CLOSE | 1u << BAL_LOOSE |     \
+     1u << BAL_UDP_NEW | 1u << BAL_ROCE_OPENING | 1u << BAL_FRAGMENT)
+/* And these, once they have been quiet for a while, where none of the others is near. */
+#define BAL_EVICTABLE_IDLE                                                                                   \
+    (1u << BAL_UNPROVEN | 1u << BAL_FIN_WAIT | 1u << BAL_CLOSE_WAIT | 1u << BAL_LAST_ACK |                   \
+     1u << BAL_UDP_STREAM)
 
 enum bal_tcp_flags { BAL_FIN = 1, BAL_SYN = 2, BAL_RST = 4, BAL_ACK = 16 };
 
@@ -38,11 +41,22 @@ enum bal_tcp_flags { BAL_FIN = 1, BAL_SYN = 2, BAL_RST = 4, BAL_ACK = 16 };
 enum bal_side { BAL_FROM_CLIENT, BAL_FROM_WORKER, BAL_CLIENT_ONLY };
 
 enum {
-    BAL_REOPEN = 0x100
-}; /* not a state: this SYN begins a new connection in the place of one that has ended */
+    BAL_REOPEN = 0x100, /* not a state: this SYN begins a new connection in the place of one that has ended */
+    BAL_RENEW,          /* the same where nobody knows that it has ended: it keeps its worker */
+};
 
-/* The state after a segment with these flags, or BAL_REOPEN. A segment that fits nowhere changes nothing. */
-int bal_tcp_next(int state, uint8_t flags, enum bal_side side);
+/* What a segment's numbers say, beside what was noted of earlier segments (sequence.h). */
+enum bal_evidence {
+    BAL_ACKS = 1,   /* it acknowledges exactly the other side's SYN or FIN */
+    BAL_NOTED = 2,  /* the other side's SYN or FIN is noted */
+    BAL_AFTER = 4,  /* it comes right after its own side's FIN */
+    BAL_FAR = 8,    /* no connection has both this segment and the FIN that was noted: one is a stranger's */
+    BAL_LUCKY = 16, /* drawn by lot, so that a flow of many segments is likely to have had it */
+};
+
+/* The state after a segment with these flags, or BAL_REOPEN, or BAL_RENEW. A segment that fits nowhere
+ * changes nothing. */
+int bal_tcp_next(int state, uint8_t flags, enum bal_side side, unsigned evidence);
 /* The state that the client's first segment opens, or -1: it opens nothing (RST, SYN with FIN, no flags). */
 int bal_tcp_first(uint8_t flags);
 

@@ -40,6 +40,9 @@ static inline struct bal_wide bal_wide_key(enum bal_wide_kind kind, const uint8_
 
 enum bal_where { BAL_NOWHERE, BAL_NARROW, BAL_WIDE };
 
+/* One in so many packets proves a flow whose answers nobody sees. A stranger would have to send as many. */
+enum { BAL_LOT = 16 };
+
 struct bal_work {
     struct bal_packet *p;
     struct bal_meta m;
@@ -78,6 +81,10 @@ static inline const void *bal_key_of(const struct bal_work *w)
     return w->where == BAL_NARROW ? (const void *)&w->narrow : &w->wide;
 }
 
+/* Is the table of the packet's key nearly full? */
+bool bal_is_crowded(const struct bal_core *core, const struct bal_work *w);
+/* A frame of the balancer's own, to be filled; NULL: too many wait. */
+struct bal_frame *bal_new_frame(struct bal_core *core, uint8_t port);
 /* A flow was opened: counts it. */
 void bal_opened(struct bal_core *core, uint16_t worker);
 /* Ends a packet's way: it is dropped, and counted. */

@@ -4,7 +4,8 @@
 
 #include "src/flow/table.h"
 
-#define NODES 128 /* buckets that making room looks at, at most */
+#define NODES     128 /* buckets that making room looks at, at most */
+#define IDLE_PART 128 /* of its time a flow must have been quiet for, to count as idle */
 
 /* ---- counts ---- */
 
@@ -95,17 +96,25 @@ static uint64_t other_bucket(const struct gw_flow_table *t, uint64_t bucket, uns
     return first != bucket ? first : second_bucket(t, hash);
 }
 
-/* Of the flows in both buckets that may be evicted, the one whose last packet is longest ago. */
+/* How readily a flow makes room: 0 not at all; of the others the greatest goes first. */
+static uint32_t readiness(const struct gw_flow_table *t, uint32_t value)
+{
+    uint32_t state = state_of(value), age = age_of(t, value);
+    if (t->evictable >> state & 1) return EPOCH_MASK + 2 + age;
+    bool idle = t->evictable >> (GW_FLOW_STATES + state) & 1 && age > t->life[state] / IDLE_PART;
+    return idle ? 1 + age : 0;
+}
+
 static unsigned evict(struct gw_flow_table *t, const uint64_t two[2], uint64_t *bucket)
 {
     unsigned way = WAYS;
-    uint32_t oldest = 0;
+    uint32_t best = 0;
     for (int i = 0; i < 2; i++)
         for (unsigned w = 0; w < WAYS; w++) {
-            uint32_t value = t->bucket[two[i]].value[w], age = age_of(t, value);
             if (!(t->bucket[two[i]].used >> w & 1)) continue;
-            if (!(t->evictable >> state_of(value) & 1) || (way != WAYS && age <= oldest)) continue;
-            oldest = age;
+            uint32_t ready = readiness(t, t->bucket[two[i]].value[w]);
+            if (ready <= best) continue;
+            best = ready;
             *bucket = two[i];
             way = w;
         }

@@ -96,8 +96,7 @@ int gw_flow_create(const struct gw_flow_attr *attr, struct gw_flow_table **out)
 {
     *out = NULL;
     if (!attr->flows || attr->flows > GW_FLOW_MAX || attr->key_bytes < 8 ||
-        attr->key_bytes > GW_FLOW_KEY_MAX || attr->flags & ~GW_FLOW_HUGE_PAGES ||
-        attr->evictable >> GW_FLOW_STATES)
+        attr->key_bytes > GW_FLOW_KEY_MAX || attr->flags & ~GW_FLOW_HUGE_PAGES)
         return -EINVAL;
     struct gw_flow_table *t = calloc(1, sizeof(*t));
     if (!t) return -ENOMEM;

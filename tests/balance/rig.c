@@ -132,6 +132,17 @@ void rig_tcp(struct rig_packet *out, struct rig_end from, struct rig_end to, uin
     seal(out, 16);
 }
 
+void rig_tcp_numbers(struct rig_packet *out, uint32_t seq, uint32_t ack)
+{
+    uint8_t *ip = out->p.data + BAL_ETH_LEN, *tcp = ip + ip_of(ip).hdr;
+    put16(tcp + 4, seq >> 16);
+    put16(tcp + 6, seq);
+    put16(tcp + 8, ack >> 16);
+    put16(tcp + 10, ack);
+    put16(tcp + 16, 0);
+    seal(out, 16);
+}
+
 void rig_udp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint32_t payload)
 {
     uint8_t *udp = ip_header(out, &from.addr, &to.addr, 17, 8 + payload);

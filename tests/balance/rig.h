@@ -25,6 +25,8 @@ struct bal_addr rig_ip6(uint32_t which);
 /* A whole TCP segment, UDP datagram or RoCE packet, with right checksums and ICRC; `payload` bytes of a
  * pattern. */
 void rig_tcp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint8_t flags, uint32_t payload);
+/* The same with these numbers. */
+void rig_tcp_numbers(struct rig_packet *out, uint32_t seq, uint32_t ack);
 void rig_udp(struct rig_packet *out, struct rig_end from, struct rig_end to, uint32_t payload);
 /* `bytes` of UDP payload, from BTH to the last before the ICRC. Between every other pair of addresses UDP has
  * a checksum. */

@@ -88,15 +88,180 @@ static void only_the_dead_ones_flows_move(void **state)
     assert_int_equal(totals().moved, 100);
 }
 
+/* A segment of the client's with these numbers. */
+static uint32_t numbered(uint32_t i, uint8_t flags, uint32_t seq, uint32_t ack)
+{
+    rig_tcp(&p, client(i), (struct rig_end){r.config.service[1].vip, 80}, flags, 0);
+    rig_tcp_numbers(&p, seq, ack);
+    return rig_send(&r, &p) == BAL_SEND ? rig_went_to(&p) : BAL_NO_WORKER;
+}
+
 /* A client that uses its port again gets a worker by turn, not the one that it had. */
 static void a_new_connection_is_a_new_choice(void **state)
 {
     (void)state;
-    uint32_t first = establish(0);
-    segment(0, BAL_RST);
+    uint32_t first = numbered(0, BAL_SYN, 100, 0);
+    numbered(0, BAL_ACK, 101, 501);
+    numbered(0, BAL_FIN | BAL_ACK, 101, 501);
+    numbered(0, BAL_ACK, 102, 502); /* of the worker's FIN */
     uint32_t second = segment(0, BAL_SYN);
     assert_int_not_equal(second, first);
     assert_int_equal(segment(0, BAL_SYN), second); /* sent once more: the same one */
+}
+
+/* A stranger who knows addresses and ports, and no numbers. */
+static void forged_segments_move_nobody(void **state)
+{
+    static const uint8_t forged[][3] = {
+        {BAL_RST},
+        {BAL_RST | BAL_ACK, BAL_SYN},
+        {BAL_FIN | BAL_ACK, BAL_SYN},
+        {BAL_RST, BAL_SYN, BAL_SYN},
+        {BAL_FIN | BAL_ACK, BAL_FIN | BAL_ACK, BAL_SYN},
+        {BAL_FIN | BAL_ACK, BAL_ACK, BAL_SYN},
+    };
+    (void)state;
+    for (uint32_t k = 0; k < sizeof(forged) / sizeof(forged[0]); k++)
+        for (uint32_t i = 10 * k; i < 10 * k + 10; i++) {
+            uint32_t w = numbered(i, BAL_SYN, 100, 0);
+            numbered(i, BAL_ACK, 101, 501);
+            for (uint32_t n = 0; n < 3 && forged[k][n]; n++)
+                assert_int_equal(numbered(i, forged[k][n], 0x70000000 + 9 * n, 77), w);
+            assert_int_equal(numbered(i, BAL_ACK, 101, 501), w);
+            if (i % 2) r.now += 100 * SECOND; /* it is still remembered when it has been quiet */
+            assert_int_equal(numbered(i, BAL_ACK, 102, 501), w);
+        }
+}
+
+/* The worker's answer to client i. */
+static int answer(uint32_t i, uint32_t worker, uint8_t flags, uint32_t seq, uint32_t ack)
+{
+    rig_tcp(&p, (struct rig_end){r.config.worker[worker].addr, 80}, client(i), flags, 0);
+    rig_tcp_numbers(&p, seq, ack);
+    return rig_send(&r, &p);
+}
+
+static uint32_t establish_nat(uint32_t i)
+{
+    uint32_t w = numbered(i, BAL_SYN, 100, 0);
+    answer(i, w, BAL_SYN | BAL_ACK, 500, 101);
+    assert_int_equal(numbered(i, BAL_ACK, 101, 501), w);
+    return w;
+}
+
+static void use_nat(void)
+{
+    r.config.service[1].forward = BAL_NAT;
+    for (uint16_t w = 1; w <= 3; w++) r.config.worker[w].port = 80;
+    assert_int_equal(rig_publish(&r), 0);
+    /* The clients have MACs. */
+    for (uint32_t i = 0; i < 60; i++) {
+        struct bal_addr a = client(i).addr;
+        bal_neighbour(r.bal->neighbours, 0, &a);
+        bal_neighbour_told(r.bal->neighbours, 0, &a, (const uint8_t[6]){2, 7}, r.now);
+    }
+}
+
+/* With NAT a forged RST is not believed, and the worker is asked about it. */
+static void a_worker_is_asked_about_a_reset(void **state)
+{
+    struct bal_frame f[4];
+    (void)state;
+    use_nat();
+    uint32_t w = establish_nat(0);
+    while (bal_core_frames(r.core, f, 4)) continue;
+    r.now += SECOND;
+    assert_int_equal(numbered(0, BAL_RST, 0x70000000, 0), w);
+    assert_int_equal(bal_core_frames(r.core, f, 4), 1);
+    assert_int_equal(f[0].len, 54);
+    assert_true(rig_sound(f[0].data + BAL_ETH_LEN, 40));
+    assert_memory_equal(f[0].data + 30, r.config.worker[w].addr.byte, 4);
+    assert_memory_equal(f[0].data + 38, ((uint8_t[]){0x70, 0, 0, 0}), 4);
+    assert_int_equal(f[0].data[47], BAL_ACK);
+    assert_int_equal(answer(0, w, BAL_ACK, 501, 101), BAL_SEND); /* it knows of no end */
+    r.now += 600 * SECOND;
+    assert_int_equal(numbered(0, BAL_ACK, 101, 501), w);
+    assert_int_equal(answer(0, w, BAL_ACK, 501, 101), BAL_SEND);
+    /* Now a right one: the worker resets what the balancer asks with. */
+    assert_int_equal(numbered(0, BAL_RST, 101, 0), w);
+    assert_int_equal(answer(0, w, BAL_RST, 0, 0), BAL_SEND);
+    for (int k = 0; k < 200; k++) bal_core_keep(r.core, r.now += SECOND / 10);
+    assert_int_equal(bal_worker_live(r.bal, w), 0);
+}
+
+/* With NAT both sides' FINs count when they have been acknowledged, and no stranger's do. */
+static void only_acknowledged_ends_count(void **state)
+{
+    (void)state;
+    use_nat();
+    uint32_t w = establish_nat(0);
+    numbered(0, BAL_FIN | BAL_ACK, 101, 501);
+    answer(0, w, BAL_FIN | BAL_ACK, 501, 102);
+    numbered(0, BAL_ACK, 102, 502);
+    assert_int_not_equal(numbered(0, BAL_SYN, 9000, 0), w); /* it has ended: a new choice */
+    w = establish_nat(1);
+    for (int k = 0; k < 2; k++) numbered(1, BAL_FIN | BAL_ACK, 0x70000000, 501);
+    answer(1, w, BAL_ACK, 501, 101);
+    numbered(1, BAL_ACK, 0x70000001, 502);
+    assert_int_equal(numbered(1, BAL_SYN, 0x70000000, 0), w);
+    r.now += 300 * SECOND; /* longer than fin_wait */
+    assert_int_equal(numbered(1, BAL_ACK, 101, 501), w);
+    /* A stranger who answers a SYN blindly has no connection. */
+    w = numbered(2, BAL_SYN, 100, 0);
+    answer(2, w, BAL_SYN | BAL_ACK, 500, 101);
+    numbered(2, BAL_ACK, 101, 12345);
+    for (int k = 0; k < 300; k++) bal_core_keep(r.core, r.now += SECOND / 10);
+    assert_int_equal(totals().live, 1);
+}
+
+/* Strangers send ACKs without a SYN, SYNs with an ACK, or datagrams, more than the table has places. The
+ * table remembers clients that come later, and they stay where they are when the workers change. */
+static void strangers_make_room(void **state)
+{
+    enum { MINE = 200, STRANGERS = 20000 };
+    static const uint8_t flags[][3] = {
+        {BAL_ACK, BAL_ACK}, {BAL_ACK, BAL_ACK, BAL_ACK}, {BAL_SYN, BAL_ACK}, {0, 0}};
+    uint32_t of[MINE];
+    (void)state;
+    for (uint32_t k = 0; k < 4; k++) {
+        bool udp = k == 3;
+        if (udp) {
+            rig_service(&r, 1, false, BAL_UDP)->scheduler = BAL_RR;
+            assert_int_equal(rig_publish(&r), 0);
+        }
+        for (uint32_t i = 0; i < STRANGERS; i++)
+            for (uint32_t n = 0; n < 3 && (udp ? n < 2 : flags[k][n]); n++) {
+                if (udp)
+                    rig_udp(&p, client(1000000 + i), (struct rig_end){r.config.service[1].vip, 80}, 9);
+                else
+                    rig_tcp(&p, client(1000000 * (k + 1) + i), (struct rig_end){r.config.service[1].vip, 80},
+                            flags[k][n], 0);
+                rig_send(&r, &p);
+            }
+        r.now += 10 * SECOND;
+        for (uint32_t i = 0; i < MINE; i++) {
+            for (uint32_t n = 0; n < 2; n++) {
+                if (udp)
+                    rig_udp(&p, client(i + k * MINE), (struct rig_end){r.config.service[1].vip, 80}, 9);
+                else
+                    rig_tcp(&p, client(i + k * MINE), (struct rig_end){r.config.service[1].vip, 80},
+                            n ? BAL_ACK : BAL_SYN, 0);
+                assert_int_equal(rig_send(&r, &p), BAL_SEND);
+                of[i] = rig_went_to(&p);
+            }
+        }
+        r.config.worker[k % 3 + 1].weight = 17;
+        rig_worker(&r, 4 + k, 1);
+        assert_int_equal(rig_publish(&r), 0);
+        for (uint32_t i = 0; i < MINE; i++) {
+            if (udp)
+                rig_udp(&p, client(i + k * MINE), (struct rig_end){r.config.service[1].vip, 80}, 9);
+            else
+                rig_tcp(&p, client(i + k * MINE), (struct rig_end){r.config.service[1].vip, 80}, BAL_ACK, 0);
+            assert_int_equal(rig_send(&r, &p), BAL_SEND);
+            assert_int_equal(rig_went_to(&p), of[i]);
+        }
+    }
 }
 
 /* All segments of a connection in one burst are one connection. */
@@ -117,7 +282,7 @@ static void a_burst_is_as_good_as_single_packets(void **state)
         assert_memory_equal(burst[i].data, burst[i % 16].data, 6);
     }
     assert_int_equal(totals().opened, 16);
-    uint32_t w = segment(3, BAL_SYN); /* FIN_WAIT: it may begin anew */
+    uint32_t w = segment(3, BAL_SYN); /* FIN_WAIT: a new connection may begin */
     assert_int_not_equal(w, BAL_NO_WORKER);
     assert_int_equal(totals().opened, 17);
 }
@@ -277,6 +442,10 @@ int main(void)
         IN_RIG(a_drain_moves_nobody),
         IN_RIG(only_the_dead_ones_flows_move),
         IN_RIG(a_new_connection_is_a_new_choice),
+        IN_RIG(forged_segments_move_nobody),
+        IN_RIG(a_worker_is_asked_about_a_reset),
+        IN_RIG(only_acknowledged_ends_count),
+        IN_RIG(strangers_make_room),
         IN_RIG(a_burst_is_as_good_as_single_packets),
         IN_RIG(a_flood_takes_no_connection),
         IN_RIG(a_full_table_forwards_on),
