@@ -13,6 +13,7 @@
 #include <gpuwire/error.h>
 
 #include "src/http/inflate.h"
+#include "src/http/origin.h"
 #include "src/serve/door.h"
 #include "src/serve/listen.h"
 #include "src/serve/secret.h"
@@ -31,7 +32,7 @@ struct gw_httpd {
     uint16_t port;
     uint64_t most_body;
     char *token;
-    int open_health, open_page;
+    int open_health, owner_calls;
     struct gw_say_limit said;
 };
 
@@ -42,6 +43,7 @@ struct call { /* one call while its body arrives */
     char *body;
     size_t bytes;
     uint64_t total;   /* bytes that have come, unpacked */
+    int json_only;    /* a body of another type is refused */
     unsigned refused; /* the status to refuse it with, 0 when all is well */
     const char *why;
 };
@@ -243,8 +245,20 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name)
 static int may_call(const struct gw_httpd *h, struct MHD_Connection *c, const char *path)
 {
     if (h->open_health && !strncmp(path, "/v2/health/", 11)) return 1;
-    if (h->open_page && !strcmp(path, "/")) return 1;
     return gw_secret_allows(h->token, header_of(c, "Authorization"));
+}
+
+/* Is it root, or the user that this process runs as? */
+static int is_owner(const struct gw_httpd *h, const struct gw_http_request *r)
+{
+    uint32_t uid;
+    return h->owner_calls && gw_who_user(r->who, &uid) && (uid == 0 || uid == geteuid());
+}
+
+/* A browser of the owner's sends calls for any web page. NULL: this one may go on. */
+static const char *owner_refusal(struct MHD_Connection *c)
+{
+    return gw_http_foreign(header_of(c, "Host"), header_of(c, "Origin"), NULL);
 }
 
 /* The page's parts hold no secret, and say nothing of this server: its script asks for what it shows. */
@@ -283,7 +297,10 @@ static enum MHD_Result answer_file(struct MHD_Connection *c, const struct gw_htt
 static enum MHD_Result begin(struct gw_httpd *h, struct MHD_Connection *c, const struct gw_http_request *r,
                              void **state)
 {
-    if (!find_file(h, r) && !may_call(h, c, r->path)) {
+    int by_token = may_call(h, c, r->path), by_name = !by_token && is_owner(h, r);
+    const char *foreign = by_name ? owner_refusal(c) : NULL;
+    if (!find_file(h, r) && foreign) return refuse(c, MHD_HTTP_FORBIDDEN, foreign);
+    if (!find_file(h, r) && !by_token && !by_name) {
         gw_say(&h->said, "%s asks without the token, or with a wrong one", r->who);
         return refuse(c, MHD_HTTP_UNAUTHORIZED, "the call needs a token: Authorization: Bearer …");
     }
@@ -291,6 +308,7 @@ static enum MHD_Result begin(struct gw_httpd *h, struct MHD_Connection *c, const
     if (!call) return MHD_NO;
     *state = call;
     call->h = h;
+    call->json_only = by_name;
     int known = gw_inflate_open(header_of(c, "Content-Encoding"), &call->packed);
     if (known == 0)
         refuse_later(call, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: gzip and deflate are known");
@@ -306,6 +324,9 @@ static enum MHD_Result finish(struct gw_httpd *h, struct MHD_Connection *c, stru
     struct gw_http_answer a = {0};
     if (call->packed && call->total && !gw_inflate_over(call->packed))
         refuse_later(call, MHD_HTTP_BAD_REQUEST, "the body is not what its Content-Encoding says");
+    if (call->json_only && call->bytes && !gw_http_is_json(header_of(c, "Content-Type")))
+        refuse_later(call, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
+                     "the body must be Content-Type: application/json");
     if (call->refused && call->stream) h->handler.refuse(call->stream, call->refused, call->why);
     if (call->refused) return refuse(c, call->refused, call->why);
     const struct gw_http_file *file = find_file(h, r);
@@ -405,7 +426,7 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
     h->handler = *handler;
     h->most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
     h->open_health = o->open_health;
-    h->open_page = o->open_page;
+    h->owner_calls = o->owner_calls;
     if (o->token && !(h->token = strdup(o->token))) {
         free(h);
         return -ENOMEM;

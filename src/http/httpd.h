@@ -87,7 +87,9 @@ struct gw_httpd_opts {
     const char *cert, *key; /* PEM texts: the server speaks TLS; NULL: plain */
     const char *token;      /* that each call must bring ("Authorization: Bearer …"); NULL: none */
     int open_health;        /* 1: calls of v2/health need no token */
-    int open_page;          /* 1: neither does / */
+    /* 1: with a token, root and this process' own user may call without it. Such a call must not come from a
+     * web page of another site (origin.h), and its body must be application/json. */
+    int owner_calls;
 };
 
 /* Listens. How many connections there may be follows from the descriptors that the process may have:

@@ -97,7 +97,7 @@ refused 1 'there already' add 10.99.0.2:53/udp --api "$api"
 
 # ---- a change is in force when the call returns; 202 says that it will be soon ----
 
-weigh() { curl -s -o /dev/null -w '%{http_code}' -X PATCH -d "{\"weight\": $1}" "http://$api/v1/services/dns/workers/ns1"; }
+weigh() { curl -s -o /dev/null -w '%{http_code}' -X PATCH --json "{\"weight\": $1}" "http://$api/v1/services/dns/workers/ns1"; }
 [ "$(weigh 8)" = 200 ] || fail "a change of weight is not in force"
 kill -STOP "$(plane)"
 [ "$(weigh 7)" = 202 ] || fail "a data plane that stands still has a change in force"
@@ -166,7 +166,7 @@ chmod 600 "$work/token"
 write_config mh
 start fourth
 [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$api/v1/services")" = 401 ] || fail "no token is asked for"
-refused 1 'the API wants a token; --token-file' list --api "$api"
+refused 1 'the API wants a token from this user; --token-file' list --api "$api"
 ask list | grep -q alive || fail "the token does not open"
 kill -TERM "$balancer"
 wait "$balancer" || fail "it ended with $?"

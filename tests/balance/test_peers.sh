@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The balancer's control plane among peers that are silent or hostile: workers that do not answer, and strangers at the standby's
-# door. Needs no privilege.
+# The balancer's control plane among peers that are silent or hostile: workers that do not answer, strangers at the standby's
+# door, other users and web pages at the API's. Needs no privilege; root tries another user, too.
 . "$(dirname "$0")/../integration/lib.sh"
 need curl jq python3 openssl
 conf=$work/b.conf
@@ -61,6 +61,96 @@ eventually checked dark 6 || fail "dark workers are not checked again"
 made=$(($(checks well) - before))
 [ "$made" -ge 3 ] || fail "while each of 250 dark workers was checked four times, a healthy one was checked $made times"
 end
+
+# ---- the API: other users, and web pages of other sites ----
+
+printf 'global_defs {\n api 127.0.0.1 0\n run_dir %s/run\n}\n' "$work" >"$conf"
+start api
+# status WORD...: what a call is answered with.
+status() { curl -s -o "$work/answer" -w '%{http_code}' "$@"; }
+# answers STATUS WORD...
+answers() {
+    local got
+    got=$(status "${@:2}")
+    [ "$got" = "$1" ] || fail "curl ${*:2}: $got, not $1: $(cat "$work/answer")"
+}
+new='{"address": "10.99.0.9", "port": 80, "name": "new"}'
+json='Content-Type: application/json'
+services=http://$api/v1/services
+answers 200 "$services"
+answers 403 -d "$new" -H 'Content-Type: text/plain' -H 'Host: evil.example' -H 'Origin: http://evil.example' "$services"
+answers 415 -d "$new" -H 'Content-Type: text/plain' "$services"
+answers 415 -d "$new" -H 'Content-Type:' "$services"
+answers 415 -d "$new" "$services"
+answers 403 -d "$new" -H "$json" -H 'Origin: http://evil.example' "$services"
+answers 403 -d "$new" -H "$json" -H 'Origin: null' "$services"
+answers 403 -H "Host: evil.example:${api##*:}" "$services"
+answers 403 -X DELETE -H 'Origin: http://evil.example' "$services/new"
+[ "$(curl -s "$services" | jq '.services | length')" = 0 ] || fail "a web page of another site has added a service"
+answers 201 -d "$new" -H "$json" -H "Origin: http://$api" "$services"
+answers 200 -H "Host: localhost:${api##*:}" "$services/new"
+answers 200 -X DELETE "$services/new"
+# The page shows itself to everyone, and nothing but itself may run in it.
+answers 200 -D "$work/headers" -H 'Host: evil.example' "http://$api/"
+grep -q '<title>gpuwire balance' "$work/answer" && grep -qi "^Content-Security-Policy: default-src 'none'" "$work/headers" || fail "the page: $(cat "$work/headers")"
+answers 200 "http://$api/balance.js"
+answers 200 "http://$api/balance.css"
+[ "$(stat -c %a "$work/run/api.token")" = 600 ] || fail "others may read the token"
+token=$(cat "$work/run/api.token")
+bearer="Authorization: Bearer $token"
+if [ "$(id -u)" = 0 ]; then
+    other=(setpriv --reuid=64321 --regid=64321 --clear-groups)
+    chmod 711 "$work"
+    stranger() { "${other[@]}" curl -s -o /dev/null -w '%{http_code}' "$@"; }
+    [ "$(stranger "$services")" = 401 ] || fail "another user reads the services"
+    [ "$(stranger -d "$new" -H "$json" "$services")" = 401 ] || fail "another user adds a service"
+    [ "$(stranger -H "Authorization: Bearer ${token%?}0" "$services")" = 401 ] || fail "a wrong token opens"
+    [ "$(stranger -H "$bearer" "$services")" = 200 ] || fail "the token does not open"
+    "${other[@]}" "$GPUWIRE" balance list --api "$api" 2>&1 | grep -q -- 'api.token' || fail "the tool does not say which token: $("${other[@]}" "$GPUWIRE" balance list --api "$api" 2>&1)"
+    # One that sends and closes at once leaves a socket that the kernel calls root's. And one that takes all the places it can get.
+    python=/usr/bin/python3 # the first of the path may be one that only root can run
+    "${other[@]}" $python - "${api##*:}" "$new" >"$work/crowd.out" 2>&1 <<'EOP' &
+import resource
+import socket
+import sys
+import time
+
+for _ in range(50):
+    s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
+    s.sendall(f"POST /v1/services HTTP/1.0\r\nContent-Type: application/json\r\nContent-Length: {len(sys.argv[2])}\r\n\r\n{sys.argv[2]}".encode())
+    s.close()
+resource.setrlimit(resource.RLIMIT_NOFILE, (resource.getrlimit(resource.RLIMIT_NOFILE)[1],) * 2)
+kept = []
+try:
+    for i in range(10000):
+        kept.append(socket.create_connection(("127.0.0.1", int(sys.argv[1])), timeout=1))
+except OSError:
+    pass
+print(f"{len(kept)} connections", flush=True)
+time.sleep(600)
+EOP
+    crowd=$!
+    pids+=($crowd)
+    wait_for "$work/crowd.out" connections $crowd || fail "no crowd"
+    answers 200 "$services"
+    kill $crowd
+    [ "$(jq '.services | length' "$work/answer")" = 0 ] || fail "another user who closes at once is taken for root"
+fi
+end
+start again
+[ "$(cat "$work/run/api.token")" = "$token" ] || fail "a start makes another token"
+end
+# refused TEXT: it does not start, and says that.
+refused() {
+    "$GPUWIRE" balance --config "$conf" >"$work/refused.out" 2>&1 && fail "it starts, though $1"
+    grep -q "$1" "$work/refused.out" || fail "it does not say: $1"
+}
+chmod 644 "$work/run/api.token"
+refused 'no one else may read'
+chmod 600 "$work/run/api.token"
+chmod 777 "$work/run"
+refused 'no one else may write'
+chmod 700 "$work/run"
 
 # ---- a standby among strangers ----
 

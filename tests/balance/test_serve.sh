@@ -30,10 +30,11 @@ serve() {
     [ "$forward" = NAT ] || nic=$vip # by direct routing the worker answers from the VIP
     mkdir -p "$work/$n"
     GPUWIRE_NIC=addr=$nic XDG_RUNTIME_DIR=$work/$n ip netns exec "$id-$n" "$GPUWIRE" serve --model identity \
-        --exec cpu --listen 0.0.0.0 --port 8000 --grpc off --balancer http://$api/infer >"$work/$n.out" 2>&1 &
+        --exec cpu --listen 0.0.0.0 --port 8000 --grpc off --balancer http://$api/infer --balancer-token-file "$work/run-lb/api.token" >"$work/$n.out" 2>&1 &
     server[$n]=$!
     pids+=("$!")
 }
+[ "$(at w1 curl -s -o /dev/null -w '%{http_code}' "http://$api/v1/services")" = 401 ] || fail "another host needs no token"
 serve w1
 serve w2
 both_up() { up_are infer 2 && up_are infer-rdma 2; }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The API behind the HTTP server, and the page for people. */
+/* The API behind the HTTP server, the page for people, and who may call. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +8,7 @@
 
 #include "src/balance/control/api.h"
 #include "src/balance/control/page.h"
+#include "src/balance/control/token.h"
 #include "src/http/httpd.h"
 #include "src/serve/secret.h"
 
@@ -34,41 +35,15 @@ static int stays(void *ctx, const void *connection)
     return 0;
 }
 
-/* The page is the one answer that is not JSON or plain text: it goes as a stream does. */
-static char page_stream;
-
-static void *open_page(void *ctx, const struct gw_http_request *r)
-{
-    (void)ctx;
-    return !strcmp(r->method, "GET") && !strcmp(r->path, "/") ? &page_stream : NULL;
-}
-
-static void page_piece(void *stream, const char *data, size_t bytes)
-{
-    (void)stream, (void)data, (void)bytes;
-}
-
-static void page_finish(void *stream, struct gw_http_answer *answer)
-{
-    (void)stream;
-    answer->text = strdup(gw_bal_page);
-    answer->status = answer->text ? 200 : 500;
-    answer->bytes = answer->text ? strlen(answer->text) : 0;
-    answer->type = "text/html; charset=utf-8";
-}
-
-static void page_drop(void *stream)
-{
-    (void)stream;
-}
-
 struct secrets {
     char *token, *cert, *key;
 };
 
+/* Without a token of the operator's, root and this process' user need none. Others need that of run_dir. */
 static int read_secrets(const struct gw_bal_global *g, struct secrets *s)
 {
-    int error = g->token_file[0] ? gw_secret_take_token(NULL, g->token_file, &s->token) : 0;
+    int error = g->token_file[0] ? gw_secret_take_token(NULL, g->token_file, &s->token)
+                                 : gw_bal_make_token(g->run_dir, &s->token);
     if (!error && g->tls_cert[0]) error = gw_secret_read("tls_cert", g->tls_cert, &s->cert);
     if (!error && g->tls_key[0]) error = gw_secret_read("tls_key", g->tls_key, &s->key);
     return error;
@@ -76,13 +51,8 @@ static int read_secrets(const struct gw_bal_global *g, struct secrets *s)
 
 int gw_bal_api_start(struct gw_bal_core *core, const struct gw_bal_global *g, struct gw_bal_api **out)
 {
-    static const struct gw_httpd_handler handler = {.call = call,
-                                                    .closed = closed,
-                                                    .stays = stays,
-                                                    .open = open_page,
-                                                    .piece = page_piece,
-                                                    .finish = page_finish,
-                                                    .drop = page_drop};
+    static const struct gw_httpd_handler handler = {
+        .call = call, .closed = closed, .stays = stays, .files = gw_bal_page};
     struct gw_httpd_handler mine = handler;
     struct secrets secrets = {0};
     struct gw_bal_api *a = calloc(1, sizeof(*a));
@@ -94,7 +64,7 @@ int gw_bal_api_start(struct gw_bal_core *core, const struct gw_bal_global *g, st
                                      .cert = secrets.cert,
                                      .key = secrets.key,
                                      .token = secrets.token,
-                                     .open_page = 1};
+                                     .owner_calls = !g->token_file[0]};
         a->core = core;
         mine.ctx = a;
         error = gw_httpd_start(&opts, &mine, &a->httpd);

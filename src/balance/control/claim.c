@@ -20,9 +20,18 @@
 
 int gw_bal_make_run_dir(const char *run_dir)
 {
-    if (!mkdir(run_dir, 0700) || errno == EEXIST) return 0;
-    return gw_error(-errno, "run_dir %s: %s; name another in global_defs, or run as root", run_dir,
-                    strerror(errno));
+    struct stat st;
+    if (mkdir(run_dir, 0700) && errno != EEXIST)
+        return gw_error(-errno, "run_dir %s: %s; name another in global_defs, or run as root", run_dir,
+                        strerror(errno));
+    if (stat(run_dir, &st)) return gw_error_errno(-errno, "run_dir %s", run_dir);
+    /* Someone else's folder may get another data plane, lock or token in the place of ours. */
+    if (!S_ISDIR(st.st_mode) || (st.st_uid != geteuid() && st.st_uid != 0) || st.st_mode & 022)
+        return gw_error(-EACCES,
+                        "run_dir %s: it must be a folder of this user's that no one else may write to; name "
+                        "another in global_defs",
+                        run_dir);
+    return 0;
 }
 
 int gw_bal_claim_control(const char *run_dir)

@@ -4,7 +4,8 @@
 #ifndef GW_BALANCE_CONTROL_CLAIM_H
 #define GW_BALANCE_CONTROL_CLAIM_H
 
-/* Makes the folder if it is not there. 0 or a negative errno with the reason in gw_last_error(). */
+/* Makes the folder if it is not there. It must be this user's or root's, and no one else may write to it. 0
+ * or a negative errno with the reason in gw_last_error(). */
 int gw_bal_make_run_dir(const char *run_dir);
 
 /* Makes the run_dir, too. The descriptor, or -EBUSY: another control plane is there; or another negative

@@ -1,42 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/balance/control/page.h"
 
-/* Names enter the page as text, never as HTML. With a token, the page asks for it once. */
-const char gw_bal_page[] =
-    "<!doctype html><html lang=en><meta charset=utf-8><meta name=viewport content='width=device-width'>\n"
-    "<title>gpuwire balance</title><style>\n"
-    "body{font:15px system-ui,sans-serif;margin:2em;max-width:70em}table{border-collapse:collapse;width:100%;"
-    "margin-bottom:2em}\n"
-    "th,td{text-align:right;padding:.25em .6em;border-bottom:1px solid #8884}th:first-child,td:first-child,"
-    "th:nth-child(2),td:nth-child(2){text-align:left}\n"
-    ".up{color:#080}.draining{color:#b60}.down{color:#c00}h2{margin:.5em "
-    "0}small{color:#888;font-weight:400}\n"
-    "</style><h1>gpuwire balance</h1><p id=said></p><div id=all></div><script>\n"
-    "let before={},last=0;\n"
-    "const cell=(row,text,cls)=>{const c=row.insertCell();c.textContent=text;if(cls)c.className=cls};\n"
-    "async function ask(path){const h={},t=sessionStorage.token;if(t)h.Authorization='Bearer '+t;\n"
-    " const r=await fetch(path,{headers:h});if(r.status==401){const "
-    "t=prompt('Token');if(t)sessionStorage.token=t}\n"
-    " if(!r.ok)throw new Error(r.status);return r.json()}\n"
-    "function table(s,now){const t=document.createElement('table'),h=t.createTHead().insertRow();\n"
-    " for(const n of "
-    "['worker','address','state','weight','connections','new/s','packets/s','Mbit/s','queue'])"
-    "{const c=document.createElement('th');c.textContent=n;h.append(c)}\n"
-    " const b=t.createTBody();for(const w of s.workers){const r=b.insertRow(),k=s.name+' "
-    "'+w.name,o=before[k]||w.flows,"
-    "d=Math.max((now-last)/1000,.001);\n"
-    "  const rate=f=>Math.round((w.flows[f]-o[f])/d);cell(r,w.name);cell(r,w.address+' '+w.port);"
-    "cell(r,w.refused?w.state+': '+w.refused:w.state,w.state);cell(r,w.weight);cell(r,w.flows.live);\n"
-    "  cell(r,rate('opened'));cell(r,rate('packets'));cell(r,(rate('bytes')*8/1e6).toFixed(1));"
-    "cell(r,w.telemetry.queue);before[k]=w.flows}return t}\n"
-    "async function show(){try{const a=await "
-    "ask('v1/services'),now=Date.now(),all=document.createElement('div');\n"
-    " for(const s of a.services){const h=document.createElement('h2'),m=document.createElement('small');"
-    "h.textContent=s.name+' ';\n"
-    "  m.textContent=s.address+' '+s.port+'/'+s.protocol+', '+s.scheduler+', '+s.forward;h.append(m);"
-    "all.append(h,table(s,now))}\n"
-    " last=now;document.getElementById('all').replaceWith(all);all.id='all';"
-    "document.getElementById('said').textContent=''}\n"
-    " catch(e){document.getElementById('said').textContent='no answer: "
-    "'+e.message}setTimeout(show,1000)}show()\n"
-    "</script></html>\n";
+/* cmake/embed.cmake makes them from src/balance/control/page. */
+#define EMBEDDED(name)                                                                                       \
+    extern const unsigned char gw_embedded_##name[];                                                         \
+    extern const size_t gw_embedded_##name##_bytes
+EMBEDDED(balance_html);
+EMBEDDED(balance_css);
+EMBEDDED(balance_js);
+
+const struct gw_http_file gw_bal_page[] = {
+    {"/", "text/html; charset=utf-8", gw_embedded_balance_html, &gw_embedded_balance_html_bytes},
+    {"/balance.css", "text/css; charset=utf-8", gw_embedded_balance_css, &gw_embedded_balance_css_bytes},
+    {"/balance.js", "text/javascript; charset=utf-8", gw_embedded_balance_js, &gw_embedded_balance_js_bytes},
+    {0},
+};

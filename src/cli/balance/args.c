@@ -40,7 +40,7 @@ static const char usage[] =
     "  --keep           packets are forwarded on when this process ends; the next one takes over\n"
     "  --api URL        where the balancer's API is (default " GW_BALANCE_API ")\n"
     "  --token-file FILE\n"
-    "                   the token that the API wants\n"
+    "                   the API's token: for users other than root and the balancer's own\n"
     "  --ca-file FILE   who may sign the API's certificate (default: the system's)\n"
     "  --scheduler S    rr, wrr, lc, wlc, sh, mh, p2c or lb (default wlc)\n"
     "  --forward F      DR, TUN, GUE or NAT (default DR)\n"

@@ -56,7 +56,11 @@ int gw_balance_ask(struct gw_balance_client *c, const char *method, const char *
                  "%s: nobody listens there; is `gpuwire balance --config FILE` running? (--api says where)",
                  c->base);
     if (error == -EACCES)
-        gw_error(error, "%s: the API wants a token; --token-file names the file that has it", c->base);
+        gw_error(
+            error,
+            "%s: the API wants a token from this user; --token-file names the file that has it, which is "
+            "api.token in run_dir unless token_file says otherwise",
+            c->base);
     return gw_failed("balance");
 }
 
