@@ -125,6 +125,25 @@ static void maglev_moves_little(void **state)
     assert_int_equal(after[5], BAL_NO_WORKER);
 }
 
+/* Rows cost the same whatever the weights are. */
+static void maglev_takes_any_weight(void **state)
+{
+    static uint16_t row[BAL_MAGLEV];
+    static struct bal_candidate c[4096];
+    static uint32_t n[4096];
+    (void)state;
+    for (uint16_t i = 0; i < 4096; i++)
+        c[i] = (struct bal_candidate){i,
+                                      i == 0   ? 65535
+                                      : i == 1 ? 32768
+                                               : 1,
+                                      (i + 1) * UINT64_C(0x9e3779b97f4a7c15)};
+    assert_int_equal(bal_maglev(c, 4096, 7, row), 0);
+    for (uint32_t i = 0; i < BAL_MAGLEV; i++) n[row[i]]++;
+    assert_in_range(n[0], BAL_MAGLEV * 64 / 100, BAL_MAGLEV * 67 / 100); /* 65,535 of 102,397 */
+    assert_in_range(n[1], n[0] / 2 - 1, n[0] / 2 + 1);
+}
+
 static void rendezvous_moves_nothing_else(void **state)
 {
     static uint16_t before[BAL_MAGLEV], after[BAL_MAGLEV];
@@ -240,6 +259,7 @@ int main(void)
         IN_RIG(fewest_connections),
         IN_RIG(hashes_know_their_clients),
         cmocka_unit_test(maglev_moves_little),
+        cmocka_unit_test(maglev_takes_any_weight),
         cmocka_unit_test(rendezvous_moves_nothing_else),
         IN_RIG(balancers_agree),
         IN_RIG(telemetry_counts),

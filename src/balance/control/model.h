@@ -12,7 +12,7 @@
 #define GW_BAL_NAME     64 /* bytes, with the final zero */
 #define GW_BAL_SERVICES 256u
 #define GW_BAL_WORKERS  4096u /* of all services */
-#define GW_BAL_WEIGHT   1000u
+#define GW_BAL_WEIGHT   65535u
 #define GW_BAL_ASKS     4u /* things that one check tries */
 #define GW_BAL_ADDR     48 /* bytes of an address as text */
 #define GW_BAL_ENDPOINT 64 /* bytes of "[address]:port/protocol" */

@@ -45,7 +45,7 @@ static const char usage[] =
     "  --scheduler S    rr, wrr, lc, wlc, sh, mh, p2c or lb (default wlc)\n"
     "  --forward F      DR, TUN, GUE or NAT (default DR)\n"
     "  --name NAME      of the new service or worker (default: made from its address)\n"
-    "  --weight N       of the new worker, 0 to 1000 (default 1)\n"
+    "  --weight N       of the new worker, 0 to 65535 (default 1)\n"
     "  --now            the worker goes at once, and its connections with it\n"
     "  --json           list: as the API says it\n"
     "  --interval MS    top: between two looks (default 1000)\n"
@@ -100,7 +100,7 @@ static int take_option(struct gw_balance_args *a, int option)
     case ONCE: a->once = 1; break;
     case WEIGHT:
         a->has_weight = 1;
-        return gw_option_number("balance", "--weight", optarg, 0, 1000, &a->weight);
+        return gw_option_number("balance", "--weight", optarg, 0, 65535, &a->weight);
     case INTERVAL: return gw_option_number("balance", "--interval", optarg, 10, 3600000, &a->interval_ms);
     }
     return 0;
@@ -120,7 +120,7 @@ static int take_words(struct gw_balance_args *a, int n, char **word)
     a->words = (unsigned)n - 1 < 2 ? (unsigned)n - 1 : 2;
     for (unsigned i = 0; i < a->words; i++) a->word[i] = word[1 + i];
     if (v->run == gw_balance_weight)
-        return gw_option_number("balance", "weight", word[3], 0, 1000, &a->weight) ?: -1;
+        return gw_option_number("balance", "weight", word[3], 0, 65535, &a->weight) ?: -1;
     return -1;
 }
 
