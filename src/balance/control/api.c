@@ -99,6 +99,7 @@ static unsigned change_service(struct call *c)
     c->service->sched = wanted.sched;
     c->service->forward = wanted.forward;
     c->service->jet = wanted.jet;
+    c->service->quorum = wanted.quorum;
     gw_bal_set_check(&c->core->model, c->service, &wanted.check);
     c->core->model.version++;
     return done(c->reply, 200, gw_bal_service_json(c->service));

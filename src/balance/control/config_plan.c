@@ -22,9 +22,12 @@ static int plan_worker(const struct gw_bal_plan_service *in, struct gw_bal_plan_
                        struct gw_bal_model *m, struct gw_bal_service *s)
 {
     struct gw_bal_check *c = &w->worker.check;
-    if (w->has_forward && w->forward != s->forward)
+    int has = w->worker.sorry ? in->has_sorry_forward : w->has_forward;
+    uint8_t forward = w->worker.sorry ? in->sorry_forward : w->forward;
+    if (has && forward != s->forward)
         return gw_error(-EINVAL, "lb_kind %s: its service has %s; all workers of a service have one kind",
-                        gw_bal_forward_names[w->forward], gw_bal_forward_names[s->forward]);
+                        gw_bal_forward_names[forward], gw_bal_forward_names[s->forward]);
+    if (!w->has_inhibit && !w->worker.sorry) w->worker.inhibit = in->inhibit;
     w->worker.has_check = (uint8_t)gw_bal_saids_of_worker(&in->checks, &w->checks, c);
     if (w->worker.has_check && c->kind == GW_BAL_DEFAULT_CHECK) {
         struct gw_bal_ask ask = c->ask;

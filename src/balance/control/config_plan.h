@@ -11,7 +11,7 @@ struct gw_bal_plan_worker {
     struct gw_bal_place at;
     struct gw_bal_worker worker;
     struct gw_bal_saids checks;
-    uint8_t has_forward, forward;
+    uint8_t has_forward, forward, has_inhibit;
 };
 
 struct gw_bal_plan_service {
@@ -21,6 +21,8 @@ struct gw_bal_plan_service {
     uint32_t first, end_id; /* the numbers of its services in the model, one for each address of its group */
     struct gw_bal_saids checks;
     char group[GW_BAL_NAME]; /* whose addresses it has; "": its own */
+    uint8_t inhibit;         /* of all workers */
+    uint8_t has_sorry_forward, sorry_forward;
     struct gw_bal_plan_worker *workers, **end;
 };
 

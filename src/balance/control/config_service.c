@@ -75,7 +75,14 @@ static int set_worker_kind(parse *p, statement *s)
     return take_kind(p, s, &p->plan->worker->forward);
 }
 
+static int set_worker_inhibit(parse *p, statement *s)
+{
+    p->plan->worker->has_inhibit = 1;
+    return gw_bal_take_yes(p, s, &p->plan->worker->worker.inhibit);
+}
+
 static const struct gw_bal_keyword worker_keywords[] = {
+    {"inhibit_on_failure", 0, 1, set_worker_inhibit, NULL, NULL},
     {"drain", 0, 1, set_drain, NULL, NULL},
     {"weight", 1, 1, set_weight, NULL, NULL},
     {"name", 1, 1, set_worker_name, NULL, NULL},
@@ -125,6 +132,36 @@ static int end_worker(parse *p, statement *s)
     return 0;
 }
 
+/* ---- sorry_server ---- */
+
+static struct gw_bal_plan_worker *sorry_server(struct gw_bal_plan_service *of)
+{
+    struct gw_bal_plan_worker *w = of->workers;
+    while (w && !w->worker.sorry) w = w->next;
+    return w;
+}
+
+/* A worker that is not checked, of one line. */
+static int set_sorry(parse *p, statement *s)
+{
+    int twice = sorry_server(p->plan->service) != NULL, error = begin_worker(p, s), outer = p->spoiled;
+    p->plan->worker->worker.sorry = 1;
+    p->plan->worker->checks.n = 1;
+    p->plan->worker->checks.check[0] = (struct gw_bal_said){.ask.kind = GW_BAL_NO_CHECK};
+    if (!error && twice) error = gw_bal_wrong(p, s, "a service has one sorry server; remove the other");
+    p->spoiled |= error != 0;
+    end_worker(p, s);
+    p->spoiled = outer;
+    return error;
+}
+
+static int set_sorry_kind(parse *p, statement *s)
+{
+    struct gw_bal_plan_service *mine = p->plan->service;
+    mine->has_sorry_forward = 1;
+    return take_kind(p, s, &mine->sorry_forward);
+}
+
 /* ---- virtual_server ---- */
 
 static int set_algo(parse *p, statement *s)
@@ -149,7 +186,23 @@ static int set_jet(parse *p, statement *s)
     return gw_bal_take_yes(p, s, &p->plan->service->service.jet);
 }
 
+static int set_inhibit(parse *p, statement *s)
+{
+    return gw_bal_take_yes(p, s, &p->plan->service->inhibit);
+}
+static int set_quorum(parse *p, statement *s)
+{
+    uint64_t n = 1;
+    int error = gw_bal_take_number(p, s, 1, 1, UINT32_MAX, &n);
+    p->plan->service->service.quorum = n == 1 ? 0 : (uint32_t)n;
+    return error;
+}
+
 const struct gw_bal_keyword gw_bal_keywords_service[] = {
+    {"sorry_server", 1, 2, set_sorry, NULL, NULL},
+    {"sorry_server_lvs_method", 1, 8, set_sorry_kind, NULL, NULL},
+    {"quorum", 1, 1, set_quorum, NULL, NULL},
+    {"inhibit_on_failure", 0, 1, set_inhibit, NULL, NULL},
     {"lb_algo", 1, 1, set_algo, NULL, NULL},
     {"lvs_sched", 1, 1, set_algo, NULL, NULL},
     {"lb_kind", 1, 8, set_kind, NULL, NULL},

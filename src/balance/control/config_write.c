@@ -31,9 +31,14 @@ static void write_worker(FILE *f, const struct gw_bal_service *s, const struct g
 {
     char addr[GW_BAL_ADDR];
     if (w->leave || w->origin == GW_BAL_OF_ITSELF) return; /* the one goes, the other comes by itself */
+    if (w->sorry) {
+        fprintf(f, "    sorry_server %s %u\n", gw_bal_addr_text(&w->addr, addr), gw_bal_port_of(s, w));
+        return;
+    }
     fprintf(f, "    real_server %s %u {\n        name %s\n        weight %u\n",
             gw_bal_addr_text(&w->addr, addr), gw_bal_port_of(s, w), w->name, w->weight);
     if (w->drain) fprintf(f, "        drain\n");
+    if (w->inhibit) fprintf(f, "        inhibit_on_failure\n");
     if (w->has_check) write_check(f, &w->check, "        ");
     fprintf(f, "    }\n");
 }
@@ -49,6 +54,7 @@ char *gw_bal_config_write(const struct gw_bal_model *m)
                 gw_bal_addr_text(&s->addr, addr), s->port, s->name, gw_bal_protocol_names[s->protocol],
                 gw_bal_sched_names[s->sched], gw_bal_forward_names[s->forward]);
         if (s->jet) fprintf(f, "    jet yes\n");
+        if (s->quorum) fprintf(f, "    quorum %u\n", s->quorum);
         write_check(f, &s->check, "    ");
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next) write_worker(f, s, w);
         fprintf(f, "}\n");

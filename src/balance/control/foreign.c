@@ -93,6 +93,8 @@ static const struct foreign words[] = {
     {"alpha", AT_SERVICE | AT_WORKER | AT_CHECK, NULL}, /* workers begin as down anyway */
     {"omega", AT_SERVICE, NULL},
     {"warmup", AT_SERVICE | AT_WORKER | AT_CHECK, NULL},
+    {"hysteresis", AT_SERVICE, NULL},
+    {"sorry_server_inhibit", AT_SERVICE, NULL},
     {"quorum_up", AT_SERVICE, NULL},
     {"quorum_down", AT_SERVICE, NULL},
     {"nat_mask", AT_SERVICE, NULL},

@@ -44,6 +44,8 @@ json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_w
         "telemetry", "queue", (number)t->queue, "bytes", (number)t->bytes, "beat_ms",
         (number)(t->beat_ns / 1000000), "flows", "live", (number)w->counts.live, "opened",
         (number)w->counts.opened, "packets", (number)w->counts.packets, "bytes", (number)w->counts.bytes);
+    if (j && w->sorry) json_object_set_new(j, "sorry", json_true());
+    if (j && w->inhibit) json_object_set_new(j, "inhibit", json_true());
     if (j && w->file_drain) json_object_set_new(j, "file_drain", json_true());
     if (j && (w->refused[0] || s->refused[0]))
         json_object_set_new(j, "refused", json_string(w->refused[0] ? w->refused : s->refused));
@@ -63,6 +65,8 @@ json_t *gw_bal_service_json(const struct gw_bal_service *s)
                   "protocol", gw_bal_protocol_names[s->protocol], "scheduler", gw_bal_sched_names[s->sched],
                   "forward", gw_bal_forward_names[s->forward], "jet", s->jet, "origin", (number)s->origin,
                   "check", check_json(&s->check), "workers", workers);
+    if (j && s->quorum) json_object_set_new(j, "quorum", json_integer((number)s->quorum));
+    if (j && gw_bal_sorry_server(s)) json_object_set_new(j, "sorry", json_boolean(!gw_bal_has_quorum(s)));
     if (j && s->refused[0]) json_object_set_new(j, "refused", json_string(s->refused));
     return j;
 }
@@ -200,32 +204,39 @@ static int only_known(const json_t *from, const char *const *known)
 
 int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
 {
-    static const char *const known[] = {"name",    "id",  "address", "port",  "protocol", "scheduler",
-                                        "forward", "jet", "origin",  "check", "workers",  NULL};
+    static const char *const known[] = {"name",    "id",    "address", "port",      "protocol",
+                                        "forward", "jet",   "origin",  "check",     "workers",
+                                        "quorum",  "sorry", "refused", "scheduler", NULL};
+    uint64_t quorum = out->quorum;
     if (only_known(from, known) || gw_bal_get_text(from, "name", out->name, sizeof(out->name)) < 0 ||
         get_addr(from, &out->addr) < 0 || get_port(from, 0, &out->port) < 0 ||
         get_name(from, "protocol", gw_bal_protocol_names, &out->protocol) < 0 ||
         get_name(from, "scheduler", gw_bal_sched_names, &out->sched) < 0 ||
         get_name(from, "forward", gw_bal_forward_names, &out->forward) < 0 ||
-        gw_bal_get_yes(from, "jet", &out->jet) < 0 || get_check(from, &out->check) < 0)
+        gw_bal_get_yes(from, "jet", &out->jet) < 0 ||
+        gw_bal_get_number(from, "quorum", 0, UINT32_MAX, &quorum) < 0 || get_check(from, &out->check) < 0)
         return -EINVAL;
+    out->quorum = (uint32_t)quorum;
     return out->addr.family ? 0 : gw_error(-EINVAL, "address: it is missing");
 }
 
 int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out)
 {
-    static const char *const known[] = {
-        "name",    "id",     "address",     "port",      "weight",     "state",   "origin", "drain",
-        "leave",   "silent", "health",      "telemetry", "flows",      "check",   "queue",  "queue_bytes",
-        "beat_ms", "now",    "queue_pairs", "leaving",   "file_drain", "refused", NULL};
+    static const char *const known[] = {"name",        "id",        "address", "port",        "weight",
+                                        "state",       "origin",    "drain",   "leave",       "silent",
+                                        "health",      "telemetry", "flows",   "check",       "queue",
+                                        "queue_bytes", "beat_ms",   "now",     "queue_pairs", "leaving",
+                                        "file_drain",  "refused",   "sorry",   "inhibit",     NULL};
     uint64_t weight = out->weight;
     if (only_known(from, known) || gw_bal_get_text(from, "name", out->name, sizeof(out->name)) < 0 ||
         get_addr(from, &out->addr) < 0 || get_port(from, 0, &out->port) < 0 ||
-        gw_bal_get_number(from, "weight", 0, GW_BAL_WEIGHT, &weight) < 0)
+        gw_bal_get_number(from, "weight", 0, GW_BAL_WEIGHT, &weight) < 0 ||
+        gw_bal_get_yes(from, "sorry", &out->sorry) < 0 || gw_bal_get_yes(from, "inhibit", &out->inhibit) < 0)
         return -EINVAL;
     out->weight = (uint32_t)weight;
     if (!out->has_check) gw_bal_check_default(&out->check);
-    if (!out->has_check) out->check.kind = GW_BAL_TCP_CHECK;
+    if (!out->has_check) out->check.kind = out->sorry ? GW_BAL_NO_CHECK : GW_BAL_TCP_CHECK;
+    out->has_check |= out->sorry;
     int checked = get_check(from, &out->check);
     if (checked < 0) return checked;
     out->has_check |= (uint8_t)checked;

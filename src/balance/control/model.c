@@ -309,6 +309,21 @@ enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w)
     return GW_BAL_UP;
 }
 
+int gw_bal_has_quorum(const struct gw_bal_service *s)
+{
+    uint64_t weight = 0;
+    for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
+        if (!w->sorry && gw_bal_state_of(w) == GW_BAL_UP) weight += w->weight;
+    return weight >= (s->quorum ? s->quorum : 1);
+}
+
+const struct gw_bal_worker *gw_bal_sorry_server(const struct gw_bal_service *s)
+{
+    const struct gw_bal_worker *w = s->workers;
+    while (w && (!w->sorry || w->leave)) w = w->next;
+    return w;
+}
+
 const struct gw_bal_ask *gw_bal_ask_of(const struct gw_bal_check *c, unsigned i)
 {
     return i ? &c->other[i - 1] : &c->ask;

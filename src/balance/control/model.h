@@ -135,6 +135,8 @@ struct gw_bal_worker {
     uint8_t leave;      /* and gone when the last one has ended */
     uint8_t idle;       /* it drains, and has no flows */
     uint8_t silent;     /* it had promised to speak, and does not */
+    uint8_t sorry;      /* it serves only while the service has no quorum of others */
+    uint8_t inhibit;    /* when its checks fail, it keeps the flows that it has */
     uint8_t has_check;
     struct gw_bal_check check; /* its own, if has_check; else the service's */
     struct gw_bal_health health;
@@ -153,7 +155,8 @@ struct gw_bal_service {
     struct gw_bal_addr addr;
     uint16_t port; /* 0: any */
     uint8_t protocol, forward, sched, origin;
-    uint8_t jet; /* track only flows whose choice has changed */
+    uint8_t jet;     /* track only flows whose choice has changed */
+    uint32_t quorum; /* the weight of workers that must be up, or the sorry server comes in; 0: 1 */
     uint8_t leave;
     struct gw_bal_check check;
     struct gw_bal_worker *workers, *last;
@@ -227,6 +230,9 @@ int gw_bal_model_check(const struct gw_bal_model *m);
 int gw_bal_model_refuse(struct gw_bal_model *m);
 
 enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w);
+/* Is the weight of those that are up enough? The sorry server does not count. */
+int gw_bal_has_quorum(const struct gw_bal_service *s);
+const struct gw_bal_worker *gw_bal_sorry_server(const struct gw_bal_service *s); /* NULL: none */
 uint16_t gw_bal_port_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
 const struct gw_bal_check *gw_bal_check_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
 

@@ -13,6 +13,9 @@ static void update_worker(struct gw_bal_model *m, struct gw_bal_worker *w, const
     w->check = wanted->check;
     w->origin = GW_BAL_OF_FILE;
     gw_bal_check_changed(m, w);
+    if (w->sorry != wanted->sorry || w->inhibit != wanted->inhibit) m->version++;
+    w->sorry = wanted->sorry;
+    w->inhibit = wanted->inhibit;
     gw_bal_set_weight(m, w, wanted->weight);
     /* What the API has drained stays so, unless it is the file that says something else than before. */
     int drain = w->file_drain == wanted->file_drain ? w->drain : wanted->file_drain;
@@ -52,12 +55,13 @@ static void settle_new(const struct gw_bal_model *m, struct gw_bal_worker *w)
 static int update_service(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_model *file,
                           const struct gw_bal_service *wanted)
 {
-    int error = 0,
-        moved = s->forward != wanted->forward || s->sched != wanted->sched || s->jet != wanted->jet;
+    int error = 0, moved = s->forward != wanted->forward || s->sched != wanted->sched ||
+                           s->jet != wanted->jet || s->quorum != wanted->quorum;
     gw_bal_rename_service(m, s, wanted->name);
     s->forward = wanted->forward;
     s->sched = wanted->sched;
     s->jet = wanted->jet;
+    s->quorum = wanted->quorum;
     gw_bal_set_check(m, s, &wanted->check);
     s->origin = GW_BAL_OF_FILE;
     if (moved) m->version++;

@@ -73,10 +73,22 @@ void gw_bal_to_worker(const struct gw_bal_service *s, const struct gw_bal_worker
                               .port = from->port,
                               .weight = from->weight,
                               .via = port_to(g, &from->addr)};
-    to->state = !from->health.up || from->silent ? BAL_DOWN
-                : from->drain || from->leave     ? BAL_DRAINING
-                                                 : BAL_UP;
+    if (from->silent || !from->health.up)
+        to->state = from->inhibit && !from->silent ? BAL_DRAINING : BAL_DOWN;
+    else
+        to->state = from->drain || from->leave ? BAL_DRAINING : BAL_UP;
     gw_bal_to_addr(&from->addr, &to->addr);
+}
+
+/* Either the sorry server or the others get new flows. Those that do not keep the flows that they have. */
+static void choose_sorry(const struct gw_bal_service *s, struct bal_config *out)
+{
+    if (!gw_bal_sorry_server(s)) return;
+    int sorry = !gw_bal_has_quorum(s);
+    for (const struct gw_bal_worker *w = s->workers; w; w = w->next) {
+        struct bal_worker *to = &out->worker[w->id];
+        if (w->sorry != sorry && to->state == BAL_UP) to->state = BAL_DRAINING;
+    }
 }
 
 void gw_bal_to_ports(const struct gw_bal_global *g, struct bal_port *out)
@@ -96,6 +108,7 @@ void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *
         gw_bal_to_service(s, &out->service[s->id]);
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
             if (!w->refused[0] || all) gw_bal_to_worker(s, w, g, &out->worker[w->id]);
+        choose_sorry(s, out);
     }
 }
 

@@ -217,10 +217,11 @@ static void print_worker(const json_t *w)
     const char *why = refused ? refused : text_of(health, "why");
     gw_balance_endpoint(w, at, sizeof(at));
     int down = refused || !json_is_true(json_object_get(health, "up"));
-    printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s\n", text_of(w, "name"), at, text_of(w, "state"),
+    printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s%s\n", text_of(w, "name"), at, text_of(w, "state"),
            (long long)json_integer_value(json_object_get(w, "weight")),
            (long long)json_integer_value(json_object_get(flows, "live")),
-           (long long)json_integer_value(json_object_get(flows, "opened")), down && *why ? "  " : "",
+           (long long)json_integer_value(json_object_get(flows, "opened")),
+           json_is_true(json_object_get(w, "sorry")) ? "  sorry server" : "", down && *why ? "  " : "",
            down ? why : "");
 }
 
