@@ -78,7 +78,7 @@ static void call_libc_directly(void)
         "writev",     "poll",       "select",   "shutdown", "close",   "getpeername", "getsockname",
         "setsockopt", "getsockopt", "fcntl",    "fcntl64",  "dup2",    "sendfile",    "fstat",
         "open",       "openat",     "opendir",  "fopen",    "stat",    "lstat",       "fstatat",
-        "access",     "readlink",   "realpath", "glob",     "scandir"};
+        "access",     "readlink",   "realpath", "glob",     "scandir", "getcwd",      "statfs"};
     static const char *const self[] = {SN_LIBRARY, NULL};
     struct sn_hook hooks[sizeof(names) / sizeof(names[0])];
     void *libc = dlopen("libc.so.6", RTLD_NOW | RTLD_NOLOAD);

@@ -10,15 +10,17 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/statvfs.h>
 #include <sys/xattr.h>
 #include <unistd.h>
 
@@ -26,13 +28,10 @@
 
 #include "softnic/attach/got.h"
 #include "softnic/attach/hooks.h"
+#include "softnic/attach/libc.h"
 #include "softnic/attach/view.h"
 
 /* ---- libc's own ---- */
-
-typedef int filter(const struct dirent *);
-typedef int order(const struct dirent **, const struct dirent **);
-typedef int glob_error(const char *, int);
 
 static struct {
     int (*openat)(int, const char *, int, ...);
@@ -43,9 +42,9 @@ static struct {
     ssize_t (*readlinkat)(int, const char *, char *, size_t);
     FILE *(*freopen)(const char *, const char *, FILE *);
     int (*statx)(int, const char *, int, unsigned, struct statx *);
-    int (*scandirat)(int, const char *, struct dirent ***, filter *, order *);
-    int (*glob)(const char *, int, glob_error *, glob_t *);
-    int (*chdir)(const char *);
+    int (*statfs)(const char *, struct statfs *);
+    int (*statvfs)(const char *, struct statvfs *);
+    int (*inotify_add_watch)(int, const char *, uint32_t);
     ssize_t (*getxattr)(const char *, const char *, void *, size_t);
     ssize_t (*lgetxattr)(const char *, const char *, void *, size_t);
     int (*socket)(int, int, int);
@@ -53,42 +52,35 @@ static struct {
     char *(*realpath)(const char *, char *);
 } libc;
 
-/* `function`: a pointer to a pointer to a function. */
-static void find(void *function, const char *name)
-{
-    void *found = dlsym(RTLD_NEXT, name);
-    memcpy(function, &found, sizeof(found));
-}
-
 /* Constructors of other libraries may open files before ours has run. Several threads that find the same
  * are no harm. */
 static void find_libc(void)
 {
     if (__atomic_load_n(&libc.realpath, __ATOMIC_ACQUIRE))
         return; /* acquire: the others were stored before it */
-    find(&libc.openat, "openat");
-    find(&libc.opendir, "opendir");
-    find(&libc.fopen, "fopen");
-    find(&libc.fstatat, "fstatat");
-    find(&libc.faccessat, "faccessat");
-    find(&libc.readlinkat, "readlinkat");
-    find(&libc.freopen, "freopen");
-    find(&libc.statx, "statx");
-    find(&libc.scandirat, "scandirat");
-    find(&libc.glob, "glob");
-    find(&libc.chdir, "chdir");
-    find(&libc.getxattr, "getxattr");
-    find(&libc.lgetxattr, "lgetxattr");
-    find(&libc.socket, "socket");
-    find(&libc.dlmopen, "dlmopen");
+    sn_libc_find(&libc.openat, "openat");
+    sn_libc_find(&libc.opendir, "opendir");
+    sn_libc_find(&libc.fopen, "fopen");
+    sn_libc_find(&libc.fstatat, "fstatat");
+    sn_libc_find(&libc.faccessat, "faccessat");
+    sn_libc_find(&libc.readlinkat, "readlinkat");
+    sn_libc_find(&libc.freopen, "freopen");
+    sn_libc_find(&libc.statx, "statx");
+    sn_libc_find(&libc.statfs, "statfs");
+    sn_libc_find(&libc.statvfs, "statvfs");
+    sn_libc_find(&libc.inotify_add_watch, "inotify_add_watch");
+    sn_libc_find(&libc.getxattr, "getxattr");
+    sn_libc_find(&libc.lgetxattr, "lgetxattr");
+    sn_libc_find(&libc.socket, "socket");
+    sn_libc_find(&libc.dlmopen, "dlmopen");
     __atomic_store_n(&libc.realpath, (char *(*)(const char *, char *))dlsym(RTLD_NEXT, "realpath"),
                      __ATOMIC_RELEASE);
 }
 
 /* A device file looks like one that everybody may open. */
-static const char *stand_in(const char *path, char *buf)
+static const char *stand_in(int dir, const char *path, char *buf)
 {
-    return sn_view_look(&path, buf) == SN_SEEN_DEVICE ? "/dev/null" : path;
+    return sn_view_look(dir, &path, buf) == SN_SEEN_DEVICE ? "/dev/null" : path;
 }
 
 /* ---- the functions ---- */
@@ -100,7 +92,7 @@ static int open_at(int dir, const char *path, int flags, mode_t mode, const void
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    if (sn_view_look(&path, buf) != SN_SEEN_DEVICE) return libc.openat(dir, path, flags, mode);
+    if (sn_view_look(dir, &path, buf) != SN_SEEN_DEVICE) return libc.openat(dir, path, flags, mode);
     int fd = sn_view_device(path, flags, caller);
     if (fd >= 0) return fd;
     errno = -fd;
@@ -130,6 +122,11 @@ static int hook_openat(int dir, const char *path, int flags, ...)
     return open_at(dir, path, flags, mode, CALLER);
 }
 
+static int hook_creat(const char *path, mode_t mode)
+{
+    return open_at(AT_FDCWD, path, O_CREAT | O_WRONLY | O_TRUNC, mode, CALLER);
+}
+
 static int hook_open_2(const char *path, int flags)
 {
     return open_at(AT_FDCWD, path, flags, 0, CALLER);
@@ -144,47 +141,36 @@ static DIR *hook_opendir(const char *path)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    sn_view_look(&path, buf);
+    sn_view_look(AT_FDCWD, &path, buf);
     return libc.opendir(path);
 }
 
-static int hook_scandirat(int dir, const char *path, struct dirent ***names, filter *keep, order *compare)
+static int hook_statfs(const char *path, struct statfs *st)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    sn_view_look(&path, buf);
-    return libc.scandirat(dir, path, names, keep, compare);
+    return libc.statfs(stand_in(AT_FDCWD, path, buf), st);
 }
 
-static int hook_scandir(const char *path, struct dirent ***names, filter *keep, order *compare)
-{
-    return hook_scandirat(AT_FDCWD, path, names, keep, compare);
-}
-
-static int hook_glob(const char *pattern, int flags, glob_error *on_error, glob_t *found)
+static int hook_statvfs(const char *path, struct statvfs *st)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    bool ours = sn_view_look(&pattern, buf) == SN_SEEN_TREE;
-    int err = libc.glob(pattern, flags, on_error, found);
-    size_t first = flags & GLOB_DOOFFS ? found->gl_offs : 0;
-    for (size_t i = 0; ours && !err && i < found->gl_pathc; i++) sn_view_name(found->gl_pathv[first + i]);
-    return err;
+    return libc.statvfs(stand_in(AT_FDCWD, path, buf), st);
 }
 
-static int hook_chdir(const char *path)
+static int hook_inotify_add_watch(int fd, const char *path, uint32_t mask)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    sn_view_look(&path, buf);
-    return libc.chdir(path);
+    return libc.inotify_add_watch(fd, stand_in(AT_FDCWD, path, buf), mask);
 }
 
 static FILE *hook_fopen(const char *path, const char *mode)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    sn_view_look(&path, buf);
+    sn_view_look(AT_FDCWD, &path, buf);
     return libc.fopen(path, mode);
 }
 
@@ -192,7 +178,7 @@ static FILE *hook_freopen(const char *path, const char *mode, FILE *file)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    sn_view_look(&path, buf);
+    sn_view_look(AT_FDCWD, &path, buf);
     return libc.freopen(path, mode, file);
 }
 
@@ -200,7 +186,7 @@ static int hook_fstatat(int dir, const char *path, struct stat *st, int flags)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    return libc.fstatat(dir, stand_in(path, buf), st, flags);
+    return libc.fstatat(dir, stand_in(dir, path, buf), st, flags);
 }
 
 static int hook_stat(const char *path, struct stat *st)
@@ -236,14 +222,14 @@ static int hook_statx(int dir, const char *path, int flags, unsigned mask, struc
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    return libc.statx(dir, stand_in(path, buf), flags, mask, stx);
+    return libc.statx(dir, stand_in(dir, path, buf), flags, mask, stx);
 }
 
 static int hook_faccessat(int dir, const char *path, int mode, int flags)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    return libc.faccessat(dir, stand_in(path, buf), mode, flags);
+    return libc.faccessat(dir, stand_in(dir, path, buf), mode, flags);
 }
 
 static int hook_access(const char *path, int mode)
@@ -260,7 +246,7 @@ static ssize_t hook_readlinkat(int dir, const char *path, char *out, size_t size
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    return libc.readlinkat(dir, stand_in(path, buf), out, size);
+    return libc.readlinkat(dir, stand_in(dir, path, buf), out, size);
 }
 
 static ssize_t hook_readlink(const char *path, char *out, size_t size)
@@ -285,7 +271,7 @@ static char *hook_realpath(const char *path, char *out)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    enum sn_seen seen = sn_view_look(&path, buf);
+    enum sn_seen seen = sn_view_look(AT_FDCWD, &path, buf);
     if (seen == SN_SEEN_DEVICE) return out ? strcpy(out, path) : strdup(path);
     char *real = libc.realpath(path, out);
     if (real && seen == SN_SEEN_TREE) sn_view_name(real);
@@ -308,14 +294,14 @@ static ssize_t hook_getxattr(const char *path, const char *name, void *value, si
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    return libc.getxattr(stand_in(path, buf), name, value, size);
+    return libc.getxattr(stand_in(AT_FDCWD, path, buf), name, value, size);
 }
 
 static ssize_t hook_lgetxattr(const char *path, const char *name, void *value, size_t size)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    return libc.lgetxattr(stand_in(path, buf), name, value, size);
+    return libc.lgetxattr(stand_in(AT_FDCWD, path, buf), name, value, size);
 }
 
 /* The kernel tells of its RDMA devices in a protocol of its own, too. Without it, all libraries read sysfs.
@@ -347,9 +333,6 @@ static void *hook_dlmopen(Lmid_t space, const char *path, int flags)
 
 /* ---- under their names ---- */
 
-/* By the linker's name alone: the headers declare some with other types, and some not at all. */
-#define NAMED(name, hook)                                                                                    \
-    extern __typeof__(hook) named_##name __asm__(#name) __attribute__((visibility("default"), alias(#hook)))
 NAMED(open, hook_open);
 NAMED(open64, hook_open);
 NAMED(__open_2, hook_open_2);
@@ -374,13 +357,13 @@ NAMED(__lxstat64, hook_lxstat);
 NAMED(__fxstatat, hook_fxstatat);
 NAMED(__fxstatat64, hook_fxstatat);
 NAMED(statx, hook_statx);
-NAMED(scandir, hook_scandir);
-NAMED(scandir64, hook_scandir);
-NAMED(scandirat, hook_scandirat);
-NAMED(scandirat64, hook_scandirat);
-NAMED(glob, hook_glob);
-NAMED(glob64, hook_glob);
-NAMED(chdir, hook_chdir);
+NAMED(statfs, hook_statfs);
+NAMED(statfs64, hook_statfs);
+NAMED(statvfs, hook_statvfs);
+NAMED(statvfs64, hook_statvfs);
+NAMED(inotify_add_watch, hook_inotify_add_watch);
+NAMED(creat, hook_creat);
+NAMED(creat64, hook_creat);
 NAMED(freopen, hook_freopen);
 NAMED(freopen64, hook_freopen);
 NAMED(getxattr, hook_getxattr);

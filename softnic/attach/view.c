@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "softnic/attach/view.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -8,6 +9,7 @@
 #include "softnic/attach/counters.h"
 #include "softnic/attach/hooks.h"
 #include "softnic/attach/signals.h"
+#include "softnic/attach/walk.h"
 #include "softnic/cm/cm.h"
 #include "softnic/sysfs/tree.h"
 #include "softnic/uverbs/uverbs.h"
@@ -40,6 +42,17 @@ static const char *below(const char *path, const char *root)
     return n && !strncmp(path, root, n) && sn_tree_owns(path + n) ? path + n : NULL;
 }
 
+/* What follows the tree's folder in the place of a name; NULL: it is the system's. */
+static const char *rest_of(const char *name)
+{
+    const size_t dev = sizeof(SN_DEV_FOLDER) - 1;
+    const char *rest;
+
+    if (!strncmp(name, SN_DEV_FOLDER, dev)) return !name[dev] || name[dev] == '/' ? name : NULL;
+    rest = below(name, SYS);
+    return rest ? rest : below(name, other_root);
+}
+
 static bool is_device(const char *path)
 {
     return sn_tree_cdev(path, UV_MAX_NICS) >= 0 || !strcmp(path, SN_RDMA_CM_PATH);
@@ -54,45 +67,61 @@ static const char *tree(void)
     return count < 0 || sn_tree_build(nics, (unsigned)count) ? NULL : sn_tree_path();
 }
 
-static enum sn_seen look_closely(const char **path, char *buf)
+bool sn_view_owns(const char *name)
 {
-    const char *p = *path, *rest;
+    return rest_of(name) != NULL;
+}
 
-    if (!sn_view_shown()) return SN_SEEN_OTHER;
-    if (!strncmp(p, SN_DEV_FOLDER, sizeof(SN_DEV_FOLDER) - 1)) {
-        if (is_device(p)) return SN_SEEN_DEVICE;
-        rest = p;
-    } else {
-        rest = below(p, SYS);
-        if (!rest) rest = below(p, other_root);
+bool sn_view_named(const char *path)
+{
+    size_t n = strlen(other_root);
+    return sn_tree_mentioned(path) || (n && !strncmp(path, other_root, n));
+}
+
+bool sn_view_place(const char *name, char place[SN_VIEW_BYTES])
+{
+    const char *rest = rest_of(name), *own = rest ? tree() : NULL;
+    int len = own ? snprintf(place, SN_VIEW_BYTES, "%s%s", own, rest) : -1;
+
+    return len >= 0 && len < SN_VIEW_BYTES;
+}
+
+static enum sn_seen look_closely(int dir, const char **path, char *buf)
+{
+    char name[SN_WALK_BYTES];
+
+    if (!sn_walk(dir, *path, name)) return SN_SEEN_OTHER;
+    if (is_device(name) || !sn_view_owns(name)) {
+        strcpy(buf, name);
+        *path = buf;
+        return sn_view_owns(name) ? SN_SEEN_DEVICE : SN_SEEN_OTHER;
     }
-    if (!rest) return SN_SEEN_OTHER;
     sn_hooks_apply();
-    const char *own = tree();
-    int len = own ? snprintf(buf, SN_VIEW_BYTES, "%s%s", own, rest) : -1;
-    if (len < 0 || len >= SN_VIEW_BYTES) return SN_SEEN_OTHER;
-    sn_counters_refresh(rest);
+    if (!sn_view_place(name, buf)) return SN_SEEN_OTHER;
+    sn_counters_refresh(rest_of(name));
+    sn_walk_entered();
     *path = buf;
     return SN_SEEN_TREE;
 }
 
-/* Nearly all paths that a program names are none of ours, and end at the second character. */
-enum sn_seen sn_view_look(const char **path, char buf[SN_VIEW_BYTES])
+enum sn_seen sn_view_look(int dir, const char **path, char buf[SN_VIEW_BYTES])
 {
-    const char *p = *path;
+    int before = errno;
+    enum sn_seen seen = SN_SEEN_OTHER;
 
-    if (!p || p[0] != '/' || (p[1] != 's' && p[1] != 'd' && !other_root[0])) return SN_SEEN_OTHER;
-    return look_closely(path, buf);
+    if (*path && **path && sn_view_shown()) seen = look_closely(dir, path, buf);
+    errno = before;
+    return seen;
 }
 
 void sn_view_name(char *path)
 {
-    const char *own = sn_view_shown() ? sn_tree_path() : NULL;
-    size_t n = own ? strlen(own) : 0, len = strlen(path);
-    size_t sys = n && !strncmp(path + n, SN_DEV_FOLDER, sizeof(SN_DEV_FOLDER) - 1) ? 0 : strlen(SYS);
+    const char *rest = sn_view_shown() ? sn_tree_below(path) : NULL;
+    size_t sys, n = rest ? (size_t)(rest - path) : 0;
 
-    if (!n || strncmp(path, own, n) || (path[n] && path[n] != '/')) return;
-    memmove(path + sys, path + n, len - n + 1);
+    if (!n) return;
+    sys = strncmp(rest, SN_DEV_FOLDER, sizeof(SN_DEV_FOLDER) - 1) ? strlen(SYS) : 0;
+    memmove(path + sys, rest, strlen(rest) + 1);
     memcpy(path, SYS, sys);
 }
 

@@ -5,7 +5,9 @@
 
 #include <stdbool.h>
 
-enum { SN_VIEW_BYTES = 512 };
+#include "softnic/attach/walk.h"
+
+enum { SN_VIEW_BYTES = SN_WALK_BYTES };
 
 /* A path names something of the system's, a file or folder of the NIC's, or a device that only open()
  * knows. */
@@ -21,11 +23,18 @@ void sn_view_hide(void);
 /* sn_view_shown - does the NIC show itself? */
 bool sn_view_shown(void);
 
-/* sn_view_look - a path of the NIC's is replaced by one in `buf`. Makes the tree when somebody first looks,
- * and finds the libraries that were loaded since. Any thread; `path` may be NULL. */
-enum sn_seen sn_view_look(const char **path, char buf[SN_VIEW_BYTES]);
+/* sn_view_look - a path of the NIC's, from the folder `dir` on, is replaced by one in `buf`. So is one that
+ * leads through its folders and out of them. Makes the tree at the first look, and finds the libraries that
+ * were loaded since. Any thread; `path` may be NULL. */
+enum sn_seen sn_view_look(int dir, const char **path, char buf[SN_VIEW_BYTES]);
 
-/* sn_view_name - puts the name that programs know in place of a path into the tree. The new name is
+/* For walks. sn_view_owns - is an absolute name, with none of "//", "." and "..", one of the NIC's?
+ * sn_view_named - may a path be, by its letters? sn_view_place - where it is in the tree. */
+bool sn_view_owns(const char *name);
+bool sn_view_named(const char *path);
+bool sn_view_place(const char *name, char place[SN_VIEW_BYTES]);
+
+/* sn_view_name - puts the name that programs know in place of a path into a tree. The new name is
  * shorter. */
 void sn_view_name(char *path);
 

@@ -121,6 +121,11 @@ bool sn_tree_owns(const char *path)
     return false;
 }
 
+bool sn_tree_mentioned(const char *path)
+{
+    return strstr(path, "infiniband") || strstr(path, "rdma_cm") || strstr(path, DOMAIN ":");
+}
+
 /* ---- the PCI device ---- */
 
 #define LINK_SPEED "32.0 GT/s PCIe\n"

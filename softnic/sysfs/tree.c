@@ -46,6 +46,16 @@ static bool own_folder(const char *path)
     return !lstat(path, &st) && S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 077);
 }
 
+/* Without links: so that a folder's name, as the kernel says it, tells whether it is in here. */
+static bool straighten_home(void)
+{
+    char real[PATH_MAX];
+    bool fits = realpath(home, real) && strlen(real) < sizeof(home);
+
+    if (fits) strcpy(home, real);
+    return fits;
+}
+
 /*
  * /dev/shm, where it has room. A tree is many small files for a short while. Where much was deleted just
  * before, some disks' file systems take a millisecond for each; memory never does. A container may have
@@ -65,7 +75,7 @@ static bool choose_home(void)
     for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
         if (!parents[i] || parents[i][0] != '/') continue;
         int n = snprintf(home, sizeof(home), "%s/gpuwire-%u", parents[i], (unsigned)geteuid());
-        if (n > 0 && (size_t)n < sizeof(home) && own_folder(home)) return true;
+        if (n > 0 && (size_t)n < sizeof(home) && own_folder(home)) return straighten_home();
     }
     return false;
 }
@@ -77,7 +87,7 @@ static bool choose_odd_home(void)
 
     for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
         snprintf(home, sizeof(home), "%s/gpuwire-%u.XXXXXX", parents[i], (unsigned)geteuid());
-        if (!mkdtemp(home)) continue;
+        if (!mkdtemp(home) || !straighten_home()) continue;
         fprintf(stderr,
                 "gpuwire: %s/gpuwire-%u is not this user's own folder: using %s; XDG_RUNTIME_DIR names a "
                 "better place\n",
@@ -108,6 +118,23 @@ const char *sn_tree_path(void)
     const char *path = tree_path_locked();
     pthread_mutex_unlock(&lock);
     return path;
+}
+
+/* A child may begin in a folder of its parent's tree. */
+const char *sn_tree_below(const char *path)
+{
+    const char *rest = NULL;
+    size_t n;
+
+    pthread_mutex_lock(&lock);
+    n = strlen(home);
+    if (n && !strncmp(path, home, n) && !strncmp(path + n, "/nic-", 5)) {
+        rest = path + n + 5;
+        rest += strspn(rest, "0123456789");
+        if (*rest && *rest != '/') rest = NULL;
+    }
+    pthread_mutex_unlock(&lock);
+    return rest;
 }
 
 /* Removes everything below a folder of ours. Depth is bounded by what we build. */

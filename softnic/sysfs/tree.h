@@ -54,6 +54,13 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n);
  * kernel? */
 bool sn_tree_owns(const char *path);
 
+/* sn_tree_mentioned - could a path, whatever it is relative to, name what the tree shows? By its letters. */
+bool sn_tree_mentioned(const char *path);
+
+/* sn_tree_below - what follows the folder of a tree, this process's or another one's, in a path without
+ * links; NULL: it is in none. */
+const char *sn_tree_below(const char *path);
+
 /* sn_tree_put - gives a file of the tree another text; `path`: below the tree. Readers that have it open
  * keep the old text. Returns 0, or a negative errno: -ENOENT if this process has no tree, or the tree has
  * no such folder. */
