@@ -41,6 +41,7 @@ int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const str
 #else
     (void)server, (void)infer, (void)http;
     if (!o->asked) return 0;
-    return gw_error(-ENOTSUP, "--grpc: built without gRPC core; install libgrpc-dev and build again");
+    return gw_error(-ENOTSUP,
+                    "--grpc: built without gRPC; install libnghttp2-dev and libssl-dev and build again");
 #endif
 }

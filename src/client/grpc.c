@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests over gRPC: one call for each slot, all on one connection. */
 #include <errno.h>
-#include <grpc/byte_buffer_reader.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -30,24 +29,6 @@ struct door {
     struct call call[];
 };
 
-/* ---- messages ---- */
-
-/* The answer in one piece, for gw_rpc_end's caller to unref. */
-static int flatten(const struct gw_rpc *r, grpc_slice *out)
-{
-    grpc_byte_buffer_reader reader;
-    if (!r->in || !grpc_byte_buffer_reader_init(&reader, r->in)) return -EPROTO;
-    *out = grpc_byte_buffer_reader_readall(&reader);
-    grpc_byte_buffer_reader_destroy(&reader);
-    return 0;
-}
-
-static grpc_byte_buffer *message_of(const ProtobufCMessage *m)
-{
-    grpc_slice slice = gw_grpc_packed(m);
-    return gw_grpc_buffer(&slice, 1);
-}
-
 /* ---- questions ---- */
 
 static int question_error(const struct gw_link *l, const struct gw_rpc *r)
@@ -57,24 +38,21 @@ static int question_error(const struct gw_link *l, const struct gw_rpc *r)
     int error = gw_rpc_error(l, r, why, sizeof(why));
     if (!error) return 0;
     if (error == -ECONNRESET) return gw_rpc_not_reached(l, r);
-    if (r->status == GRPC_STATUS_DEADLINE_EXCEEDED)
+    if (r->status == GW_GRPC_DEADLINE_EXCEEDED)
         return gw_error(-ETIMEDOUT, "server %s: no answer in time", base);
-    if (r->status == GRPC_STATUS_NOT_FOUND) error = -ENOENT;
-    if (r->status == GRPC_STATUS_UNIMPLEMENTED) error = -ENOTSUP;
-    if (r->status == GRPC_STATUS_UNAVAILABLE) error = -EBUSY;
+    if (r->status == GW_GRPC_NOT_FOUND) error = -ENOENT;
+    if (r->status == GW_GRPC_UNIMPLEMENTED) error = -ENOTSUP;
+    if (r->status == GW_GRPC_UNAVAILABLE) error = -EBUSY;
     return gw_error(error, "server %s %s", base, why);
 }
 
 static json_t *read_it(json_t *(*read)(const uint8_t *message, size_t bytes), const struct gw_rpc *r)
 {
-    grpc_slice all;
-    if (flatten(r, &all)) return NULL;
-    json_t *answer = read(GRPC_SLICE_START_PTR(all), GRPC_SLICE_LENGTH(all));
-    grpc_slice_unref(all);
-    return answer;
+    return r->in ? read(gw_grpc_message_body(r->in), gw_grpc_message_length(r->in)) : NULL;
 }
 
-static int put_question(struct gw_client *c, struct gw_link *l, const char *method, grpc_byte_buffer *message,
+static int put_question(struct gw_client *c, struct gw_link *l, const char *method,
+                        struct gw_grpc_message *message,
                         json_t *(*read)(const uint8_t *message, size_t bytes), json_t **answer)
 {
     struct gw_rpc r;
@@ -100,14 +78,14 @@ static int ask_over(struct gw_client *c, struct gw_link *l, enum gw_client_quest
     model.version = config.version = version;
     switch (what) {
     case GW_CLIENT_ASK_MODEL:
-        return put_question(c, l, METHOD("ModelMetadata"), message_of(&model.base), gw_grpc_read_metadata,
+        return put_question(c, l, METHOD("ModelMetadata"), gw_grpc_pack(&model.base), gw_grpc_read_metadata,
                             answer);
     case GW_CLIENT_ASK_CONFIG:
-        return put_question(c, l, METHOD("ModelConfig"), message_of(&config.base), gw_grpc_read_config,
+        return put_question(c, l, METHOD("ModelConfig"), gw_grpc_pack(&config.base), gw_grpc_read_config,
                             answer);
     default:
-        return put_question(c, l, METHOD("ModelStatistics"), message_of(&stats.base), gw_grpc_read_statistics,
-                            answer);
+        return put_question(c, l, METHOD("ModelStatistics"), gw_grpc_pack(&stats.base),
+                            gw_grpc_read_statistics, answer);
     }
 }
 
@@ -210,21 +188,16 @@ static void fill_head(struct head *h, const struct gw_client *c, const struct gw
     if (r->budget_ns) add_parameter(h, "timeout", (r->budget_ns + 999) / 1000);
 }
 
-/* The tensors are copied: gRPC may send them after the call has ended. */
-static grpc_byte_buffer *request_of(const struct gw_client *c, const struct gw_client_request *r,
-                                    const struct gw_client_from *from)
+/* NULL: no memory. */
+static struct gw_grpc_message *request_of(const struct gw_client *c, const struct gw_client_request *r,
+                                          const struct gw_client_from *from)
 {
     struct head h = {0};
-    grpc_slice slice[1 + 2 * GW_CLIENT_MAX_IO];
-    size_t n = 0;
+    struct gw_grpc_piece piece[GW_CLIENT_MAX_IO];
     fill_head(&h, c, r);
-    slice[n++] = gw_grpc_packed(&h.message.base);
-    for (uint32_t i = 0; i < c->model.inputs; i++) {
-        uint64_t bytes = gw_layout_tensor_bytes(&c->in_layout, i, r->rows);
-        slice[n++] = gw_grpc_prefix(GW_GRPC_RAW_INPUTS, bytes);
-        slice[n++] = grpc_slice_from_copied_buffer((const char *)from->at[i], bytes);
-    }
-    return gw_grpc_buffer(slice, n);
+    for (uint32_t i = 0; i < c->model.inputs; i++)
+        piece[i] = (struct gw_grpc_piece){from->at[i], gw_layout_tensor_bytes(&c->in_layout, i, r->rows)};
+    return gw_grpc_pack_with(&h.message.base, GW_GRPC_RAW_INPUTS, piece, c->model.inputs, 0);
 }
 
 static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *r,
@@ -245,7 +218,7 @@ static void take_answer(struct gw_client *c, uint32_t slot, struct gw_client_rep
     struct door *d = c->own;
     struct call *call = &d->call[slot];
     const struct gw_client_slot *s = &c->slot[slot];
-    grpc_slice all;
+    struct gw_grpc_message *in = call->rpc.in;
     memset(reply, 0, sizeof(*reply));
     reply->slot = slot;
     reply->id = s->id;
@@ -253,13 +226,12 @@ static void take_answer(struct gw_client *c, uint32_t slot, struct gw_client_rep
     reply->times.total = (int64_t)(call->rpc.seen - s->sent);
     reply->why = call->outputs.why;
     reply->error = gw_rpc_error(&d->link, &call->rpc, call->outputs.why, sizeof(call->outputs.why));
-    if (!reply->error && flatten(&call->rpc, &all)) {
+    if (!reply->error && !in) {
         reply->error = -EPROTO;
         snprintf(call->outputs.why, sizeof(call->outputs.why), "the answer has no message");
     } else if (!reply->error) {
-        gw_grpc_read_answer(c, &call->outputs, GRPC_SLICE_START_PTR(all), GRPC_SLICE_LENGTH(all), s->rows,
+        gw_grpc_read_answer(c, &call->outputs, gw_grpc_message_body(in), gw_grpc_message_length(in), s->rows,
                             reply);
-        grpc_slice_unref(all);
     }
     gw_rpc_end(&d->link, &call->rpc);
 }

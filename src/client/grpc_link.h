@@ -4,23 +4,40 @@
 #ifndef GW_CLIENT_GRPC_LINK_H
 #define GW_CLIENT_GRPC_LINK_H
 
-#include <grpc/grpc.h>
-
+#include "src/client/grpc_dial.h"
 #include "src/client/impl.h"
+#include "src/grpc/h2.h"
+#include "src/grpc/message.h"
+#include "src/grpc/status.h"
+
+#define GW_RPC_WHY 256
 
 struct gw_link {
-    const struct gw_client *client; /* whose server and token it has */
-    grpc_channel *channel;
-    grpc_completion_queue *cq;
+    const struct gw_client *client; /* whose server and token it has; NULL: it is closed */
+    uint64_t most;                  /* bytes of an answer */
+    SSL_CTX *tls;                   /* NULL: in the clear */
+    struct gw_dial dial;            /* while it connects */
+    struct gw_h2 h2;                /* fd -1: there is no connection */
+    int is_going;                   /* the server takes no more calls on it */
+    uint64_t since;                 /* it has been connecting since then */
+    uint64_t again, pause;          /* not before; how long that was after the last attempt */
+    struct gw_rpc *calls;           /* under way */
+    uint8_t *room;
+    int error; /* why there is no connection: a negative errno */
+    char why[GW_RPC_WHY];
 };
 
 /* A call, from gw_rpc_start to gw_rpc_end. */
 struct gw_rpc {
-    grpc_call *call; /* NULL: there is none */
-    grpc_metadata_array first, last;
-    grpc_byte_buffer *out, *in; /* in: the answer, NULL when there is none */
-    grpc_status_code status;
-    grpc_slice details;
+    struct gw_link *link; /* NULL: there is no call */
+    struct gw_rpc *next, **place;
+    int32_t stream;
+    struct gw_grpc_message *out, *in; /* in: the answer, NULL when there is none */
+    struct gw_grpc_inbox inbox;
+    uint64_t deadline;
+    unsigned http, status; /* what the server says; http 0: nothing yet */
+    int has_status, is_gone;
+    char why[GW_RPC_WHY];
     uint64_t seen; /* when it had ended; 0: it has not */
 };
 
@@ -32,8 +49,9 @@ void gw_link_close(struct gw_link *l);
 /* Sends and receives, until a call ends or the deadline has passed. */
 void gw_link_pump(struct gw_link *l, uint64_t deadline_ns);
 
-/* Takes `message`. Until the deadline; GW_NEVER: there is none. 0 or -EIO. */
-int gw_rpc_start(struct gw_link *l, struct gw_rpc *r, const char *method, grpc_byte_buffer *message,
+/* Takes `message` (NULL: there was no memory for one). Until the deadline; GW_NEVER: there is none. 0 or
+ * -ENOMEM. */
+int gw_rpc_start(struct gw_link *l, struct gw_rpc *r, const char *method, struct gw_grpc_message *message,
                  uint64_t deadline_ns);
 /* Cancels it when it is still under way, and frees all of it. */
 void gw_rpc_end(struct gw_link *l, struct gw_rpc *r);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* In place of grpc.c, where there is no gRPC core. */
+/* In place of grpc.c, where there is no nghttp2. */
 #include <errno.h>
 
 #include "src/client/impl.h"
@@ -7,11 +7,11 @@
 static int ask(struct gw_client *c, enum gw_client_question what, json_t **answer)
 {
     (void)what, (void)answer;
-    return gw_error(
-        -ENOTSUP,
-        "server %s: this client was built without gRPC core; install libgrpc-dev and build again, or "
-        "give an http:// URL",
-        c->url.base);
+    return gw_error(-ENOTSUP,
+                    "server %s: this client was built without gRPC; install libnghttp2-dev and libssl-dev "
+                    "and build again, or "
+                    "give an http:// URL",
+                    c->url.base);
 }
 
 static void close_door(struct gw_client *c)

@@ -1,540 +1,608 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The life of a call: its messages come in, methods answer them, the answers leave. */
 #include "src/grpc/call.h"
 
 #include <errno.h>
-#include <grpc/byte_buffer_reader.h>
-#include <grpc/support/alloc.h>
-#include <grpc/support/time.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <gpuwire/exec.h>
+#include <gpuwire/sync.h>
 
-#include "src/serve/secret.h"
+#include "src/grpc/conn_impl.h"
 
-#define ASKED 32 /* new calls that gRPC may hand us before we have asked for more */
+#define OVERHEAD     1024u       /* bytes that a message takes beside its own */
+#define SMALL        (16u << 10) /* the stream's first window is enough for such a message */
+#define ADVANCE_MOST (1u << 30)  /* that a peer's window grows by at once */
+#define WHY_MOST     1700        /* bytes of a grpc-message: 512 of text, encoded */
 
 enum answered { NOT_YET, ANSWERED, REFUSED };
 
 struct gw_grpc_turn {
-    struct gw_grpc_job job; /* first, so that one is the other */
-    struct gw_grpc_turn *next;
-    struct call *call;
-    grpc_byte_buffer *in, *out;
-    grpc_slice flat;
-    int has_flat;
+    struct gw_grpc_job job;         /* first, so that one is the other */
+    struct gw_grpc_turn *next;      /* of its call */
+    struct gw_grpc_turn *next_todo; /* of its connection */
+    struct gw_grpc_call *call;
+    struct gw_grpc_message *in, *out;
+    uint64_t place; /* bytes */
     enum answered answered;
-    uint32_t refs; /* the call's queue, and the pool or whoever answers */
-};
-
-/* A tag of the completion queue. */
-struct event {
-    void (*happened)(struct call *call, int ok);
-    struct call *call;
-};
-
-struct call {
-    struct gw_grpc_waiter waiter; /* first, so that one is the other */
-    struct call *next, **link;
-    struct gw_grpc_calls *calls;
-    grpc_call *call;
-    grpc_call_details details;
-    grpc_metadata_array metadata;
-    struct event asked, received, sent, ended;
-    const struct gw_grpc_method *method;
-    struct gw_grpc_client *client;
-    char *peer;
-    pthread_mutex_t lock;
-    uint32_t refs;              /* operations and turns; with the lock */
-    struct gw_grpc_turn *first; /* not yet sent, in order */
-    struct gw_grpc_turn **last;
-    uint32_t turns;
-    grpc_byte_buffer *in, *out; /* the messages that are being received and sent */
-    int receiving, sending, begun, half_closed, over, cancelled, is_stream;
-    grpc_status_code status;
+    enum gw_grpc_status status; /* of one that is refused, and why */
     char *why;
-    uint64_t since; /* it has been the client's turn since then */
+    int is_queued, is_at_work, is_running; /* the call has it; a job has it; the method has begun */
 };
 
-struct gw_grpc_calls {
-    struct gw_grpc_calls_opts opts;
-    pthread_mutex_t lock; /* of the list */
-    struct call *first;
-    struct gw_grpc_admission admission;
-};
+static void call_pump(struct gw_grpc_call *c);
 
-static void on_asked(struct call *c, int ok);
-static void on_received(struct call *c, int ok);
-static void on_sent(struct call *c, int ok);
-static void on_ended(struct call *c, int ok);
+/* ---- what leaves ---- */
 
-void gw_grpc_event(void *tag, int ok)
+static void submit_status(struct gw_grpc_call *c, int alone)
 {
-    struct event *e = tag;
-    e->happened(e->call, ok);
+    char number[8], why[WHY_MOST];
+    nghttp2_session *s = c->conn->h2.session;
+    snprintf(number, sizeof(number), "%u", (unsigned)c->status);
+    gw_grpc_percent_encode(why, sizeof(why), c->why ? c->why : "");
+    const nghttp2_nv all[] = {gw_h2_header(":status", "200"),
+                              gw_h2_header("content-type", "application/grpc"),
+                              gw_h2_header("grpc-accept-encoding", "identity"),
+                              gw_h2_header("grpc-status", number), gw_h2_header("grpc-message", why)};
+    size_t n = sizeof(all) / sizeof(all[0]) - !*why;
+    if (alone)
+        nghttp2_submit_response(s, c->stream, all, n, NULL);
+    else
+        nghttp2_submit_trailer(s, c->stream, all + 3, n - 3);
 }
 
-/* ---- a call's life ---- */
-
-static void free_call(struct call *c)
+/* Is this the last answer, so that the status can follow at once? */
+static int is_last(const struct gw_grpc_call *c, const struct gw_grpc_turn *t)
 {
-    struct gw_grpc_calls *all = c->calls;
-    pthread_mutex_lock(&all->lock);
+    if (t->next) return 0;
+    return c->done || !c->head.method->stream ||
+           (c->has_all && !c->earlies && !c->waits && gw_grpc_inbox_is_empty(&c->inbox));
+}
+
+static ssize_t read_answer(nghttp2_session *s, int32_t stream, uint8_t *to, size_t most, uint32_t *flags,
+                           nghttp2_data_source *source, void *conn)
+{
+    struct gw_grpc_call *c = source->ptr;
+    struct gw_grpc_turn *t = c->first;
+    size_t left = t && t->out ? t->out->size - t->out->at : 0, n = left < most ? left : most;
+    (void)s, (void)stream, (void)to, (void)conn;
+    if (!n && (t || !c->done)) return NGHTTP2_ERR_DEFERRED;
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY;
+    if (n < left || (t && !is_last(c, t))) return (ssize_t)n;
+    c->done = 1;
+    *flags |= NGHTTP2_DATA_FLAG_EOF | NGHTTP2_DATA_FLAG_NO_END_STREAM;
+    submit_status(c, 0);
+    return (ssize_t)n;
+}
+
+/* Tells the session that there is something to send. */
+static void call_send(struct gw_grpc_call *c)
+{
+    nghttp2_session *s = c->conn->h2.session;
+    const nghttp2_data_provider answers = {{.ptr = c}, read_answer};
+    const nghttp2_nv head[] = {gw_h2_header(":status", "200"),
+                               gw_h2_header("content-type", "application/grpc"),
+                               gw_h2_header("grpc-accept-encoding", "identity")};
+    if (c->closed || c->conn->over) return;
+    if (c->begun)
+        nghttp2_session_resume_data(s, c->stream);
+    else if (c->done && !c->first)
+        submit_status(c, 1);
+    else
+        nghttp2_submit_response(s, c->stream, head, sizeof(head) / sizeof(head[0]), &answers);
+    c->begun = 1;
+}
+
+/* ---- turns ---- */
+
+static void free_place(struct gw_grpc_conn *n, uint64_t *place)
+{
+    n->freed += *place;
+    *place = 0;
+}
+
+static void forget_message(struct gw_grpc_turn *t)
+{
+    free(t->in);
+    t->in = NULL;
+}
+
+static void call_drop(struct gw_grpc_call *c)
+{
+    struct gw_grpc_conn *n = c->conn;
+    if (--c->refs) return;
     *c->link = c->next;
     if (c->next) c->next->link = c->link;
-    pthread_mutex_unlock(&all->lock);
-    if (c->is_stream) gw_grpc_admission_stream_left(&all->admission, &c->client->share);
-    if (c->client) gw_grpc_gate_end(all->opts.gate, c->client, c->peer);
-    if (c->call) grpc_call_unref(c->call);
-    grpc_call_details_destroy(&c->details);
-    grpc_metadata_array_destroy(&c->metadata);
-    if (c->in) grpc_byte_buffer_destroy(c->in);
-    if (c->out) grpc_byte_buffer_destroy(c->out);
-    gpr_free(c->peer);
     free(c->why);
-    pthread_mutex_destroy(&c->lock);
     free(c);
+    n->refs--; /* never the last one: this thread has another */
 }
 
-static void drop(struct call *c)
+static void turn_release(struct gw_grpc_turn *t)
 {
-    pthread_mutex_lock(&c->lock);
-    int left = (int)--c->refs;
-    pthread_mutex_unlock(&c->lock);
-    if (!left) free_call(c);
-}
-
-static void ask_for_another(struct gw_grpc_calls *all)
-{
-    struct call *c = calloc(1, sizeof(*c));
-    if (!c) return;
-    c->calls = all;
-    c->refs = 1;
-    c->last = &c->first;
-    c->asked = (struct event){on_asked, c};
-    c->received = (struct event){on_received, c};
-    c->sent = (struct event){on_sent, c};
-    c->ended = (struct event){on_ended, c};
-    pthread_mutex_init(&c->lock, NULL);
-    grpc_call_details_init(&c->details);
-    grpc_metadata_array_init(&c->metadata);
-    pthread_mutex_lock(&all->lock);
-    c->next = all->first;
-    c->link = &all->first;
-    if (c->next) c->next->link = &c->next;
-    all->first = c;
-    pthread_mutex_unlock(&all->lock);
-    if (grpc_server_request_call(all->opts.server, &c->call, &c->details, &c->metadata, all->opts.cq,
-                                 all->opts.cq, &c->asked) != GRPC_CALL_OK)
-        drop(c);
-}
-
-/* ---- operations; each with the lock held. One that cannot start leaves the call to its end. ---- */
-
-static int start(struct call *c, const grpc_op *op, size_t n, struct event *e)
-{
-    c->refs++;
-    if (grpc_call_start_batch(c->call, op, n, e, NULL) == GRPC_CALL_OK) return 0;
-    c->refs--;
-    return -EIO;
-}
-
-static void receive(struct call *c)
-{
-    grpc_op op = {.op = GRPC_OP_RECV_MESSAGE, .data.recv_message.recv_message = &c->in};
-    if (c->receiving || c->half_closed || c->over || c->turns >= GW_GRPC_WINDOW) return;
-    c->receiving = !start(c, &op, 1, &c->received);
-    c->since = gw_deadline(0);
-}
-
-/* The one message of a unary call: at once, or when there is a place for it. */
-static void receive_admitted(struct call *c)
-{
-    c->waiter.share = &c->client->share;
-    c->refs++;
-    if (!gw_grpc_admission_message(&c->calls->admission, &c->waiter)) return;
-    c->refs--;
-    receive(c);
-}
-
-/* The answer that is due, if any, and the status when it was the last. */
-static void send(struct call *c, grpc_byte_buffer *answer, int last)
-{
-    grpc_op op[3] = {{0}};
-    size_t n = 0;
-    grpc_slice why = grpc_slice_from_copied_string(c->why ? c->why : "");
-    if (!c->begun) op[n++].op = GRPC_OP_SEND_INITIAL_METADATA;
-    if (answer) {
-        op[n].op = GRPC_OP_SEND_MESSAGE;
-        op[n++].data.send_message.send_message = answer;
-    }
-    if (last) {
-        op[n].op = GRPC_OP_SEND_STATUS_FROM_SERVER;
-        op[n].data.send_status_from_server.status = c->status;
-        op[n++].data.send_status_from_server.status_details = &why;
-    }
-    c->begun = 1;
-    c->over = last;
-    c->out = answer;
-    c->sending = !start(c, op, n, &c->sent);
-    c->since = gw_deadline(0);
-    grpc_slice_unref(why);
-}
-
-static void free_out(struct call *c)
-{
-    if (c->out) grpc_byte_buffer_destroy(c->out);
-    c->out = NULL;
-}
-
-static void free_turn(struct gw_grpc_turn *t)
-{
-    gw_grpc_turn_forget(t);
-    if (t->out) grpc_byte_buffer_destroy(t->out);
+    if (t->is_queued || t->is_at_work) return;
+    free_place(t->call->conn, &t->place);
+    forget_message(t);
+    free(t->out);
+    free(t->why);
+    call_drop(t->call);
     free(t);
 }
 
-/* Takes the first turn out; the lock is held. Whoever works on it has it still. */
-static struct gw_grpc_turn *shift(struct call *c)
+/* Takes the first turn out. One that has not begun never will. */
+static void turn_shift(struct gw_grpc_call *c)
 {
     struct gw_grpc_turn *t = c->first;
     c->first = t->next;
     if (!c->first) c->last = &c->first;
     c->turns--;
-    return t;
-}
-
-static void release_locked(struct gw_grpc_turn *t)
-{
-    if (--t->refs) return;
-    t->call->refs--; /* never the last one: the caller has one of its own */
-    free_turn(t);
-}
-
-/* Sends what can be sent; with the lock held. */
-static void pump(struct call *c)
-{
-    if (c->sending || c->over) return;
-    if (c->first && c->first->answered != NOT_YET) {
-        struct gw_grpc_turn *t = shift(c);
-        int last = t->answered == REFUSED || !c->method->stream;
-        free_out(c);
-        send(c, t->out, last);
-        t->out = NULL;
-        release_locked(t);
-        if (!last) receive(c);
-    } else if (!c->first && c->half_closed) {
-        send(c, NULL, 1);
+    gw_add_relaxed_u32(&c->conn->env->turns, (uint32_t)-1); /* a number by itself */
+    t->is_queued = 0;
+    if (t->is_at_work && !t->is_running) {
+        forget_message(t);
+        free_place(c->conn, &t->place);
+        if (gw_grpc_pool_cancel(c->conn->env->pool, &t->job)) t->is_at_work = 0;
     }
+    turn_release(t);
 }
 
-/* ---- what happens to a call ---- */
-
-static const struct gw_grpc_method *find(const struct gw_grpc_calls *all, grpc_slice path)
+/* Has its call gone before it began? Else it begins. */
+static int turn_begin(struct gw_grpc_turn *t)
 {
-    for (const struct gw_grpc_method *m = all->opts.method; m->path; m++)
-        if (!grpc_slice_str_cmp(path, m->path)) return m;
-    return NULL;
-}
-
-static int allowed(const struct call *c)
-{
-    const struct gw_grpc_calls_opts *o = &c->calls->opts;
-    if (!o->token || (c->method->health && o->open_health)) return 1;
-    for (size_t i = 0; i < c->metadata.count; i++) {
-        if (grpc_slice_str_cmp(c->metadata.metadata[i].key, "authorization")) continue;
-        char *value = grpc_slice_to_c_string(c->metadata.metadata[i].value);
-        int yes = gw_secret_allows(o->token, value);
-        gpr_free(value);
-        return yes;
-    }
-    return 0;
-}
-
-static void end_with(struct call *c, grpc_status_code status, const char *why)
-{
-    if (!c->why) {
-        c->status = status;
-        c->why = strdup(why);
-    }
-}
-
-/* A call has come: it is refused at once, or its first message is read. */
-static void begin(struct call *c)
-{
-    const char *why = NULL;
-    c->peer = grpc_call_get_peer(c->call);
-    c->method = find(c->calls, c->details.method);
-    if (!c->method)
-        end_with(c, GRPC_STATUS_UNIMPLEMENTED, "the server has no such method");
-    else if (!allowed(c))
-        end_with(c, GRPC_STATUS_UNAUTHENTICATED,
-                 "a bearer token is wanted: metadata `authorization: Bearer TOKEN`");
-    else if (!(c->client = gw_grpc_gate_begin(c->calls->opts.gate, c->peer, &why)))
-        end_with(c, GRPC_STATUS_RESOURCE_EXHAUSTED, why);
-    else if (c->method->stream &&
-             !(c->is_stream = gw_grpc_admission_stream(&c->calls->admission, &c->client->share)))
-        end_with(c, GRPC_STATUS_RESOURCE_EXHAUSTED, "there are as many streams as there may be: try again");
-    if (c->why)
-        send(c, NULL, 1);
-    else if (c->is_stream)
-        receive(c);
-    else
-        receive_admitted(c);
-}
-
-static void on_asked(struct call *c, int ok)
-{
-    if (ok) {
-        grpc_op op = {.op = GRPC_OP_RECV_CLOSE_ON_SERVER,
-                      .data.recv_close_on_server.cancelled = &c->cancelled};
-        ask_for_another(c->calls);
-        pthread_mutex_lock(&c->lock);
-        if (!start(c, &op, 1, &c->ended)) begin(c);
-        pthread_mutex_unlock(&c->lock);
-    }
-    drop(c);
-}
-
-static void on_ended(struct call *c, int ok)
-{
-    (void)ok;
-    pthread_mutex_lock(&c->lock);
-    c->over = 1; /* what is not sent yet never will be */
-    while (c->first) release_locked(shift(c));
-    pthread_mutex_unlock(&c->lock);
-    drop(c);
-}
-
-static void on_sent(struct call *c, int ok)
-{
-    (void)ok; /* a failure is the call's end, which on_ended hears of */
-    pthread_mutex_lock(&c->lock);
-    c->sending = 0;
-    c->since = gw_deadline(0);
-    free_out(c);
-    pump(c);
-    pthread_mutex_unlock(&c->lock);
-    drop(c);
+    struct gw_grpc_conn *n = t->call->conn;
+    pthread_mutex_lock(&n->lock);
+    t->is_running = t->is_queued;
+    int begins = t->is_running;
+    pthread_mutex_unlock(&n->lock);
+    return begins;
 }
 
 static void run_job(struct gw_grpc_job *job)
 {
     struct gw_grpc_turn *t = (struct gw_grpc_turn *)job;
-    t->call->method->run(t->call->calls->opts.ctx, t);
+    if (!turn_begin(t)) return;
+    if (gw_grpc_turn_budget(t))
+        t->call->head.method->run(t->call->conn->env->ctx, t);
+    else
+        gw_grpc_refuse(t, GW_GRPC_DEADLINE_EXCEEDED, "the call's deadline has passed");
 }
 
 static void leave_job(struct gw_grpc_job *job)
 {
     struct gw_grpc_turn *t = (struct gw_grpc_turn *)job;
-    struct call *c = t->call;
-    pthread_mutex_lock(&c->lock);
-    c->refs++; /* so that the turn's is not the last one */
-    release_locked(t);
-    pthread_mutex_unlock(&c->lock);
-    drop(c);
+    struct gw_grpc_conn *n = t->call->conn;
+    gw_grpc_conn_enter(n);
+    t->is_at_work = t->is_running = 0;
+    turn_release(t);
+    gw_grpc_conn_leave(n);
 }
 
-/* A message has come; with the lock held. NULL: there is none, and the client is told why. */
-static struct gw_grpc_turn *new_turn(struct call *c)
+void gw_grpc_turns_run(struct gw_grpc_turn *todo)
 {
+    for (struct gw_grpc_turn *t = todo, *next; t; t = next) {
+        next = t->next_todo;
+        if (!t->call->head.method->waits) {
+            run_job(&t->job);
+            leave_job(&t->job);
+        } else if (gw_grpc_pool_add(t->call->conn->env->pool, &t->job)) {
+            gw_grpc_refuse(t, GW_GRPC_RESOURCE_EXHAUSTED, "the server has no thread left");
+            leave_job(&t->job);
+        }
+    }
+}
+
+/* A message has come whole. */
+static void turn_new(struct gw_grpc_call *c)
+{
+    struct gw_grpc_conn *n = c->conn;
     struct gw_grpc_turn *t = calloc(1, sizeof(*t));
     if (!t) {
-        end_with(c, GRPC_STATUS_RESOURCE_EXHAUSTED, "the server has no memory left");
-        c->half_closed = 1;
-        return NULL;
+        gw_grpc_call_finish(c, GW_GRPC_RESOURCE_EXHAUSTED, "the server has no memory left");
+        return;
     }
-    t->job = (struct gw_grpc_job){.run = run_job, .leave = leave_job, .running = &c->client->running};
-    t->call = c;
-    t->in = c->in;
-    t->refs = 3; /* the queue's, the job's, and the one who answers */
-    c->in = NULL;
+    *t = (struct gw_grpc_turn){.job = {.run = run_job, .leave = leave_job, .running = &n->client->running},
+                               .call = c,
+                               .in = gw_grpc_inbox_take(&c->inbox),
+                               .place = c->place,
+                               .is_queued = 1,
+                               .is_at_work = 1};
+    c->place = 0;
+    c->has_message = 1;
     c->refs++;
     *c->last = t;
     c->last = &t->next;
     c->turns++;
-    return t;
+    gw_add_relaxed_u32(&n->env->turns, 1); /* a number by itself */
+    *n->todo_last = t;
+    n->todo_last = &t->next_todo;
+    n->cost -= GW_GRPC_WORTH_MESSAGE;
+    c->since_in = gw_deadline(0);
 }
 
-/* A unary call gives its place up, and another call receives its message. */
-static void pass_place_on(struct call *c)
+/* ---- what comes in ---- */
+
+/* The peer may send as much again as was taken. */
+static void widen(struct gw_grpc_call *c, size_t used)
 {
-    struct gw_grpc_admission *a = &c->calls->admission;
-    struct gw_grpc_waiter *w = gw_grpc_admission_left(a, &c->client->share);
-    while (w) {
-        struct call *next = (struct call *)w;
-        pthread_mutex_lock(&next->lock);
-        receive(next);
-        int started = next->receiving;
-        pthread_mutex_unlock(&next->lock);
-        w = started ? NULL : gw_grpc_admission_left(a, &next->client->share); /* it has ended meanwhile */
-        drop(next);
-    }
+    uint32_t before = used < c->advance ? (uint32_t)used : c->advance;
+    c->advance -= before;
+    c->owed += (uint32_t)used - before;
+    if (c->owed < SMALL || c->has_all || c->conn->over) return;
+    nghttp2_submit_window_update(c->conn->h2.session, NGHTTP2_FLAG_NONE, c->stream, (int32_t)c->owed);
+    c->owed = 0;
 }
 
-static void on_received(struct call *c, int ok)
+/* The message whose length is known has its place. */
+static void take_place(struct gw_grpc_call *c)
 {
-    struct gw_grpc_turn *t = NULL;
-    pthread_mutex_lock(&c->lock);
-    c->receiving = 0;
-    if (!ok || !c->in) {
-        c->half_closed = 1;
-        if (!c->method->stream && !c->first && !c->over)
-            end_with(c, GRPC_STATUS_INTERNAL, "the call has no message");
-    } else if (!c->over) {
-        t = new_turn(c);
-        if (c->is_stream) receive(c);
+    uint32_t length = gw_grpc_inbox_length(&c->inbox);
+    c->place = c->waiter.bytes;
+    c->since_in = gw_deadline(0);
+    if (gw_grpc_inbox_begin(&c->inbox)) {
+        gw_grpc_call_finish(c, GW_GRPC_RESOURCE_EXHAUSTED, "the server has no memory left");
+        return;
     }
-    pump(c);
-    pthread_mutex_unlock(&c->lock);
-    if (!c->is_stream) pass_place_on(c);
-    if (t && !c->method->waits) {
-        run_job(&t->job);
-        leave_job(&t->job);
-    } else if (t && gw_grpc_pool_add(c->calls->opts.pool, &t->job)) {
-        gw_grpc_refuse(t, GRPC_STATUS_RESOURCE_EXHAUSTED, "the server has no thread left");
-        leave_job(&t->job);
+    if (length > SMALL && !c->has_all && !c->conn->over) {
+        c->advance = length < ADVANCE_MOST ? length : ADVANCE_MOST;
+        nghttp2_submit_window_update(c->conn->h2.session, NGHTTP2_FLAG_NONE, c->stream, (int32_t)c->advance);
     }
-    drop(c);
+    if (!length) turn_new(c);
 }
 
-/* ---- turns ---- */
+/* A message's length is known. */
+static void heed_length(struct gw_grpc_call *c)
+{
+    struct gw_grpc_env *env = c->conn->env;
+    char why[120];
+    uint64_t length = gw_grpc_inbox_length(&c->inbox);
+    if (gw_grpc_inbox_flag(&c->inbox)) {
+        gw_grpc_call_finish(c, GW_GRPC_INTERNAL, "the message says that it is compressed, the call does not");
+    } else if (length > env->message_most) {
+        snprintf(why, sizeof(why),
+                 "the message is larger than max: it has %llu bytes, --max-body allows %llu",
+                 (unsigned long long)length, (unsigned long long)env->message_most);
+        gw_grpc_call_finish(c, GW_GRPC_RESOURCE_EXHAUSTED, why);
+    } else {
+        c->waiter.client = c->conn->client;
+        c->waiter.bytes = length + OVERHEAD;
+        c->since_in = gw_deadline(0);
+        if (gw_grpc_place_take(&env->accounts, &c->waiter)) {
+            take_place(c);
+        } else {
+            c->waits = 1;
+            c->refs++;
+        }
+    }
+}
+
+/* A unary call has one message; a stream so many at once. */
+static int may_receive(const struct gw_grpc_call *c)
+{
+    if (c->waits) return 0;
+    return c->head.method->stream ? c->turns < GW_GRPC_WINDOW : !c->has_message;
+}
+
+static void keep_early(struct gw_grpc_call *c, const uint8_t *data, size_t n)
+{
+    uint8_t *more = realloc(c->early, c->earlies + n);
+    if (!more) {
+        gw_grpc_call_finish(c, GW_GRPC_RESOURCE_EXHAUSTED, "the server has no memory left");
+        return;
+    }
+    memcpy(more + c->earlies, data, n);
+    c->early = more;
+    c->earlies += n;
+}
+
+static void take_data(struct gw_grpc_call *c, const uint8_t *data, size_t n)
+{
+    while (n && !c->done) {
+        size_t used;
+        if (!may_receive(c)) {
+            keep_early(c, data, n);
+            return;
+        }
+        enum gw_grpc_inbox_news news = gw_grpc_inbox_put(&c->inbox, data, n, &used);
+        data += used;
+        n -= used;
+        widen(c, used);
+        if (news == GW_GRPC_INBOX_HEAD) heed_length(c);
+        if (news == GW_GRPC_INBOX_WHOLE) turn_new(c);
+    }
+}
+
+static void feed_early(struct gw_grpc_call *c)
+{
+    uint8_t *early = c->early;
+    size_t n = c->earlies;
+    if (!n || !may_receive(c)) return;
+    c->early = NULL;
+    c->earlies = 0;
+    take_data(c, early, n);
+    free(early);
+}
+
+static void drop_input(struct gw_grpc_call *c)
+{
+    struct gw_grpc_conn *n = c->conn;
+    free(c->early);
+    c->early = NULL;
+    c->earlies = 0;
+    gw_grpc_inbox_free(&c->inbox);
+    free_place(n, &c->place);
+    if (c->waits && gw_grpc_place_withdraw(&n->env->accounts, &c->waiter)) {
+        c->waits = 0;
+        n->withdrew = 1;
+        call_drop(c); /* the stream has a reference still */
+    }
+}
+
+/* ---- a call's life; with the connection's lock held ---- */
+
+struct gw_grpc_call *gw_grpc_call_new(struct gw_grpc_conn *n, int32_t stream)
+{
+    struct gw_grpc_call *c = calloc(1, sizeof(*c));
+    if (!c) return NULL;
+    c->conn = n;
+    c->stream = stream;
+    c->refs = 1;
+    c->last = &c->first;
+    c->head.timeout_ns = UINT64_MAX;
+    c->deadline = UINT64_MAX;
+    c->since_in = gw_deadline(0);
+    c->next = n->calls;
+    c->link = &n->calls;
+    if (c->next) c->next->link = &c->next;
+    n->calls = c;
+    n->refs++;
+    return c;
+}
+
+void gw_grpc_call_finish(struct gw_grpc_call *c, enum gw_grpc_status status, const char *why)
+{
+    if (c->done || c->closed) return;
+    c->done = 1;
+    c->status = status;
+    c->why = strdup(why);
+    c->since_in = gw_deadline(0); /* that it has to take the status */
+    drop_input(c);
+    while (c->first) turn_shift(c);
+    call_send(c);
+}
+
+/* Another kind of client: HTTP has words for it. */
+static void refuse_http(struct gw_grpc_call *c, const char *code)
+{
+    const nghttp2_nv head[] = {gw_h2_header(":status", code)};
+    c->done = c->begun = 1;
+    nghttp2_submit_response(c->conn->h2.session, c->stream, head, 1, NULL);
+}
+
+void gw_grpc_call_begin(struct gw_grpc_call *c)
+{
+    struct gw_grpc_env *env = c->conn->env;
+    enum gw_grpc_status status;
+    const char *why = NULL, *code = gw_grpc_request_check(&c->head, &env->rules, &status, &why);
+    uint64_t now = gw_deadline(0), timeout = c->head.timeout_ns;
+    if (strcmp(code, "200")) {
+        refuse_http(c, code);
+        return;
+    }
+    if (c->conn->finishing) {
+        status = GW_GRPC_UNAVAILABLE;
+        why = "the server ends";
+    }
+    if (!why && (why = gw_grpc_call_enter(&env->accounts, c->conn->client, c->head.method->stream)))
+        status = GW_GRPC_RESOURCE_EXHAUSTED;
+    else if (!why)
+        c->is_entered = 1;
+    if (timeout < UINT64_MAX - now) c->deadline = now + timeout;
+    if (c->deadline < c->conn->due) c->conn->due = c->deadline;
+    if (why) gw_grpc_call_finish(c, status, why);
+}
+
+void gw_grpc_call_data(struct gw_grpc_call *c, const uint8_t *data, size_t n)
+{
+    if (c->done) return;
+    take_data(c, data, n);
+    call_pump(c);
+}
+
+void gw_grpc_call_end_of_input(struct gw_grpc_call *c)
+{
+    c->has_all = 1;
+    call_pump(c);
+}
+
+/* Has everything that the client sent been looked at? */
+static int is_read(const struct gw_grpc_call *c)
+{
+    return c->has_all && !c->earlies && !c->waits;
+}
+
+/* Does what can be done: more is read, an answer that is due is sent, the end is said. */
+static void call_pump(struct gw_grpc_call *c)
+{
+    struct gw_grpc_turn *t;
+    if (c->done || c->closed) return;
+    feed_early(c);
+    t = c->first;
+    if (c->done) return;
+    if (t && t->answered == REFUSED) {
+        c->is_served = 1;
+        gw_grpc_call_finish(c, t->status, t->why ? t->why : "");
+    } else if (t && t->out) {
+        call_send(c);
+    } else if (!t && is_read(c)) {
+        int is_cut = !gw_grpc_inbox_is_empty(&c->inbox), lacks = !c->head.method->stream && !c->has_message;
+        gw_grpc_call_finish(c, is_cut || lacks ? GW_GRPC_INTERNAL : GW_GRPC_OK,
+                            is_cut  ? "the call ends inside a message"
+                            : lacks ? "the call has no message"
+                                    : "");
+    }
+}
+
+void gw_grpc_call_closed(struct gw_grpc_call *c)
+{
+    struct gw_grpc_conn *n = c->conn;
+    if (c->closed) return;
+    c->closed = c->done = 1;
+    c->refs++; /* until the end of this function */
+    drop_input(c);
+    while (c->first) turn_shift(c);
+    if (c->is_entered) gw_grpc_call_leave(&n->env->accounts, n->client, c->head.method->stream);
+    c->is_entered = 0;
+    if (c->is_served) n->cost -= GW_GRPC_WORTH_CALL;
+    n->last = gw_deadline(0);
+    call_drop(c); /* the stream's */
+    call_drop(c);
+}
+
+void gw_grpc_call_placed(struct gw_grpc_call *c)
+{
+    struct gw_grpc_conn *n = c->conn;
+    c->waits = 0;
+    if (c->done || c->closed) {
+        n->freed += c->waiter.bytes;
+    } else {
+        take_place(c);
+        call_pump(c);
+    }
+    call_drop(c);
+}
+
+int gw_grpc_call_is_idle(const struct gw_grpc_call *c)
+{
+    return !c->turns && !c->done;
+}
+
+int gw_grpc_call_send_data(struct gw_grpc_call *c, const uint8_t *head, size_t n)
+{
+    struct gw_grpc_turn *t = c->first;
+    if (!t || !t->out) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* it has ended since */
+    int error = gw_h2_put_data(&c->conn->h2, head, t->out->bytes + t->out->at, n);
+    if (error) return error;
+    c->conn->cost -= GW_GRPC_WORTH_FRAME;
+    t->out->at += n;
+    if (t->out->at < t->out->size) return 0;
+    c->is_served = 1;
+    c->since_out = gw_deadline(0);
+    turn_shift(c);
+    call_pump(c);
+    return 0;
+}
+
+/* ---- time ---- */
+
+/* Until when the client may be silent, or not take what it has asked for. */
+static uint64_t patience_ends(const struct gw_grpc_call *c)
+{
+    const struct gw_grpc_env *env = c->conn->env;
+    if (c->first && c->first->out) return c->since_out + env->patience_ns;
+    if (c->waits) return c->since_in + 2 * env->patience_ns;
+    if (c->turns && gw_grpc_inbox_is_empty(&c->inbox)) return UINT64_MAX;
+    int pauses = c->head.method && c->head.method->stream && gw_grpc_inbox_is_empty(&c->inbox);
+    return c->since_in + (pauses ? env->idle_ns : env->patience_ns);
+}
+
+void gw_grpc_call_look(struct gw_grpc_call *c, uint64_t now)
+{
+    uint64_t late = patience_ends(c);
+    int slow = c->first && c->first->out, waits = c->waits;
+    if (c->closed) return;
+    if (now >= late && (slow || c->done)) {
+        nghttp2_submit_rst_stream(c->conn->h2.session, NGHTTP2_FLAG_NONE, c->stream, NGHTTP2_CANCEL);
+        c->since_in = c->since_out = now;
+    } else if (now >= late) {
+        gw_grpc_call_finish(c, waits ? GW_GRPC_RESOURCE_EXHAUSTED : GW_GRPC_DEADLINE_EXCEEDED,
+                            waits ? "there was no memory for the message in time: try again"
+                                  : "no message came in time");
+    } else if (now >= c->deadline && !c->done) {
+        gw_grpc_call_finish(c, GW_GRPC_DEADLINE_EXCEEDED, "the call's deadline has passed");
+    }
+}
+
+/* ---- what methods do ---- */
 
 const uint8_t *gw_grpc_turn_message(struct gw_grpc_turn *t, size_t *bytes)
 {
-    grpc_byte_buffer_reader reader;
-    if (!t->has_flat) {
-        if (!t->in || !grpc_byte_buffer_reader_init(&reader, t->in)) return NULL;
-        t->flat = grpc_byte_buffer_reader_readall(&reader);
-        t->has_flat = 1;
-        grpc_byte_buffer_reader_destroy(&reader);
-        grpc_byte_buffer_destroy(t->in);
-        t->in = NULL;
-    }
-    *bytes = GRPC_SLICE_LENGTH(t->flat);
-    return GRPC_SLICE_START_PTR(t->flat);
-}
-
-void gw_grpc_turn_forget(struct gw_grpc_turn *t)
-{
-    if (t->in) grpc_byte_buffer_destroy(t->in);
-    if (t->has_flat) grpc_slice_unref(t->flat);
-    t->in = NULL;
-    t->has_flat = 0;
+    *bytes = gw_grpc_message_length(t->in);
+    return gw_grpc_message_body(t->in);
 }
 
 uint64_t gw_grpc_turn_budget(const struct gw_grpc_turn *t)
 {
-    gpr_timespec end = t->call->details.deadline;
-    if (!gpr_time_cmp(end, gpr_inf_future(end.clock_type))) return UINT64_MAX;
-    gpr_timespec left = gpr_time_sub(end, gpr_now(end.clock_type));
-    if (left.tv_sec < 0) return 0;
-    return left.tv_sec > 1000000000 ? UINT64_MAX
-                                    : (uint64_t)left.tv_sec * 1000000000u + (uint64_t)left.tv_nsec;
+    uint64_t now = gw_deadline(0), end = t->call->deadline;
+    return end == UINT64_MAX ? end : end > now ? end - now : 0;
 }
 
 int gw_grpc_turn_cancelled(struct gw_grpc_turn *t)
 {
-    pthread_mutex_lock(&t->call->lock);
-    int over = t->call->over;
-    pthread_mutex_unlock(&t->call->lock);
-    return over;
+    struct gw_grpc_conn *n = t->call->conn;
+    pthread_mutex_lock(&n->lock);
+    int gone = !t->is_queued;
+    pthread_mutex_unlock(&n->lock);
+    return gone;
 }
 
 const char *gw_grpc_turn_who(const struct gw_grpc_turn *t)
 {
-    return t->call->client->who;
+    return t->call->conn->client->who;
 }
 
 int gw_grpc_turn_streams(const struct gw_grpc_turn *t)
 {
-    return t->call->method->stream;
+    return t->call->head.method->stream;
 }
 
-static void end_turn(struct gw_grpc_turn *t, grpc_byte_buffer *out, grpc_status_code status, const char *why)
+/* The answer takes the place of the request. 0: there is not enough. */
+static int resize_place(struct gw_grpc_turn *t, uint64_t bytes)
 {
-    struct call *c = t->call;
-    pthread_mutex_lock(&c->lock);
-    c->refs++; /* so that the turn's is not the last one */
-    gw_grpc_turn_forget(t);
-    t->out = out;
-    t->answered = why ? REFUSED : ANSWERED;
-    if (why) end_with(c, status, why);
-    pump(c);
-    release_locked(t);
-    pthread_mutex_unlock(&c->lock);
-    drop(c);
+    struct gw_grpc_conn *n = t->call->conn;
+    if (bytes > t->place && !gw_grpc_place_grow(&n->env->accounts, n->client, bytes - t->place)) return 0;
+    if (bytes < t->place) n->freed += t->place - bytes;
+    t->place = bytes;
+    return 1;
 }
 
-void gw_grpc_answer(struct gw_grpc_turn *t, grpc_byte_buffer *answer)
+/* With the lock held. */
+static void refuse_turn(struct gw_grpc_turn *t, enum gw_grpc_status status, const char *why)
 {
-    end_turn(t, answer, GRPC_STATUS_RESOURCE_EXHAUSTED, answer ? NULL : "the server has no memory left");
+    t->answered = REFUSED;
+    t->status = status;
+    t->why = strdup(why);
 }
 
-void gw_grpc_refuse(struct gw_grpc_turn *t, grpc_status_code status, const char *why)
+static void end_turn(struct gw_grpc_turn *t, struct gw_grpc_message *out, enum gw_grpc_status status,
+                     const char *why)
+{
+    struct gw_grpc_conn *n = t->call->conn;
+    gw_grpc_conn_enter(n);
+    forget_message(t);
+    if (why) {
+        refuse_turn(t, status, why);
+    } else if (t->is_queued && !resize_place(t, out->size + OVERHEAD)) {
+        refuse_turn(t, GW_GRPC_RESOURCE_EXHAUSTED,
+                    "the answers under way leave no memory for this one: try again");
+    } else if (t->is_queued) {
+        t->out = out;
+        t->answered = ANSWERED;
+        out = NULL;
+        if (t == t->call->first) t->call->since_out = gw_deadline(0);
+    }
+    free(out);
+    call_pump(t->call);
+    gw_grpc_conn_leave(n);
+}
+
+void gw_grpc_answer(struct gw_grpc_turn *t, struct gw_grpc_message *answer)
+{
+    end_turn(t, answer, GW_GRPC_RESOURCE_EXHAUSTED, answer ? NULL : "the server has no memory left");
+}
+
+void gw_grpc_refuse(struct gw_grpc_turn *t, enum gw_grpc_status status, const char *why)
 {
     end_turn(t, NULL, status, why);
-}
-
-/* ---- all of them ---- */
-
-int gw_grpc_calls_create(const struct gw_grpc_calls_opts *opts, struct gw_grpc_calls **out)
-{
-    struct gw_grpc_calls *all = calloc(1, sizeof(*all));
-    if (!all) return -ENOMEM;
-    all->opts = *opts;
-    pthread_mutex_init(&all->lock, NULL);
-    gw_grpc_admission_open(&all->admission, opts->messages, opts->streams);
-    *out = all;
-    return 0;
-}
-
-void gw_grpc_calls_open(struct gw_grpc_calls *all)
-{
-    for (int i = 0; i < ASKED; i++) ask_for_another(all);
-}
-
-/* Why the call is to be cancelled: its client has kept us waiting for too long. NULL: it has not. */
-static const char *overdue(struct call *c, uint64_t now)
-{
-    const struct gw_grpc_calls_opts *o = &c->calls->opts;
-    pthread_mutex_lock(&c->lock);
-    uint64_t waited = now - c->since;
-    int silent = c->receiving && !c->turns, slow = c->sending;
-    uint64_t may = slow || !c->method || !c->method->stream ? o->patience_ns : o->idle_ns;
-    int late = (silent || slow) && now > c->since && waited > may;
-    pthread_mutex_unlock(&c->lock);
-    return !late ? NULL : slow ? "the client did not take the answer in time" : "no message came in time";
-}
-
-void gw_grpc_calls_tick(struct gw_grpc_calls *all)
-{
-    uint64_t now = gw_deadline(0);
-    pthread_mutex_lock(&all->lock); /* no call is freed meanwhile */
-    for (struct call *c = all->first; c; c = c->next) {
-        const char *why = overdue(c, now);
-        if (why) grpc_call_cancel_with_status(c->call, GRPC_STATUS_DEADLINE_EXCEEDED, why, NULL);
-    }
-    pthread_mutex_unlock(&all->lock);
-}
-
-int gw_grpc_calls_busy(struct gw_grpc_calls *all)
-{
-    int busy = 0;
-    pthread_mutex_lock(&all->lock);
-    for (struct call *c = all->first; c && !busy; c = c->next) {
-        pthread_mutex_lock(&c->lock);
-        busy = c->turns || c->sending;
-        pthread_mutex_unlock(&c->lock);
-    }
-    pthread_mutex_unlock(&all->lock);
-    return busy;
-}
-
-void gw_grpc_calls_free(struct gw_grpc_calls *all)
-{
-    if (!all) return;
-    gw_grpc_admission_close(&all->admission);
-    pthread_mutex_destroy(&all->lock);
-    free(all);
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
+#include <nghttp2/nghttp2.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,147 +15,152 @@
 
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
+#include <gpuwire/sync.h>
 
-#include "src/grpc/tls.h"
 #include "src/serve/door.h"
 #include "src/serve/listen.h"
 
-#define EACH_FDS 4 /* of one connection: gRPC's, ours, and two that join them under TLS */
-#define EVENTS   16
+#define THREADS  2 /* that read from connections */
+#define EVENTS   32
 #define STACK    (256u << 10)
+#define ROOM     (64u << 10) /* bytes that are read from one connection before it is another's turn */
+#define CLOSE_NS 5000000u    /* how often connections are looked at that are to end */
+#define LOOK_NS  10000000u   /* deadlines are met so exactly */
 
-/* `watch` is a second descriptor of the same socket. It tells us that gRPC, or the client, has ended the
- * connection: gRPC shuts a socket down before it closes it. */
-struct connection {
-    struct connection *next, **link;
+/* A connection, as the gate knows it. */
+struct guest {
+    struct guest *next, **link;
+    struct reader *reader;
     struct gw_visitor *visitor;
-    struct gw_grpc_client *client;
-    int fd, watch;
-    uint32_t calls;
-    uint64_t last; /* when a call ended; 0: none has yet */
+    struct gw_grpc_conn *conn;
+    int fd;
+};
+
+/* One thread, and the connections that it reads from. */
+struct reader {
+    struct gw_grpc_gate *gate;
+    int epoll_fd, wake_fd;
+    pthread_t thread;
+    int started;
+    struct guest *guests; /* the thread's own */
+    uint64_t next;        /* when it has to look at them */
+    uint8_t *room;
+    pthread_mutex_t lock;
+    struct guest *fresh; /* that another thread has let in; with the lock */
 };
 
 struct gw_grpc_gate {
     struct gw_grpc_gate_opts opts;
     struct gw_door door;
-    pthread_mutex_t lock; /* taken after the door's */
-    struct connection *first;
-    struct connection **by_fd; /* the newest connection of each number */
-    size_t fds;
-    struct gw_grpc_client *clients;
-    uint32_t connections, calls;
-    int listen_fd, stop_fd, epoll_fd;
+    struct reader reader[THREADS];
+    uint32_t turn;    /* which reader has the next connection; the first one's thread has it */
+    uint32_t closing; /* atomic */
+    uint64_t cut_at;  /* when closing */
+    int listen_fd;
     uint16_t port;
-    int started;
-    pthread_t thread;
 };
 
-/* ---- clients; with the lock held ---- */
-
-static struct gw_grpc_client *client_of(struct gw_grpc_gate *g, const char *who)
+static void wake(struct reader *r)
 {
-    struct gw_grpc_client *c = g->clients;
-    while (c && strcmp(c->who, who)) c = c->next;
-    if (!c) {
-        c = calloc(1, sizeof(*c));
-        if (!c) return NULL;
-        memcpy(c->who, who, sizeof(c->who));
-        c->next = g->clients;
-        g->clients = c;
+    uint64_t one = 1;
+    if (r->wake_fd >= 0 && write(r->wake_fd, &one, sizeof(one)) < 0) return; /* it is awake */
+}
+
+/* ---- guests ---- */
+
+static void watch_guest(void *guest, int out)
+{
+    struct guest *u = guest;
+    struct epoll_event event = {.events = out ? EPOLLOUT : EPOLLIN, .data.ptr = u};
+    epoll_ctl(u->reader->epoll_fd, EPOLL_CTL_MOD, u->fd, &event);
+}
+
+/* The reader's thread, or when it has ended. */
+static void guest_leave(struct guest *u)
+{
+    struct gw_grpc_gate *g = u->reader->gate;
+    *u->link = u->next;
+    if (u->next) u->next->link = u->link;
+    epoll_ctl(u->reader->epoll_fd, EPOLL_CTL_DEL, u->fd, NULL);
+    gw_door_leave(&g->door, u->visitor);
+    gw_grpc_conn_end(u->conn);
+    close(u->fd);
+    free(u);
+}
+
+static void guest_enter(struct reader *r, struct guest *u)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = u};
+    u->next = r->guests;
+    u->link = &r->guests;
+    if (u->next) u->next->link = &u->next;
+    r->guests = u;
+    if (epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, u->fd, &event)) guest_leave(u);
+}
+
+static void enter_fresh(struct reader *r)
+{
+    pthread_mutex_lock(&r->lock);
+    struct guest *fresh = r->fresh;
+    r->fresh = NULL;
+    pthread_mutex_unlock(&r->lock);
+    for (struct guest *u = fresh, *next; u; u = next) {
+        next = u->next;
+        guest_enter(r, u);
     }
-    c->users++;
-    return c;
 }
 
-static void leave_client(struct gw_grpc_gate *g, struct gw_grpc_client *c)
+/* HTTP/2's way to refuse a connection: it says why. What does not go at once is left out. */
+static void turn_away(const struct gw_grpc_gate *g, int fd)
 {
-    if (--c->users) return;
-    struct gw_grpc_client **at = &g->clients;
-    while (*at != c) at = &(*at)->next;
-    *at = c->next;
-    free(c);
+    static const char why[] = "this client has as many connections open as one may: close some, or wait";
+    static const uint8_t settings[9] = {0, 0, 0, NGHTTP2_SETTINGS};
+    uint8_t bytes[9 + 9 + 8 + sizeof(why) - 1] = {0}, *goaway = bytes + sizeof(settings);
+    memcpy(bytes, settings, sizeof(settings));
+    goaway[2] = 8 + sizeof(why) - 1;
+    goaway[3] = NGHTTP2_GOAWAY;
+    goaway[9 + 7] = NGHTTP2_ENHANCE_YOUR_CALM;
+    memcpy(goaway + 9 + 8, why, sizeof(why) - 1);
+    if (!g->opts.env->tls) send(fd, bytes, sizeof(bytes), MSG_NOSIGNAL | MSG_DONTWAIT);
+    shutdown(fd, SHUT_WR);
+    close(fd);
 }
 
-/* ---- connections ---- */
-
-static int remember(struct gw_grpc_gate *g, struct connection *n)
-{
-    size_t want = (size_t)n->fd + 1;
-    if (want > g->fds) {
-        struct connection **more = realloc(g->by_fd, 2 * want * sizeof(*more));
-        if (!more) return -ENOMEM;
-        memset(more + g->fds, 0, (2 * want - g->fds) * sizeof(*more));
-        g->by_fd = more;
-        g->fds = 2 * want;
-    }
-    n->client = client_of(g, n->visitor->who);
-    if (!n->client) return -ENOMEM;
-    g->by_fd[n->fd] = n;
-    n->next = g->first;
-    n->link = &g->first;
-    if (n->next) n->next->link = &n->next;
-    g->first = n;
-    g->connections++;
-    return 0;
-}
-
-static void forget(struct gw_grpc_gate *g, struct connection *n)
-{
-    pthread_mutex_lock(&g->lock);
-    if (n->client) {
-        if (g->by_fd[n->fd] == n) g->by_fd[n->fd] = NULL;
-        *n->link = n->next;
-        if (n->next) n->next->link = n->link;
-        g->connections--;
-        leave_client(g, n->client);
-    }
-    pthread_mutex_unlock(&g->lock);
-    gw_door_leave(&g->door, n->visitor);
-    if (n->watch >= 0) {
-        /* Closing would not do: gRPC's descriptor keeps the socket, and epoll would go on telling of it. */
-        epoll_ctl(g->epoll_fd, EPOLL_CTL_DEL, n->watch, NULL);
-        close(n->watch);
-    }
-    free(n);
-}
-
-static int watch(struct gw_grpc_gate *g, struct connection *n)
-{
-    struct epoll_event event = {.events = EPOLLET,
-                                .data.ptr = n}; /* nothing but its end, which is always told */
-    pthread_mutex_lock(&g->lock);
-    int error = remember(g, n);
-    pthread_mutex_unlock(&g->lock);
-    if (error) return error;
-    return epoll_ctl(g->epoll_fd, EPOLL_CTL_ADD, n->watch, &event) ? -errno : 0;
-}
-
-/* A socket of the network becomes a connection, or is closed. */
+/* A socket of the network becomes a guest, or is closed. */
 static void let_in(struct gw_grpc_gate *g, int fd)
 {
     int on = 1;
-    struct connection *n = gw_door_has_room(&g->door) ? calloc(1, sizeof(*n)) : NULL;
-    if (!n) {
+    struct guest *u = gw_door_has_room(&g->door) ? calloc(1, sizeof(*u)) : NULL;
+    if (!u) {
         close(fd);
         return;
     }
     setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
     gw_listen_watch(fd);
-    n->watch = dup(fd);
-    n->visitor = n->watch >= 0 ? gw_door_enter(&g->door, n->watch, n) : NULL;
-    n->fd = n->visitor && g->opts.tls ? gw_grpc_tls_wrap(g->opts.tls, fd) : fd; /* which then has fd */
-    if (!n->visitor || n->fd < 0 || watch(g, n)) {
-        if (n->fd >= 0) close(n->fd);
-        forget(g, n);
+    u->fd = fd;
+    u->reader = &g->reader[g->turn++ % THREADS];
+    u->visitor = gw_door_enter(&g->door, fd, u);
+    u->conn = u->visitor ? gw_grpc_conn_open(g->opts.env, fd, u->visitor->who, watch_guest, u) : NULL;
+    if (!u->conn) {
+        if (u->visitor)
+            close(fd);
+        else
+            turn_away(g, fd);
+        gw_door_leave(&g->door, u->visitor);
+        free(u);
         return;
     }
-    g->opts.admit(g->opts.ctx, n->fd);
+    pthread_mutex_lock(&u->reader->lock);
+    u->next = u->reader->fresh;
+    u->reader->fresh = u;
+    pthread_mutex_unlock(&u->reader->lock);
+    if (u->reader != &g->reader[0]) wake(u->reader);
 }
 
 static void hear(struct gw_grpc_gate *g, int on)
 {
-    struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.ptr = &g->listen_fd};
-    epoll_ctl(g->epoll_fd, EPOLL_CTL_MOD, g->listen_fd, &event);
+    struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.ptr = g};
+    epoll_ctl(g->reader[0].epoll_fd, EPOLL_CTL_MOD, g->listen_fd, &event);
 }
 
 static void accept_all(struct gw_grpc_gate *g)
@@ -165,14 +171,11 @@ static void accept_all(struct gw_grpc_gate *g)
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) hear(g, 0);
 }
 
-static int stays(void *ctx, const void *connection)
+static int stays(void *ctx, const void *guest)
 {
-    struct gw_grpc_gate *g = ctx;
-    const struct connection *n = connection;
-    pthread_mutex_lock(&g->lock);
-    int yes = n->calls || (n->last && gw_deadline(0) - n->last < g->opts.idle_ns);
-    pthread_mutex_unlock(&g->lock);
-    return yes;
+    const struct gw_grpc_gate *g = ctx;
+    const struct guest *u = guest;
+    return !u->conn || gw_grpc_conn_is_used(u->conn, g->opts.idle_ns);
 }
 
 void gw_grpc_gate_tend(struct gw_grpc_gate *g)
@@ -181,92 +184,128 @@ void gw_grpc_gate_tend(struct gw_grpc_gate *g)
     hear(g, 1);
 }
 
-static void *keep_gate(void *arg)
+/* ---- the threads ---- */
+
+static void note_due(struct reader *r, uint64_t due)
 {
-    struct gw_grpc_gate *g = arg;
+    if (due < r->next) r->next = due;
+}
+
+static void serve_guest(struct reader *r, struct guest *u)
+{
+    uint64_t due;
+    if (gw_grpc_conn_work(u->conn, r->room, ROOM, &due))
+        guest_leave(u);
+    else
+        note_due(r, due);
+}
+
+static void look_at_all(struct reader *r, uint64_t now)
+{
+    uint64_t due;
+    r->next = UINT64_MAX;
+    for (struct guest *u = r->guests, *next; u; u = next) {
+        next = u->next;
+        if (gw_grpc_conn_look(u->conn, now, &due))
+            guest_leave(u);
+        else
+            note_due(r, due < now + LOOK_NS ? now + LOOK_NS : due);
+    }
+}
+
+/* The server ends: guests leave when they have been answered, or when the time is over. */
+static void see_off(struct reader *r, uint64_t now)
+{
+    int cut = now >= r->gate->cut_at;
+    for (struct guest *u = r->guests, *next; u; u = next) {
+        next = u->next;
+        if (cut || gw_grpc_conn_finish(u->conn)) guest_leave(u);
+    }
+    note_due(r, now + CLOSE_NS);
+}
+
+static int pause_ms(const struct reader *r)
+{
+    uint64_t now = gw_deadline(0);
+    if (r->next == UINT64_MAX) return -1;
+    return r->next <= now ? 0 : (int)((r->next - now) / 1000000u) + 1;
+}
+
+static void heed(struct reader *r, const struct epoll_event *event)
+{
+    uint64_t count;
+    if (event->data.ptr == r) {
+        if (read(r->wake_fd, &count, sizeof(count)) < 0) return;
+    } else if (event->data.ptr == r->gate) {
+        accept_all(r->gate);
+    } else {
+        serve_guest(r, event->data.ptr);
+    }
+}
+
+static void *read_all(void *arg)
+{
+    struct reader *r = arg;
     struct epoll_event event[EVENTS];
     for (;;) {
-        int n = epoll_wait(g->epoll_fd, event, EVENTS, -1);
-        for (int i = 0; i < n; i++) {
-            if (event[i].data.ptr == &g->stop_fd) return NULL;
-            if (event[i].data.ptr == &g->listen_fd)
-                accept_all(g);
-            else if (event[i].events & EPOLLHUP)
-                forget(g, event[i].data.ptr);
-        }
+        int n = epoll_wait(r->epoll_fd, event, EVENTS, pause_ms(r));
+        for (int i = 0; i < n; i++) heed(r, &event[i]);
+        enter_fresh(r);
+        uint64_t now = gw_deadline(0);
+        if (now >= r->next) look_at_all(r, now);
+        if (!gw_ld_acquire_u32(&r->gate->closing)) continue; /* what was written before it is seen: cut_at */
+        see_off(r, now);
+        if (!r->guests) return NULL;
     }
-}
-
-/* ---- calls ---- */
-
-static struct connection *named(struct gw_grpc_gate *g, const char *peer)
-{
-    char *end = NULL;
-    if (!peer || strncmp(peer, "fd:", 3)) return NULL;
-    unsigned long fd = strtoul(peer + 3, &end, 10);
-    return end > peer + 3 && fd < g->fds ? g->by_fd[fd] : NULL;
-}
-
-struct gw_grpc_client *gw_grpc_gate_begin(struct gw_grpc_gate *g, const char *peer, const char **why)
-{
-    pthread_mutex_lock(&g->lock);
-    struct connection *n = named(g, peer);
-    struct gw_grpc_client *c = n ? n->client : NULL;
-    *why = !c                               ? "the connection has ended"
-           : g->calls >= g->opts.calls      ? "the server has as many calls under way as it may: try again"
-           : c->calls >= g->opts.calls_each ? "this client has as many calls under way as one may: try again"
-                                            : NULL;
-    if (*why) {
-        c = NULL;
-    } else {
-        g->calls++;
-        c->users++;
-        c->calls++;
-        n->calls++;
-    }
-    pthread_mutex_unlock(&g->lock);
-    return c;
-}
-
-void gw_grpc_gate_end(struct gw_grpc_gate *g, struct gw_grpc_client *c, const char *peer)
-{
-    pthread_mutex_lock(&g->lock);
-    struct connection *n = named(g, peer);
-    g->calls--;
-    c->calls--;
-    /* The connection may have gone since, and another may have its number. */
-    if (n && n->client == c && n->calls) {
-        n->calls--;
-        n->last = gw_deadline(0);
-    }
-    leave_client(g, c);
-    pthread_mutex_unlock(&g->lock);
 }
 
 /* ---- beginning and end ---- */
 
+static int open_reader(struct gw_grpc_gate *g, struct reader *r)
+{
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = r};
+    *r = (struct reader){.gate = g, .next = UINT64_MAX};
+    pthread_mutex_init(&r->lock, NULL);
+    r->room = malloc(ROOM);
+    r->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    r->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
+    if (!r->room) return gw_error_errno(-ENOMEM, "gRPC");
+    if (r->wake_fd < 0 || r->epoll_fd < 0 || epoll_ctl(r->epoll_fd, EPOLL_CTL_ADD, r->wake_fd, &event))
+        return gw_error(-errno, "gRPC: no event descriptors: %s", strerror(errno));
+    return 0;
+}
+
+static void close_reader(struct reader *r)
+{
+    enter_fresh(r);
+    while (r->guests) guest_leave(r->guests);
+    if (r->wake_fd >= 0) close(r->wake_fd);
+    if (r->epoll_fd >= 0) close(r->epoll_fd);
+    free(r->room);
+    pthread_mutex_destroy(&r->lock);
+}
+
 static int listen_on(struct gw_grpc_gate *g)
 {
-    struct epoll_event event = {.events = EPOLLIN, .data.ptr = &g->stop_fd};
+    struct epoll_event event = {.events = EPOLLIN, .data.ptr = g};
     g->listen_fd = gw_listen_tcp("gRPC", "--grpc", g->opts.host, g->opts.port, &g->port);
     if (g->listen_fd < 0) return g->listen_fd;
-    g->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    g->epoll_fd = epoll_create1(EPOLL_CLOEXEC);
-    if (g->stop_fd < 0 || g->epoll_fd < 0 || epoll_ctl(g->epoll_fd, EPOLL_CTL_ADD, g->stop_fd, &event))
-        return gw_error(-errno, "gRPC: no event descriptors: %s", strerror(errno));
-    event.data.ptr = &g->listen_fd;
-    return epoll_ctl(g->epoll_fd, EPOLL_CTL_ADD, g->listen_fd, &event) ? -errno : 0;
+    return epoll_ctl(g->reader[0].epoll_fd, EPOLL_CTL_ADD, g->listen_fd, &event) ? -errno : 0;
 }
 
 int gw_grpc_gate_start(const struct gw_grpc_gate_opts *o, struct gw_grpc_gate **out)
 {
     struct gw_grpc_gate *g = calloc(1, sizeof(*g));
     if (!g) return -ENOMEM;
-    uint32_t most = gw_listen_places(EACH_FDS);
-    *g = (struct gw_grpc_gate){.opts = *o, .listen_fd = -1, .stop_fd = -1, .epoll_fd = -1};
-    pthread_mutex_init(&g->lock, NULL);
+    uint32_t most = gw_listen_places(1);
+    *g = (struct gw_grpc_gate){.opts = *o, .listen_fd = -1};
     gw_door_open(&g->door, most, most / 4 > 64 ? 64 : (most + 3) / 4, o->patience_ns);
-    int error = listen_on(g);
+    int error = 0;
+    for (int i = 0; i < THREADS; i++) {
+        int failed = open_reader(g, &g->reader[i]);
+        if (!error) error = failed;
+    }
+    if (!error) error = listen_on(g);
     if (error)
         gw_grpc_gate_free(g);
     else
@@ -277,14 +316,16 @@ int gw_grpc_gate_start(const struct gw_grpc_gate_opts *o, struct gw_grpc_gate **
 int gw_grpc_gate_open(struct gw_grpc_gate *g)
 {
     pthread_attr_t attr;
+    int error = 0;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    int error = pthread_create(&g->thread, &attr, keep_gate, g);
+    for (int i = 0; i < THREADS && !error; i++) {
+        error = pthread_create(&g->reader[i].thread, &attr, read_all, &g->reader[i]);
+        g->reader[i].started = !error;
+        if (!error) pthread_setname_np(g->reader[i].thread, "gw-grpc");
+    }
     pthread_attr_destroy(&attr);
-    if (error) return gw_error_errno(-error, "gRPC: no thread");
-    pthread_setname_np(g->thread, "gw-grpc-gate");
-    g->started = 1;
-    return 0;
+    return error ? gw_error_errno(-error, "gRPC: no thread") : 0;
 }
 
 uint16_t gw_grpc_gate_port(const struct gw_grpc_gate *g)
@@ -292,29 +333,23 @@ uint16_t gw_grpc_gate_port(const struct gw_grpc_gate *g)
     return g->port;
 }
 
-void gw_grpc_gate_close(struct gw_grpc_gate *g)
+void gw_grpc_gate_close(struct gw_grpc_gate *g, uint64_t patience_ns)
 {
-    uint64_t one = 1;
-    if (g->started && write(g->stop_fd, &one, sizeof(one)) == (ssize_t)sizeof(one)) {
-        pthread_join(g->thread, NULL);
-        g->started = 0;
+    epoll_ctl(g->reader[0].epoll_fd, EPOLL_CTL_DEL, g->listen_fd, NULL);
+    g->cut_at = gw_deadline(patience_ns);
+    gw_st_release_u32(&g->closing, 1); /* whoever sees it sees cut_at */
+    for (int i = 0; i < THREADS; i++) {
+        wake(&g->reader[i]);
+        if (g->reader[i].started) pthread_join(g->reader[i].thread, NULL);
+        g->reader[i].started = 0;
     }
-    if (g->listen_fd >= 0) close(g->listen_fd);
-    g->listen_fd = -1;
 }
 
 void gw_grpc_gate_free(struct gw_grpc_gate *g)
 {
     if (!g) return;
-    gw_grpc_gate_close(g);
-    while (g->first) {
-        shutdown(g->first->watch, SHUT_RDWR); /* what TLS still relays ends with it */
-        forget(g, g->first);
-    }
-    if (g->stop_fd >= 0) close(g->stop_fd);
-    if (g->epoll_fd >= 0) close(g->epoll_fd);
+    for (int i = 0; i < THREADS; i++) close_reader(&g->reader[i]);
+    if (g->listen_fd >= 0) close(g->listen_fd);
     gw_door_close(&g->door);
-    pthread_mutex_destroy(&g->lock);
-    free(g->by_fd);
     free(g);
 }

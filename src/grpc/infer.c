@@ -35,12 +35,12 @@ static int is_gone(void *turn)
 
 /* Logs a request that is over. With `answer` NULL it failed, and *error says why. The run is there still. */
 static void log_line(const struct gw_grpc_service *s, struct gw_access_request *line,
-                     const struct gw_infer_run *run, grpc_byte_buffer *answer,
+                     const struct gw_infer_run *run, struct gw_grpc_message *answer,
                      const struct gw_infer_error *error)
 {
     if (run) gw_infer_account(run, line);
     if (answer) {
-        line->out = grpc_byte_buffer_length(answer);
+        line->out = gw_grpc_message_length(answer);
     } else {
         line->status = (unsigned)gw_infer_grpc_status(error->code);
         line->error = error->text;
@@ -49,19 +49,15 @@ static void log_line(const struct gw_grpc_service *s, struct gw_access_request *
     gw_access_log(gw_infer_access(s->infer), line);
 }
 
-static grpc_byte_buffer *infer(const struct gw_grpc_service *s, struct gw_grpc_turn *turn,
-                               struct gw_grpc_request *q, struct gw_infer_error *error)
+static struct gw_grpc_message *infer(const struct gw_grpc_service *s, struct gw_grpc_turn *turn,
+                                     struct gw_grpc_request *q, struct gw_infer_error *error)
 {
     struct gw_access_request line = {
         .client = gw_grpc_turn_who(turn), .door = "grpc", .total_ns = gw_deadline(0)};
     struct gw_infer_run *run = NULL;
-    grpc_byte_buffer *answer = NULL;
+    struct gw_grpc_message *answer = NULL;
     size_t bytes = 0;
     const uint8_t *message = gw_grpc_turn_message(turn, &bytes);
-    if (!message) {
-        gw_infer_fail(error, GW_INFER_INTERNAL, "the message could not be read");
-        return NULL;
-    }
     line.in = bytes;
     if (!gw_grpc_decode(message, bytes, q, error)) {
         line.model = q->infer.model;
@@ -70,8 +66,10 @@ static grpc_byte_buffer *infer(const struct gw_grpc_service *s, struct gw_grpc_t
         q->infer.gone = is_gone;
         q->infer.ctx = turn;
         if (!set_time(turn, &q->infer, error) && !gw_infer_begin(s->infer, &q->infer, &run, error) &&
-            !fill_all(run, q, error) && !gw_infer_wait(run, error))
+            !fill_all(run, q, error) && !gw_infer_wait(run, error)) {
             answer = gw_grpc_infer_response(run, &q->infer, q->id, gw_grpc_turn_streams(turn));
+            if (!answer) gw_infer_fail(error, GW_INFER_INTERNAL, "the server has no memory left");
+        }
     }
     log_line(s, &line, run, answer, error);
     gw_infer_end(run);
@@ -83,10 +81,10 @@ void gw_grpc_model_infer(void *service, struct gw_grpc_turn *turn)
     struct gw_infer_error error = {.code = GW_INFER_INTERNAL};
     struct gw_grpc_request *q = calloc(1, sizeof(*q));
     if (!q) {
-        gw_grpc_refuse(turn, GRPC_STATUS_RESOURCE_EXHAUSTED, "the server has no memory left");
+        gw_grpc_refuse(turn, GW_GRPC_RESOURCE_EXHAUSTED, "the server has no memory left");
         return;
     }
-    grpc_byte_buffer *answer = infer(service, turn, q, &error);
+    struct gw_grpc_message *answer = infer(service, turn, q, &error);
     if (!answer && gw_grpc_turn_streams(turn)) answer = gw_grpc_stream_error(q->id ? q->id : "", error.text);
     gw_grpc_request_free(q);
     if (answer)

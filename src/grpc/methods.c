@@ -69,7 +69,7 @@ static void health(void *service, struct gw_grpc_turn *turn)
         (const Grpc__Health__V1__HealthCheckRequest *)gw_grpc_request(
             turn, &grpc__health__v1__health_check_request__descriptor, &arena);
     if (q && *q->service && strcmp(q->service, "inference.GRPCInferenceService")) {
-        gw_grpc_refuse(turn, GRPC_STATUS_NOT_FOUND, "no such service; \"\" is the whole server");
+        gw_grpc_refuse(turn, GW_GRPC_NOT_FOUND, "no such service; \"\" is the whole server");
     } else if (q) {
         r.status = ready(service) ? GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
                                   : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;
@@ -81,7 +81,7 @@ static void health(void *service, struct gw_grpc_turn *turn)
 static void unsupported(void *service, struct gw_grpc_turn *turn)
 {
     (void)service;
-    gw_grpc_refuse(turn, GRPC_STATUS_UNIMPLEMENTED, "this server does not support the call");
+    gw_grpc_refuse(turn, GW_GRPC_UNIMPLEMENTED, "this server does not support the call");
 }
 
 #define SERVICE(method) "/inference.GRPCInferenceService/" method

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/grpc/pack.h"
 
+#include <string.h>
+
 #define PREFIX_MOST 11 /* a tag of one byte and a length of ten at most */
 
 static size_t put_prefix(uint8_t *to, unsigned field, uint64_t length)
@@ -12,23 +14,27 @@ static size_t put_prefix(uint8_t *to, unsigned field, uint64_t length)
     return n;
 }
 
-grpc_slice gw_grpc_packed(const ProtobufCMessage *m)
+struct gw_grpc_message *gw_grpc_pack(const ProtobufCMessage *m)
 {
-    grpc_slice s = grpc_slice_malloc(protobuf_c_message_get_packed_size(m));
-    protobuf_c_message_pack(m, GRPC_SLICE_START_PTR(s));
-    return s;
+    return gw_grpc_pack_with(m, 0, NULL, 0, 0);
 }
 
-grpc_slice gw_grpc_prefix(unsigned field, uint64_t length)
+struct gw_grpc_message *gw_grpc_pack_with(const ProtobufCMessage *m, unsigned field,
+                                          const struct gw_grpc_piece *piece, size_t pieces, unsigned inside)
 {
-    uint8_t bytes[PREFIX_MOST];
-    size_t n = put_prefix(bytes, field, length);
-    return grpc_slice_from_copied_buffer((const char *)bytes, n);
-}
-
-grpc_byte_buffer *gw_grpc_buffer(grpc_slice *slice, size_t n)
-{
-    grpc_byte_buffer *b = grpc_raw_byte_buffer_create(slice, n);
-    for (size_t i = 0; i < n; i++) grpc_slice_unref(slice[i]);
-    return b;
+    uint8_t prefix[PREFIX_MOST];
+    uint64_t length = protobuf_c_message_get_packed_size(m);
+    for (size_t i = 0; i < pieces; i++) length += put_prefix(prefix, field, piece[i].bytes) + piece[i].bytes;
+    struct gw_grpc_message *out =
+        gw_grpc_message_new(length + (inside ? put_prefix(prefix, inside, length) : 0));
+    if (!out) return NULL;
+    uint8_t *to = gw_grpc_message_body(out);
+    if (inside) to += put_prefix(to, inside, length);
+    to += protobuf_c_message_pack(m, to);
+    for (size_t i = 0; i < pieces; i++) {
+        to += put_prefix(to, field, piece[i].bytes);
+        if (piece[i].bytes) memcpy(to, piece[i].data, piece[i].bytes);
+        to += piece[i].bytes;
+    }
+    return out;
 }

@@ -1,16 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages into gRPC's byte buffers: what protobuf-c packs, and tensors behind it that it never sees. */
+/* Messages to be sent: what protobuf-c packs, and tensors behind it that it never sees. */
 #ifndef GW_GRPC_PACK_H
 #define GW_GRPC_PACK_H
 
-#include <grpc/byte_buffer.h>
-#include <grpc/slice.h>
 #include <protobuf-c/protobuf-c.h>
 
-grpc_slice gw_grpc_packed(const ProtobufCMessage *message);
-/* What stands before `length` bytes that are a field's value. */
-grpc_slice gw_grpc_prefix(unsigned field, uint64_t length);
-/* Takes the slices. */
-grpc_byte_buffer *gw_grpc_buffer(grpc_slice *slice, size_t n);
+#include "src/grpc/message.h"
+
+/* One that protobuf-c packs all of. NULL: no memory. */
+struct gw_grpc_message *gw_grpc_pack(const ProtobufCMessage *m);
+
+/* Bytes that become the value of a field. */
+struct gw_grpc_piece {
+    const void *data;
+    size_t bytes;
+};
+
+/* `m`, then each piece as a value of the field `field`. With `inside` other than 0 all of it is the value of
+ * the one field `inside`. NULL: no memory, or it is too long. */
+struct gw_grpc_message *gw_grpc_pack_with(const ProtobufCMessage *m, unsigned field,
+                                          const struct gw_grpc_piece *piece, size_t pieces, unsigned inside);
 
 #endif

@@ -16,17 +16,24 @@ struct gw_grpc_pool {
     pthread_t thread[];
 };
 
-/* The first job whose client may have another thread; with the lock held. */
-static struct gw_grpc_job *take(struct gw_grpc_pool *p)
+/* With the lock held. */
+static struct gw_grpc_job *take_out(struct gw_grpc_pool *p, struct gw_grpc_job **at)
 {
-    struct gw_grpc_job **at = &p->head;
-    while (*at && *(*at)->running >= p->each) at = &(*at)->next;
     struct gw_grpc_job *job = *at;
     if (!job) return NULL;
     *at = job->next;
     if (!*at) p->tail = at;
     p->waiting--;
-    ++*job->running;
+    return job;
+}
+
+/* The first job whose client may have another thread; with the lock held. */
+static struct gw_grpc_job *take(struct gw_grpc_pool *p)
+{
+    struct gw_grpc_job **at = &p->head;
+    while (*at && *(*at)->running >= p->each) at = &(*at)->next;
+    struct gw_grpc_job *job = take_out(p, at);
+    if (job) ++*job->running;
     return job;
 }
 
@@ -98,6 +105,24 @@ int gw_grpc_pool_add(struct gw_grpc_pool *p, struct gw_grpc_job *job)
     pthread_cond_signal(&p->news);
     pthread_mutex_unlock(&p->lock);
     return error;
+}
+
+int gw_grpc_pool_cancel(struct gw_grpc_pool *p, struct gw_grpc_job *job)
+{
+    pthread_mutex_lock(&p->lock);
+    struct gw_grpc_job **at = &p->head;
+    while (*at && *at != job) at = &(*at)->next;
+    int waited = take_out(p, at) != NULL;
+    pthread_mutex_unlock(&p->lock);
+    return waited;
+}
+
+int gw_grpc_pool_is_busy(struct gw_grpc_pool *p)
+{
+    pthread_mutex_lock(&p->lock);
+    int busy = p->head != NULL || p->idle < p->threads;
+    pthread_mutex_unlock(&p->lock);
+    return busy;
 }
 
 void gw_grpc_pool_free(struct gw_grpc_pool *p)

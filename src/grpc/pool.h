@@ -19,6 +19,11 @@ int gw_grpc_pool_create(uint32_t threads, struct gw_grpc_pool **out);
 /* The job is run by some thread, in order of arrival but for clients that have all they may. -EAGAIN: there
  * is no thread at all. */
 int gw_grpc_pool_add(struct gw_grpc_pool *p, struct gw_grpc_job *job);
+/* 1: no thread has it yet, and none will; `leave` is not called. 0: it has begun, or is no job of the pool.
+ */
+int gw_grpc_pool_cancel(struct gw_grpc_pool *p, struct gw_grpc_job *job);
+/* Has any thread a job? */
+int gw_grpc_pool_is_busy(struct gw_grpc_pool *p);
 /* When no jobs are left. NULL is allowed. */
 void gw_grpc_pool_free(struct gw_grpc_pool *p);
 

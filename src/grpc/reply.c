@@ -14,8 +14,7 @@ typedef Inference__ModelInferResponse__InferOutputTensor tensor_t;
 
 void gw_grpc_reply(struct gw_grpc_turn *turn, const ProtobufCMessage *message)
 {
-    grpc_slice slice = gw_grpc_packed(message);
-    gw_grpc_answer(turn, gw_grpc_buffer(&slice, 1));
+    gw_grpc_answer(turn, gw_grpc_pack(message));
 }
 
 void gw_grpc_fail(struct gw_grpc_turn *turn, const struct gw_infer_error *error)
@@ -30,11 +29,10 @@ const ProtobufCMessage *gw_grpc_request(struct gw_grpc_turn *turn, const Protobu
     size_t bytes = 0;
     const uint8_t *message = gw_grpc_turn_message(turn, &bytes);
     gw_grpc_arena_open(arena, bytes);
-    const ProtobufCMessage *m =
-        message ? protobuf_c_message_unpack(type, &arena->allocator, bytes, message) : NULL;
+    const ProtobufCMessage *m = protobuf_c_message_unpack(type, &arena->allocator, bytes, message);
     if (!m) {
         snprintf(why, sizeof(why), "the message is not a sound %s", type->short_name);
-        gw_grpc_refuse(turn, GRPC_STATUS_INVALID_ARGUMENT, why);
+        gw_grpc_refuse(turn, GW_GRPC_INVALID_ARGUMENT, why);
     }
     return m;
 }
@@ -119,40 +117,28 @@ static void fill_head(struct head *h, const struct gw_infer_run *run, const stru
     }
 }
 
-static size_t length_of(const grpc_slice *slice, size_t n)
-{
-    size_t bytes = 0;
-    for (size_t i = 0; i < n; i++) bytes += GRPC_SLICE_LENGTH(slice[i]);
-    return bytes;
-}
-
 /* The elements are copied: a client that takes its time must not keep the slot. */
-grpc_byte_buffer *gw_grpc_infer_response(const struct gw_infer_run *run, const struct gw_infer_request *asked,
-                                         const char *id, int streams)
+struct gw_grpc_message *gw_grpc_infer_response(const struct gw_infer_run *run,
+                                               const struct gw_infer_request *asked, const char *id,
+                                               int streams)
 {
     struct head h;
-    grpc_slice slice[2 + 2 * GW_MODEL_MAX_IO];
+    struct gw_grpc_piece piece[GW_MODEL_MAX_IO];
     const struct gw_infer_output *o;
-    size_t n = 1; /* the first is for what a stream's answer begins with */
+    uint32_t n = 0;
     fill_head(&h, run, asked, id);
     if (streams) say_final(&h);
-    slice[n++] = gw_grpc_packed(&h.message.base);
-    for (uint32_t i = 0; (o = gw_infer_output(run, i)) != NULL; i++) {
-        slice[n++] = gw_grpc_prefix(GW_GRPC_RAW_OUTPUTS, o->data ? o->bytes : 0);
-        if (o->data) slice[n++] = grpc_slice_from_copied_buffer(o->data, o->bytes);
-    }
-    if (!streams) return gw_grpc_buffer(slice + 1, n - 1);
-    slice[0] = gw_grpc_prefix(INFER_RESPONSE, length_of(slice + 1, n - 1));
-    return gw_grpc_buffer(slice, n);
+    for (; (o = gw_infer_output(run, n)) != NULL; n++)
+        piece[n] = (struct gw_grpc_piece){o->data, o->data ? o->bytes : 0};
+    return gw_grpc_pack_with(&h.message.base, GW_GRPC_RAW_OUTPUTS, piece, n, streams ? INFER_RESPONSE : 0);
 }
 
-grpc_byte_buffer *gw_grpc_stream_error(const char *id, const char *why)
+struct gw_grpc_message *gw_grpc_stream_error(const char *id, const char *why)
 {
     Inference__ModelStreamInferResponse m = INFERENCE__MODEL_STREAM_INFER_RESPONSE__INIT;
     response_t r = INFERENCE__MODEL_INFER_RESPONSE__INIT;
     r.id = (char *)id;
     m.error_message = (char *)why;
     m.infer_response = &r;
-    grpc_slice slice = gw_grpc_packed(&m.base);
-    return gw_grpc_buffer(&slice, 1);
+    return gw_grpc_pack(&m.base);
 }

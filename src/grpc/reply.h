@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages out of, and into, gRPC's byte buffers. */
+/* Messages out of turns, and answers to them. */
 #ifndef GW_GRPC_REPLY_H
 #define GW_GRPC_REPLY_H
 
@@ -19,10 +19,11 @@ void gw_grpc_fail(struct gw_grpc_turn *turn, const struct gw_infer_error *error)
 const ProtobufCMessage *gw_grpc_request(struct gw_grpc_turn *turn, const ProtobufCMessageDescriptor *type,
                                         struct gw_grpc_arena *arena);
 
-/* A ModelInferResponse of a run that has succeeded. */
-grpc_byte_buffer *gw_grpc_infer_response(const struct gw_infer_run *run, const struct gw_infer_request *asked,
-                                         const char *id, int streams);
-/* A ModelStreamInferResponse with an error. */
-grpc_byte_buffer *gw_grpc_stream_error(const char *id, const char *why);
+/* A ModelInferResponse of a run that has succeeded. NULL: no memory. */
+struct gw_grpc_message *gw_grpc_infer_response(const struct gw_infer_run *run,
+                                               const struct gw_infer_request *asked, const char *id,
+                                               int streams);
+/* A ModelStreamInferResponse with an error. NULL: no memory. */
+struct gw_grpc_message *gw_grpc_stream_error(const char *id, const char *why);
 
 #endif

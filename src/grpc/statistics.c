@@ -191,7 +191,7 @@ void gw_grpc_repository_load(void *service, struct gw_grpc_turn *turn)
         (const Inference__RepositoryModelLoadRequest *)gw_grpc_request(
             turn, &inference__repository_model_load_request__descriptor, &arena);
     if (q && q->n_parameters)
-        gw_grpc_refuse(turn, GRPC_STATUS_UNIMPLEMENTED,
+        gw_grpc_refuse(turn, GW_GRPC_UNIMPLEMENTED,
                        "a model is loaded as the repository has it: no parameters");
     else if (q)
         change(service, turn, GW_CONTROL_LOAD, q->model_name, &r.base);

@@ -227,9 +227,10 @@ static int open_grpc(struct gw_serving *s, const struct gw_serving_opts *o)
     return error;
 #else
     (void)s;
-    return o->grpc
-               ? gw_error(-ENOTSUP, "serving: built without gRPC core; install libgrpc-dev and build again")
-               : 0;
+    return o->grpc ? gw_error(
+                         -ENOTSUP,
+                         "serving: built without gRPC; install libnghttp2-dev and libssl-dev and build again")
+                   : 0;
 #endif
 }
 

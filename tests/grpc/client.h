@@ -1,26 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A gRPC client for tests: bytes there, bytes and a status back. One thread. */
+/* A gRPC client for tests: bytes there, bytes and a status back. One thread, which waits in each call. */
 #ifndef TESTS_GRPC_CLIENT_H
 #define TESTS_GRPC_CLIENT_H
 
-#include <grpc/grpc.h>
 #include <stddef.h>
 #include <stdint.h>
 
+#include "src/grpc/h2.h"
+#include "src/grpc/message.h"
+#include "src/grpc/status.h"
+
 struct client {
-    grpc_channel *channel;
-    grpc_completion_queue *cq;
+    struct gw_h2 h2;
+    uint8_t room[65536];
 };
 
 struct answer {
-    int status; /* grpc_status_code */
+    int status; /* enum gw_grpc_status */
     char why[512];
     uint8_t *bytes; /* NULL: there was no message */
     size_t size;
 };
 
-/* `ca`: a PEM text that the server's certificate is checked against; NULL: in the clear. */
-void client_open(struct client *c, const char *server, const char *ca);
+/* In the clear. `server` is "ADDRESS:PORT". */
+void client_open(struct client *c, const char *server);
 void client_close(struct client *c);
 
 struct ask {
@@ -29,17 +32,23 @@ struct ask {
     size_t size;
     unsigned timeout_ms;       /* 0: half a minute */
     const char *authorization; /* NULL: none */
-    int gzip;                  /* say that the message is compressed, and compress it */
 };
 /* A unary call; answer_free follows. */
 struct answer client_ask(struct client *c, const struct ask *ask);
 void answer_free(struct answer *a);
 
-/* A bidirectional call. */
+/* A bidirectional call, which stays where it is until it is closed. */
 struct stream {
     struct client *client;
-    grpc_call *call;
-    int begun; /* the server's first headers have been asked for */
+    int32_t id;
+    struct gw_grpc_message *out[64]; /* to be sent, from `first` to `last` */
+    unsigned first, last;
+    int no_more, over;
+    struct gw_grpc_inbox inbox;
+    struct gw_grpc_message *in[64]; /* that have come, from `taken` to `come` */
+    unsigned taken, come;
+    int status;
+    char why[512];
 };
 void stream_open(struct client *c, const char *method, struct stream *s);
 /* 0, or -1: the call has ended. */

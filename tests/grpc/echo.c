@@ -46,7 +46,7 @@ int main(int argc, char **argv)
     float x[N];
     uint8_t bytes[1024];
     if (argc != 3) return 2;
-    client_open(&c, argv[1], NULL);
+    client_open(&c, argv[1]);
     int wrong = 0;
     for (int i = 0; i < atoi(argv[2]) && !wrong; i++) {
         for (int k = 0; k < N; k++) x[k] = (float)(i * N + k);

@@ -118,7 +118,7 @@ static void check_response(const Inference__ModelInferResponse *m, const struct 
 static void check_echo(struct answer *a, const struct request *r)
 {
     assert_string_equal(a->why, "");
-    assert_int_equal(a->status, GRPC_STATUS_OK);
+    assert_int_equal(a->status, GW_GRPC_OK);
     Inference__ModelInferResponse *m = inference__model_infer_response__unpack(NULL, a->size, a->bytes);
     check_response(m, r);
     inference__model_infer_response__free_unpacked(m, NULL);
@@ -177,47 +177,46 @@ static void test_refused(void **state)
     (void)state;
     fill(&r, 0);
     r.message.model_name = (char *)"nothing";
-    check_refused(infer(&r), GRPC_STATUS_NOT_FOUND, "'nothing'");
+    check_refused(infer(&r), GW_GRPC_NOT_FOUND, "'nothing'");
     fill(&r, 0);
     r.message.model_version = (char *)"7";
-    check_refused(infer(&r), GRPC_STATUS_NOT_FOUND, "version 7");
+    check_refused(infer(&r), GW_GRPC_NOT_FOUND, "version 7");
     fill(&r, 0);
     r.input.name = (char *)"z";
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "z");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "z");
     fill(&r, 0);
     r.input.datatype = (char *)"BYTES";
-    check_refused(infer(&r), GRPC_STATUS_UNIMPLEMENTED, "BYTES");
+    check_refused(infer(&r), GW_GRPC_UNIMPLEMENTED, "BYTES");
     fill(&r, 0);
     r.shape[1] = N + 1;
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "65");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "65");
     fill(&r, 0);
     r.input.n_shape = 0;
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "shape");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "shape");
     fill(&r, 0);
     r.raw[0].len = BYTES - 4;
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "unexpected byte size 252, expected 256");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "unexpected byte size 252, expected 256");
     fill(&r, 0);
     r.message.n_raw_input_contents = 0;
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "has no data");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "has no data");
     fill(&r, 0);
     r.message.n_raw_input_contents = 2;
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "raw_input_contents has 2");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "raw_input_contents has 2");
     fill(&r, 0);
     use_fields(&r);
     r.message.n_raw_input_contents = 1;
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT,
-                  "must not be specified when using raw_input_contents");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "must not be specified when using raw_input_contents");
     fill(&r, 0);
     use_fields(&r);
     r.contents.n_fp32_contents = N - 1;
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "unexpected element count 63, expected 64");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "unexpected element count 63, expected 64");
     fill(&r, 0);
     r.message.n_inputs = 2;
     r.message.n_raw_input_contents = 2;
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "input");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "input");
     fill(&r, 0);
     set_parameter(&r, "timeout", -1);
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "'timeout'");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "'timeout'");
     check_still_serves();
 }
 
@@ -232,8 +231,8 @@ static void test_broken_messages(void **state)
     for (size_t n = 1; n < size; n += n < 64 ? 1 : 17) {
         struct ask q = {.method = SERVICE("ModelInfer"), .bytes = bytes, .size = n};
         struct answer a = client_ask(&client, &q);
-        assert_int_not_equal(a.status, GRPC_STATUS_OK);
-        assert_int_not_equal(a.status, GRPC_STATUS_UNAVAILABLE);
+        assert_int_not_equal(a.status, GW_GRPC_OK);
+        assert_int_not_equal(a.status, GW_GRPC_UNAVAILABLE);
         answer_free(&a);
     }
     memset(bytes, 0xff, sizeof(bytes));
@@ -242,7 +241,7 @@ static void test_broken_messages(void **state)
                                           "/grpc.health.v1.Health/Check"};
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         struct ask q = {.method = methods[i], .bytes = bytes, .size = sizeof(bytes)};
-        check_refused(client_ask(&client, &q), GRPC_STATUS_INVALID_ARGUMENT, "not a sound");
+        check_refused(client_ask(&client, &q), GW_GRPC_INVALID_ARGUMENT, "not a sound");
     }
     check_still_serves();
 }
@@ -253,7 +252,7 @@ static void test_too_large(void **state)
     void *bytes = calloc(1, size);
     (void)state;
     struct ask q = {.method = SERVICE("ModelInfer"), .bytes = bytes, .size = size};
-    check_refused(client_ask(&client, &q), GRPC_STATUS_RESOURCE_EXHAUSTED, "");
+    check_refused(client_ask(&client, &q), GW_GRPC_RESOURCE_EXHAUSTED, "");
     free(bytes);
     check_still_serves();
 }
@@ -265,10 +264,10 @@ static void test_unknown_methods(void **state)
     (void)state;
     for (size_t i = 0; i < sizeof(unknown) / sizeof(unknown[0]); i++) {
         struct ask q = {.method = unknown[i]};
-        check_refused(client_ask(&client, &q), GRPC_STATUS_UNIMPLEMENTED, "no such method");
+        check_refused(client_ask(&client, &q), GW_GRPC_UNIMPLEMENTED, "no such method");
     }
     struct ask log = {.method = SERVICE("LogSettings")};
-    check_refused(client_ask(&client, &log), GRPC_STATUS_UNIMPLEMENTED, "does not support");
+    check_refused(client_ask(&client, &log), GW_GRPC_UNIMPLEMENTED, "does not support");
 }
 
 static void test_health(void **state)
@@ -283,7 +282,7 @@ static void test_health(void **state)
     grpc__health__v1__health_check_response__free_unpacked(r, NULL);
     answer_free(&a);
     q.service = (char *)"another.Service";
-    check_refused(ask("/grpc.health.v1.Health/Check", &q.base), GRPC_STATUS_NOT_FOUND, "no such service");
+    check_refused(ask("/grpc.health.v1.Health/Check", &q.base), GW_GRPC_NOT_FOUND, "no such service");
 }
 
 static void test_models(void **state)
@@ -308,7 +307,7 @@ static void test_models(void **state)
     inference__model_metadata_response__free_unpacked(m, NULL);
     answer_free(&a);
     q.name = (char *)"nothing";
-    check_refused(ask(SERVICE("ModelConfig"), &q.base), GRPC_STATUS_NOT_FOUND, "'nothing'");
+    check_refused(ask(SERVICE("ModelConfig"), &q.base), GW_GRPC_NOT_FOUND, "'nothing'");
 }
 
 /* More requests at once than a stream may have under way: each is answered, in order, the wrong ones too. */
@@ -347,7 +346,7 @@ static void test_stream(void **state)
         answer_free(&a);
     }
     assert_null(stream_receive(&s).bytes);
-    assert_int_equal(stream_close(&s), GRPC_STATUS_OK);
+    assert_int_equal(stream_close(&s), GW_GRPC_OK);
 }
 
 /* Clients that go in the middle of their calls take nothing with them. */
@@ -361,7 +360,7 @@ static void test_cancelled(void **state)
     for (int i = 0; i < 60; i++) {
         struct client other;
         struct stream s;
-        client_open(&other, worker.grpc, NULL);
+        client_open(&other, worker.grpc);
         stream_open(&other, SERVICE("ModelStreamInfer"), &s);
         for (int k = 0; k < i % 12; k++) stream_send(&s, bytes, size);
         stream_cancel(&s);
@@ -383,7 +382,7 @@ static void test_cancelled_before_it_began(void **state)
     int held[2];
     (void)state;
     assert_int_equal(worker_start(&small, "tests/serve/models", options), 0);
-    client_open(&other, small.grpc, NULL);
+    client_open(&other, small.grpc);
     for (int i = 0; i < 2; i++) assert_true((held[i] = hold_begin(small.server)) >= 0);
     fill(&r, 5);
     set_parameter(&r, "timeout", 20000);
@@ -392,7 +391,7 @@ static void test_cancelled_before_it_began(void **state)
                     .size = inference__model_infer_request__pack(&r.message, bytes)};
     struct answer a = client_ask(&other, &q);
     int before = 0;
-    for (; a.status == GRPC_STATUS_OK; before++) { /* until both places are taken */
+    for (; a.status == GW_GRPC_OK; before++) { /* until both places are taken */
         answer_free(&a);
         a = client_ask(&other, &q);
     }
@@ -426,8 +425,8 @@ static void test_deadline(void **state)
                     .timeout_ms = 1};
     for (int i = 0; i < 20; i++) {
         struct answer a = client_ask(&client, &q);
-        assert_true(a.status == GRPC_STATUS_OK || a.status == GRPC_STATUS_DEADLINE_EXCEEDED ||
-                    a.status == GRPC_STATUS_UNAVAILABLE);
+        assert_true(a.status == GW_GRPC_OK || a.status == GW_GRPC_DEADLINE_EXCEEDED ||
+                    a.status == GW_GRPC_UNAVAILABLE);
         answer_free(&a);
     }
     set_parameter(&r, "timeout", 1); /* a microsecond: some may come back in time */
@@ -436,8 +435,8 @@ static void test_deadline(void **state)
     int late = 0;
     for (int i = 0; i < 20; i++) {
         struct answer a = client_ask(&client, &q);
-        late += a.status == GRPC_STATUS_UNAVAILABLE;
-        assert_true(a.status == GRPC_STATUS_UNAVAILABLE || a.status == GRPC_STATUS_OK);
+        late += a.status == GW_GRPC_UNAVAILABLE;
+        assert_true(a.status == GW_GRPC_UNAVAILABLE || a.status == GW_GRPC_OK);
         answer_free(&a);
     }
     assert_true(late > 0);
@@ -480,9 +479,9 @@ static void test_shared_memory(void **state)
     reg.key = key;
     reg.byte_size = 4096;
     struct answer a = ask(SERVICE("SystemSharedMemoryRegister"), &reg.base);
-    assert_int_equal(a.status, GRPC_STATUS_OK);
+    assert_int_equal(a.status, GW_GRPC_OK);
     answer_free(&a);
-    check_refused(ask(SERVICE("SystemSharedMemoryRegister"), &reg.base), GRPC_STATUS_ALREADY_EXISTS, "'in'");
+    check_refused(ask(SERVICE("SystemSharedMemoryRegister"), &reg.base), GW_GRPC_ALREADY_EXISTS, "'in'");
     shm_unlink(key);
     close(fd);
 
@@ -503,14 +502,14 @@ static void test_shared_memory(void **state)
     a = infer(&r);
     check_echo(&a, &r);
     set_text(&r, 1, "shared_memory_offset", NULL, 4000);
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "beyond");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "beyond");
     Inference__SystemSharedMemoryUnregisterRequest gone =
         INFERENCE__SYSTEM_SHARED_MEMORY_UNREGISTER_REQUEST__INIT;
     a = ask(SERVICE("SystemSharedMemoryUnregister"), &gone.base);
-    assert_int_equal(a.status, GRPC_STATUS_OK);
+    assert_int_equal(a.status, GW_GRPC_OK);
     answer_free(&a);
     set_text(&r, 1, "shared_memory_offset", NULL, 128);
-    check_refused(infer(&r), GRPC_STATUS_INVALID_ARGUMENT, "'in'");
+    check_refused(infer(&r), GW_GRPC_INVALID_ARGUMENT, "'in'");
 }
 
 /* ---- */
@@ -520,7 +519,7 @@ static int begin(void **state)
     static const char *const options[] = {"--max-body", "4", NULL};
     (void)state;
     if (worker_start(&worker, "tests/serve/models", options)) return -1;
-    client_open(&client, worker.grpc, NULL);
+    client_open(&client, worker.grpc);
     return 0;
 }
 
@@ -538,7 +537,7 @@ static int end(void **state)
     answer_free(&a);
     int code = worker_stop(&worker), status = stream_close(&s);
     client_close(&client);
-    return code || status == GRPC_STATUS_OK;
+    return code || status == GW_GRPC_OK;
 }
 
 int main(void)
