@@ -120,6 +120,7 @@ struct cm_port {
     uint16_t ps, port;
     const struct cm_nic *nic; /* at whose address; NULL: all of them */
     uint32_t users;           /* ids that have it */
+    uint64_t since;           /* when it was taken */
     int claims[SN_MAX_NICS];  /* of the environment, by NIC; -1: none */
 };
 
@@ -255,6 +256,8 @@ int cm_port_number(struct cm *cm, uint16_t ps);
 /* Does it hold this claim of the environment? */
 bool cm_port_claimed(const struct cm_port *port, int claim);
 /* The id that listens for a request that came to this NIC. */
+/* Was the port bound just before? Then its program may be about to listen. */
+bool cm_listens_soon(struct cm *cm, const struct cm_nic *nic, uint64_t service_id);
 struct cm_id *cm_listener(struct cm *cm, const struct cm_nic *nic, uint64_t service_id,
                           const struct roce_cma_hdr *h);
 

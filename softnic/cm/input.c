@@ -117,6 +117,7 @@ static void request(struct cm *cm, const struct cm_nic *nic, const struct cm_ori
         return;
     }
     listener = cm_listener(cm, nic, m->service_id, &h);
+    if (!listener && cm_listens_soon(cm, nic, m->service_id)) return;
     reason = listener ? objection(listener, nic, from, m) : ROCE_REJ_INVALID_SERVICE_ID;
     if (reason) {
         cm_refuse(cm, nic, from, m, reason);

@@ -8,6 +8,8 @@
 #include "softnic/cm/core.h"
 
 /* Where Linux takes numbers from when a program does not care. */
+#define LISTENS_SOON_NS UINT64_C(1000000000)
+
 enum { EPHEMERAL_FIRST = 32768, EPHEMERAL_COUNT = 28232, TRIES = 128 };
 
 /* Who has it at this NIC's address or at all; NULL for nic: at any. */
@@ -47,7 +49,8 @@ static int take_new(struct cm_id *id, uint16_t port, struct cm_port **out)
     struct cm_port *p = malloc(sizeof(*p));
 
     if (!p) return -ENOMEM;
-    *p = (struct cm_port){.ps = id->ps, .port = port, .nic = id->nic};
+    *p = (struct cm_port){
+        .ps = id->ps, .port = port, .nic = id->nic, .since = id->cm->env.now(id->cm->env.ctx)};
     for (unsigned i = 0; i < SN_MAX_NICS; i++) p->claims[i] = -1;
     int err = claim(id->cm, p);
     if (err) {
@@ -167,6 +170,24 @@ bool cm_port_listening(const struct cm_id *id)
 static bool takes_family(const struct cm_id *id, const struct roce_cma_hdr *h)
 {
     return h->ipv6 ? takes_v6(id) : takes_v4(id);
+}
+
+/*
+ * Programs tell their peers a port when it is bound, and listen afterwards (qperf). With an adapter a request
+ * takes longer than that. Here it may come before: it counts as lost, and is repeated.
+ */
+bool cm_listens_soon(struct cm *cm, const struct cm_nic *nic, uint64_t service_id)
+{
+    uint64_t now = cm->env.now(cm->env.ctx);
+
+    for (uint32_t i = 0; i < cm->high; i++) {
+        const struct cm_id *id = cm->ids[i];
+
+        if (!id || id->state != CM_BOUND || !id->port || (id->nic && id->nic != nic)) continue;
+        if (roce_cm_service_id(id->ps, id->src.port) == service_id && now - id->port->since < LISTENS_SOON_NS)
+            return true;
+    }
+    return false;
 }
 
 struct cm_id *cm_listener(struct cm *cm, const struct cm_nic *nic, uint64_t service_id,

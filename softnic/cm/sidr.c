@@ -71,6 +71,7 @@ static void request(struct cm *cm, const struct cm_nic *nic, const struct cm_ori
         return;
     }
     if (roce_cma_parse(m->private_data, &h) == 0) listener = cm_listener(cm, nic, m->service_id, &h);
+    if (!listener && cm_listens_soon(cm, nic, m->service_id)) return;
     if (listener && listener->qp_type != IBV_QPT_UD) listener = NULL;
     id = listener && !cm_too_many(cm, origin, m) ? cm_child(listener, nic, origin, m, &h) : NULL;
     if (!id) {

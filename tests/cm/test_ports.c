@@ -84,6 +84,43 @@ static void shared_ports_have_one_listener(void **state)
     net_down(&net);
 }
 
+/* A peer may be told of a port before its program listens: it asks again, and is not refused at once. */
+static void a_port_that_was_just_bound_may_listen_soon(void **state)
+{
+    (void)state;
+    for (int ud = 0; ud < 2; ud++) {
+        uint16_t ps = ud ? RDMA_PS_UDP : RDMA_PS_TCP;
+        struct cm_addr a = net_addr(0, NET_PORT);
+        struct cm_id *server;
+
+        net_up(&net, 16, 0);
+        server = net_id(&net, 0, ps, 500);
+        assert_int_equal(cm_bind(server, &a), 0);
+        assert_int_equal(net_connect(net_resolved(&net, 1, 0, ps, NET_PORT), 5, ""), 0);
+        net_run(&net, 10000000);
+        assert_int_equal(net.ends[1].file.event_count, 0);
+        assert_int_equal(cm_listen(server, 4), 0);
+        net_run(&net, 500000000);
+        net_event(&net, 0, CM_EVENT_CONNECT_REQUEST);
+        net_down(&net);
+    }
+}
+
+/* One that stays as it is does not. */
+static void a_port_that_does_not_listen_is_refused(void **state)
+{
+    struct cm_addr a = net_addr(0, NET_PORT);
+
+    (void)state;
+    net_up(&net, 17, 0);
+    assert_int_equal(cm_bind(net_id(&net, 0, RDMA_PS_TCP, 500), &a), 0);
+    net_run(&net, 1000000000);
+    assert_int_equal(net_connect(net_resolved(&net, 1, 0, RDMA_PS_TCP, NET_PORT), 5, ""), 0);
+    net_run(&net, 10000000);
+    assert_int_equal(net_event(&net, 1, CM_EVENT_REJECTED).status, ROCE_REJ_INVALID_SERVICE_ID);
+    net_down(&net);
+}
+
 static void a_destroyed_id_gives_its_port_back_at_once(void **state)
 {
     struct cm_addr a = net_addr(1, 4000);
@@ -220,6 +257,8 @@ int main(void)
         cmocka_unit_test(ports_are_exclusive),
         cmocka_unit_test(a_loopback_address_becomes_the_nics),
         cmocka_unit_test(shared_ports_have_one_listener),
+        cmocka_unit_test(a_port_that_was_just_bound_may_listen_soon),
+        cmocka_unit_test(a_port_that_does_not_listen_is_refused),
         cmocka_unit_test(a_destroyed_id_gives_its_port_back_at_once),
         cmocka_unit_test(families_share_a_port),
         cmocka_unit_test(listeners_are_met_where_they_listen),
