@@ -153,6 +153,7 @@ static int error_of(uint32_t status, const char **why)
         *why = "the server refused the request: it is not what the session agreed on";
         return -EINVAL;
     case GW_SERVE_LATE: *why = "refused: the answer would have come after its deadline"; return -ETIME;
+    case GW_SERVE_RECALLED: *why = "it was taken back"; return -ECANCELED;
     case GW_SERVE_CLOSING: *why = "the model is being stopped or replaced"; return -ESHUTDOWN;
     default: *why = "the model failed; the server's log says why"; return -EREMOTEIO;
     }

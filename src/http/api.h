@@ -6,6 +6,7 @@
 #include <stddef.h>
 
 #include "src/http/httpd.h"
+#include "src/http/room.h"
 #include "src/infer/infer.h"
 #include "src/serve/server.h"
 
@@ -14,8 +15,8 @@
 struct gw_api {
     struct gw_server_view server;
     struct gw_infer *infer;
-    uint64_t most_body; /* bytes of an inference's body */
-    uint64_t held;      /* bytes of those that are being received; atomic */
+    uint64_t most_body;  /* bytes of an inference's body */
+    struct gw_room room; /* for those whose JSON is being received */
 };
 
 /* The functions of a gw_httpd_handler; ctx is the gw_api. Any thread. */

@@ -31,6 +31,7 @@ static void stop(void *door)
     struct gw_http_door *h = door;
     gw_httpd_stop(h->metrics);
     gw_httpd_stop(h->httpd);
+    gw_room_close(&h->api.room);
     free(h);
 }
 
@@ -101,6 +102,7 @@ int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const s
     gw_server_view(server, &h->api.server);
     h->api.infer = infer;
     h->api.most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
+    gw_room_open(&h->api.room, 4 * h->api.most_body);
     int error = listen_for(h, o);
     struct gw_server_door door = {.door = h, .tend = tend, .stop = stop}; /* calls stand for its answers */
     if (!error) error = gw_server_add_door(server, &door);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <microhttpd.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -230,6 +231,13 @@ int gw_http_is_here(const struct gw_http_request *r)
 {
     const struct gw_visitor *v = visitor_of((struct MHD_Connection *)r->connection);
     return v && gw_door_is_here(v);
+}
+
+int gw_http_gone(void *connection)
+{
+    const struct gw_visitor *v = visitor_of(connection);
+    struct pollfd p = {.fd = v ? v->fd : -1, .events = POLLRDHUP};
+    return poll(&p, 1, 0) > 0;
 }
 
 static const char *header_of(struct MHD_Connection *c, const char *name)

@@ -23,6 +23,8 @@ struct gw_http_request {
 const char *gw_http_header(const struct gw_http_request *r, const char *name);
 /* Is the client a user of this host that has the connection open at this moment? */
 int gw_http_is_here(const struct gw_http_request *r);
+/* Has the client closed its end of the connection, or gone? Its calls need not be answered. */
+int gw_http_gone(void *connection);
 /* While it is busy, nobody blames the client for the time that passes. A call sets it, and ends it. */
 void gw_http_busy(const void *connection, int busy);
 /* {"error": why}; what is no UTF-8 in it becomes a question mark. */

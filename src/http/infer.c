@@ -29,7 +29,7 @@ struct gw_http_infer {
     uint64_t body;   /* the Content-Length; NO_HEADER: not told */
     uint64_t header; /* bytes of JSON, or NO_HEADER */
     struct gw_text json;
-    uint64_t held; /* counted in *opts.held */
+    uint64_t held; /* of opts.room */
     enum stage stage;
     struct gw_http_ask ask;
     struct gw_infer_run *run;
@@ -156,6 +156,8 @@ static int begin(struct gw_http_infer *c)
     c->ask.request.model = c->model;
     c->ask.request.version = c->version;
     c->ask.request.who = c->who;
+    c->ask.request.gone = gw_http_gone;
+    c->ask.request.ctx = (void *)c->connection;
     wrong = wrong || gw_infer_begin(c->opts.infer, &c->ask.request, &c->run, &c->error);
     gw_http_busy(c->connection, 0);
     return wrong || check_sizes(c) || read_elements(c);
@@ -179,7 +181,7 @@ static void header_is_there(struct gw_http_infer *c)
 
 /* ---- the body ---- */
 
-/* Counts memory for bodies that are being received: a few clients must not take all there is. */
+/* Counts memory for bodies that are being received: no client may take all there is. */
 static int may_hold(struct gw_http_infer *c, uint64_t bytes)
 {
     uint64_t more = bytes > c->held ? (bytes - c->held + STEP - 1) / STEP * STEP : 0;
@@ -187,11 +189,11 @@ static int may_hold(struct gw_http_infer *c, uint64_t bytes)
         fail(c, GW_INFER_INVALID, "the body's JSON is longer than the server takes (--max-body)");
         return 0;
     }
-    /* Numbers by themselves: nothing is ordered by them. */
-    if (more && __atomic_add_fetch(c->opts.held, more, __ATOMIC_RELAXED) > c->opts.at_once) {
-        __atomic_sub_fetch(c->opts.held, more, __ATOMIC_RELAXED);
+    if (gw_room_take(c->opts.room, c->who, more)) {
         fail(c, GW_INFER_UNAVAILABLE,
-             "the server is receiving too many long requests in JSON: send binary data");
+             "the server is receiving too many long requests of this client in JSON: send binary data, or "
+             "fewer "
+             "at once");
         return 0;
     }
     c->held += more;
@@ -391,7 +393,7 @@ void gw_http_infer_free(struct gw_http_infer *c)
 {
     if (!c) return;
     log_line(c);
-    __atomic_sub_fetch(c->opts.held, c->held, __ATOMIC_RELAXED);
+    gw_room_give(c->opts.room, c->who, c->held);
     gw_infer_end(c->run);
     gw_http_ask_free(&c->ask);
     free(c->json.at);

@@ -6,15 +6,15 @@
 #define GW_HTTP_INFER_H
 
 #include "src/http/httpd.h"
+#include "src/http/room.h"
 #include "src/infer/infer.h"
 
 struct gw_http_infer;
 
 struct gw_http_infer_opts {
     struct gw_infer *infer;
-    uint64_t most;    /* bytes of one body's JSON */
-    uint64_t *held;   /* bytes of all that are being received; atomic */
-    uint64_t at_once; /* the most of these */
+    uint64_t most;        /* bytes of one body's JSON */
+    struct gw_room *room; /* for all that are being received */
 };
 
 /* Is it such a call's path? */

@@ -330,7 +330,8 @@ const struct gw_tensor_info *gw_infer_input_info(const struct gw_infer_run *r, u
 static int submit(struct gw_infer_run *r, struct gw_infer_error *error)
 {
     uint64_t now = gw_deadline(0);
-    struct gw_call_ask ask = {.rows = r->rows, .priority = r->priority, .flags = r->flags};
+    uint32_t flags = r->flags | (r->gone ? GW_SERVE_RECALL : 0);
+    struct gw_call_ask ask = {.rows = r->rows, .priority = r->priority, .flags = flags};
     if (r->deadline && now >= r->deadline) return too_late(error);
     if (is_gone(r, error)) return -1;
     if (r->deadline) ask.budget_ns = r->deadline - now;
@@ -343,6 +344,8 @@ static int failed(const struct gw_infer_run *r, struct gw_infer_error *error)
     const char *model = gw_worker_name(r->worker);
     switch (r->call->error) {
     case -ETIME: return too_late(error);
+    case -ECANCELED:
+        return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "the client has gone before its request began");
     case -ESHUTDOWN: return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "model '%s' is being stopped", model);
     case -EREMOTEIO:
         return gw_infer_fail(error, GW_INFER_INTERNAL, "model '%s' failed on this request: %s", model,
@@ -399,10 +402,23 @@ static int finish(struct gw_infer_run *r, struct gw_infer_error *error)
     return wrong;
 }
 
+/* A request whose client goes is taken back, unless the model has it already. */
+static int wait_for_end(struct gw_infer_run *r, struct gw_infer_error *error)
+{
+    uint64_t deadline = r->deadline ? r->deadline : GW_NEVER;
+    int cancelled = 0;
+    for (;;) {
+        uint64_t look = gw_deadline(LOOK_NS),
+                 until = r->gone && !cancelled && deadline > look ? look : deadline;
+        if (!gw_call_wait(r->call, until)) return 0;
+        if (gw_deadline(0) >= deadline) return too_late(error);
+        cancelled = cancelled || (is_gone(r, error) && !gw_call_cancel(r->call));
+    }
+}
+
 int gw_infer_wait(struct gw_infer_run *r, struct gw_infer_error *error)
 {
-    if (submit(r, error)) return -1;
-    if (gw_call_wait(r->call, r->deadline ? r->deadline : GW_NEVER)) return too_late(error);
+    if (submit(r, error) || wait_for_end(r, error)) return -1;
     return finish(r, error);
 }
 

@@ -30,7 +30,7 @@ void gw_infer_stats(const struct gw_worker *w, struct gw_infer_stats *s)
                                  .late = c.late,
                                  .inferences = c.inferences,
                                  .executions = c.executions,
-                                 .waiting = c.waiting,
+                                 .waiting = c.waiting + (calls ? gw_calls_held(calls) : 0),
                                  .queue_ns = c.queue_ns,
                                  .input_ns = c.input_ns,
                                  .infer_ns = c.infer_ns,

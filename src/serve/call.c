@@ -2,6 +2,7 @@
 #include "src/serve/calls.h"
 
 #include <errno.h>
+#include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -155,23 +156,27 @@ void gw_call_leave_slot(struct gw_call *call)
 
 /* The send queue holds twice as many requests as there are slots: so there is nearly always room, and else
  * there is when acknowledgements have come. With the lane's posting lock held. */
-static int post(struct gw_calls *c, const struct gw_slot *s, uint64_t bytes)
+static int post(struct gw_calls *c, struct gw_lane *l, const struct gw_op *op, uint64_t id)
 {
-    struct gw_lane *l = s->lane;
     uint32_t flags = ++l->sent % c->opts.slots == 0 ? GW_SIGNALED : 0;
     uint64_t end = gw_deadline(SEND_ROOM_NS);
     struct ibv_wc wc;
     for (;;) {
         while (gw_poll_cq(gw_cq_handle(l->send_cq), 1, &wc) > 0)
             if (wc.status != IBV_WC_SUCCESS) return -EIO;
-        int error = gw_post_op(gw_qp_handle(l->qp),
-                               gw_put_imm_op(l->in_addr + s->index * c->in_stride, c->in_mr->lkey,
-                                             l->grant.request_addr + s->index * l->grant.request_stride,
-                                             l->grant.request_rkey, (uint32_t)bytes, s->index),
-                               flags, s->index);
+        int error = gw_post_op(gw_qp_handle(l->qp), *op, flags, id);
         if (error != -EAGAIN) return error;
         if (gw_cq_wait(l->send_cq, end, NULL, -1) <= 0) return -EIO;
     }
+}
+
+static int post_request(struct gw_calls *c, const struct gw_slot *s, uint64_t bytes)
+{
+    const struct gw_lane *l = s->lane;
+    struct gw_op op = gw_put_imm_op(l->in_addr + s->index * c->in_stride, c->in_mr->lkey,
+                                    l->grant.request_addr + s->index * l->grant.request_stride,
+                                    l->grant.request_rkey, (uint32_t)bytes, s->index);
+    return post(c, s->lane, &op, s->index);
 }
 
 /* The request is the worker's from now on, unless it cannot be sent. */
@@ -219,11 +224,30 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
     call->submitted = gw_deadline(0);
     pthread_mutex_lock(&s->lane->post);
     /* A session that broke meanwhile has ended this call, or is about to. */
-    if (s->generation == s->lane->generation) error = post(c, s, sizeof(struct gw_serve_request) + bytes);
+    if (s->generation == s->lane->generation)
+        error = post_request(c, s, sizeof(struct gw_serve_request) + bytes);
     pthread_mutex_unlock(&s->lane->post);
     if (!error) return 0;
     gw_calls_break_lane(c, s->lane); /* the thread ends this call with the session's others */
     return 0;
+}
+
+/* The word goes into the slot behind the request, and before the slot's next one, by the same queue pair. */
+int gw_call_cancel(struct gw_call *call)
+{
+    const size_t at = offsetof(struct gw_serve_request, recalled);
+    struct gw_slot *s = slot_of(call);
+    struct gw_calls *c = s->calls;
+    struct gw_lane *l = s->lane;
+    int error = -EIO;
+    gw_calls_request(s)->recalled = s->id;
+    struct gw_op op = gw_put_op(l->in_addr + s->index * c->in_stride + at, c->in_mr->lkey,
+                                l->grant.request_addr + s->index * l->grant.request_stride + at,
+                                l->grant.request_rkey, sizeof(s->id));
+    pthread_mutex_lock(&l->post);
+    if (s->generation == l->generation) error = post(c, l, &op, s->index);
+    pthread_mutex_unlock(&l->post);
+    return error;
 }
 
 int gw_call_wait(struct gw_call *call, uint64_t deadline_ns)

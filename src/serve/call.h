@@ -49,12 +49,13 @@ void gw_calls_destroy(struct gw_calls *c);
 /* How many calls there are in all; the most samples that one may have. */
 uint32_t gw_calls_size(const struct gw_calls *c);
 uint32_t gw_calls_rows(const struct gw_calls *c);
-/* How many are taken (they are being filled, wait, are at work, or have answers that are being sent), and how
- * many callers hold the gw_calls. */
+/* How many are taken: they are being filled, wait, are at work, or have answers that are being sent. */
 uint32_t gw_calls_taken(struct gw_calls *c);
+/* How many callers hold the gw_calls: they wait for a call, or have just taken one. */
+uint32_t gw_calls_held(struct gw_calls *c);
 
 /* A caller that waits for a call holds the gw_calls: they stay until it releases them, also when their model
- * is removed. It counts as taken meanwhile. */
+ * is removed. */
 void gw_calls_hold(struct gw_calls *c);
 void gw_calls_release(struct gw_calls *c);
 
@@ -90,7 +91,7 @@ struct gw_call_ask {
     uint32_t rows;      /* 1 … gw_calls_rows */
     uint32_t priority;  /* 1 is served first; 0: the model's default */
     uint64_t budget_ns; /* an answer later than this is worth nothing; 0: no deadline */
-    uint32_t flags;     /* GW_SERVE_PLACED, GW_SERVE_STAY (wire.h) */
+    uint32_t flags;     /* GW_SERVE_PLACED, GW_SERVE_STAY, GW_SERVE_RECALL (wire.h) */
     /* Called once when it has ended, on the calls' one thread: it must not wait for anything. It may give the
      * call back. NULL: gw_call_wait is used. Not called when gw_call_submit fails. */
     void (*done)(void *ctx, struct gw_call *call);
@@ -98,6 +99,10 @@ struct gw_call_ask {
 };
 /* Sends the inputs to the worker. 0; -EINVAL: rows are out of range; -ESHUTDOWN; -EIO: the session broke. */
 int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask);
+/* Takes back a call that was submitted with GW_SERVE_RECALL. If the model has not begun with it, it ends
+ * soon, with -ECANCELED; else it ends as ever. 0, or a negative errno: its session is broken, and so it
+ * ends. */
+int gw_call_cancel(struct gw_call *call);
 /* Sleeps until it has ended: 0, and call->error says how. -ETIMEDOUT: it has not by the deadline. */
 int gw_call_wait(struct gw_call *call, uint64_t deadline_ns);
 

@@ -136,6 +136,7 @@ static int status_error(uint32_t status)
     case GW_SERVE_BAD_REQUEST: return -EINVAL;
     case GW_SERVE_LATE: return -ETIME;
     case GW_SERVE_CLOSING: return -ESHUTDOWN;
+    case GW_SERVE_RECALLED: return -ECANCELED;
     default: return -EREMOTEIO;
     }
 }
@@ -336,7 +337,15 @@ static int is_taken(const struct gw_slot *s)
 uint32_t gw_calls_taken(struct gw_calls *c)
 {
     pthread_mutex_lock(&c->lock);
-    uint32_t n = count(c, is_taken) + c->held;
+    uint32_t n = count(c, is_taken);
+    pthread_mutex_unlock(&c->lock);
+    return n;
+}
+
+uint32_t gw_calls_held(struct gw_calls *c)
+{
+    pthread_mutex_lock(&c->lock);
+    uint32_t n = c->held;
     pthread_mutex_unlock(&c->lock);
     return n;
 }

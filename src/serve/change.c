@@ -199,7 +199,8 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
 
 uint32_t gw_server_taken(const struct gw_worker *w)
 {
-    return gw_worker_calls(w) ? gw_calls_taken(gw_worker_calls(w)) : 0;
+    struct gw_calls *calls = gw_worker_calls(w);
+    return calls ? gw_calls_taken(calls) + gw_calls_held(calls) : 0;
 }
 
 uint64_t gw_server_waiting(const struct gw_worker *w)

@@ -66,6 +66,14 @@ GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
     return now >= w->again;
 }
 
+/* Has its client taken it back? The header lies in the slot still. */
+GW_DEV int gw_serve_is_recalled(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
+{
+    if (!(r->flags & GW_SERVE_RECALL)) return 0;
+    const struct gw_serve_request *q = gw_serve_request_of(a, &a->session[r->session], r->slot);
+    return gw_ld_relaxed_u64(&q->recalled) == r->id; /* a number by itself */
+}
+
 /* The request at the top, or the oldest, at place `at`, is not for the model: 1, and it is out of the
  * queue. */
 GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint64_t now)
@@ -74,6 +82,7 @@ GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint
     enum gw_serve_status status = r->closing                    ? GW_SERVE_CLOSING
                                   : !r->priority                ? GW_SERVE_BAD_REQUEST
                                   : gw_serve_is_late(a, r, now) ? GW_SERVE_LATE
+                                  : gw_serve_is_recalled(a, r)  ? GW_SERVE_RECALLED
                                                                 : GW_SERVE_OK;
     if (status == GW_SERVE_OK) return 0;
     struct gw_serve_arrival refused = gw_serve_dequeue(a, at);

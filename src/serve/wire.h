@@ -36,6 +36,7 @@ enum gw_serve_status {
     GW_SERVE_FAILED = 2,      /* the model failed; the worker says why in its log */
     GW_SERVE_LATE = 3,        /* its answer would have come after its deadline: refused at once */
     GW_SERVE_CLOSING = 4,     /* the model is being stopped or replaced: ask again elsewhere, or later */
+    GW_SERVE_RECALLED = 5,    /* the client has taken it back before the model began with it */
 };
 
 /* Behind the header come the input tensors, in the model's order. Each holds `rows` samples and begins at
@@ -50,14 +51,17 @@ struct gw_serve_request {
     uint32_t priority;  /* 1 is served first; 0: the model's default */
     uint64_t budget_ns; /* an answer later than this after arrival is worth nothing; 0: no deadline */
     uint32_t flags;     /* GW_SERVE_PLACED and so on; a request with others is refused */
-    uint8_t reserved[20];
+    uint32_t reserved;
+    uint64_t recalled; /* the id, once the client wants no answer any more: with GW_SERVE_RECALL */
+    uint8_t reserved_too[8];
 };
 
 /* The server's own sessions need not send what already lies on the GPU. The slots are the session's alone, so
  * these do no harm in a stranger's hands. */
 #define GW_SERVE_PLACED 1u /* the inputs are in the slot already: the header comes alone, and `bytes` is 0 */
 #define GW_SERVE_STAY   2u /* the outputs stay in the worker's slot: so does the answer's header */
-#define GW_SERVE_FLAGS  (GW_SERVE_PLACED | GW_SERVE_STAY)
+#define GW_SERVE_RECALL 4u /* the header's `recalled` is looked at before the model gets the request */
+#define GW_SERVE_FLAGS  (GW_SERVE_PLACED | GW_SERVE_STAY | GW_SERVE_RECALL)
 
 /* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. At `arrived` the
  * request's completion became visible to the worker, at `started` the model got it, and at `done` the model

@@ -52,6 +52,16 @@ void gw_http_busy(const void *connection, int busy)
 {
     (void)connection, (void)busy;
 }
+int gw_http_is_here(const struct gw_http_request *r)
+{
+    (void)r;
+    return 1;
+}
+int gw_http_gone(void *connection)
+{
+    (void)connection;
+    return 0;
+}
 json_t *gw_http_error(const char *why)
 {
     return json_pack("{s:s}", "error", *why ? "text" : "");

@@ -124,6 +124,12 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
     call->error = f.fate == 1 ? -EREMOTEIO : f.fate == 2 ? -ETIME : f.fate == 3 ? -ESHUTDOWN : 0;
     return f.fate == 4 ? -EIO : 0;
 }
+int gw_call_cancel(struct gw_call *call)
+{
+    (void)call;
+    require(0); /* no client goes */
+    return -1;
+}
 int gw_call_wait(struct gw_call *call, uint64_t deadline_ns)
 {
     (void)call, (void)deadline_ns;
@@ -206,10 +212,11 @@ static void one(struct gw_infer *infer, struct stream *in)
 {
     char text[512];
     size_t first = 0;
-    uint64_t held = 0;
+    struct gw_room room;
     char header[24], length[24];
     uint8_t how = take8(in);
-    struct gw_http_infer_opts opts = {infer, how & 1 ? 1 << 20 : 200, &held, 1 << 21};
+    gw_room_open(&room, 1 << 21);
+    struct gw_http_infer_opts opts = {infer, how & 1 ? 1 << 20 : 200, &room};
     struct gw_http_request r = {"POST", how & 2 ? "/v2/models/m/versions/1/infer" : "/v2/models/m/infer",
                                 NULL, &f, "user 1"};
     struct gw_http_answer answer = {0};
@@ -229,7 +236,8 @@ static void one(struct gw_infer *infer, struct stream *in)
     if (!(how & 16)) gw_http_infer_finish(c, &answer); /* else the connection ended */
     gw_http_infer_free(c);
     if (!(how & 16)) check(&answer);
-    require(!f.taken && !held);
+    require(!f.taken && !room.held && !room.first);
+    gw_room_close(&room);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

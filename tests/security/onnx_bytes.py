@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Writes ONNX models that mean no good: onnx_bytes.py KIND > model.onnx. No package is needed.
 
-slow    a chain of convolutions that takes many seconds
+slow    a chain of convolutions that takes many seconds: 1200 of them, or as many as a second argument says
 slots   inputs and outputs of half a GiB each, which every slot of every session needs
 arena   a single number in and out, gigabytes in between
 weights a constant that grows hundreds of times in a CPU library's own layout
@@ -54,9 +54,9 @@ def model(nodes, tensors, shape_in, shape_out):
     return num(1, 8) + data(7, graph) + data(8, num(2, 13))
 
 
-def slow():
+def slow(layers=1200):
     weights = tensor("w", [32, 32, 3, 3], 1, struct.pack("<9216f", *([0.001] * 9216)))
-    names = ["x"] + [f"t{i}" for i in range(1199)] + ["y"]
+    names = ["x"] + [f"t{i}" for i in range(layers - 1)] + ["y"]
     nodes = b"".join(node("Conv", [a, "w"], b, ints("pads", [1, 1, 1, 1])) for a, b in zip(names, names[1:]))
     return model(nodes, weights, [1, 32, 128, 128], [1, 32, 128, 128])
 
@@ -82,4 +82,4 @@ def weights():
 
 
 if __name__ == "__main__":
-    sys.stdout.buffer.write({"slow": slow, "slots": slots, "arena": arena, "weights": weights}[sys.argv[1]]())
+    sys.stdout.buffer.write({"slow": slow, "slots": slots, "arena": arena, "weights": weights}[sys.argv[1]](*map(int, sys.argv[2:])))

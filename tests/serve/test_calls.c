@@ -146,6 +146,34 @@ static void an_abandoned_call_is_free_when_it_has_ended(void **state)
     assert_int_equal(gw_calls_taken(calls), 0);
 }
 
+/* The first one keeps the model busy for the length of a batch; those behind it are taken back. */
+static void a_call_that_is_taken_back_does_not_run(void **state)
+{
+    struct gw_serve_counters before, after;
+    struct gw_serve_variant_counters v[GW_SERVE_VARIANTS];
+    struct gw_call_ask ask = {.rows = 1, .flags = GW_SERVE_RECALL};
+    uint32_t ran = 0, rounds = 0;
+    (void)state;
+    gw_session_pool_counters(gw_worker_sessions(worker), &before, v);
+    while (ran == rounds * SHARE && rounds < 200) { /* until one was in time */
+        struct gw_call *of[SHARE];
+        for (int i = 0; i < SHARE; i++) fill(of[i] = take("user 1"), (float)i);
+        for (int i = 0; i < SHARE; i++) assert_int_equal(gw_call_submit(of[i], &ask), 0);
+        for (int i = SHARE - 1; i >= 0; i--) assert_int_equal(gw_call_cancel(of[i]), 0);
+        for (int i = 0; i < SHARE; i++) {
+            assert_int_equal(gw_call_wait(of[i], gw_deadline(PATIENCE)), 0);
+            assert_true(!of[i]->error || of[i]->error == -ECANCELED);
+            ran += !of[i]->error;
+            gw_call_give(of[i]);
+        }
+        rounds++;
+    }
+    assert_true(ran < rounds * SHARE);
+    gw_session_pool_counters(gw_worker_sessions(worker), &after, v);
+    assert_int_equal(after.successes - before.successes, ran);
+    for (int i = 0; i < 20; i++) ask_once((float)i); /* what was taken back is not the next one */
+}
+
 /* Their sessions end at the worker. What is sent meanwhile is lost; then there are new sessions. */
 static void broken_sessions_are_opened_again(void **state)
 {
@@ -204,7 +232,7 @@ static void tensors_lie_in_the_workers_slot(void **state)
     }
     struct gw_call *call = take("user 1");
     fill(call, 3);
-    assert_int_equal(gw_call_submit(call, &(struct gw_call_ask){.rows = 1, .flags = 4}), 0);
+    assert_int_equal(gw_call_submit(call, &(struct gw_call_ask){.rows = 1, .flags = 8}), 0);
     assert_int_equal(gw_call_wait(call, gw_deadline(PATIENCE)), 0);
     assert_int_equal(call->error, -EINVAL); /* the worker knows no such flag */
     gw_call_give(call);
@@ -262,6 +290,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(answers_are_those_of_their_requests),
         cmocka_unit_test(one_client_leaves_some_for_others),
+        cmocka_unit_test(a_call_that_is_taken_back_does_not_run),
         cmocka_unit_test(an_abandoned_call_is_free_when_it_has_ended),
         cmocka_unit_test(tensors_lie_in_the_workers_slot),
         cmocka_unit_test(broken_sessions_are_opened_again),
