@@ -64,6 +64,15 @@ _gpuwire()
         'serve --sessions-per-client')
             return
             ;;
+        'serve --connections-per-client')
+            return
+            ;;
+        'serve --trusted-proxy')
+            return
+            ;;
+        'serve --host-name')
+            return
+            ;;
         'serve --idle')
             return
             ;;
@@ -200,9 +209,6 @@ _gpuwire()
             return
             ;;
         'balance --weight')
-            return
-            ;;
-        'balance --limit')
             return
             ;;
         'balance --interval')
@@ -400,7 +406,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
+            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --connections-per-client --trusted-proxy --host-name --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
         infer)
             options='--server --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'
@@ -414,7 +420,7 @@ _gpuwire()
             options='--exec --batch -h --help'
             ;;
         balance)
-            options='--config --keep --api --token-file --ca-file --scheduler --forward --name --weight --limit --now --json --interval --once -h --help'
+            options='--config --keep --api --token-file --ca-file --scheduler --forward --name --weight --now --json --interval --once -h --help'
             ((COMP_CWORD == 2)) && words='check list top save reload add weight drain up remove demo'
             ;;
         info)

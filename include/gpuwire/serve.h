@@ -94,6 +94,15 @@ struct gw_serving_opts {
      * before, "info" at first. */
     const char *log_level;
     uint64_t drain_ns; /* gw_serving_stop gives what is under way so long to finish; 0: it is cut off */
+
+    /* HTTP, further. */
+    uint32_t connections_each; /* HTTP connections of one client; 0: 64, or what its sessions need */
+    uint32_t reserved_too;
+    /* Names of the server that a call's Host may have, with commas between them, beside addresses, localhost
+     * and the host's own name. NULL: none. With a token any name will do. */
+    const char *host_names;
+    /* Whose X-Forwarded-For names the client: "10.0.0.7, 10.1.0.0/16, user 33". NULL: nobody's. */
+    const char *trusted_proxies;
 };
 
 /* How a model is served. */

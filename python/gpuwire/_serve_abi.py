@@ -18,6 +18,8 @@ class Opts(c.Structure):
         ("max_body", c.c_uint64), ("models", c.c_char_p), ("model_control", c.c_uint32), ("max_batch", c.c_uint32),
         ("batch_delay_ns", c.c_uint64), ("model", c.c_char_p), ("watch", c.c_uint32), ("resident", c.c_uint32),
         ("access_log", c.c_char_p), ("log_level", c.c_char_p), ("drain_ns", c.c_uint64),
+        ("connections_each", c.c_uint32), ("reserved_too", c.c_uint32), ("host_names", c.c_char_p),
+        ("trusted_proxies", c.c_char_p),
     ]
 
 

@@ -90,7 +90,8 @@ class Server:
                  token: Optional[str] = None, token_file: Optional[Path] = None, open_health: bool = False,
                  metrics_port: int = 0, models: Optional[Path] = None, model_control: bool = False, max_batch: int = 0,
                  batch_delay: float = 0.0, model: Optional[str] = None, watch: bool = False, resident: str = "never",
-                 access_log: Optional[Path] = None, log_level: Optional[str] = None, drain: float = 0.0):
+                 access_log: Optional[Path] = None, log_level: Optional[str] = None, drain: float = 0.0,
+                 connections_per_client: int = 0, host_names: Sequence[str] = (), trusted_proxies: Sequence[str] = ()):
         if resident not in _RESIDENT:
             raise errors.Invalid(f"Server: resident={resident!r}: one of {', '.join(_RESIDENT)} is wanted")
         self._lib = abi.library()
@@ -106,13 +107,16 @@ class Server:
         for name, value in (("port", port), ("grpc_port", grpc_port or 0), ("metrics_port", metrics_port)):
             setattr(opts, name, _count(name, value, 65535))
         for name, value in (("gpu", gpu), ("threads", threads), ("sessions", sessions), ("slots", slots),
-                            ("sessions_each", sessions_per_client), ("max_batch", max_batch)):
+                            ("sessions_each", sessions_per_client), ("connections_each", connections_per_client),
+                            ("max_batch", max_batch)):
             setattr(opts, name, _count(name, value, 2**32 - 1))
         for name, value in (("model_memory", model_memory), ("max_body", max_body)):
             setattr(opts, name, _count(name, value, _NEVER))
         for name, path in (("tls_cert", tls_cert), ("tls_key", tls_key), ("token_file", token_file), ("models", models),
                            ("access_log", access_log)):
             setattr(opts, name, os.fsencode(path) if path is not None else None)
+        for name, words in (("host_names", host_names), ("trusted_proxies", trusted_proxies)):
+            setattr(opts, name, ",".join([words] if isinstance(words, str) else words).encode() or None)
         handle = ctypes.c_void_p()
         try:
             interruptible(lambda: check(self._lib.gw_serving_start(ctypes.byref(opts), ctypes.byref(handle))))

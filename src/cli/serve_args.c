@@ -7,6 +7,7 @@
 
 #include "src/cli/options.h"
 #include "src/cli/serve_config.h"
+#include "src/serve/listen.h"
 #include "src/serve/log.h"
 #include "src/serve/wire.h"
 
@@ -35,6 +36,20 @@ static const char usage[] =
     "  --sessions-per-client N\n"
     "                   of them, what one host, or one user of this host, may have (default: all but a "
     "quarter)\n"
+    "  --connections-per-client N\n"
+    "                   HTTP connections that one host, or one user of this host, may have (default 64, or "
+    "what its "
+    "sessions\n"
+    "                   need)\n"
+    "  --trusted-proxy LIST\n"
+    "                   reverse proxies whose X-Forwarded-For names the client: addresses, networks, or "
+    "users of this "
+    "host\n"
+    "                   (10.0.0.7,user 33)\n"
+    "  --host-name LIST names of this server that calls may have in their Host, beside addresses, localhost "
+    "and the "
+    "host's\n"
+    "                   own name (default: none)\n"
     "  --idle SECONDS   a session without requests for so long is closed, 0 for never (default 300); one "
     "that never had\n"
     "                   any after 10 s\n"
@@ -106,6 +121,9 @@ enum {
     BALANCER,
     BALANCER_ADDRESS,
     BALANCER_TOKEN,
+    CONNECTIONS,
+    PROXY,
+    HOST_NAME,
     CONFIG
 };
 
@@ -141,6 +159,9 @@ static const struct option options[] = {
     {"balancer", 1, NULL, BALANCER},
     {"balancer-address", 1, NULL, BALANCER_ADDRESS},
     {"balancer-token-file", 1, NULL, BALANCER_TOKEN},
+    {"connections-per-client", 1, NULL, CONNECTIONS},
+    {"trusted-proxy", 1, NULL, PROXY},
+    {"host-name", 1, NULL, HOST_NAME},
     {"config", 1, NULL, CONFIG},
     {"help", 0, NULL, 'h'},
     {0},
@@ -156,6 +177,7 @@ static const struct {
     {METRICS, 1, 65535},
     {SESSIONS, 1, 1024},
     {EACH, 1, 1024},
+    {CONNECTIONS, 1, GW_LISTEN_MOST},
     {SLOTS, 1, GW_SERVE_MAX_SLOTS},
     {BATCH, 1, GW_SERVING_MAX_ROWS},
     {THREADS, 1, 1024},
@@ -181,6 +203,7 @@ static int set_number(struct gw_cli_serving *all, int id, const char *name, cons
     case METRICS: all->http.metrics_port = (uint16_t)n; break;
     case SESSIONS: o->sessions = (uint32_t)n; break;
     case EACH: o->sessions_each = (uint32_t)n; break;
+    case CONNECTIONS: all->http.connections_each = (uint32_t)n; break;
     case SLOTS: o->slots = (uint32_t)n; break;
     case BATCH: o->max_batch = (uint32_t)n; break;
     case THREADS: o->threads = (uint32_t)n; break;
@@ -235,6 +258,8 @@ static int set(struct gw_cli_serving *all, int id, const char *name, const char 
     case KEY: http->key = value; break;
     case TOKEN: http->token_file = value; break;
     case HEALTH: http->open_health = 1; break;
+    case PROXY: http->trusted_proxies = value; break;
+    case HOST_NAME: http->host_names = value; break;
     case CONTROL: all->control = 1; break;
     case WATCH: all->watch = 1; break;
     case ACCESS: all->access_log = value; break;

@@ -36,8 +36,9 @@ static void stop(void *door)
 }
 
 /* A client has a connection for each of its sessions, and some for questions. */
-static uint32_t most_each(const struct gw_api *api)
+static uint32_t most_each(const struct gw_api *api, const struct gw_http_door_opts *o)
 {
+    if (o->connections_each) return o->connections_each;
     uint64_t sessions = *api->server.workers * (uint64_t)api->server.sessions->most_each;
     return sessions > 32 ? (uint32_t)sessions + 32 : 64;
 }
@@ -72,10 +73,15 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
                                        .refuse = gw_api_refuse,
                                        .drop = gw_api_drop,
                                        .files = gw_http_page()};
-    int error = read_secrets(o, &secrets);
+    struct gw_proxies proxies;
+    int error = gw_proxies_parse("--trusted-proxy", o->trusted_proxies, &proxies);
+    if (!error) error = read_secrets(o, &secrets);
     struct gw_httpd_opts opts = {.host = o->host,
                                  .port = o->port,
-                                 .most_each = most_each(&h->api),
+                                 .most_each = most_each(&h->api, o),
+                                 .each_option = "--connections-per-client",
+                                 .host_names = o->host_names,
+                                 .proxies = &proxies,
                                  .most_body = h->api.most_body,
                                  .cert = secrets.cert,
                                  .key = secrets.key,

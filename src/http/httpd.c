@@ -13,16 +13,18 @@
 
 #include <gpuwire/error.h>
 
+#include "src/http/framing.h"
 #include "src/http/inflate.h"
 #include "src/http/origin.h"
 #include "src/serve/door.h"
 #include "src/serve/listen.h"
 #include "src/serve/secret.h"
 
-#define PATIENCE_NS 20000000000u
-#define MAX_BODY    (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
-#define MAX_DEPTH   16 /* of a body: jansson calls itself for each level, on the thread's small stack */
-#define STACK_BYTES (256u << 10) /* of a connection's thread */
+#define PATIENCE_NS  20000000000u
+#define MAX_BODY     (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
+#define MAX_DEPTH    16 /* of a body: jansson calls itself for each level, on the thread's small stack */
+#define STACK_BYTES  (256u << 10)                                 /* of a connection's thread */
+#define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as GnuTLS writes it: nothing older */
 #define CONNECTION_BYTES                                                                                     \
     (128u << 10) /* of its buffers: the larger, the fewer pieces does a long body come in */
 
@@ -32,7 +34,8 @@ struct gw_httpd {
     struct gw_door door;
     uint16_t port;
     uint64_t most_body;
-    char *token;
+    char *token, *host_names;
+    const char *host_option;
     int open_health, owner_calls;
     struct gw_say_limit said;
 };
@@ -47,6 +50,8 @@ struct call { /* one call while its body arrives */
     int json_only;    /* a body of another type is refused */
     unsigned refused; /* the status to refuse it with, 0 when all is well */
     const char *why;
+    char reason[256];      /* where `why` points when it is about this client */
+    char who[GW_WHO_TEXT]; /* the client, who may be behind a proxy */
 };
 
 json_t *gw_http_error(const char *why)
@@ -124,6 +129,7 @@ static enum MHD_Result answer(struct MHD_Connection *c, struct gw_http_answer *a
         drop_answer(a);
         return MHD_NO;
     }
+    if (a->last) MHD_add_response_header(r, "Connection", "close");
     if (a->status == MHD_HTTP_UNAUTHORIZED) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     enum MHD_Result ok = MHD_queue_response(c, a->status, r);
     MHD_destroy_response(r);
@@ -133,6 +139,13 @@ static enum MHD_Result answer(struct MHD_Connection *c, struct gw_http_answer *a
 static enum MHD_Result refuse(struct MHD_Connection *c, unsigned status, const char *why)
 {
     struct gw_http_answer a = {.status = status, .json = gw_http_error(why)};
+    return answer(c, &a);
+}
+
+/* And no further call of this connection is read. */
+static enum MHD_Result refuse_all(struct MHD_Connection *c, unsigned status, const char *why)
+{
+    struct gw_http_answer a = {.status = status, .json = gw_http_error(why), .last = 1};
     return answer(c, &a);
 }
 
@@ -250,9 +263,14 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name)
     return header_of((struct MHD_Connection *)r->connection, name);
 }
 
+static int is_health(const char *path)
+{
+    return !strncmp(path, "/v2/health/", 11);
+}
+
 static int may_call(const struct gw_httpd *h, struct MHD_Connection *c, const char *path)
 {
-    if (h->open_health && !strncmp(path, "/v2/health/", 11)) return 1;
+    if (h->open_health && is_health(path)) return 1;
     return gw_secret_allows(h->token, header_of(c, "Authorization"));
 }
 
@@ -261,12 +279,6 @@ static int is_owner(const struct gw_httpd *h, const struct gw_http_request *r)
 {
     uint32_t uid;
     return h->owner_calls && gw_who_user(r->who, &uid) && (uid == 0 || uid == geteuid());
-}
-
-/* A browser of the owner's sends calls for any web page. NULL: this one may go on. */
-static const char *owner_refusal(struct MHD_Connection *c)
-{
-    return gw_http_foreign(header_of(c, "Host"), header_of(c, "Origin"), NULL);
 }
 
 /* The page's parts hold no secret, and say nothing of this server: its script asks for what it shows. */
@@ -301,22 +313,71 @@ static enum MHD_Result answer_file(struct MHD_Connection *c, const struct gw_htt
     return ok;
 }
 
+/* ---- may the call be answered at all? ---- */
+
+/* Why a page may have sent the call. With a token no page can: it does not know the token. */
+static const char *foreign(const struct gw_httpd *h, struct MHD_Connection *c, const char *path)
+{
+    if (is_health(path)) return NULL;
+    return gw_http_foreign(header_of(c, "Host"), header_of(c, "Origin"), h->host_names);
+}
+
+static enum MHD_Result refuse_page(struct gw_httpd *h, struct MHD_Connection *c, const char *who,
+                                   const char *why)
+{
+    char text[512];
+    gw_say(&h->said, "%s: %s (see %s)", who, why, h->host_option);
+    snprintf(text, sizeof(text), "%s; further names of this server are set by %s", why, h->host_option);
+    return refuse_all(c, MHD_HTTP_FORBIDDEN, text);
+}
+
+/* 0, or the answer has been queued and goes to *result. */
+static int refused_at_once(struct gw_httpd *h, struct MHD_Connection *c, struct call *call,
+                           const struct gw_http_request *r, enum MHD_Result *result)
+{
+    const char *why = gw_http_framing(c);
+    int is_file = find_file(h, r) != NULL, by_token = may_call(h, c, r->path);
+    int by_name = !by_token && is_owner(h, r);
+    call->json_only = by_name;
+    if (why) {
+        *result = refuse_all(c, MHD_HTTP_BAD_REQUEST, why);
+    } else if (!is_file && !by_token && !by_name) {
+        gw_say(&h->said, "%s asks without the token, or with a wrong one", r->who);
+        *result = refuse(c, MHD_HTTP_UNAUTHORIZED, "the call needs a token: Authorization: Bearer …");
+    } else if (!is_file && (!h->token || by_name) && (why = foreign(h, c, r->path))) {
+        *result = refuse_page(h, c, r->who, why);
+    } else {
+        return 0;
+    }
+    return 1;
+}
+
+/* Who calls, by the connection or by what a proxy says. */
+static void name_client(struct gw_httpd *h, struct MHD_Connection *c, char who[GW_WHO_TEXT])
+{
+    const struct gw_visitor *v = visitor_of(c);
+    snprintf(who, GW_WHO_TEXT, "%s", v ? v->who : "?");
+    if (v && v->is_proxy) gw_proxies_client(&h->door.proxies, header_of(c, "X-Forwarded-For"), who);
+}
+
 /* The headers are there. */
-static enum MHD_Result begin(struct gw_httpd *h, struct MHD_Connection *c, const struct gw_http_request *r,
+static enum MHD_Result begin(struct gw_httpd *h, struct MHD_Connection *c, struct gw_http_request *r,
                              void **state)
 {
-    int by_token = may_call(h, c, r->path), by_name = !by_token && is_owner(h, r);
-    const char *foreign = by_name ? owner_refusal(c) : NULL;
-    if (!find_file(h, r) && foreign) return refuse(c, MHD_HTTP_FORBIDDEN, foreign);
-    if (!find_file(h, r) && !by_token && !by_name) {
-        gw_say(&h->said, "%s asks without the token, or with a wrong one", r->who);
-        return refuse(c, MHD_HTTP_UNAUTHORIZED, "the call needs a token: Authorization: Bearer …");
-    }
+    const struct gw_visitor *v = visitor_of(c);
+    enum MHD_Result result;
     struct call *call = calloc(1, sizeof(*call));
     if (!call) return MHD_NO;
     *state = call;
     call->h = h;
-    call->json_only = by_name;
+    name_client(h, c, call->who);
+    r->who = call->who;
+    if (refused_at_once(h, c, call, r, &result)) return result;
+    if (v && v->turned_away) {
+        gw_door_reason(&h->door, v, call->reason, sizeof(call->reason));
+        refuse_later(call, MHD_HTTP_SERVICE_UNAVAILABLE, call->reason);
+        return MHD_YES;
+    }
     int known = gw_inflate_open(header_of(c, "Content-Encoding"), &call->packed);
     if (known == 0)
         refuse_later(call, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE, "Content-Encoding: gzip and deflate are known");
@@ -336,6 +397,7 @@ static enum MHD_Result finish(struct gw_httpd *h, struct MHD_Connection *c, stru
         refuse_later(call, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                      "the body must be Content-Type: application/json");
     if (call->refused && call->stream) h->handler.refuse(call->stream, call->refused, call->why);
+    if (call->reason[0]) return refuse_all(c, call->refused, call->why);
     if (call->refused) return refuse(c, call->refused, call->why);
     const struct gw_http_file *file = find_file(h, r);
     if (file) return answer_file(c, file);
@@ -359,8 +421,7 @@ static enum MHD_Result on_call(void *arg, struct MHD_Connection *c, const char *
 {
     struct gw_httpd *h = arg;
     struct call *call = *state;
-    struct gw_visitor *v = visitor_of(c);
-    const struct gw_http_request request = {method, path, NULL, c, v ? v->who : "?"};
+    struct gw_http_request request = {method, path, NULL, c, call ? call->who : "?"};
     (void)version;
     if (!call) return begin(h, c, &request, state);
     if (!*bytes) return finish(h, c, call, &request);
@@ -383,12 +444,13 @@ static void on_call_done(void *arg, struct MHD_Connection *c, void **state,
     free(call);
 }
 
-/* With no room left a connection is closed at once: in the queue it would wait without knowing for what. */
+/* With no room left a connection is told so, or closed at once: in the queue it would wait without knowing
+ * for what. */
 static enum MHD_Result on_knock(void *arg, const struct sockaddr *address, socklen_t length)
 {
     struct gw_httpd *h = arg;
     (void)address, (void)length;
-    return gw_door_has_room(&h->door) ? MHD_YES : MHD_NO;
+    return gw_door_has_room(&h->door) || gw_door_can_tell(&h->door) ? MHD_YES : MHD_NO;
 }
 
 static void on_connection(void *arg, struct MHD_Connection *c, void **socket,
@@ -403,6 +465,7 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **socket,
     int fd = MHD_get_connection_info(c, MHD_CONNECTION_INFO_CONNECTION_FD)->connect_fd;
     gw_listen_watch(fd);
     *socket = gw_door_enter(&h->door, fd, c);
+    if (!*socket) *socket = gw_door_turn_away(&h->door, fd, c);
     if (!*socket) shutdown(fd, SHUT_RDWR);
 }
 
@@ -410,6 +473,7 @@ static struct MHD_Daemon *start(struct gw_httpd *h, int fd, const struct gw_http
 {
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)o->cert},
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)o->key},
+                                   {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)TLS_VERSIONS},
                                    {MHD_OPTION_END, 0, NULL}};
     unsigned flags = MHD_USE_POLL_INTERNAL_THREAD | MHD_USE_THREAD_PER_CONNECTION;
     if (o->cert) flags |= MHD_USE_TLS;
@@ -417,12 +481,13 @@ static struct MHD_Daemon *start(struct gw_httpd *h, int fd, const struct gw_http
                             MHD_OPTION_NOTIFY_COMPLETED, on_call_done, h, MHD_OPTION_NOTIFY_CONNECTION,
                             on_connection, h, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
                             MHD_OPTION_CONNECTION_LIMIT, 2 * GW_LISTEN_MOST, MHD_OPTION_THREAD_STACK_SIZE,
-                            (size_t)STACK_BYTES, MHD_OPTION_ARRAY, o->cert ? tls : tls + 2, MHD_OPTION_END);
+                            (size_t)STACK_BYTES, MHD_OPTION_ARRAY, o->cert ? tls : tls + 3, MHD_OPTION_END);
 }
 
 static void free_httpd(struct gw_httpd *h)
 {
     free(h->token);
+    free(h->host_names);
     free(h);
 }
 
@@ -435,8 +500,10 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
     h->most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
     h->open_health = o->open_health;
     h->owner_calls = o->owner_calls;
-    if (o->token && !(h->token = strdup(o->token))) {
-        free(h);
+    h->host_option = o->host_option ? o->host_option : "--host-name";
+    if ((o->token && !(h->token = strdup(o->token))) ||
+        (o->host_names && !(h->host_names = strdup(o->host_names)))) {
+        free_httpd(h);
         return -ENOMEM;
     }
     int fd = gw_listen_tcp("HTTP", o->option ? o->option : "--port", o->host, o->port, &h->port);
@@ -447,6 +514,8 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
     uint32_t most = gw_listen_places(1), each = o->most_each ? o->most_each : most / 4;
     gw_door_open(&h->door, most, each < most - most / 4 ? each : most - most / 4,
                  o->patience_ns ? o->patience_ns : PATIENCE_NS);
+    h->door.option = o->each_option;
+    if (o->proxies) h->door.proxies = *o->proxies;
     h->daemon = start(h, fd, o);
     if (!h->daemon) {
         close(fd);

@@ -8,6 +8,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
+#include "src/serve/proxies.h"
+
 struct gw_httpd;
 
 #define GW_HTTP_MOST_BODY ((uint64_t)64 << 20)
@@ -39,6 +41,7 @@ struct gw_http_part {
 
 struct gw_http_answer {
     unsigned status;
+    int last;     /* 1: the connection is closed behind it */
     json_t *json; /* the reference is the server's; or */
     char *text;   /* the server frees it; JSON unless `type` says otherwise */
     size_t bytes;
@@ -92,6 +95,11 @@ struct gw_httpd_opts {
     /* 1: with a token, root and this process' own user may call without it. Such a call must not come from a
      * web page of another site (origin.h), and its body must be application/json. */
     int owner_calls;
+    const char
+        *host_names; /* further names of this server, with commas between them (origin.h); NULL: none */
+    const char *host_option;          /* that sets them, for messages; NULL: --host-name */
+    const char *each_option;          /* that sets most_each, for messages; NULL: none */
+    const struct gw_proxies *proxies; /* whose X-Forwarded-For counts; NULL: nobody's */
 };
 
 /* Listens. How many connections there may be follows from the descriptors that the process may have:

@@ -2,50 +2,98 @@
 #include "src/http/origin.h"
 
 #include <arpa/inet.h>
-#include <stdio.h>
+#include <limits.h>
+#include <stdint.h>
 #include <string.h>
 #include <strings.h>
 #include <unistd.h>
 
-#define NAME 256
+#define NAME_ROOM 256
 
-/* The name or address of "HOST", "HOST:PORT" or "[ADDRESS]:PORT", without the brackets. 0 when it is none. */
-static int split_host(const char *host, char name[NAME])
-{
-    int bracket = host[0] == '[';
-    size_t n = strcspn(host + bracket, bracket ? "]" : ":");
-    const char *rest = host + bracket + n + bracket;
-    if (!n || n >= NAME || (bracket && host[1 + n] != ']')) return 0;
-    if (*rest && (*rest != ':' || strspn(rest + 1, "0123456789") != strlen(rest + 1))) return 0;
-    memcpy(name, host + bracket, n);
-    name[n] = 0;
-    return 1;
-}
+struct name {
+    char text[NAME_ROOM]; /* without brackets, port and last dot */
+    int is_v6;
+};
 
-static int is_address(const char *name)
+/* The name in "name:port" or "[v6]:port". -1: there is none. */
+static int take_name(const char *authority, struct name *out)
 {
-    struct in6_addr any;
-    return inet_pton(AF_INET, name, &any) == 1 || inet_pton(AF_INET6, name, &any) == 1;
-}
-
-static int is_ours(const char *name, const char *const *names)
-{
-    char own[NAME] = "";
-    if (is_address(name) || !strcasecmp(name, "localhost")) return 1;
-    if (!gethostname(own, sizeof(own) - 1) && own[0] && !strcasecmp(name, own)) return 1;
-    for (; names && *names; names++)
-        if (!strcasecmp(name, *names)) return 1;
+    const char *from = authority, *end;
+    out->is_v6 = *from == '[';
+    if (out->is_v6) {
+        end = strchr(++from, ']');
+        if (!end || (end[1] && end[1] != ':')) return -1;
+    } else {
+        end = from + strcspn(from, ":/?#@ \t");
+        if (*end && *end != ':') return -1;
+    }
+    const char *port = out->is_v6 ? end + 1 : end;
+    if (*port && strspn(port + 1, "0123456789") != strlen(port + 1)) return -1;
+    size_t n = (size_t)(end - from);
+    if (n && !out->is_v6 && from[n - 1] == '.') n--;
+    if (!n || n >= sizeof(out->text)) return -1;
+    memcpy(out->text, from, n);
+    out->text[n] = 0;
     return 0;
 }
 
-const char *gw_http_foreign(const char *host, const char *origin, const char *const *names)
+static int is_address(const struct name *n)
 {
-    char name[NAME];
-    if (host && (!split_host(host, name) || !is_ours(name, names)))
-        return "the Host header names another host; call by address, or as localhost";
-    if (!origin) return NULL;
-    const char *from = strstr(origin, "://");
-    return from && host && !strcasecmp(from + 3, host) ? NULL : "a web page of another site may not call";
+    uint8_t bytes[16];
+    return inet_pton(n->is_v6 ? AF_INET6 : AF_INET, n->text, bytes) == 1;
+}
+
+static int is_localhost(const char *text)
+{
+    size_t n = strlen(text), tail = sizeof(".localhost") - 1;
+    return !strcasecmp(text, "localhost") || (n > tail && !strcasecmp(text + n - tail, ".localhost"));
+}
+
+static int is_own_name(const char *text)
+{
+    char own[HOST_NAME_MAX + 1] = "";
+    return !gethostname(own, sizeof(own)) && own[0] && !strcasecmp(text, own);
+}
+
+static int is_listed(const char *names, const char *text)
+{
+    size_t n = strlen(text);
+    while (names && *names) {
+        names += strspn(names, ", ");
+        size_t m = strcspn(names, ", ");
+        if (m == n && !strncasecmp(names, text, n)) return 1;
+        names += m;
+    }
+    return 0;
+}
+
+static int is_ours(const char *names, const struct name *n)
+{
+    return is_address(n) || is_localhost(n->text) || is_own_name(n->text) || is_listed(names, n->text);
+}
+
+/* An Origin is SCHEME://AUTHORITY. NULL: it is not, as "null" is not. */
+static const char *authority_of(const char *origin)
+{
+    const char *at = strstr(origin, "://");
+    return at && at != origin ? at + 3 : NULL;
+}
+
+/* The same server, with the port: browsers leave out a scheme's usual one in both. */
+static int same_authority(const char *host, const char *authority)
+{
+    return host && authority && !strcasecmp(host, authority);
+}
+
+const char *gw_http_foreign(const char *host, const char *origin, const char *names)
+{
+    const char *authority = origin ? authority_of(origin) : NULL;
+    struct name page, server;
+    if (host && take_name(host, &server)) return "the Host header is not a name";
+    if (authority && !take_name(authority, &page) && is_listed(names, page.text)) return NULL;
+    if (origin && !same_authority(host, authority)) return "a web page of another site may not call";
+    if (!host || is_ours(names, &server) || (!origin && !strchr(server.text, '.'))) return NULL;
+    return "the Host header names another host; call by address, or as localhost";
 }
 
 int gw_http_is_json(const char *type)

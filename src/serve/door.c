@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/serve/door.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -8,6 +9,8 @@
 #include <gpuwire/exec.h>
 
 #define CROWDED_FACTOR 10
+#define TOLD           64u /* connections that are only told why they are turned away, */
+#define TOLD_EACH      16u /* and of one client */
 
 void gw_door_open(struct gw_door *d, uint32_t most, uint32_t most_each, uint64_t patience_ns)
 {
@@ -30,30 +33,49 @@ int gw_door_has_room(struct gw_door *d)
     return room;
 }
 
-static uint32_t count_of(const struct gw_door *d, const char *who)
+static uint32_t count_of(const struct gw_door *d, const struct gw_visitor *like)
 {
     uint32_t n = 0;
-    for (const struct gw_visitor *v = d->first; v; v = v->next) n += !strcmp(v->who, who);
+    for (const struct gw_visitor *v = d->first; v; v = v->next)
+        n += v->turned_away == like->turned_away && !strcmp(v->who, like->who);
     return n;
+}
+
+int gw_door_can_tell(struct gw_door *d)
+{
+    pthread_mutex_lock(&d->lock);
+    int can = d->turned_away < TOLD;
+    pthread_mutex_unlock(&d->lock);
+    return can;
+}
+
+static uint32_t most_of(const struct gw_door *d, const struct gw_visitor *v)
+{
+    return v->is_proxy ? d->most - d->most / 4 : d->most_each;
 }
 
 static int put(struct gw_door *d, struct gw_visitor *v)
 {
     int fits;
     pthread_mutex_lock(&d->lock);
-    fits = count_of(d, v->who) < d->most_each;
+    v->crowded = d->count >= d->most;
+    if (v->turned_away)
+        fits = d->turned_away < TOLD && count_of(d, v) < TOLD_EACH;
+    else
+        fits = !v->crowded && count_of(d, v) < most_of(d, v);
     if (fits) {
         v->next = d->first;
         v->link = &d->first;
         if (v->next) v->next->link = &v->next;
         d->first = v;
-        d->count++;
+        *(v->turned_away ? &d->turned_away : &d->count) += 1;
     }
     pthread_mutex_unlock(&d->lock);
     return fits;
 }
 
-struct gw_visitor *gw_door_enter(struct gw_door *d, int fd, const void *connection)
+/* NULL: the client has gone, or there is no memory. */
+static struct gw_visitor *make_visitor(struct gw_door *d, int fd, const void *connection)
 {
     struct gw_visitor *v = calloc(1, sizeof(*v));
     if (!v) return NULL;
@@ -61,10 +83,41 @@ struct gw_visitor *gw_door_enter(struct gw_door *d, int fd, const void *connecti
     v->connection = connection;
     v->since = gw_deadline(0);
     int gone = gw_who(fd, v->who);
-    if (!gone && put(d, v)) return v;
-    if (!gone)
-        gw_say(&d->said, "%s has %u connections open, as many as one client may: further ones are closed",
-               v->who, d->most_each);
+    if (!gone) {
+        v->is_proxy = gw_proxies_has(&d->proxies, fd, v->who);
+        return v;
+    }
+    free(v);
+    return NULL;
+}
+
+void gw_door_reason(const struct gw_door *d, const struct gw_visitor *v, char *why, size_t room)
+{
+    if (v->crowded)
+        snprintf(why, room, "%u connections are open, as many as there may be: further ones are closed",
+                 d->most);
+    else
+        snprintf(
+            why, room, "%s has %u connections open, as many as one client may: further ones are closed%s%s%s",
+            v->who, most_of(d, v), d->option ? " (" : "", d->option ? d->option : "", d->option ? ")" : "");
+}
+
+struct gw_visitor *gw_door_enter(struct gw_door *d, int fd, const void *connection)
+{
+    struct gw_visitor *v = make_visitor(d, fd, connection);
+    char why[256];
+    if (!v || put(d, v)) return v;
+    gw_door_reason(d, v, why, sizeof(why));
+    gw_say(&d->said, "%s", why);
+    free(v);
+    return NULL;
+}
+
+struct gw_visitor *gw_door_turn_away(struct gw_door *d, int fd, const void *connection)
+{
+    struct gw_visitor *v = make_visitor(d, fd, connection);
+    if (v) v->turned_away = 1;
+    if (!v || put(d, v)) return v;
     free(v);
     return NULL;
 }
@@ -80,7 +133,7 @@ void gw_door_leave(struct gw_door *d, struct gw_visitor *v)
     pthread_mutex_lock(&d->lock);
     *v->link = v->next;
     if (v->next) v->next->link = v->link;
-    d->count--;
+    *(v->turned_away ? &d->turned_away : &d->count) -= 1;
     pthread_mutex_unlock(&d->lock);
     free(v);
 }
@@ -106,7 +159,8 @@ uint32_t gw_door_sweep(struct gw_door *d, int (*stays)(void *ctx, const void *co
     uint64_t patience = d->count > d->most - d->most / 4 ? d->patience_ns / CROWDED_FACTOR : d->patience_ns;
     for (struct gw_visitor *v = d->first; v; v = v->next) {
         if (__atomic_load_n(&v->busy, __ATOMIC_RELAXED)) v->since = now; /* it stands alone */
-        if (now - v->since < patience || stays(ctx, v->connection)) continue;
+        uint64_t its = v->turned_away ? d->patience_ns / CROWDED_FACTOR : patience;
+        if (now - v->since < its || stays(ctx, v->connection)) continue;
         /* Its thread finds the connection at its end. The lock keeps the descriptor from being another's
          * by now. */
         shutdown(v->fd, SHUT_RDWR);

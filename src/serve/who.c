@@ -51,7 +51,7 @@ int gw_who_user(const char *who, uint32_t *uid)
 
 /* ---- names ---- */
 
-static void name_host(const union gw_peer_address *a, char who[GW_WHO_TEXT])
+void gw_who_host(const union gw_peer_address *a, char who[GW_WHO_TEXT])
 {
     char text[INET6_ADDRSTRLEN] = "?";
     struct in6_addr net = a->v6.sin6_addr;
@@ -76,7 +76,7 @@ int gw_who(int fd, char who[GW_WHO_TEXT])
     snprintf(who, GW_WHO_TEXT, "this host");
     if (gw_peer_of(fd, &p)) return -ENOTCONN;
     if (!gw_peer_is_here(&p.them)) {
-        name_host(&p.them, who);
+        gw_who_host(&p.them, who);
         return 0;
     }
     enum gw_peer_end end = name_user(&p, who);

@@ -17,6 +17,10 @@
  * nothing may be done in anyone's name. */
 int gw_who(int fd, char who[GW_WHO_TEXT]);
 
+union gw_peer_address;
+/* The name of another host, by its address. */
+void gw_who_host(const union gw_peer_address *a, char who[GW_WHO_TEXT]);
+
 /* Is the peer of this socket still that user of this host, with an open connection? Asks the kernel again:
  * what gives a client more than limits (its own shared memory) asks this first. */
 int gw_who_is_here(int fd, const char *who);

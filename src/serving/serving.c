@@ -206,6 +206,9 @@ static int open_http(struct gw_serving *s, const struct gw_serving_opts *o)
                                      .token = o->token,
                                      .token_file = o->token_file,
                                      .open_health = o->open_health != 0,
+                                     .connections_each = o->connections_each,
+                                     .host_names = o->host_names,
+                                     .trusted_proxies = o->trusted_proxies,
                                      .metrics_port = (uint16_t)o->metrics_port};
     return gw_http_door_start(s->server, s->infer, &http, &s->http);
 }

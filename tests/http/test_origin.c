@@ -49,7 +49,7 @@ static const struct {
 
 static void test_foreign(void **state)
 {
-    static const char *const names[] = {"door.example", NULL};
+    static const char names[] = "door.example";
     char own[256] = "";
     (void)state;
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++)

@@ -36,6 +36,14 @@ for scheme in https rdmas; do
     refused 'status 401' --server "$scheme://$server" --ca-file cert.pem --token-file wrong
     refused 'nothing.pem' --server "$scheme://$server" --ca-file nothing.pem --token-file token
 done
+# Nothing older than TLS 1.2. A client that allows anything is given 1.3.
+handshake() { timeout "$patience" openssl s_client -connect "$server" -cipher 'ALL:@SECLEVEL=0' "$@" </dev/null >handshake.out 2>&1; }
+handshake -tls1_2 || { cat handshake.out; fail 'TLS 1.2 is refused'; }
+handshake -tls1_3 || { cat handshake.out; fail 'TLS 1.3 is refused'; }
+for old in -tls1 -tls1_1; do
+    handshake "$old" && { cat handshake.out; fail "$old is spoken"; }
+    grep -q 'no protocols available' handshake.out && { cat handshake.out; fail "$old: refused by the client itself"; }
+done
 refused "server http://$server" --server "http://$server" --token-file token
 stop_worker
 all_gone

@@ -295,8 +295,10 @@ static void one_client_has_so_many_connections(void **state)
     struct gw_httpd *server = patient_for(0, 5, &seen);
     int fd[6];
     for (int i = 0; i < 6; i++) fd[i] = connect_to(server);
+    send(fd[5], "GET /echo HTTP/1.0\r\n\r\n", 22, MSG_NOSIGNAL); /* is told why, and closed */
     for (int i = 0; i < 6000 && !is_over(fd[5]); i++) usleep(10000);
     assert_true(is_over(fd[5]));
+    assert_int_equal(seen.calls, 0);
     for (int i = 0; i < 5; i++) assert_false(is_over(fd[i]));
     close(fd[0]);
     for (int i = 0; i < 6000 && seen.closed < 2; i++) usleep(10000);

@@ -1,0 +1,11 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Calls whose headers may be understood in two ways. */
+#ifndef GW_HTTP_FRAMING_H
+#define GW_HTTP_FRAMING_H
+
+#include <microhttpd.h>
+
+/* NULL: there is one way to find the call's end, and one Host. Else why the call is refused. */
+const char *gw_http_framing(struct MHD_Connection *c);
+
+#endif
