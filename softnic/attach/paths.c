@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/epoll.h>
 #include <sys/inotify.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -88,11 +89,29 @@ static const char *stand_in(int dir, const char *path, char *buf)
 /* An address in the program or library that called. */
 #define CALLER __builtin_return_address(0)
 
+/* The kernel refuses to read what an entry of the GID table does not have (EINVAL). path: in the tree. */
+static bool is_unreadable(const char *path)
+{
+    struct stat st;
+
+    return strstr(path, "/gid_attrs/") && !libc.fstatat(AT_FDCWD, path, &st, 0) && S_ISREG(st.st_mode) &&
+           !st.st_size;
+}
+
+/* An epoll fd refuses every read in the same way. */
+static int open_unreadable(int flags)
+{
+    return epoll_create1(flags & O_CLOEXEC ? EPOLL_CLOEXEC : 0);
+}
+
 static int open_at(int dir, const char *path, int flags, mode_t mode, const void *caller)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    if (sn_view_look(dir, &path, buf) != SN_SEEN_DEVICE) return libc.openat(dir, path, flags, mode);
+    enum sn_seen seen = sn_view_look(dir, &path, buf);
+    if (seen == SN_SEEN_OTHER) return libc.openat(dir, path, flags, mode);
+    if (seen == SN_SEEN_TREE)
+        return is_unreadable(path) ? open_unreadable(flags) : libc.openat(dir, path, flags, mode);
     int fd = sn_view_device(path, flags, caller);
     if (fd >= 0) return fd;
     errno = -fd;
@@ -170,8 +189,10 @@ static FILE *hook_fopen(const char *path, const char *mode)
 {
     char buf[SN_VIEW_BYTES];
     find_libc();
-    sn_view_look(AT_FDCWD, &path, buf);
-    return libc.fopen(path, mode);
+    enum sn_seen seen = sn_view_look(AT_FDCWD, &path, buf);
+    if (seen != SN_SEEN_TREE || !is_unreadable(path)) return libc.fopen(path, mode);
+    int fd = open_unreadable(O_CLOEXEC);
+    return fd < 0 ? NULL : fdopen(fd, mode);
 }
 
 static FILE *hook_freopen(const char *path, const char *mode, FILE *file)

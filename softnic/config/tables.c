@@ -11,7 +11,8 @@ enum { ENTRY_ROOM = INET6_ADDRSTRLEN + IFNAMSIZ + 8 };
 
 void sn_tables_default(struct sn_tables *t)
 {
-    *t = (struct sn_tables){.gids = 1, .pkeys = 1, .pkey = {SN_DEFAULT_PKEY}};
+    *t = (struct sn_tables){.pkeys = 1, .pkey = {SN_DEFAULT_PKEY}};
+    sn_tables_gids(t, "own/zero/zero/own");
 }
 
 /* Copies what stands before the next slash, and moves on. false: there is nothing, or too much. */
@@ -54,9 +55,8 @@ bool sn_tables_gids(struct sn_tables *t, const char *value)
         if (t->gids == SN_GIDS || !next(&value, text)) return false;
         *e = (struct sn_gid_entry){.v1 = false};
         if (!strcmp(text, "own")) {
-            if (own) return false;
-            own = true;
-            t->own = t->gids;
+            if (!own) t->own = t->gids;
+            own = e->own = true;
         } else if (strcmp(text, "zero") && !read_address(e, text)) {
             return false;
         }
@@ -82,5 +82,5 @@ bool sn_tables_empty(const struct sn_tables *t, unsigned index)
 {
     static const uint8_t zero[16];
 
-    return index >= t->gids || (index != t->own && !memcmp(t->gid[index].gid, zero, 16));
+    return index >= t->gids || (!t->gid[index].own && !memcmp(t->gid[index].gid, zero, 16));
 }

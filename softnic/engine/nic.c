@@ -31,7 +31,7 @@ static void set_defaults(struct sn_nic_config *c)
     if (!c->window_bytes) c->window_bytes = WINDOW_BYTES;
     if (!c->budget) c->budget = BUDGET;
     if (!c->probe_ns) c->probe_ns = PROBE_NS;
-    if (!c->gids) c->gids = 1;
+    if (!c->gids) c->gids = c->gids_own = 1;
     if (!c->pkeys) c->pkey[0] = ROCE_DEFAULT_PKEY;
     if (!c->pkeys) c->pkeys = 1;
     c->rndv_min = sn_rndv_min(c->rndv_min);

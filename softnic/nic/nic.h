@@ -250,10 +250,10 @@ struct sn_peer_ops {
 
 struct sn_nic_config {
     uint8_t gid[16]; /* its address */
-    /* Its GID table: how many entries (0: one), which of them is the address, and by bits which are empty.
-     * What is sent from one of the others is lost. */
-    uint8_t gids, gid_index;
-    uint32_t gids_empty;
+    /* Its GID table: how many entries (0: one, the address), and by bits which are the address, and which are
+     * empty. What is sent from one of the others is lost. */
+    uint8_t gids;
+    uint32_t gids_own, gids_empty;
     uint8_t pkeys; /* of its P_Key table; 0: one, the default */
     uint16_t pkey[SN_MAX_PKEYS];
     uint8_t slot;   /* bits 16 … 23 of all its QP numbers */

@@ -76,8 +76,10 @@ _Static_assert((int)SN_PKEYS == (int)SN_MAX_PKEYS, "what can be set has room");
 static void set_tables(const struct sn_tables *t, struct sn_nic_config *config)
 {
     config->gids = (uint8_t)t->gids;
-    config->gid_index = (uint8_t)t->own;
-    for (unsigned i = 0; i < t->gids; i++) config->gids_empty |= (uint32_t)sn_tables_empty(t, i) << i;
+    for (unsigned i = 0; i < t->gids; i++) {
+        config->gids_own |= (uint32_t)t->gid[i].own << i;
+        config->gids_empty |= (uint32_t)sn_tables_empty(t, i) << i;
+    }
     config->pkeys = (uint8_t)t->pkeys;
     memcpy(config->pkey, t->pkey, sizeof(config->pkey));
 }

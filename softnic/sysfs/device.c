@@ -219,18 +219,22 @@ static int write_lists(int top, unsigned index, const char *from_root)
 
 static void put_gid(struct folder *f, unsigned i, const struct sn_tree_gid *e)
 {
-    static const uint8_t empty[16];
+    static const uint8_t none[16];
+    bool empty = !memcmp(e->gid, none, sizeof(none));
     char name[32], gid[48];
 
     for (int k = 0; k < 8; k++)
         snprintf(gid + 5 * k, 6, "%02x%02x%c", e->gid[2 * k], e->gid[2 * k + 1], k < 7 ? ':' : '\n');
     snprintf(name, sizeof(name), "gids/%u", i);
     put_text(f, name, gid);
-    if (!memcmp(e->gid, empty, sizeof(empty))) return; /* the kernel has no attributes of such a one */
+    /* The files of an empty one, and of a GID without an interface, cannot be read: attach/paths.c. */
     snprintf(name, sizeof(name), "gid_attrs/types/%u", i);
-    put_text(f, name, e->v1 ? "IB/RoCE v1\n" : "RoCE v2\n");
+    put_text(f, name, empty ? "" : e->v1 ? "IB/RoCE v1\n" : "RoCE v2\n");
     snprintf(name, sizeof(name), "gid_attrs/ndevs/%u", i);
-    if (e->ndev[0]) put_format(f, name, "%s\n", e->ndev);
+    if (empty || !e->ndev[0])
+        put_text(f, name, "");
+    else
+        put_format(f, name, "%s\n", e->ndev);
 }
 
 static int write_port(int top, const char *device, unsigned index, const struct sn_tree_info *info)

@@ -39,7 +39,7 @@ void sn_route_from(const struct sn_nic *nic, struct sn_route *to, unsigned sgid_
     static const uint8_t nobody[16];
 
     to->pkey = nic->cfg.pkey[pkey_index];
-    if (sgid_index == nic->cfg.gid_index) return;
+    if (nic->cfg.gids_own >> sgid_index & 1) return;
     /* Peers know this NIC by its address alone: neither side finds the other. */
     memcpy(to->gid, nobody, 16);
     to->stray = true;

@@ -51,6 +51,8 @@ int uv_alloc_uar(struct uv_file *f, const struct uv_request *r); /* uar.c */
 int uv_free_uar(struct uv_file *f, const struct uv_request *r);
 int uv_attr_get_context(struct uv_file *f, const struct uv_request *r); /* device.c; makes the context */
 int uv_query_context(struct uv_file *f, const struct uv_request *r);
+int uv_query_gid_entry(struct uv_file *f, const struct uv_request *r); /* gid.c */
+int uv_query_gid_table(struct uv_file *f, const struct uv_request *r);
 int uv_query_vport(struct uv_file *f, const struct uv_request *r);
 int uv_attr_create_cq(struct uv_file *f, const struct uv_request *r); /* create.c */
 int uv_attr_create_qp(struct uv_file *f, const struct uv_request *r);

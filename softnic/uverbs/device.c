@@ -70,7 +70,7 @@ static void describe(const struct sn_config *c, struct sn_tree_info *nic)
     nic->gids = c->tables.gids;
     for (unsigned i = 0; i < nic->gids; i++) {
         const struct sn_gid_entry *e = &c->tables.gid[i];
-        bool own = i == c->tables.own;
+        bool own = e->own;
 
         nic->table[i].v1 = e->v1;
         memcpy(nic->table[i].gid, own ? nic->gid : e->gid, 16);
@@ -80,19 +80,27 @@ static void describe(const struct sn_config *c, struct sn_tree_info *nic)
     memcpy(nic->pkey, c->tables.pkey, sizeof(nic->pkey));
 }
 
-int uv_tree_info(struct sn_tree_info *nics)
+int uv_describe(unsigned index, struct sn_tree_info *info)
 {
     struct sn_config config;
     char why[SN_CONFIG_WHY];
-    int count = sn_process_nics(why), err = count < 0 ? count : 0;
+    int err = sn_process_config(index, &config, why);
 
-    for (int i = 0; i < count && !err; i++) {
-        err = sn_process_config((unsigned)i, &config, why);
-        if (!err) describe(&config, &nics[i]);
-    }
-    if (!err) return count;
-    fprintf(stderr, "gpuwire: %s\n", why);
+    if (err)
+        fprintf(stderr, "gpuwire: %s\n", why);
+    else
+        describe(&config, info);
     return err;
+}
+
+int uv_tree_info(struct sn_tree_info *nics)
+{
+    char why[SN_CONFIG_WHY];
+    int count = sn_process_nics(why), err = 0;
+
+    if (count < 0) fprintf(stderr, "gpuwire: %s\n", why);
+    for (int i = 0; i < count && !err; i++) err = uv_describe((unsigned)i, &nics[i]);
+    return err ? err : count;
 }
 
 /* ---- GET_CONTEXT ---- */

@@ -224,6 +224,8 @@ static const struct native {
     {UVERBS_OBJECT_ASYNC_EVENT, UVERBS_METHOD_ASYNC_EVENT_ALLOC, alloc_async_fd},
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_GET_CONTEXT, uv_attr_get_context},
     {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_CONTEXT, uv_query_context},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_TABLE, uv_query_gid_table},
+    {UVERBS_OBJECT_DEVICE, UVERBS_METHOD_QUERY_GID_ENTRY, uv_query_gid_entry},
     {UVERBS_OBJECT_DEVICE, MLX5_IB_METHOD_QUERY_PORT, uv_query_vport},
     {UVERBS_OBJECT_PD, MLX5_IB_METHOD_PD_QUERY, uv_query_pd},
     {UVERBS_OBJECT_MR, UVERBS_METHOD_REG_DMABUF_MR, uv_reg_dmabuf_mr},
@@ -255,7 +257,9 @@ static bool good_without_nic(const struct uv_request *r)
     uint64_t command = 0;
 
     if (r->object == UVERBS_OBJECT_DM) return true;
-    if (r->object != UVERBS_OBJECT_DEVICE || r->method != UVERBS_METHOD_INVOKE_WRITE) return false;
+    if (r->object != UVERBS_OBJECT_DEVICE) return false;
+    if (r->method == UVERBS_METHOD_QUERY_GID_TABLE || r->method == UVERBS_METHOD_QUERY_GID_ENTRY) return true;
+    if (r->method != UVERBS_METHOD_INVOKE_WRITE) return false;
     if (uv_attr_in(r, UVERBS_ATTR_WRITE_CMD, &command, sizeof(command))) return false;
     for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
         if (commands[i] == command) return true;

@@ -202,6 +202,10 @@ void uv_leave(struct uv_file *f);
 int uv_fd_add_stream(int fd, struct uv_stream *s);
 struct uv_stream *uv_stream_of_fd(const struct uv_file *f, int fd);
 
+/* uv_describe - what sysfs shows of a NIC. 0, or a negative errno, which has been said (device.c). */
+struct sn_tree_info;
+int uv_describe(unsigned index, struct sn_tree_info *info);
+
 /* Handlers: under the file's lock, with a context unless said otherwise. 0 or a negative errno. */
 int uv_get_context(const struct uv_cmd *c); /* makes the context */
 int uv_query_device(const struct uv_cmd *c);

@@ -122,7 +122,7 @@ static void values_are_checked(void **state)
     REFUSED(IBV_QPS_INIT, TO_INIT | IBV_QP_CUR_STATE, cur_qp_state = IBV_QPS_RTS);
     go(IBV_QPS_INIT);
     REFUSED(IBV_QPS_RTR, TO_RTR, ah_attr.is_global = 0);
-    REFUSED(IBV_QPS_RTR, TO_RTR, ah_attr.grh.sgid_index = 1);
+    REFUSED(IBV_QPS_RTR, TO_RTR, ah_attr.grh.sgid_index = 1); /* an engine alone has one */
     REFUSED(IBV_QPS_RTR, TO_RTR, path_mtu = 6);
     REFUSED(IBV_QPS_RTR, TO_RTR, path_mtu = 0);
     REFUSED(IBV_QPS_RTR, TO_RTR, dest_qp_num = 1 << 24);

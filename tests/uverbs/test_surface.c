@@ -32,10 +32,18 @@ static void test_tables(void **state)
     assert_int_equal(e.gid_type, IBV_GID_TYPE_ROCE_V2);
     assert_int_equal(e.port_num, 1);
     assert_int_not_equal(e.ndev_ifindex, 0);
-    assert_int_not_equal(ibv_query_gid_ex(r.ctx, 1, 1, &e, 0), 0);
-    assert_int_equal(ibv_query_gid_table(r.ctx, table, 4, 0), 1);
-    assert_memory_equal(&table[0].gid, &r.gid, 16);
-    assert_int_not_equal(ibv_query_gid(r.ctx, 1, 1, &gid), 0);
+    assert_int_equal(ibv_query_gid_ex(r.ctx, 1, 1, &e, 0), ENODATA);
+    assert_int_equal(ibv_query_gid_ex(r.ctx, 1, 4, &e, 0), EINVAL);
+    /* The same again where programs look that know a ConnectX. */
+    assert_int_equal(ibv_query_gid_table(r.ctx, table, 4, 0), 2);
+    for (int i = 0; i < 2; i++) {
+        assert_memory_equal(&table[i].gid, &r.gid, 16);
+        assert_int_equal(table[i].gid_index, 3 * i);
+        assert_int_equal(table[i].gid_type, IBV_GID_TYPE_ROCE_V2);
+    }
+    assert_int_equal(ibv_query_gid(r.ctx, 1, 3, &gid), 0);
+    assert_memory_equal(&gid, &r.gid, 16);
+    assert_int_not_equal(ibv_query_gid(r.ctx, 1, 4, &gid), 0);
     assert_int_not_equal(ibv_query_gid(r.ctx, 2, 0, &gid), 0);
 }
 
