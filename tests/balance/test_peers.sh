@@ -236,8 +236,19 @@ plane2=$(curl -sf "http://$standby_api/v1/stats" | jq .data.pid)
 # Each side notices that the other one is silent, and that it is back.
 kill -STOP "$plane2"
 eventually synced "$api" false || fail "a standby that stands still counts as connected"
+"$GPUWIRE" balance top --once --interval 50 --api "$api" | grep -q 'NO STANDBY' || fail "top does not say that there is no standby"
+# A data plane that stands still takes connections, and forwards nothing.
+health() { [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$standby_api/v1/health")" = "$1" ]; }
+eventually health 503 || fail "a data plane that stands still is in good health"
+for _ in {1..30}; do
+    health 503 || fail "a data plane that stands still is in good health again"
+    nap 0.1
+done
+curl -sf "http://$standby_api/metrics" | grep -q '^gpuwire_balance_data_plane_up 0' || fail "the metrics say that the data plane is up"
 kill -CONT "$plane2"
 eventually synced "$api" true || fail "the standby does not come back"
+eventually health 200 || fail "a data plane that goes on stays ill"
+[ "$(curl -sf "http://$standby_api/v1/stats" | jq .restarts)" = 0 ] || fail "a data plane that stood still counts as started again"
 kill -STOP "$plane"
 eventually synced "$standby_api" false || fail "an active balancer that stands still counts as connected"
 kill -CONT "$plane"

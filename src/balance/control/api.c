@@ -269,8 +269,9 @@ static unsigned stats(struct call *c)
     uint64_t now = gw_deadline(0);
     return done(c->reply, 200,
                 json_pack("{s:I, s:b, s:I, s:I, s:s, s:O?}", "uptime_ms",
-                          (json_int_t)((now - c->core->started_ns) / 1000000), "attached", c->core->attached,
-                          "age_ms", (json_int_t)(c->core->stats_ns ? (now - c->core->stats_ns) / 1000000 : 0),
+                          (json_int_t)((now - c->core->started_ns) / 1000000), "attached",
+                          gw_bal_core_alive(c->core), "age_ms",
+                          (json_int_t)(c->core->stats_ns ? (now - c->core->stats_ns) / 1000000 : 0),
                           "restarts", (json_int_t)c->core->restarts, "refused", c->core->refused, "data",
                           c->core->stats));
 }
@@ -289,7 +290,7 @@ static unsigned top(struct call *c, const char *name)
     if (!strcmp(name, "services")) return services(c);
     if (!strcmp(name, "stats")) return stats(c);
     if (!strcmp(name, "config")) return config(c);
-    if (!strcmp(name, "health")) return done(c->reply, c->core->attached ? 200 : 503, json_object());
+    if (!strcmp(name, "health")) return done(c->reply, gw_bal_core_alive(c->core) ? 200 : 503, json_object());
     return fail(c->reply, 404, "no such call; see docs/balance.md");
 }
 

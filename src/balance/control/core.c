@@ -39,6 +39,13 @@ void gw_bal_core_free(struct gw_bal_core *c)
     pthread_mutex_destroy(&c->lock);
 }
 
+#define FRESH_NS 5000000000u /* it is asked for its counts five times a second */
+
+int gw_bal_core_alive(const struct gw_bal_core *c)
+{
+    return c->attached && c->stats_ns && gw_deadline(0) - c->stats_ns < FRESH_NS;
+}
+
 void gw_bal_core_wake(struct gw_bal_core *c)
 {
     uint64_t one = 1;

@@ -45,6 +45,9 @@ struct gw_bal_core {
     uint64_t pairs_version; /* of the model that they were looked through for */
 };
 
+/* Is there a data plane, and has it spoken within seconds? One that stands still forwards nothing. */
+int gw_bal_core_alive(const struct gw_bal_core *c);
+
 int gw_bal_core_init(struct gw_bal_core *c);
 void gw_bal_core_free(struct gw_bal_core *c);
 void gw_bal_core_wake(struct gw_bal_core *c);

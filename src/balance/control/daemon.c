@@ -38,7 +38,8 @@ struct daemon {
     unsigned fds_room;
     struct gw_bal_api *api;
     uint64_t stats_ns, again_ns;
-    int claim_fd; /* of the control of the data plane in this run_dir */
+    int attach_error; /* that was printed last */
+    int claim_fd;     /* of the control of the data plane in this run_dir */
 };
 
 /* ---- health ---- */
@@ -71,15 +72,18 @@ static uint64_t begin_checks(struct daemon *d)
 
 /* ---- the data plane ---- */
 
-static int attach(struct daemon *d, int first)
+static int attach(struct daemon *d, int first, int *started)
 {
     struct gw_bal_link *l = &d->exchange.link;
     int error = gw_bal_link_open(l, d->config.global.run_dir);
-    if (error == -ENOENT || error == -ECONNREFUSED)
+    *started = error == -ENOENT || error == -ECONNREFUSED;
+    if (*started)
         error = gw_bal_link_start(l, &d->config.global, d->opts->config, d->opts->stopped);
+    else if (!error)
+        error = gw_bal_link_answers(l);
     if (error) return error;
     pthread_mutex_lock(&d->core.lock);
-    if (!first) d->core.restarts++;
+    if (!first) d->core.restarts += (unsigned)*started;
     if (!first) gw_bal_pairs_again(&d->core);
     d->core.attached = 1;
     d->core.applied = 0;
@@ -94,12 +98,14 @@ static void attach_again(struct daemon *d, uint64_t now)
     gw_bal_link_ended(&d->exchange.link);
     if (now < d->again_ns) return;
     d->again_ns = now + AGAIN_NS;
-    if (!attach(d, 0)) {
-        printf("the data plane has been started again\n");
+    int started, error = attach(d, 0, &started);
+    if (!error) {
+        printf("the data plane %s\n", started ? "has been started again" : "answers again");
         fflush(stdout);
-    } else {
+    } else if (error != d->attach_error) {
         fprintf(stderr, "gpuwire balance: %s\n", gw_last_error());
     }
+    d->attach_error = error;
 }
 
 static void talk(struct daemon *d)
@@ -255,7 +261,7 @@ static void end_plane(struct daemon *d)
 static int begin(struct daemon *d)
 {
     d->claim_fd = gw_bal_claim_control(d->config.global.run_dir);
-    int error = d->claim_fd < 0 ? d->claim_fd : attach(d, 1);
+    int started, error = d->claim_fd < 0 ? d->claim_fd : attach(d, 1, &started);
     if (!error) error = begin_model(d);
     return error ? error : gw_bal_api_start(&d->core, &d->config.global, &d->api);
 }

@@ -19,8 +19,9 @@
 
 #include "src/balance/control/wire.h"
 
-#define ASK_NS   10000000000u
-#define START_NS 60000000000u /* DPDK looks at all devices, and huge pages are zeroed */
+#define ASK_NS    10000000000u
+#define ANSWER_NS 1000000000u  /* for one that may be silent still: nothing else is done until then */
+#define START_NS  60000000000u /* DPDK looks at all devices, and huge pages are zeroed */
 
 int gw_bal_link_open(struct gw_bal_link *l, const char *run_dir)
 {
@@ -83,14 +84,23 @@ int gw_bal_link_ended(struct gw_bal_link *l)
     return 1;
 }
 
-/* 1: packets flow; 0: not yet, or it has gone. */
-static int is_ready(struct gw_bal_link *l)
+static int ask_within(struct gw_bal_link *l, json_t *question, uint64_t ns, json_t **answer);
+
+/* 1: packets flow; 0: not yet. Or a negative errno. */
+static int ask_ready(struct gw_bal_link *l, uint64_t ns)
 {
     json_t *answer;
-    if (gw_bal_link_ask(l, json_pack("{s:s}", "op", "ready"), &answer)) return 0;
+    int error = ask_within(l, json_pack("{s:s}", "op", "ready"), ns, &answer);
+    if (error) return error;
     int ready = json_is_true(json_object_get(answer, "ready"));
     json_decref(answer);
     return ready;
+}
+
+int gw_bal_link_answers(struct gw_bal_link *l)
+{
+    int ready = ask_ready(l, ANSWER_NS);
+    return ready < 0 ? ready : 0;
 }
 
 int gw_bal_link_start(struct gw_bal_link *l, const struct gw_bal_global *g, const char *config,
@@ -111,7 +121,7 @@ int gw_bal_link_start(struct gw_bal_link *l, const struct gw_bal_global *g, cons
         l->child = 0;
         return gw_error_errno(-errno, "cannot start the data plane");
     }
-    while ((l->fd < 0 && gw_bal_link_open(l, g->run_dir)) || !is_ready(l)) {
+    while ((l->fd < 0 && gw_bal_link_open(l, g->run_dir)) || ask_ready(l, ASK_NS) < 1) {
         if (gw_bal_link_ended(l)) return gw_error(-ECHILD, "the data plane has ended");
         if (stopped()) return gw_error(-EINTR, "interrupted");
         if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "the data plane did not get ready");
@@ -126,10 +136,10 @@ void gw_bal_link_close(struct gw_bal_link *l)
     l->fd = -1;
 }
 
-int gw_bal_link_ask(struct gw_bal_link *l, json_t *question, json_t **answer)
+static int ask_within(struct gw_bal_link *l, json_t *question, uint64_t ns, json_t **answer)
 {
     *answer = NULL;
-    uint64_t end = gw_deadline(ASK_NS);
+    uint64_t end = gw_deadline(ns);
     int error = l->fd < 0 ? -ENOTCONN : question ? gw_bal_send(l->fd, question, end) : -ENOMEM;
     json_decref(question);
     if (!error) error = gw_bal_receive(l->fd, answer, end);
@@ -144,4 +154,9 @@ int gw_bal_link_ask(struct gw_bal_link *l, json_t *question, json_t **answer)
     json_decref(*answer);
     *answer = NULL;
     return error;
+}
+
+int gw_bal_link_ask(struct gw_bal_link *l, json_t *question, json_t **answer)
+{
+    return ask_within(l, question, ASK_NS, answer);
 }

@@ -26,6 +26,10 @@ void gw_bal_link_close(struct gw_bal_link *l);
 /* Has the process that gw_bal_link_start started ended? */
 int gw_bal_link_ended(struct gw_bal_link *l);
 
+/* Does the data plane answer, within a second? A socket that takes a connection may belong to a process that
+ * stands still. 0, or a negative errno with the reason; the connection is closed then. */
+int gw_bal_link_answers(struct gw_bal_link *l);
+
 /* Takes the question's reference. 0: *answer is the caller's. -EREMOTEIO: the data plane refused, and why.
  * -EAGAIN: it asks to be asked again. Other errors: the connection is closed. */
 int gw_bal_link_ask(struct gw_bal_link *l, json_t *question, json_t **answer);

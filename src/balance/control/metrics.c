@@ -91,7 +91,7 @@ char *gw_bal_metrics(const struct gw_bal_core *c)
         head(f, "standby_connected", "gauge",
              "1: every balancer that flows go to or come from has answered within seconds");
         fprintf(f, "gpuwire_balance_standby_connected %d\n",
-                json_is_true(json_object_get(sync, "connected")));
+                gw_bal_core_alive(c) && json_is_true(json_object_get(sync, "connected")));
         head(f, "standby_flows_total", "counter",
              "Flows that were told to the standby, or learnt from the active one");
         for (int i = 0; i < 4; i++) {
@@ -101,7 +101,7 @@ char *gw_bal_metrics(const struct gw_bal_core *c)
         }
     }
     head(f, "data_plane_up", "gauge", "1: the control plane reaches the data plane");
-    fprintf(f, "gpuwire_balance_data_plane_up %d\n", c->attached);
+    fprintf(f, "gpuwire_balance_data_plane_up %d\n", gw_bal_core_alive(c));
     head(f, "data_plane_restarts_total", "counter", "How often the data plane had to be started again");
     fprintf(f, "gpuwire_balance_data_plane_restarts_total %llu\n", (unsigned long long)c->restarts);
     if (fclose(f)) {

@@ -72,6 +72,9 @@ static void print_all(const json_t *services, const json_t *before, const json_t
            rate(totals, t, "bytes", seconds) * 8e-6);
     print_drops(data, was, seconds);
     printf("\n");
+    const json_t *sync = json_object_get(data, "sync");
+    if (json_is_object(sync) && !json_is_true(json_object_get(sync, "connected")))
+        printf("NO STANDBY: it does not answer, or no active balancer speaks\n");
     json_array_foreach(services, i, s)
     {
         const json_t *old = same(before, s);

@@ -48,7 +48,7 @@ function table(service, now) {
 async function show() {
   const said = document.getElementById("said");
   try {
-    const answer = await ask("v1/services"), now = Date.now(), all = document.createElement("div");
+    const stats = await ask("v1/stats"), answer = await ask("v1/services"), now = Date.now(), all = document.createElement("div");
     for (const s of answer.services) {
       const title = document.createElement("h2"), more = document.createElement("small");
       title.textContent = s.name + " ";
@@ -59,7 +59,9 @@ async function show() {
     last = now;
     document.getElementById("all").replaceWith(all);
     all.id = "all";
-    said.textContent = "";
+    const lost = stats.data && stats.data.sync && !stats.data.sync.connected;
+    said.textContent = !stats.attached ? "NO DATA PLANE: it does not answer, and forwards nothing" :
+      lost ? "NO STANDBY: it does not answer, or no active balancer speaks" : "";
   } catch (e) {
     said.textContent = "no answer: " + e.message;
   }
