@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""Each public header compiles alone, without a warning: alone.py c|c++|nvcc COMPILER
+"""Each public header compiles alone, without a warning; in C those of detail/, too: alone.py c|c++|nvcc COMPILER
 
 The flags are those that pkg-config gives, and -Wall -Wextra -pedantic."""
 import concurrent.futures
@@ -25,17 +25,18 @@ complaint = re.compile(r"(: (warning|error): |\(\d+\): (warning|error|catastroph
 
 
 def complaints(header, folder):
-    source = folder / f"{header.stem}{'.cu' if language == 'nvcc' else '.c'}"
-    source.write_text(f"#include <gpuwire/{header.name}>\n")
+    name = header.relative_to(include)
+    source = folder / f"{'_'.join(name.with_suffix('').parts)}{'.cu' if language == 'nvcc' else '.c'}"
+    source.write_text(f"#include <{name}>\n")
     command = [compiler, *ways[language], "-D_DEFAULT_SOURCE", f"-I{include}", str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     lines = [line for line in done.stderr.splitlines() if complaint.search(line) and of_nvcc not in line]
     if done.returncode and not lines:
         lines = [f"exit code {done.returncode}: {done.stderr[-500:]}"]
-    return [f"{header.name}: {line}" for line in lines]
+    return [f"{name}: {line}" for line in lines]
 
 
-headers = sorted((include / "gpuwire").glob("*.h"))
+headers = sorted((include / "gpuwire").glob("**/*.h" if language == "c" else "*.h"))
 if language == "nvcc":  # two seconds for each; what other headers are made of is compiled with those
     whole = re.compile(r"^#include <gpuwire/\w+\.h> /\* which includes this file", re.M)
     headers = [header for header in headers if not whole.search(header.read_text())]

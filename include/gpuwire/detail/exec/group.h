@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* group.h: how the threads of a group share values and copies. Included by gpuwire/group.h; names that end in
  * _ are private. */
+#include <gpuwire/group.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_EXEC_GROUP_H
 #define GPUWIRE_DETAIL_EXEC_GROUP_H
 

@@ -9,6 +9,8 @@
  * More than six arguments: what a call has worked out travels as arguments, since a struct whose address is
  * passed would be forced into memory on a GPU.
  */
+#include <gpuwire/host.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_HOST_LAUNCH_H
 #define GPUWIRE_DETAIL_HOST_LAUNCH_H
 

@@ -5,6 +5,8 @@
  * The ring lies in host memory. A thread takes the next line if there is one (a word of the kernels' own),
  * fills it, and says so in its `seq`. The server prints lines in the order in which threads took them.
  */
+#include <gpuwire/host.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_HOST_PRINT_H
 #define GPUWIRE_DETAIL_HOST_PRINT_H
 

@@ -2,6 +2,8 @@
 /*
  * cq.h: completion queues: how entries are read and written. Included by mlx5.h, which says where it is from.
  */
+#include <gpuwire/mlx5.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_MLX5_CQ_H
 #define GPUWIRE_DETAIL_MLX5_CQ_H
 

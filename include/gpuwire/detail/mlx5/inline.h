@@ -2,6 +2,8 @@
 /*
  * inline.h: payload that lies in the send queue itself. Included by mlx5.h, which says where it is from.
  */
+#include <gpuwire/mlx5.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_MLX5_INLINE_H
 #define GPUWIRE_DETAIL_MLX5_INLINE_H
 

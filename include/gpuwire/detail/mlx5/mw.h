@@ -2,6 +2,8 @@
 /*
  * mw.h: memory windows: entries that bind them. Included by mlx5.h, which says where it is from.
  */
+#include <gpuwire/mlx5.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_MLX5_MW_H
 #define GPUWIRE_DETAIL_MLX5_MW_H
 

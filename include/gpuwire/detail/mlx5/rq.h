@@ -2,6 +2,8 @@
 /*
  * rq.h: receive queues, of one queue pair and shared. Included by mlx5.h, which says where it is from.
  */
+#include <gpuwire/mlx5.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_MLX5_RQ_H
 #define GPUWIRE_DETAIL_MLX5_RQ_H
 

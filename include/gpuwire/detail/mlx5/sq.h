@@ -5,6 +5,8 @@
  * Builders have up to eleven arguments, the fields of the entry: they are inlined, and fields that are
  * constants vanish.
  */
+#include <gpuwire/mlx5.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_MLX5_SQ_H
 #define GPUWIRE_DETAIL_MLX5_SQ_H
 

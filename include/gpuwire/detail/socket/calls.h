@@ -5,6 +5,8 @@
  * More than six arguments: what a call has worked out travels as arguments, since a struct whose address is
  * passed would be forced into memory on a GPU. The functions of the other files of this folder do the same.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_CALLS_H
 #define GPUWIRE_DETAIL_SOCKET_CALLS_H
 

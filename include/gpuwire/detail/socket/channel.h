@@ -9,6 +9,8 @@
  * Besides messages only these take an entry: a finish, once; and empty credits. At most two of those are ever
  * unseen, because each tells of half a window or more of messages that we have sent since the one before.
  */
+#include <gpuwire/channel.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_CHANNEL_H
 #define GPUWIRE_DETAIL_SOCKET_CHANNEL_H
 

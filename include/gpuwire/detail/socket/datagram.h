@@ -9,6 +9,8 @@
  * table in host memory. No other writes there. A datagram for a peer that is not in the table yet goes to the
  * helper, and by UDP.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_DATAGRAM_H
 #define GPUWIRE_DETAIL_SOCKET_DATAGRAM_H
 

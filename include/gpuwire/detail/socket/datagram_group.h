@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* datagram_group.h: how datagrams go and come over RDMA (datagram.h). Included by socket.h; names that end in
  * _ are private. */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_DATAGRAM_GROUP_H
 #define GPUWIRE_DETAIL_SOCKET_DATAGRAM_GROUP_H
 

@@ -7,6 +7,8 @@
  * sender's turn, and so do writes. Those lie in the stream's own buffer meanwhile. They take neither credit
  * nor room of the peer's buffers, and the peer is not told.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_DIRECT_H
 #define GPUWIRE_DETAIL_SOCKET_DIRECT_H
 

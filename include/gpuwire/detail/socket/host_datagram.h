@@ -8,6 +8,8 @@
  * Errors of the network come later than the call that caused them, as with the host's sockets, and a call
  * returns each once. A word holds the errno and, above it, how many there have been.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_HOST_DATAGRAM_H
 #define GPUWIRE_DETAIL_SOCKET_HOST_DATAGRAM_H
 

@@ -8,6 +8,8 @@
  * bell that there is something to do. A bell is a byte of the socket's own and one of its group of 64. Only
  * the proxy clears them, the group's first.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_HOST_STREAM_H
 #define GPUWIRE_DETAIL_SOCKET_HOST_STREAM_H
 

@@ -3,6 +3,8 @@
  * host_stream_group.h: how a group sends and receives over a stream of the host's; it has entered. Included
  * by socket.h, behind iovec.h; names that end in _ are private.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_HOST_STREAM_GROUP_H
 #define GPUWIRE_DETAIL_SOCKET_HOST_STREAM_GROUP_H
 

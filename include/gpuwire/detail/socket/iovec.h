@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* iovec.h: the caller's memory, and how a group copies it. Included by socket.h; names that end in _ are
  * private. */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_IOVEC_H
 #define GPUWIRE_DETAIL_SOCKET_IOVEC_H
 

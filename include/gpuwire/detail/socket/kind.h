@@ -7,6 +7,8 @@
  * host_stream_group.h); what is done in place, and all else, has these. Datagrams go and come whole, by two
  * calls of their own (host_datagram.h), and have only the steps here that do not move bytes.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_KIND_H
 #define GPUWIRE_DETAIL_SOCKET_KIND_H
 

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* options.h: options of sockets. The helper checks and keeps them (src/socket/options.c); kernels read.
  * Included by socket.h; names that end in _ are private. */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_OPTIONS_H
 #define GPUWIRE_DETAIL_SOCKET_OPTIONS_H
 

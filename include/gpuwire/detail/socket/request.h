@@ -8,6 +8,8 @@
  * helper through a slot, struct gw_sock_ask_. It takes the slot (a word of the kernels' own), and writes the
  * question and then its state. The helper writes the answer and then its state.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_REQUEST_H
 #define GPUWIRE_DETAIL_SOCKET_REQUEST_H
 

@@ -3,6 +3,8 @@
  * setup.h: how sockets are opened, connected and closed. Included by socket.h; names that end in _
  * are private.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_SETUP_H
 #define GPUWIRE_DETAIL_SOCKET_SETUP_H
 

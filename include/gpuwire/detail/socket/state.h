@@ -3,6 +3,8 @@
  * state.h: what all kinds of sockets have in common, as kernels keep it. Included by socket.h; names
  * that end in _ are private.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_STATE_H
 #define GPUWIRE_DETAIL_SOCKET_STATE_H
 

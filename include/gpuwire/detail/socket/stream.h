@@ -14,6 +14,8 @@
  * The receive queue has entries for all data writes that the peer has credit for, and GW_STREAM_SPARE_ more.
  * Should the peer's other writes ever be more, our NIC tells its NIC to try again.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_STREAM_H
 #define GPUWIRE_DETAIL_SOCKET_STREAM_H
 

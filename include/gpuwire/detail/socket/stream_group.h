@@ -8,6 +8,8 @@
  * gives room back and looks for what will be needed next. On a GPU these are first threads of warps; CPU
  * threads gain nothing by it.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_STREAM_GROUP_H
 #define GPUWIRE_DETAIL_SOCKET_STREAM_GROUP_H
 

@@ -3,6 +3,8 @@
  * stream_recv.h: receiving over a stream, by the group's first thread whose turn it is; and what poll tells.
  * Included by socket.h, behind stream_send.h; names that end in _ are private.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_STREAM_RECV_H
 #define GPUWIRE_DETAIL_SOCKET_STREAM_RECV_H
 

@@ -3,6 +3,8 @@
  * stream_send.h: sending over a stream, by the group's first thread whose turn it is; and saying goodbye.
  * Included by socket.h, behind stream.h; names that end in _ are private.
  */
+#include <gpuwire/socket.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_SOCKET_STREAM_SEND_H
 #define GPUWIRE_DETAIL_SOCKET_STREAM_SEND_H
 

@@ -3,6 +3,8 @@
  * cq.h: how completions are polled, told, and retired. Included by verbs_device.h, behind sq.h, which says
  * what is ordered for whom; names that end in _ are private.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_CQ_H
 #define GPUWIRE_DETAIL_VERBS_CQ_H
 

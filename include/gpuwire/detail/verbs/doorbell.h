@@ -3,6 +3,8 @@
  * doorbell.h: how the NIC is told of WQEs. Included by verbs_device.h, behind sq.h, which says what must be
  * ordered; names that end in _ are private.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_DOORBELL_H
 #define GPUWIRE_DETAIL_VERBS_DOORBELL_H
 

@@ -9,6 +9,8 @@
  * its way the READ pushes all that the NIC has written there before. One READ does for all completions of a
  * poll.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_FLUSH_H
 #define GPUWIRE_DETAIL_VERBS_FLUSH_H
 

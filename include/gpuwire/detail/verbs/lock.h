@@ -15,6 +15,8 @@
  * Warps and blocks: the first thread has the lock while all of them write. All are in the call by then, so
  * that none of them can be waiting for it elsewhere.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_LOCK_H
 #define GPUWIRE_DETAIL_VERBS_LOCK_H
 

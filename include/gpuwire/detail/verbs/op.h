@@ -3,6 +3,8 @@
  * op.h: how operations (verbs_op.h) are made and become WQEs, for every call that posts them. Included by
  * verbs_device.h, behind ring.h; names that end in _ are private.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_OP_H
 #define GPUWIRE_DETAIL_VERBS_OP_H
 

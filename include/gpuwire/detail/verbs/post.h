@@ -3,6 +3,8 @@
  * post.h: how gw_post_op and gw_post_op_warp post, under names of the caller's. Included by verbs_device.h,
  * behind op.h; names that end in _ are private.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_POST_H
 #define GPUWIRE_DETAIL_VERBS_POST_H
 

@@ -7,6 +7,8 @@
  * which never fails under contention, and takes back what was too much. Where posters take turns neither is
  * atomic: gw_sq_room_ and gw_tx_take_ then take the lock, and publishing gives it back.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_RESERVE_H
 #define GPUWIRE_DETAIL_VERBS_RESERVE_H
 

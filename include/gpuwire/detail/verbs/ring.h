@@ -4,6 +4,8 @@
  * said in sq.h. Included by verbs_device.h, behind reserve.h; names that end in _ are private.
  * (tests/verbs/sq.pml is the model of it.)
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_RING_H
 #define GPUWIRE_DETAIL_VERBS_RING_H
 

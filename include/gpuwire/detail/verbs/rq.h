@@ -6,6 +6,8 @@
  * A receive needs no ring: the NIC reads the record when a message comes. So what is written must be counted
  * by the record in the order of the queue, and not before it is written.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_RQ_H
 #define GPUWIRE_DETAIL_VERBS_RQ_H
 

@@ -22,6 +22,8 @@
  *
  * Indices are 64-bit counts of WQEBBs that never wrap; the NIC sees their low 16 bits.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_SQ_H
 #define GPUWIRE_DETAIL_VERBS_SQ_H
 

@@ -3,6 +3,8 @@
  * tx_post.h: how the fast calls of verbs_tx.h post. Included by verbs_device.h; names that end in _ are
  * private.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_TX_POST_H
 #define GPUWIRE_DETAIL_VERBS_TX_POST_H
 

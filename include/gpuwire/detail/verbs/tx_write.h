@@ -3,6 +3,8 @@
  * tx_write.h: how an operation of the fast calls becomes WQEs. Included by verbs_device.h, behind verbs_tx.h;
  * names that end in _ are private.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_TX_WRITE_H
 #define GPUWIRE_DETAIL_VERBS_TX_WRITE_H
 

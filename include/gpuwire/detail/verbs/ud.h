@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ud.h: what verbs_ud.h offers. Included by verbs_device.h. */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_UD_H
 #define GPUWIRE_DETAIL_VERBS_UD_H
 

@@ -3,6 +3,8 @@
  * wr.h: how the compatible calls post libibverbs' structs. Included by verbs_device.h, behind ring.h;
  * names that end in _ are private.
  */
+#include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
+
 #ifndef GPUWIRE_DETAIL_VERBS_WR_H
 #define GPUWIRE_DETAIL_VERBS_WR_H
 
