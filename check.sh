@@ -13,7 +13,8 @@ scripts/setup.sh --tests >build-setup.log 2>&1 &
 setup=$!
 # Built apart from what `make` builds: optimised less, which takes the compiler less time.
 export BUILD=build-check
-flags=(-DCMAKE_{C,CXX}_FLAGS_RELWITHDEBINFO="'-O1 -g1 -DNDEBUG'" -DGW_TEST_FLAG=-Og)
+# Its invariants are checked, too.
+flags=(-DGW_ASSERTS=ON -DCMAKE_{C,CXX}_FLAGS_RELWITHDEBINFO="'-O1 -g1 -DNDEBUG'" -DGW_TEST_FLAG=-Og)
 # No kernel runs where there is no GPU, so one form of its code will do there. -G: nvcc does not optimise it.
 nvidia-smi -L >/dev/null 2>&1 || flags+=(-DCMAKE_CUDA_ARCHITECTURES=75-virtual -DGW_TEST_CUDA_ARCHITECTURES=75-virtual
     -DGW_TAIL_CUDA_ARCHITECTURES=90-real "-DCMAKE_CUDA_FLAGS_RELWITHDEBINFO='-O0 -G -DNDEBUG'")

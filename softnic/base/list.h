@@ -7,6 +7,8 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#include <gpuwire/detail/assert.h>
+
 struct sn_link {
     struct sn_link *prev, *next;
 };
@@ -29,6 +31,7 @@ static inline bool sn_list_empty(const struct sn_link *l)
 
 static inline void sn_list_del(struct sn_link *l)
 {
+    GW_ASSERT(l->prev->next == l && l->next->prev == l);
     l->prev->next = l->next;
     l->next->prev = l->prev;
     sn_list_init(l);
@@ -37,6 +40,7 @@ static inline void sn_list_del(struct sn_link *l)
 /* Appends an entry that is in no list. */
 static inline void sn_list_add(struct sn_link *head, struct sn_link *l)
 {
+    GW_ASSERT(head->prev->next == head);
     l->prev = head->prev;
     l->next = head;
     head->prev->next = l;

@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cuda/device.h"
 
 /* So many copies, none a millisecond after the one before, and it is worth a kernel. */
@@ -211,6 +213,8 @@ static int issue(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_
     uint64_t number = c->issued + 1;
     struct sn_kernel_command *k = &c->ring->sent[number % SN_KERNEL_SLOTS];
 
+    GW_ASSERT_HELD(&dev->lock);
+    GW_ASSERT(c->issued - c->done <= SN_KERNEL_SLOTS);
     if (c->issued - c->done == SN_KERNEL_SLOTS && sn_copier_wait(dev, number - SN_KERNEL_SLOTS)) return -EIO;
     if (n) memcpy(k->bytes, bytes, n);
     describe(k, dst, src, len, how);
@@ -303,6 +307,8 @@ int sn_copier_wait(struct sn_cuda_device *dev, uint64_t number)
     struct sn_copier *c = &dev->copier;
     uint64_t since = 0, now = 0, ask = 0;
 
+    GW_ASSERT_HELD(&dev->lock);
+    GW_ASSERT(number <= c->issued);
     if (dev->broken) return -EIO;
     for (unsigned look = 0; (int64_t)(c->done - number) < 0; look++) {
         bool left = gone(c);

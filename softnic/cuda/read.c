@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 void sn_cuda_forget_reads(struct sn_cuda_device *dev, uint64_t addr, uint64_t len)
 {
     for (int i = 0; i < SN_CUDA_READERS; i++) {
@@ -59,6 +61,7 @@ static struct sn_cuda_reader *fetch(struct sn_cuda_device *dev, uint64_t addr, u
     struct sn_cuda_reader *r = oldest_reader(dev);
     bool kernel;
 
+    GW_ASSERT_HELD(&dev->lock);
     r->request = 0;
     r->data = r->buffer + (addr & 15);
     sn_cuda_submit_overlapping(dev, addr, len);

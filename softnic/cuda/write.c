@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 /* ---- kernel or engines --------------------------------------------------------------------------------- */
 
 /* Has every engine's write come to its end? */
@@ -66,6 +68,8 @@ static void submit(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 {
     int err = -EIO;
 
+    GW_ASSERT_HELD(&dev->lock);
+    GW_ASSERT(w->state == SN_STAGE_FILLING && w->len <= SN_CUDA_STAGE);
     if (!dev->broken) {
         bool kernel = w->len <= SN_CUDA_BY_KERNEL && sn_cuda_kernel_ready(dev);
 
@@ -85,6 +89,7 @@ static void finish(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 {
     int err = 0;
 
+    GW_ASSERT_HELD(&dev->lock);
     if (w->state == SN_STAGE_FILLING) submit(dev, w);
     if (w->state == SN_STAGE_COPYING) {
         if (dev->broken)
@@ -137,6 +142,7 @@ static struct sn_cuda_writer *writer_for(struct sn_cuda_region *region, uint64_t
     struct sn_cuda_device *dev = region->dev;
     struct sn_cuda_writer *found = NULL;
 
+    GW_ASSERT_HELD(&dev->lock);
     for (int i = 0; i < SN_CUDA_WRITERS; i++) {
         struct sn_cuda_writer *w = &dev->writers[i];
 

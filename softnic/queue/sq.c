@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "softnic/mem/guard.h"
 #include "softnic/queue/queue.h"
 #include "src/roce/segment.h"
@@ -82,6 +84,7 @@ static uint32_t arena_take(struct sn_requester *r, const struct gw_mlx5_wqe *w, 
 
     r->arena_head = (uint32_t)((const uint8_t *)w - r->arena) + size;
     r->arena_used += size + waste;
+    GW_ASSERT(r->arena_head <= SN_SQ_ARENA && r->arena_used <= SN_SQ_ARENA);
     return size + waste;
 }
 
@@ -265,6 +268,7 @@ static void retire(struct sn_qp *qp)
     struct sn_requester *r = &qp->req;
     struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
+    GW_ASSERT(r->arena_used >= s->arena_bytes);
     r->arena_used -= s->arena_bytes;
     qp->sq_ci = (uint16_t)(s->index + s->wqebbs);
     r->una++;

@@ -9,6 +9,8 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/mem/usercopy.h"
 #include "softnic/uverbs/attrs.h"
 #include "softnic/uverbs/object.h"
@@ -290,6 +292,7 @@ int uv_decode(struct uv_file *f, uint64_t arg)
     struct ib_uverbs_ioctl_hdr hdr;
     struct uv_request r;
 
+    GW_ASSERT_HELD(&f->lock);
     if (uv_copy_in(&hdr, arg, sizeof(hdr))) return -EFAULT;
     if (hdr.num_attrs > UV_MAX_ATTRS || hdr.reserved1 || hdr.reserved2) return -EINVAL;
     if (hdr.length != sizeof(hdr) + hdr.num_attrs * sizeof(r.attrs[0])) return -EINVAL;

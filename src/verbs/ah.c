@@ -56,6 +56,7 @@ struct ibv_ah *gw_ah_of(const struct gw_pd *pd, uint32_t number)
     const struct gw_device *dev = pd->dev;
     const struct gw_own_ah *a = number && number <= dev->ahs ? dev->ah[number - 1] : NULL;
 
+    GW_ASSERT_HELD(&dev->proxy->lock);
     return a && a->pd == pd ? a->ah : NULL;
 }
 

@@ -151,6 +151,7 @@ static int write_table(struct gw_cq *cq)
 
 int gw_cq_attach(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle, uint32_t entries)
 {
+    GW_ASSERT_HELD(&cq->dev->lock);
     if (entries > cq->room)
         return gw_error(-ENOSPC, "completion queue of %u entries has %u left, and this queue pair needs %u",
                         cq->cqes, cq->room, entries);
@@ -167,6 +168,8 @@ void gw_cq_detach(struct gw_cq *cq, uint32_t qpn, uint32_t entries)
     struct gw_qp_entry *old = cq->table + cq->table_size; /* scratch: this must not fail */
     size_t bytes = cq->table_size * sizeof(*old);
 
+    GW_ASSERT_HELD(&cq->dev->lock);
+    GW_ASSERT(cq->qps > 0 && cq->room + entries <= cq->cqes);
     cq->room += entries;
     cq->qps--;
     memcpy(old, cq->table, bytes);

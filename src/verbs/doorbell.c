@@ -17,6 +17,7 @@ bool gw_doorbell_round(struct gw_proxy *p)
 {
     bool any = false;
 
+    GW_ASSERT_HELD(&p->lock);
     for (uint32_t i = 0; i < p->count; i++) {
         struct gw_route *r = &p->routes[i];
         uint64_t v;
@@ -53,6 +54,7 @@ int gw_doorbell_add(struct gw_device *dev, uint64_t *reg, uint64_t **mailbox, vo
     struct gw_proxy *p;
     int err = gw_proxy_get(dev, &p);
 
+    GW_ASSERT_HELD(&dev->lock);
     if (err) return err;
     err = gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &piece);
     if (err) return gw_error_errno(err, "doorbell proxy");

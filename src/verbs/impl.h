@@ -9,6 +9,7 @@
 #include <infiniband/mlx5dv.h>
 #include <infiniband/verbs.h>
 
+#include <gpuwire/detail/held.h>
 #include <gpuwire/exec.h>
 #include <gpuwire/verbs.h>
 

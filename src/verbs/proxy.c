@@ -130,6 +130,7 @@ int gw_proxy_get(struct gw_device *dev, struct gw_proxy **out)
     struct gw_proxy *p = dev->proxy;
     int err;
 
+    GW_ASSERT_HELD(&dev->lock);
     *out = p;
     if (p) return 0;
     p = calloc(1, sizeof(*p));

@@ -16,6 +16,7 @@ bool gw_repost_round(struct gw_proxy *p, bool quiet)
 {
     bool any = false;
 
+    GW_ASSERT_HELD(&p->lock);
     if (!p->cqs) return false;
     /* Before the records are looked at: a ring that comes later is seen by the next round. */
     if (gw_ld_relaxed_u64(p->bell.host)) (void)gw_exch_acquire_u64(p->bell.host, 0);
@@ -31,6 +32,7 @@ bool gw_repost_arm(struct gw_proxy *p)
 {
     bool news = false;
 
+    GW_ASSERT_HELD(&p->lock);
     for (struct gw_repost_cq *c = p->cqs; c; c = c->next) {
         if (c->notified) continue;
         c->notified = !ibv_req_notify_cq(c->cq->cq, 0);
@@ -45,6 +47,7 @@ void gw_repost_events(struct gw_proxy *p)
     struct ibv_cq *cq;
     void *context;
 
+    GW_ASSERT_HELD(&p->lock);
     while (!ibv_get_cq_event(p->channel, &cq, &context)) {
         ibv_ack_cq_events(cq, 1);
         ((struct gw_repost_cq *)context)->notified = false;

@@ -38,6 +38,7 @@ void *gw_uar_map(struct gw_device *dev, void *reg, const char **why)
     uintptr_t at = (uintptr_t)reg, page = at & ~(uintptr_t)(page_bytes() - 1);
     struct gw_uar *u = find(dev, (uint8_t *)page);
 
+    GW_ASSERT_HELD(&dev->lock);
     *why = u ? u->why : "too many doorbell pages";
     return u && !u->error ? (uint8_t *)u->mem.dev + (at - page) : NULL;
 }

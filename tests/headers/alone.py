@@ -27,7 +27,7 @@ complaint = re.compile(r"(: (warning|error): |\(\d+\): (warning|error|catastroph
 def complaints(header, folder):
     name = header.relative_to(include)
     source = folder / f"{'_'.join(name.with_suffix('').parts)}{'.cu' if language == 'nvcc' else '.c'}"
-    source.write_text(f"#include <{name}>\n")
+    source.write_text(f"#include <{name}>\ntypedef int not_empty;\n")
     command = [compiler, *ways[language], "-D_DEFAULT_SOURCE", f"-I{include}", str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     lines = [line for line in done.stderr.splitlines() if complaint.search(line) and of_nvcc not in line]

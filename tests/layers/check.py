@@ -16,12 +16,12 @@ LOOKED_AT = ("include", "src", "softnic", "bench", "examples")
 INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
 GPU_ONLY = re.compile(r"\s*#\s*(if|elif|ifdef|ifndef)\b.*\b__CUDA_ARCH__\b")
 MAY_ASK = ("fn", "exec")
-ROW = re.compile(r"([\w/]+)(\*?):\s*(.*?)\s*->\s*(.*)")
+ROW = re.compile(r"([\w/]+)([*+]?):\s*(.*?)\s*->\s*(.*)")
 
 
 class Table:
     def __init__(self, text):
-        self.place, self.allowed, self.wrong = {}, {}, []
+        self.place, self.allowed, self.wrong, for_all = {}, {}, [], set()
         for n, line in enumerate(text.splitlines(), 1):
             if not line.strip() or line.startswith("#"):
                 continue
@@ -29,10 +29,11 @@ class Table:
             if not row:
                 self.wrong.append(f"layers.txt:{n}: not PART: FILES -> PARTS")
                 continue
-            part, free, files, parts = row[1], row[2], row[3].split(), row[4].split()
-            if not free:
+            part, mark, files, parts = row[1], row[2], row[3].split(), row[4].split()
+            for_all |= {part} if mark == "+" else set()
+            if mark != "*":
                 self.wrong += [f"layers.txt:{n}: {part} may not include {p}, which stands below it" for p in parts if p not in self.allowed]
-            self.allowed[part] = {part, *parts}
+            self.allowed[part] = {part, *parts, *for_all}
             self.place.update({f: part for f in files})
         known = set(self.allowed)
         self.wrong += [f"layers.txt: {part} may include {p}: no such part" for part, parts in self.allowed.items() for p in sorted(parts - known)]

@@ -111,14 +111,16 @@ static void the_proxy_rings(void **state)
     uint64_t mailbox = 7, reg = 0;
     struct gw_route route = {&mailbox, &reg};
     struct gw_device dev = {.ops = &ops};
-    struct gw_proxy p = {.dev = &dev, .routes = &route, .count = 1};
+    struct gw_proxy p = {.lock = PTHREAD_MUTEX_INITIALIZER, .dev = &dev, .routes = &route, .count = 1};
 
     (void)state;
+    pthread_mutex_lock(&p.lock);
     assert_true(gw_doorbell_round(&p));
     assert_string_equal(done, "frf");
     assert_int_equal(reg, 7);
     assert_false(gw_doorbell_round(&p));
     assert_string_equal(done, "frf");
+    pthread_mutex_unlock(&p.lock);
 }
 
 int main(void)

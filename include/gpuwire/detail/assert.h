@@ -1,0 +1,30 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * assert.h: GW_ASSERT states an invariant of our own code. It never looks at input: what a peer, a file or a
+ * caller gives is checked, and refused with an error. Where GW_ASSERTS is defined (debug, sanitizer and fuzz
+ * builds, and ./check.sh), a statement that does not hold ends the program with its place. Elsewhere, and on
+ * a GPU, it is not compiled: the expression must have no side effect.
+ */
+#ifndef GPUWIRE_DETAIL_ASSERT_H
+#define GPUWIRE_DETAIL_ASSERT_H
+
+#if defined(GW_ASSERTS) && !defined(__CUDACC__)
+
+#include <stdio.h>
+#include <stdlib.h>
+
+static inline void gw_assert_failed_(const char *what, const char *file, int line)
+{
+    fprintf(stderr, "gpuwire: %s:%d: not so: %s\n", file, line, what);
+    abort();
+}
+
+#define GW_ASSERT(what) ((what) ? (void)0 : gw_assert_failed_(#what, __FILE__, __LINE__))
+
+#else
+
+#define GW_ASSERT(what) ((void)sizeof(!(what)))
+
+#endif
+
+#endif
