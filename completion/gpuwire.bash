@@ -211,6 +211,9 @@ _gpuwire()
         'balance --weight')
             return
             ;;
+        'balance --limit')
+            return
+            ;;
         'balance --interval')
             return
             ;;
@@ -420,7 +423,7 @@ _gpuwire()
             options='--exec --batch -h --help'
             ;;
         balance)
-            options='--config --keep --api --token-file --ca-file --scheduler --forward --name --weight --now --json --interval --once -h --help'
+            options='--config --keep --api --token-file --ca-file --scheduler --forward --name --weight --limit --now --json --interval --once -h --help'
             ((COMP_CWORD == 2)) && words='check list top save reload add weight drain up remove demo'
             ;;
         info)

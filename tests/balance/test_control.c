@@ -14,9 +14,11 @@
 
 #include "src/balance/control/api.h"
 #include "src/balance/control/config.h"
+#include "src/balance/control/drain.h"
 #include "src/balance/control/health.h"
 #include "src/balance/control/json.h"
 #include "src/balance/control/probe.h"
+#include "src/balance/control/translate.h"
 
 #define S 1000000000ull
 
@@ -193,6 +195,88 @@ static void test_drain(void **state)
     assert_int_equal(gw_bal_state_of(kept), GW_BAL_DRAINED);
     gw_bal_drain(&c.model, kept, 0);
     assert_int_equal(gw_bal_state_of(kept), GW_BAL_UP);
+    gw_bal_config_free(&c);
+}
+
+/* A UDP client never has to pause, so a drain has a limit. Then the data plane takes the worker as down. */
+static void test_drain_limit(void **state)
+{
+    struct gw_bal_config c;
+    struct bal_worker at_work;
+    struct gw_bal_model again = {0};
+    (void)state;
+    assert_int_equal(
+        parse(
+            "virtual_server 10.0.0.9 53 {\n protocol udp\n real_server 10.0.0.1 53 {\n}\n}\n"
+            "virtual_server 10.0.0.9 54 {\n drain_limit 20\n real_server 10.0.0.1 54 {\n}\n}\n"
+            "virtual_server 10.0.0.9 55 {\n protocol udp\n drain_limit 0\n real_server 10.0.0.1 55 {\n}\n}\n"
+            "virtual_server 10.0.0.9 56 {\n real_server 10.0.0.1 56 {\n}\n}\n",
+            &c),
+        0);
+    const uint64_t limits[] = {300 * S, 20 * S, GW_BAL_DRAIN_ALWAYS, GW_BAL_DRAIN_ALWAYS};
+    int i = 0;
+    for (struct gw_bal_service *s = c.model.services; s; s = s->next, i++) {
+        struct gw_bal_worker *w = s->workers;
+        w->health.up = w->health.known = 1;
+        w->counts.live = 1;
+        gw_bal_drain(&c.model, w, 1);
+        gw_bal_tend(&c.model, c.model.version, 100 * S);
+        assert_int_equal(gw_bal_drain_limit(w), limits[i]);
+        gw_bal_to_worker(s, w, NULL, &at_work);
+        assert_int_equal(at_work.state, BAL_DRAINING);
+    }
+    char *text = gw_bal_config_write(&c.model);
+    assert_non_null(strstr(text, "drain_limit 20\n"));
+    assert_non_null(strstr(text, "drain_limit 0\n"));
+    free(text);
+    gw_bal_tend(&c.model, c.model.version, 120 * S - 1);
+    struct gw_bal_service *s = c.model.services->next;
+    gw_bal_to_worker(s, s->workers, NULL, &at_work);
+    assert_int_equal(at_work.state, BAL_DRAINING);
+    /* A control plane that starts again goes on with the same end. */
+    json_t *j = gw_bal_model_json(&c.model);
+    if (gw_bal_model_from(j, &again, 0)) fail_msg("%s", gw_last_error());
+    json_decref(j);
+    uint64_t version = again.version;
+    gw_bal_tend(&again, version, 120 * S);
+    assert_true(again.version > version);
+    s = again.services->next;
+    gw_bal_to_worker(s, s->workers, NULL, &at_work);
+    assert_int_equal(at_work.state, BAL_DOWN);
+    assert_int_equal(gw_bal_state_of(s->workers), GW_BAL_DRAINING); /* the cores do not know yet */
+    gw_bal_tend(&again, again.version, 121 * S);
+    assert_int_equal(gw_bal_state_of(s->workers), GW_BAL_DRAINED);
+    gw_bal_to_worker(again.services, again.services->workers, NULL, &at_work);
+    assert_int_equal(at_work.state, BAL_DRAINING);
+    gw_bal_tend(&again, again.version, 400 * S);
+    gw_bal_to_worker(again.services, again.services->workers, NULL, &at_work);
+    assert_int_equal(at_work.state, BAL_DOWN);
+    gw_bal_to_worker(s->next, s->next->workers, NULL, &at_work);
+    assert_int_equal(at_work.state, BAL_DRAINING);
+    /* The data plane makes its own model of what it is told. */
+    struct gw_bal_model there = {0};
+    j = gw_bal_model_json(&again);
+    if (gw_bal_model_from(j, &there, 0)) fail_msg("%s", gw_last_error());
+    json_decref(j);
+    gw_bal_to_worker(there.services, there.services->workers, NULL, &at_work);
+    assert_int_equal(at_work.state, BAL_DOWN);
+    gw_bal_model_free(&there);
+    /* More time, and none: it is the administrator who says. */
+    gw_bal_limit_drain(&again, s->workers, 50 * S, 400 * S);
+    gw_bal_to_worker(s, s->workers, NULL, &at_work);
+    assert_int_equal(at_work.state, BAL_DRAINING);
+    gw_bal_drain(&again, s->workers, 0);
+    gw_bal_tend(&again, again.version, 500 * S);
+    assert_int_equal(gw_bal_state_of(s->workers), GW_BAL_UP);
+    gw_bal_drain(&again, s->workers, 1);
+    gw_bal_tend(&again, again.version, 519 * S);
+    assert_int_equal(gw_bal_state_of(s->workers), GW_BAL_DRAINING);
+    /* One that leaves is gone then, with what it has. */
+    gw_bal_leave(&again, s, s->workers, 0);
+    gw_bal_tend(&again, again.version, 540 * S);
+    gw_bal_tend(&again, again.version, 540 * S);
+    assert_null(s->workers);
+    gw_bal_model_free(&again);
     gw_bal_config_free(&c);
 }
 
@@ -509,11 +593,11 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_file),          cmocka_unit_test(test_file_round),
         cmocka_unit_test(test_file_mistakes), cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_ids),           cmocka_unit_test(test_reload),
-        cmocka_unit_test(test_health),        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_silence),       cmocka_unit_test(test_http_status),
-        cmocka_unit_test(test_state_round),   cmocka_unit_test(test_api),
-        cmocka_unit_test(test_queue_pairs),
+        cmocka_unit_test(test_drain_limit),   cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_reload),        cmocka_unit_test(test_health),
+        cmocka_unit_test(test_turns),         cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_http_status),   cmocka_unit_test(test_state_round),
+        cmocka_unit_test(test_api),           cmocka_unit_test(test_queue_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -62,6 +62,7 @@ service() { # NAME ADDRESS PORT PROTOCOL WORKER...
     # iperf3 takes a check's connection for a client.
     service iperf "$vip" 5201 tcp 10.77.0.21 | sed 's/ delay_loop.*/ NO_CHECK/'
     service iperfu "$vip" 5201 udp 10.77.0.21
+    service echo "$vip" 5300 udp 10.77.0.21 10.77.0.22
 } | cores=$cores config >"$work/balance.conf"
 balance "$work/balance.conf"
 for s in web web6 redis; do eventually up_are $s 2 || { ask list >&2; fail "$s: its workers are not up"; }; done
@@ -129,6 +130,40 @@ exec {pipe}>&-
 gone_from_list() { [ -z "$(worker_value redis $holder .name)" ]; }
 eventually gone_from_list || fail "the worker does not leave after its last connection"
 echo "drain: the open connection stayed, the worker left"
+
+# ---- a UDP client that never pauses: a drain ends by its limit ----
+
+for w in w1 w2; do
+    at $w python3 -c 'import socket, sys
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.bind((sys.argv[1], 5300))
+while True:
+    s.sendto(sys.argv[2].encode(), s.recvfrom(64)[1])' $([ "$forward" = NAT ] && echo 0.0.0.0 || echo "$vip") $w >"$work/$w.echo.out" 2>&1 &
+    pids+=($!)
+done
+at client python3 -uc 'import socket, sys, time
+s = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+s.connect((sys.argv[1], 5300))
+s.settimeout(0.02)
+while True:
+    try:
+        s.send(b"who")
+        print(s.recv(64).decode())
+    except OSError:
+        pass
+    time.sleep(0.02)' "$vip" >"$work/echo.out" 2>&1 &
+pids+=($!)
+eventually grep -q '^w' "$work/echo.out" || fail "no UDP echo"
+holder=$(tail -n 1 "$work/echo.out")
+other=$([ "$holder" = w1 ] && echo w2 || echo w1)
+ask drain echo "$holder" --limit 3 >/dev/null || fail "drain --limit"
+ask list | grep "$holder .*10.77.0.2.:5300.*draining.*ends in [123] s" >/dev/null || fail "list does not say when the drain ends: $(ask list)"
+[ "$(tail -n 1 "$work/echo.out")" = "$holder" ] || fail "the client moved before the limit"
+answers_from() { [ "$(tail -n 1 "$work/echo.out")" = "$1" ]; }
+eventually answers_from "$other" || fail "the drain of a UDP worker does not end"
+is_drained() { [ "$(worker_value echo "$holder" .state)" = '"drained"' ]; }
+eventually is_drained || fail "it is $(worker_value echo "$holder" .state)"
+echo "drain: the UDP client moved when the limit had passed"
 
 # ---- a worker is killed: the check notices, and clients reach the other ----
 

@@ -20,7 +20,7 @@ balance "$work/balance.conf"
 # The first worker is in no file: it registers itself, and speaks twice a second to whichever control plane is there.
 echo "$api" >"$work/api"
 while sleep 0.5; do
-    at lb curl -s -X PUT -d '{"address": "10.77.0.21", "weight": 10, "beat_ms": 1000}' "http://$(cat "$work/api")/v1/services/redis/workers/w1"
+    at lb curl -s -X PUT --json '{"address": "10.77.0.21", "weight": 10, "beat_ms": 1000}' "http://$(cat "$work/api")/v1/services/redis/workers/w1"
 done >"$work/beats.out" 2>&1 &
 pids+=($!)
 eventually up_are redis 3 || fail "the workers are not up"

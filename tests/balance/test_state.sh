@@ -129,7 +129,7 @@ ask drain web alive >/dev/null && ask up web alive >/dev/null || fail "the new d
 # ---- the control plane dies: those that registered themselves stay where they are ----
 
 write_config
-put() { curl -sf -X PUT -d '{"address": "10.99.0.35", "queue": 7, "beat_ms": 1000}' "http://$api/v1/services/third/workers/self" >/dev/null; }
+put() { curl -sf -X PUT --json '{"address": "10.99.0.35", "queue": 7, "beat_ms": 1000}' "http://$api/v1/services/third/workers/self" >/dev/null; }
 put || fail "a worker cannot register itself"
 ask drain third extra >/dev/null || fail "drain"
 kill -KILL "$balancer"

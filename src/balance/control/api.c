@@ -9,6 +9,7 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
+#include "src/balance/control/drain.h"
 #include "src/balance/control/json.h"
 #include "src/balance/control/pairs.h"
 #include "src/http/httpd.h"
@@ -99,6 +100,7 @@ static unsigned change_service(struct call *c)
     c->service->sched = wanted.sched;
     c->service->forward = wanted.forward;
     c->service->jet = wanted.jet;
+    c->service->drain_limit_ns = wanted.drain_limit_ns;
     c->service->quorum = wanted.quorum;
     gw_bal_set_check(&c->core->model, c->service, &wanted.check);
     c->core->model.version++;
@@ -143,21 +145,26 @@ static unsigned workers(struct call *c)
 static unsigned change_worker(struct call *c)
 {
     char state[16] = "";
-    uint64_t weight = c->worker->weight;
+    uint64_t weight = c->worker->weight, limit = 0;
+    int limits = 0;
     const char *key;
     json_t *value;
     json_object_foreach((json_t *)c->body, key, value)
     {
-        if (strcmp(key, "state") && strcmp(key, "weight"))
-            return fail(c->reply, 400, "of a worker, `state` and `weight` can be changed");
+        if (strcmp(key, "state") && strcmp(key, "weight") && strcmp(key, "drain_limit_ms"))
+            return fail(c->reply, 400, "of a worker, `state`, `weight` and `drain_limit_ms` can be changed");
     }
     if (!c->body || gw_bal_get_number(c->body, "weight", 0, GW_BAL_WEIGHT, &weight) < 0 ||
+        (limits = gw_bal_get_drain_limit(c->body, &limit)) < 0 ||
         gw_bal_get_text(c->body, "state", state, sizeof(state)) < 0)
         return fail(c->reply, 400, c->body ? gw_last_error() : "a body is wanted: {\"weight\": 2}");
     if (state[0] && strcmp(state, "draining") && strcmp(state, "up"))
         return fail(c->reply, 400, "state: up or draining is wanted");
+    int drains = state[0] ? state[0] == 'd' : c->worker->drain || c->worker->leave;
+    if (limits > 0 && !drains) return fail(c->reply, 400, "drain_limit_ms goes with a worker that drains");
     gw_bal_set_weight(&c->core->model, c->worker, weight);
-    if (state[0]) gw_bal_drain(&c->core->model, c->worker, state[0] == 'd');
+    if (state[0]) gw_bal_drain(&c->core->model, c->worker, drains);
+    if (limits > 0) gw_bal_limit_drain(&c->core->model, c->worker, limit, gw_deadline(0));
     return done(c->reply, 200, gw_bal_worker_json(c->service, c->worker));
 }
 
@@ -206,8 +213,11 @@ static unsigned beat(struct call *c)
 static unsigned remove_worker(struct call *c)
 {
     uint8_t now = 0;
-    if (gw_bal_get_yes(c->body, "now", &now) < 0) return fail_errno(c->reply, -EINVAL);
+    uint64_t limit = 0;
+    int limits = gw_bal_get_drain_limit(c->body, &limit);
+    if (limits < 0 || gw_bal_get_yes(c->body, "now", &now) < 0) return fail_errno(c->reply, -EINVAL);
     gw_bal_leave(&c->core->model, c->service, c->worker, now);
+    if (limits > 0 && !now) gw_bal_limit_drain(&c->core->model, c->worker, limit, gw_deadline(0));
     return done(c->reply, now ? 200 : 202, now ? json_object() : gw_bal_worker_json(c->service, c->worker));
 }
 

@@ -9,6 +9,7 @@
 
 #include <gpuwire/error.h>
 
+#include "src/balance/control/drain.h"
 #include "src/balance/control/config_plan.h"
 
 typedef struct gw_bal_parse parse;
@@ -198,7 +199,16 @@ static int set_quorum(parse *p, statement *s)
     return error;
 }
 
+/* 0: a drain has no limit. */
+static int set_drain_limit(parse *p, statement *s)
+{
+    uint64_t *limit = &p->plan->service->service.drain_limit_ns;
+    *limit = GW_BAL_DRAIN_ALWAYS;
+    return strcmp(s->word[1], "0") ? gw_bal_take_seconds(p, s, limit) : 0;
+}
+
 const struct gw_bal_keyword gw_bal_keywords_service[] = {
+    {"drain_limit", 1, 1, set_drain_limit, NULL, NULL},
     {"sorry_server", 1, 2, set_sorry, NULL, NULL},
     {"sorry_server_lvs_method", 1, 8, set_sorry_kind, NULL, NULL},
     {"quorum", 1, 1, set_quorum, NULL, NULL},

@@ -4,6 +4,7 @@
 #include <stdlib.h>
 
 #include "src/balance/control/config.h"
+#include "src/balance/control/drain.h"
 
 static void write_check(FILE *f, const struct gw_bal_check *c, const char *in)
 {
@@ -55,6 +56,9 @@ char *gw_bal_config_write(const struct gw_bal_model *m)
                 gw_bal_sched_names[s->sched], gw_bal_forward_names[s->forward]);
         if (s->jet) fprintf(f, "    jet yes\n");
         if (s->quorum) fprintf(f, "    quorum %u\n", s->quorum);
+        uint64_t limit = gw_bal_drain_limit_of(s);
+        if (limit != gw_bal_drain_default(s->protocol))
+            fprintf(f, "    drain_limit %g\n", limit == GW_BAL_DRAIN_ALWAYS ? 0.0 : (double)limit / 1e9);
         write_check(f, &s->check, "    ");
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next) write_worker(f, s, w);
         fprintf(f, "}\n");

@@ -7,6 +7,9 @@
 #include <string.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+
+#include "src/balance/control/drain.h"
 
 typedef json_int_t number;
 
@@ -29,6 +32,24 @@ static json_t *health_json(const struct gw_bal_health *h)
                      (number)h->failures, "why", h->why);
 }
 
+/* A limit on the wire: 0 is none, and what is not there is the default. */
+static number limit_ms(uint64_t limit_ns)
+{
+    return limit_ns == GW_BAL_DRAIN_ALWAYS ? 0 : (number)(limit_ns / 1000000);
+}
+
+/* The end is for the next control plane, which has the same clock; what is left, for people. */
+static void add_drain_json(json_t *j, const struct gw_bal_worker *w)
+{
+    uint64_t now = gw_deadline(0);
+    json_object_set_new(j, "drain_limit_ms", json_integer(limit_ms(gw_bal_drain_limit(w))));
+    if (w->drain_over) json_object_set_new(j, "drain_over", json_true());
+    json_object_set_new(j, "drain_end_ns", json_integer((number)w->drain_end_ns));
+    json_object_set_new(
+        j, "drain_left_ms",
+        json_integer(w->drain_end_ns > now ? (number)((w->drain_end_ns - now) / 1000000) : 0));
+}
+
 json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_worker *w)
 {
     static const char *const origins[] = {"file", "api", "itself"};
@@ -46,6 +67,7 @@ json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_w
         (number)w->counts.opened, "packets", (number)w->counts.packets, "bytes", (number)w->counts.bytes);
     if (j && w->sorry) json_object_set_new(j, "sorry", json_true());
     if (j && w->inhibit) json_object_set_new(j, "inhibit", json_true());
+    if (j && w->drain_end_ns) add_drain_json(j, w);
     if (j && w->file_drain) json_object_set_new(j, "file_drain", json_true());
     if (j && (w->refused[0] || s->refused[0]))
         json_object_set_new(j, "refused", json_string(w->refused[0] ? w->refused : s->refused));
@@ -68,6 +90,7 @@ json_t *gw_bal_service_json(const struct gw_bal_service *s)
     if (j && s->quorum) json_object_set_new(j, "quorum", json_integer((number)s->quorum));
     if (j && gw_bal_sorry_server(s)) json_object_set_new(j, "sorry", json_boolean(!gw_bal_has_quorum(s)));
     if (j && s->refused[0]) json_object_set_new(j, "refused", json_string(s->refused));
+    if (j) json_object_set_new(j, "drain_limit_ms", json_integer(limit_ms(gw_bal_drain_limit_of(s))));
     return j;
 }
 
@@ -152,6 +175,14 @@ static int get_port(const json_t *from, uint64_t least, uint16_t *out)
     return got;
 }
 
+int gw_bal_get_drain_limit(const json_t *from, uint64_t *limit_ns)
+{
+    uint64_t ms = 0;
+    int found = gw_bal_get_number(from, "drain_limit_ms", 0, GW_BAL_DRAIN_MOST / 1000000, &ms);
+    if (found > 0) *limit_ns = ms ? ms * 1000000 : GW_BAL_DRAIN_ALWAYS;
+    return found;
+}
+
 static int check_numbers(const json_t *j, struct gw_bal_check *c)
 {
     uint64_t interval = c->interval_ns / 1000000, timeout = c->timeout_ns / 1000000,
@@ -204,9 +235,9 @@ static int only_known(const json_t *from, const char *const *known)
 
 int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
 {
-    static const char *const known[] = {"name",    "id",    "address", "port",      "protocol",
-                                        "forward", "jet",   "origin",  "check",     "workers",
-                                        "quorum",  "sorry", "refused", "scheduler", NULL};
+    static const char *const known[] = {
+        "name",    "id",     "address", "port",    "protocol",  "forward",        "jet", "origin", "check",
+        "workers", "quorum", "sorry",   "refused", "scheduler", "drain_limit_ms", NULL};
     uint64_t quorum = out->quorum;
     if (only_known(from, known) || gw_bal_get_text(from, "name", out->name, sizeof(out->name)) < 0 ||
         get_addr(from, &out->addr) < 0 || get_port(from, 0, &out->port) < 0 ||
@@ -214,6 +245,7 @@ int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
         get_name(from, "scheduler", gw_bal_sched_names, &out->sched) < 0 ||
         get_name(from, "forward", gw_bal_forward_names, &out->forward) < 0 ||
         gw_bal_get_yes(from, "jet", &out->jet) < 0 ||
+        gw_bal_get_drain_limit(from, &out->drain_limit_ns) < 0 ||
         gw_bal_get_number(from, "quorum", 0, UINT32_MAX, &quorum) < 0 || get_check(from, &out->check) < 0)
         return -EINVAL;
     out->quorum = (uint32_t)quorum;
@@ -222,11 +254,12 @@ int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
 
 int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out)
 {
-    static const char *const known[] = {"name",        "id",        "address", "port",        "weight",
-                                        "state",       "origin",    "drain",   "leave",       "silent",
-                                        "health",      "telemetry", "flows",   "check",       "queue",
-                                        "queue_bytes", "beat_ms",   "now",     "queue_pairs", "leaving",
-                                        "file_drain",  "refused",   "sorry",   "inhibit",     NULL};
+    static const char *const known[] = {
+        "name",           "id",           "address",       "port",        "weight",  "state",
+        "origin",         "drain",        "leave",         "silent",      "health",  "telemetry",
+        "flows",          "check",        "queue",         "queue_bytes", "beat_ms", "now",
+        "queue_pairs",    "leaving",      "file_drain",    "refused",     "sorry",   "inhibit",
+        "drain_limit_ms", "drain_end_ns", "drain_left_ms", "drain_over",  NULL};
     uint64_t weight = out->weight;
     if (only_known(from, known) || gw_bal_get_text(from, "name", out->name, sizeof(out->name)) < 0 ||
         get_addr(from, &out->addr) < 0 || get_port(from, 0, &out->port) < 0 ||
@@ -276,6 +309,9 @@ static int restore_worker(struct gw_bal_model *m, struct gw_bal_service *s, cons
         get_name(from, "origin", origins, &w.origin) < 0 || gw_bal_get_yes(from, "drain", &w.drain) < 0 ||
         gw_bal_get_yes(from, "leave", &w.leave) < 0 || gw_bal_get_yes(from, "silent", &w.silent) < 0 ||
         gw_bal_get_yes(from, "file_drain", &w.file_drain) < 0 ||
+        gw_bal_get_yes(from, "drain_over", &w.drain_over) < 0 ||
+        gw_bal_get_drain_limit(from, &w.drain_limit_ns) < 0 ||
+        gw_bal_get_number(from, "drain_end_ns", 0, INT64_MAX, &w.drain_end_ns) < 0 ||
         gw_bal_get_number(telemetry, "beat_ms", 0, 86400000, &beat) < 0 ||
         gw_bal_get_number(telemetry, "queue", 0, UINT32_MAX, &queue) < 0 ||
         gw_bal_get_number(telemetry, "bytes", 0, INT64_MAX, &w.telemetry.bytes) < 0)

@@ -24,5 +24,7 @@ int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_n
 int gw_bal_get_number(const json_t *from, const char *name, uint64_t least, uint64_t most, uint64_t *out);
 int gw_bal_get_text(const json_t *from, const char *name, char *out, size_t size);
 int gw_bal_get_yes(const json_t *from, const char *name, uint8_t *out);
+/* `drain_limit_ms`, as drain.h has it. */
+int gw_bal_get_drain_limit(const json_t *from, uint64_t *limit_ns);
 
 #endif

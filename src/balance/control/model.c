@@ -8,6 +8,8 @@
 
 #include <gpuwire/error.h>
 
+#include "src/balance/control/drain.h"
+
 #include "src/balance/control/index.h"
 
 #define S 1000000000ull
@@ -262,6 +264,8 @@ void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, int on)
     if (w->drain == !!on && !w->leave) return;
     w->drain = !!on;
     w->leave = 0;
+    w->drain_limit_ns = w->drain_end_ns = 0;
+    w->drain_over = 0;
     changed(m, w);
 }
 
@@ -347,8 +351,10 @@ static unsigned tend_worker(struct gw_bal_model *m, struct gw_bal_worker *w, uin
     const struct gw_bal_telemetry *t = &w->telemetry;
     int silent = t->beat_ns && now > t->at_ns && now - t->at_ns > BEATS * t->beat_ns;
     /* Only counts that were taken after every core knew of its state say that no flow will come. */
-    int idle = (w->drain || w->leave) && w->changed <= published && w->counted >= w->changed &&
-               !w->counts.live && !w->counts.held;
+    int over = gw_bal_tend_drain(m, w, now);
+    int idle = (w->drain || w->leave) && w->changed <= published &&
+               (w->drain_over || (w->counted >= w->changed && !w->counts.live && !w->counts.held));
+    if (over) return 1;
     if (silent == w->silent && idle == w->idle) return 0;
     if (silent != w->silent) m->version++;
     w->silent = (uint8_t)silent;

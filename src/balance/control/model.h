@@ -130,13 +130,15 @@ struct gw_bal_worker {
     uint16_t port; /* 0: the service's */
     uint32_t weight;
     uint8_t origin;
-    uint8_t drain;      /* no new flows */
-    uint8_t file_drain; /* the file said so */
-    uint8_t leave;      /* and gone when the last one has ended */
-    uint8_t idle;       /* it drains, and has no flows */
-    uint8_t silent;     /* it had promised to speak, and does not */
-    uint8_t sorry;      /* it serves only while the service has no quorum of others */
-    uint8_t inhibit;    /* when its checks fail, it keeps the flows that it has */
+    uint8_t drain;                         /* no new flows */
+    uint8_t file_drain;                    /* the file said so */
+    uint8_t leave;                         /* and gone when the last one has ended */
+    uint8_t idle;                          /* it drains, and has no flows */
+    uint8_t drain_over;                    /* and longer than it may: its flows go to others */
+    uint64_t drain_limit_ns, drain_end_ns; /* drain.h; 0: the service's; not begun, or without an end */
+    uint8_t silent;                        /* it had promised to speak, and does not */
+    uint8_t sorry;                         /* it serves only while the service has no quorum of others */
+    uint8_t inhibit;                       /* when its checks fail, it keeps the flows that it has */
     uint8_t has_check;
     struct gw_bal_check check; /* its own, if has_check; else the service's */
     struct gw_bal_health health;
@@ -158,6 +160,7 @@ struct gw_bal_service {
     uint8_t jet;     /* track only flows whose choice has changed */
     uint32_t quorum; /* the weight of workers that must be up, or the sorry server comes in; 0: 1 */
     uint8_t leave;
+    uint64_t drain_limit_ns; /* drain.h; 0: the default */
     struct gw_bal_check check;
     struct gw_bal_worker *workers, *last;
     char refused[GW_BAL_WHY];

@@ -61,6 +61,7 @@ static int update_service(struct gw_bal_model *m, struct gw_bal_service *s, cons
     s->forward = wanted->forward;
     s->sched = wanted->sched;
     s->jet = wanted->jet;
+    s->drain_limit_ns = wanted->drain_limit_ns;
     s->quorum = wanted->quorum;
     gw_bal_set_check(m, s, &wanted->check);
     s->origin = GW_BAL_OF_FILE;

@@ -73,10 +73,10 @@ void gw_bal_to_worker(const struct gw_bal_service *s, const struct gw_bal_worker
                               .port = from->port,
                               .weight = from->weight,
                               .via = port_to(g, &from->addr)};
-    if (from->silent || !from->health.up)
-        to->state = from->inhibit && !from->silent ? BAL_DRAINING : BAL_DOWN;
+    if (from->silent || from->drain_over || (!from->health.up && !from->inhibit))
+        to->state = BAL_DOWN;
     else
-        to->state = from->drain || from->leave ? BAL_DRAINING : BAL_UP;
+        to->state = !from->health.up || from->drain || from->leave ? BAL_DRAINING : BAL_UP;
     gw_bal_to_addr(&from->addr, &to->addr);
 }
 

@@ -16,8 +16,9 @@ static const char usage[] =
     "       gpuwire balance add VIP:PORT[/tcp|/udp|/roce] [--scheduler S] [--forward F] [--name NAME]\n"
     "       gpuwire balance add SERVICE ADDRESS[:PORT] [--weight N] [--name NAME]\n"
     "       gpuwire balance weight SERVICE WORKER N\n"
-    "       gpuwire balance drain | up SERVICE WORKER\n"
-    "       gpuwire balance remove SERVICE [WORKER] [--now]\n"
+    "       gpuwire balance drain SERVICE WORKER [--limit S]\n"
+    "       gpuwire balance up SERVICE WORKER\n"
+    "       gpuwire balance remove SERVICE [WORKER] [--now | --limit S]\n"
     "       gpuwire balance demo\n"
     "\n"
     "Spreads TCP, UDP and RoCEv2 clients of virtual addresses over workers, and keeps each connection where "
@@ -46,20 +47,40 @@ static const char usage[] =
     "  --forward F      DR, TUN, GUE or NAT (default DR)\n"
     "  --name NAME      of the new service or worker (default: made from its address)\n"
     "  --weight N       of the new worker, 0 to 65535 (default 1)\n"
+    "  --limit S        seconds that the drain may last, 0: without a limit (default: the service's\n"
+    "                   drain_limit, which is 300 for UDP). Then its connections go to other workers\n"
     "  --now            the worker goes at once, and its connections with it\n"
     "  --json           list: as the API says it\n"
     "  --interval MS    top: between two looks (default 1000)\n"
     "  --once           top: one look, and no more\n"
     "  -h, --help       this text\n";
 
-enum { CONFIG = 256, KEEP, API, TOKEN, CA, SCHEDULER, FORWARD, NAME, WEIGHT, NOW, JSON, INTERVAL, ONCE };
+enum {
+    CONFIG = 256,
+    KEEP,
+    API,
+    TOKEN,
+    CA,
+    SCHEDULER,
+    FORWARD,
+    NAME,
+    WEIGHT,
+    NOW,
+    JSON,
+    INTERVAL,
+    ONCE,
+    LIMIT
+};
 
 static const struct option options[] = {
-    {"config", 1, NULL, CONFIG},    {"keep", 0, NULL, KEEP},  {"api", 1, NULL, API},
-    {"token-file", 1, NULL, TOKEN}, {"ca-file", 1, NULL, CA}, {"scheduler", 1, NULL, SCHEDULER},
-    {"forward", 1, NULL, FORWARD},  {"name", 1, NULL, NAME},  {"weight", 1, NULL, WEIGHT},
-    {"now", 0, NULL, NOW},          {"json", 0, NULL, JSON},  {"interval", 1, NULL, INTERVAL},
-    {"once", 0, NULL, ONCE},        {"help", 0, NULL, 'h'},   {0},
+    {"config", 1, NULL, CONFIG},   {"keep", 0, NULL, KEEP},
+    {"api", 1, NULL, API},         {"token-file", 1, NULL, TOKEN},
+    {"ca-file", 1, NULL, CA},      {"scheduler", 1, NULL, SCHEDULER},
+    {"forward", 1, NULL, FORWARD}, {"name", 1, NULL, NAME},
+    {"weight", 1, NULL, WEIGHT},   {"now", 0, NULL, NOW},
+    {"json", 0, NULL, JSON},       {"interval", 1, NULL, INTERVAL},
+    {"once", 0, NULL, ONCE},       {"limit", 1, NULL, LIMIT},
+    {"help", 0, NULL, 'h'},        {0},
 };
 
 static const struct verb {
@@ -101,6 +122,9 @@ static int take_option(struct gw_balance_args *a, int option)
     case WEIGHT:
         a->has_weight = 1;
         return gw_option_number("balance", "--weight", optarg, 0, 65535, &a->weight);
+    case LIMIT:
+        a->has_limit = 1;
+        return gw_option_number("balance", "--limit", optarg, 0, 86400, &a->limit_s);
     case INTERVAL: return gw_option_number("balance", "--interval", optarg, 10, 3600000, &a->interval_ms);
     }
     return 0;

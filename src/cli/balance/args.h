@@ -12,8 +12,8 @@ struct gw_balance_args {
     const char *word[2];
     unsigned words;
     const char *config, *api, *token_file, *ca_file, *name, *scheduler, *forward;
-    uint64_t weight, interval_ms;
-    int has_weight, keep, now, json, once;
+    uint64_t weight, interval_ms, limit_s;
+    int has_weight, has_limit, keep, now, json, once;
 };
 
 /* -1: go on; else the exit code. */

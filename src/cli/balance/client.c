@@ -122,9 +122,17 @@ int gw_balance_weight(const struct gw_balance_args *a)
     return change(a, "PATCH", json_pack("{s:I}", "weight", (json_int_t)a->weight), did);
 }
 
+/* With how long the drain may last, if that was said. */
+static json_t *with_limit(const struct gw_balance_args *a, json_t *body)
+{
+    if (a->has_limit)
+        json_object_set_new(body, "drain_limit_ms", json_integer((json_int_t)a->limit_s * 1000));
+    return body;
+}
+
 int gw_balance_drain(const struct gw_balance_args *a)
 {
-    return change(a, "PATCH", json_pack("{s:s}", "state", "draining"),
+    return change(a, "PATCH", with_limit(a, json_pack("{s:s}", "state", "draining")),
                   "draining: it gets no new connections");
 }
 
@@ -136,8 +144,10 @@ int gw_balance_up(const struct gw_balance_args *a)
 int gw_balance_remove(const struct gw_balance_args *a)
 {
     int gone = a->words == 1 || a->now;
-    return change(a, "DELETE", gone && a->words > 1 ? json_pack("{s:b}", "now", 1) : NULL,
-                  gone ? "removed" : "it leaves when its last connection has ended");
+    json_t *body = a->words == 1 ? NULL
+                   : a->now      ? json_pack("{s:b}", "now", 1)
+                                 : with_limit(a, json_object());
+    return change(a, "DELETE", body, gone ? "removed" : "it leaves when its last connection has ended");
 }
 
 /* "10.0.0.1:80/tcp" into the members of a service, "10.0.0.11:80" into a worker's. */
@@ -211,17 +221,20 @@ int gw_balance_add(const struct gw_balance_args *a)
 
 static void print_worker(const json_t *w)
 {
-    char at[80];
+    char at[80], left[48] = "";
+    const json_t *ms = json_object_get(w, "drain_left_ms");
     const json_t *flows = json_object_get(w, "flows"), *health = json_object_get(w, "health");
     const char *refused = json_string_value(json_object_get(w, "refused"));
     const char *why = refused ? refused : text_of(health, "why");
     gw_balance_endpoint(w, at, sizeof(at));
+    if (json_is_integer(ms) && !strcmp(text_of(w, "state"), "draining"))
+        snprintf(left, sizeof(left), "  ends in %lld s", (long long)json_integer_value(ms) / 1000 + 1);
     int down = refused || !json_is_true(json_object_get(health, "up"));
-    printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s%s\n", text_of(w, "name"), at, text_of(w, "state"),
+    printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s%s%s\n", text_of(w, "name"), at, text_of(w, "state"),
            (long long)json_integer_value(json_object_get(w, "weight")),
            (long long)json_integer_value(json_object_get(flows, "live")),
            (long long)json_integer_value(json_object_get(flows, "opened")),
-           json_is_true(json_object_get(w, "sorry")) ? "  sorry server" : "", down && *why ? "  " : "",
+           json_is_true(json_object_get(w, "sorry")) ? "  sorry server" : "", left, down && *why ? "  " : "",
            down ? why : "");
 }
 
