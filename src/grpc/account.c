@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/grpc/account.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -75,7 +76,7 @@ struct gw_grpc_client *gw_grpc_client_join(struct gw_grpc_accounts *a, const cha
     struct gw_grpc_client *c = a->clients;
     while (c && strcmp(c->who, who)) c = c->next;
     if (!c && (c = calloc(1, sizeof(*c)))) {
-        memcpy(c->who, who, sizeof(c->who));
+        snprintf(c->who, sizeof(c->who), "%s", who);
         c->credit = CREDIT_MOST;
         c->credited = gw_deadline(0);
         c->next = a->clients;
