@@ -64,7 +64,8 @@ int gw_bal_api_start(struct gw_bal_core *core, const struct gw_bal_global *g, st
                                      .cert = secrets.cert,
                                      .key = secrets.key,
                                      .token = secrets.token,
-                                     .owner_calls = !g->token_file[0]};
+                                     .owner_calls = !g->token_file[0],
+                                     .host_option = "the token: a call that brings it may use any name"};
         a->core = core;
         mine.ctx = a;
         error = gw_httpd_start(&opts, &mine, &a->httpd);
