@@ -33,66 +33,87 @@ void bal_echo(struct bal_packet *p, const struct bal_meta *m)
     p->len = (uint32_t)m->l3 + m->ip_len;
 }
 
-/* ---- too big ---- */
+/* ---- errors ---- */
 
-enum { IP4 = 20, IP6 = 40, ICMP = 8, QUOTE4 = 548, QUOTE6 = 1280 - IP6 - ICMP };
+enum { IP4 = 20, IP6 = 40, ICMP = 8, TCP = 20, QUOTE4 = 548, QUOTE6 = 1280 - IP6 - ICMP };
 
 static uint64_t pseudo_sum(const uint8_t *ip, uint32_t len)
 {
     return bal_sum(ip + 8, 32) + len + BAL_IP_ICMP6;
 }
 
-/* The new headers, in front of the packet that they are about; its sender and receiver change places. */
-static void too_big4(uint8_t *ip, const uint8_t *about, uint32_t quote, uint32_t mtu)
+/* An IPv4 or IPv6 header of the balancer's own. */
+static void write_header(uint8_t *ip, uint8_t proto, const struct bal_addr *from, const struct bal_addr *to,
+                         uint32_t len)
 {
-    uint8_t *icmp = ip + IP4;
-    memset(ip, 0, IP4 + ICMP);
+    if (from->family == 6) {
+        memset(ip, 0, IP6);
+        ip[0] = 0x60;
+        bal_put16(ip + 4, len);
+        ip[6] = proto;
+        ip[7] = 64;
+        memcpy(ip + 8, from->byte, 16);
+        memcpy(ip + 24, to->byte, 16);
+        return;
+    }
+    memset(ip, 0, IP4);
     ip[0] = 0x45;
-    bal_put16(ip + 2, IP4 + ICMP + quote);
+    bal_put16(ip + 2, IP4 + len);
     ip[8] = 64;
-    ip[9] = BAL_IP_ICMP;
-    memcpy(ip + 12, about + 16, 4);
-    memcpy(ip + 16, about + 12, 4);
+    ip[9] = proto;
+    memcpy(ip + 12, from->byte, 4);
+    memcpy(ip + 16, to->byte, 4);
     bal_checksum_write(ip + 10, bal_sum(ip, IP4));
-    icmp[0] = 3;
-    icmp[1] = 4;
-    bal_put16(icmp + 6, mtu);
-    bal_checksum_write(icmp + 2, bal_sum(icmp, ICMP + quote));
 }
 
-static void too_big6(uint8_t *ip, const uint8_t *about, uint32_t quote, uint32_t mtu)
+bool bal_error(struct bal_packet *p, const struct bal_meta *m, enum bal_error_kind kind, uint32_t mtu,
+               const struct bal_addr *from)
 {
-    uint8_t *icmp = ip + IP6;
-    memset(ip, 0, IP6 + ICMP);
-    ip[0] = 0x60;
-    bal_put16(ip + 4, ICMP + quote);
-    ip[6] = BAL_IP_ICMP6;
-    ip[7] = 64;
-    memcpy(ip + 8, about + 24, 16);
-    memcpy(ip + 24, about + 8, 16);
-    icmp[0] = 2;
-    bal_put16(icmp + 4, mtu >> 16);
-    bal_put16(icmp + 6, mtu);
-    bal_checksum_write(icmp + 2, pseudo_sum(ip, ICMP + quote) + bal_sum(icmp, ICMP + quote));
-}
-
-bool bal_too_big(struct bal_packet *p, const struct bal_meta *m, uint32_t mtu)
-{
+    static const uint8_t type[][2][2] = {{{3, 4}, {2, 0}}, {{3, 3}, {1, 4}}, {{11, 0}, {3, 0}}};
     uint32_t extra = (m->ipv6 ? IP6 : IP4) + ICMP, most = m->ipv6 ? QUOTE6 : QUOTE4;
     uint32_t quote = m->ip_len < most ? m->ip_len : most;
     if (p->headroom < extra) return false;
-    uint8_t eth[BAL_ETH_LEN + BAL_VLAN_LEN], *about = p->data + m->l3;
+    uint8_t eth[BAL_ETH_LEN + BAL_VLAN_LEN], *ip = p->data + m->l3 - extra, *icmp = ip + extra - ICMP;
+    struct bal_addr to = bal_addr_of(bal_src(p->data, m), m->ipv6);
     memcpy(eth, p->data, m->l3);
     swap(eth, eth + 6, 6);
-    if (m->ipv6)
-        too_big6(about - extra, about, quote, mtu);
-    else
-        too_big4(about - extra, about, quote, mtu);
+    write_header(ip, m->ipv6 ? BAL_IP_ICMP6 : BAL_IP_ICMP, from, &to, ICMP + quote);
+    memset(icmp, 0, ICMP);
+    memcpy(icmp, type[kind][m->ipv6], 2);
+    if (m->ipv6) bal_put16(icmp + 4, mtu >> 16);
+    bal_put16(icmp + 6, mtu);
+    bal_checksum_write(icmp + 2, (m->ipv6 ? pseudo_sum(ip, ICMP + quote) : 0) + bal_sum(icmp, ICMP + quote));
     p->data -= extra;
     p->headroom -= extra;
     p->len = m->l3 + extra + quote;
     memcpy(p->data, eth, m->l3);
     return true;
+}
+
+void bal_reset(struct bal_packet *p, const struct bal_meta *m)
+{
+    uint8_t *ip = p->data + m->l3, *tcp = ip + (m->ipv6 ? IP6 : IP4), was[TCP];
+    const struct bal_addr from = bal_addr_of(bal_dst(p->data, m), m->ipv6),
+                          to = bal_addr_of(bal_src(p->data, m), m->ipv6);
+    memcpy(was, p->data + m->l4, TCP);
+    uint32_t header = (uint32_t)(was[12] >> 4) * 4, length = (uint32_t)(m->l3 + m->ip_len - m->l4);
+    uint32_t end = bal_get32(was + 4) + (length > header ? length - header : 0) + !!(m->flags & BAL_SYN) +
+                   !!(m->flags & BAL_FIN);
+    swap(p->data, p->data + 6, 6);
+    write_header(ip, BAL_IP_TCP, &from, &to, TCP);
+    memset(tcp, 0, TCP);
+    memcpy(tcp, was + 2, 2);
+    memcpy(tcp + 2, was, 2);
+    /* As TCP says: by the number that the other side waits for, or else by acknowledging what it sent. */
+    if (m->flags & BAL_ACK)
+        memcpy(tcp + 4, was + 8, 4);
+    else
+        bal_put32(tcp + 8, end);
+    tcp[12] = TCP / 4 << 4;
+    tcp[13] = m->flags & BAL_ACK ? BAL_RST : BAL_RST | BAL_ACK;
+    uint64_t sum = BAL_IP_TCP + TCP + bal_sum(ip + (m->ipv6 ? 8 : 12), m->ipv6 ? 32 : 8);
+    bal_checksum_write(tcp + 16, sum + bal_sum(tcp, TCP));
+    p->len = (uint32_t)(tcp + TCP - p->data);
 }
 
 /* ---- ARP and neighbour discovery ---- */

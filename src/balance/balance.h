@@ -193,7 +193,14 @@ struct bal_frame { /* one that the balancer itself sends */
     uint8_t data[110];
 };
 
-enum { BAL_BURST = 64, BAL_OUTBOX = 64, BAL_RING = 8192, BAL_QPNS = 16384, BAL_SEQS = 16384 };
+enum {
+    BAL_BURST = 64,
+    BAL_OUTBOX = 64,
+    BAL_RING = 8192,
+    BAL_QPNS = 16384,
+    BAL_SEQS = 16384,
+    BAL_DUE_ROWS = 1024
+};
 
 /* A queue with one writer and one reader. */
 struct bal_ring {
@@ -227,8 +234,8 @@ struct bal_core {
     struct bal_counters *counters;
     uint32_t index;
     uint64_t now_ns, kept_ns, fed_ns;
-    uint64_t told_ns;   /* when a sender last heard that its packet was too big */
-    uint64_t probed_ns; /* when a worker was last asked about a RST */
+    uint64_t due_ns[BAL_DUE_ROWS], due_all_ns; /* refuse.c: when senders may be told more */
+    uint64_t probed_ns;                        /* when a worker was last asked about a RST */
     struct bal_burst burst;
     struct bal_choice choice;
     struct bal_frame outbox[BAL_OUTBOX];
@@ -255,6 +262,7 @@ struct bal {
     _Atomic bool stop, feeding;
     struct bal_neighbours *neighbours;
     _Atomic uint64_t port_mac[BAL_PORTS]; /* in its first six bytes */
+    _Atomic bool any_mac[BAL_PORTS];      /* frames to other MACs are taken, too */
     struct {
         _Atomic uint64_t when_ns, bytes;
         _Atomic uint32_t queue_depth;
@@ -263,8 +271,9 @@ struct bal {
 };
 #define BAL_OFFLINE UINT64_MAX
 
-/* The MAC of a port, which is known when its device is open. */
-void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6]);
+/* The MAC of a port, which is known when its device is open. Frames to others are dropped, unless `any`: a
+ * file of packets has no MAC. */
+void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6], bool any);
 static inline void bal_port_mac(const struct bal *bal, uint32_t port, uint8_t mac[6])
 {
     uint64_t v = atomic_load_explicit(&bal->port_mac[port], memory_order_relaxed);

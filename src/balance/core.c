@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/balance/forward.h"
+#include "src/balance/refuse.h"
 #include "src/balance/sequence.h"
 #include "src/balance/step.h"
 
@@ -141,6 +142,29 @@ static struct bal_wide fragment_key(const struct bal_work *w)
     return k;
 }
 
+/* Frames to other hosts come where a switch does not know yet where they are. */
+static bool is_for_us(const struct bal_core *core, const struct bal_work *w)
+{
+    const struct bal *bal = core->bal;
+    uint64_t own = atomic_load_explicit(&bal->port_mac[w->p->port], memory_order_relaxed), to = 0;
+    memcpy(&to, w->p->data, 6);
+    if (to == own || atomic_load_explicit(&bal->any_mac[w->p->port], memory_order_relaxed)) return true;
+    bool asks = w->m.kind == BAL_K_ARP || w->m.kind == BAL_K_SOLICIT || w->m.kind == BAL_K_ADVERTISE;
+    return asks && w->p->data[0] & 1; /* who has an address is asked of all */
+}
+
+/* For no service, though the address may be one's. */
+static void of_nobody(struct bal_core *core, struct bal_work *w)
+{
+    struct bal_addr dst = bal_addr_of(bal_dst(w->p->data, &w->m), w->m.ipv6);
+    if (core->snap->config.reject && w->m.kind != BAL_K_ERROR && bal_is_vip(core->snap, &dst)) {
+        w->side = BAL_CLIENT_ONLY;
+        bal_refuse(core, w, BAL_DROP_NOT_OURS);
+    } else {
+        bal_drop(core, w, BAL_DROP_NOT_OURS);
+    }
+}
+
 static void classify(struct bal_core *core, struct bal_work *w)
 {
     struct bal_packet *p = w->p;
@@ -150,8 +174,9 @@ static void classify(struct bal_core *core, struct bal_work *w)
         bal_drop(core, w, BAL_DROP_BAD);
         return;
     }
-    if (w->m.vlan != core->snap->config.port[p->port].vlan) {
-        bal_drop(core, w, BAL_DROP_NOT_OURS);
+    bool here = is_for_us(core, w);
+    if (!here || w->m.vlan != core->snap->config.port[p->port].vlan) {
+        bal_drop(core, w, here ? BAL_DROP_NOT_OURS : BAL_DROP_OTHER_HOST);
         return;
     }
     switch (w->m.kind) {
@@ -162,8 +187,7 @@ static void classify(struct bal_core *core, struct bal_work *w)
     case BAL_K_TCP:
     case BAL_K_UDP:
     case BAL_K_ERROR:
-        if (from_client(core, w) || from_worker(core, w)) return;
-        bal_drop(core, w, BAL_DROP_NOT_OURS);
+        if (!from_client(core, w) && !from_worker(core, w)) of_nobody(core, w);
         return;
     case BAL_K_LATER:
         w->where = BAL_WIDE;
@@ -250,7 +274,7 @@ static void open_flow(struct bal_core *core, struct bal_work *w, int state)
     bool track, begins = state == BAL_SYN_SENT || state == BAL_UDP_NEW;
     uint16_t worker = worker_of_new(core, w, begins, &track);
     if (worker == BAL_NO_WORKER) {
-        bal_drop(core, w, BAL_DROP_NO_WORKER);
+        bal_refuse(core, w, BAL_DROP_NO_WORKER);
         return;
     }
     if (track) {
@@ -305,8 +329,12 @@ static void pass_on(struct bal_core *core, struct bal_work *w)
 {
     bool track;
     uint16_t worker = worker_of_new(core, w, false, &track);
-    if (worker == BAL_NO_WORKER || w->side == BAL_FROM_CLIENT) {
-        bal_drop(core, w, worker == BAL_NO_WORKER ? BAL_DROP_NO_WORKER : BAL_DROP_INVALID);
+    if (worker == BAL_NO_WORKER) {
+        bal_refuse(core, w, BAL_DROP_NO_WORKER);
+        return;
+    }
+    if (w->side == BAL_FROM_CLIENT) {
+        bal_drop(core, w, BAL_DROP_INVALID);
         return;
     }
     bal_count(&core->counters->stateless, 1);
@@ -367,7 +395,7 @@ static void of_client(struct bal_core *core, struct bal_work *w)
     uint16_t worker = w->found.worker;
     if (!bal_keeps(core->snap, worker, w->service)) worker = move(core, w);
     if (worker == BAL_NO_WORKER) {
-        bal_drop(core, w, BAL_DROP_NO_WORKER);
+        bal_refuse(core, w, BAL_DROP_NO_WORKER);
         return;
     }
     bool probe = is_to_be_probed(w);

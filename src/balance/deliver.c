@@ -3,6 +3,7 @@
 #include <string.h>
 
 #include "src/balance/forward.h"
+#include "src/balance/refuse.h"
 #include "src/balance/step.h"
 
 struct bal_frame *bal_new_frame(struct bal_core *core, uint8_t port)
@@ -72,20 +73,12 @@ static void send(struct bal_core *core, struct bal_work *w, uint8_t port, uint16
     core->choice.bytes[worker] += w->p->len;
 }
 
-/* Does the packet fit through the port with `extra` bytes in front? If not its sender is told, where it asked
- * for that by forbidding fragments. A flood of such packets makes few answers: one in 10 microseconds. */
+/* Does the packet fit through the port with `extra` bytes in front? If not its sender is told. */
 static bool fits(struct bal_core *core, struct bal_work *w, const struct bal_port *port, uint32_t extra)
 {
     uint32_t mtu = port->mtu ? port->mtu : 1500;
-    const uint8_t *ip = w->p->data + w->m.l3;
     if (w->m.ip_len + extra <= mtu) return true;
-    bool whole = w->m.ipv6 || ip[6] & 0x40;
-    bool tell = whole && w->side != BAL_FROM_WORKER && core->now_ns - core->told_ns >= 10000;
-    bal_drop(core, w, BAL_DROP_TOO_BIG);
-    if (tell && bal_too_big(w->p, &w->m, mtu - extra)) {
-        core->told_ns = core->now_ns;
-        w->p->verdict = BAL_SEND;
-    }
+    bal_refuse_size(core, w, mtu - extra);
     return false;
 }
 
@@ -96,7 +89,7 @@ static bool encapsulate(struct bal_core *core, struct bal_work *w, const struct 
     struct bal_link link;
     uint8_t mac[6];
     if (!link_of(core, worker->via, worker->addr.family, &link, mac) || !bal_hop(w->p->data, &w->m)) {
-        bal_drop(core, w, BAL_DROP_TTL);
+        bal_refuse(core, w, BAL_DROP_TTL);
         return false;
     }
     uint32_t row = bal_row(core->snap, w->service, w->client, w->m.ipv6, w->client_port);
@@ -146,7 +139,7 @@ void bal_to_worker(struct bal_core *core, struct bal_work *w, uint16_t worker)
         if (!encapsulate(core, w, to, &l3, &len)) return;
     } else if (s->forward == BAL_NAT) {
         if (!bal_hop(w->p->data, &w->m)) {
-            bal_drop(core, w, BAL_DROP_TTL);
+            bal_refuse(core, w, BAL_DROP_TTL);
             return;
         }
         bal_nat(w->p->data, &w->m, true, &to->addr, to->port);
@@ -180,7 +173,7 @@ void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker)
     if (!find_mac(core, w, route(core, &client, &out), mac)) return;
     if (!fits(core, w, &core->snap->config.port[out], 0)) return;
     if (!bal_hop(w->p->data, &w->m)) {
-        bal_drop(core, w, BAL_DROP_TTL);
+        bal_refuse(core, w, BAL_DROP_TTL);
         return;
     }
     bal_nat(w->p->data, &w->m, false, &s->vip, s->port);
@@ -193,7 +186,7 @@ void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker)
 
 /* ---- for the balancer itself ---- */
 
-static bool is_ours(const struct bal_core *core, uint32_t port, const struct bal_addr *addr)
+bool bal_is_ours(const struct bal_core *core, uint32_t port, const struct bal_addr *addr)
 {
     const struct bal_port *p = &core->snap->config.port[port];
     return bal_same_addr(addr, &p->addr[0]) || bal_same_addr(addr, &p->addr[1]) ||
@@ -214,7 +207,7 @@ static void told(struct bal_core *core, struct bal_work *w, const struct bal_add
     struct bal_link link;
     uint8_t own[6];
     if (mac) bal_neighbour_told(core->bal->neighbours, w->p->port, sender, mac, core->now_ns);
-    if (!asked || !is_ours(core, w->p->port, asked)) {
+    if (!asked || !bal_is_ours(core, w->p->port, asked)) {
         answered(core, w, false);
         return;
     }
@@ -263,7 +256,7 @@ void bal_for_us(struct bal_core *core, struct bal_work *w)
     case BAL_K_ADVERTISE: nd(core, w); return;
     case BAL_K_ECHO: {
         struct bal_addr dst = bal_addr_of(bal_dst(w->p->data, &w->m), w->m.ipv6);
-        if (!is_ours(core, w->p->port, &dst)) break;
+        if (!bal_is_ours(core, w->p->port, &dst)) break;
         bal_echo(w->p, &w->m);
         answered(core, w, true);
         return;

@@ -39,6 +39,7 @@ static int files(struct bal_device *d, const char *rest, bool again)
 
 static int by_driver(struct bal_device *d, const char *driver, const char *rest, uint32_t queues)
 {
+    d->file = !strncmp(driver, "pcap", 4);
     if (!strcmp(driver, "pcap")) return files(d, rest, false);
     if (!strcmp(driver, "pcap-loop")) return files(d, rest, true);
     if (!is_interface(rest)) return -1;

@@ -13,6 +13,7 @@ struct bal_device {
     char args[700];  /* of the driver */
     char kernel[16]; /* the kernel's interface that must be there, or "" */
     bool needs_raw;  /* raw sockets */
+    bool file;       /* of packets: it is no link */
     bool
         software; /* the kernel moves its packets: polling it without a pause takes the processor from that */
 };

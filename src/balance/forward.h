@@ -61,9 +61,13 @@ struct bal_tunnel {
 uint32_t bal_encapsulate(struct bal_packet *p, const struct bal_meta *m, const struct bal_tunnel *t,
                          uint16_t *l3);
 
-/* Makes the packet an ICMP or ICMPv6 error to its own sender: it does not fit `mtu`. false: no room. The
- * Ethernet header goes back to where it came from. */
-bool bal_too_big(struct bal_packet *p, const struct bal_meta *m, uint32_t mtu);
+/* Makes the packet an ICMP or ICMPv6 error to its own sender, from that address. `mtu`: what would fit, or 0.
+ * false: no room. The Ethernet header goes back to where it came from. */
+enum bal_error_kind { BAL_TOO_BIG, BAL_NO_PORT, BAL_NO_HOPS };
+bool bal_error(struct bal_packet *p, const struct bal_meta *m, enum bal_error_kind kind, uint32_t mtu,
+               const struct bal_addr *from);
+/* Makes a TCP segment the RST that answers it. */
+void bal_reset(struct bal_packet *p, const struct bal_meta *m);
 /* Makes an echo request its own answer. */
 void bal_echo(struct bal_packet *p, const struct bal_meta *m);
 

@@ -80,10 +80,19 @@ static inline uint32_t bal_get24(const uint8_t *p)
 {
     return (uint32_t)p[0] << 16 | (uint32_t)p[1] << 8 | p[2];
 }
+static inline uint32_t bal_get32(const uint8_t *p)
+{
+    return (uint32_t)bal_get16(p) << 16 | bal_get16(p + 2);
+}
 static inline void bal_put16(uint8_t *p, uint32_t v)
 {
     p[0] = (uint8_t)(v >> 8);
     p[1] = (uint8_t)v;
+}
+static inline void bal_put32(uint8_t *p, uint32_t v)
+{
+    bal_put16(p, v >> 16);
+    bal_put16(p + 2, v);
 }
 
 #endif

@@ -41,7 +41,7 @@ struct plane {
     uint32_t devices, cores;
     uint16_t port[BAL_PORTS];         /* DPDK's number of each device */
     uint8_t device[RTE_MAX_ETHPORTS]; /* and back */
-    bool software;
+    bool software, files[BAL_PORTS];
     struct rte_mempool *pool;
     struct rte_ring *handed[BAL_CORES];
     char *error;
@@ -157,6 +157,7 @@ static int open_device(struct plane *d, uint32_t index, const char *text)
     if (!error) error = check_device(d, &v, text);
     if (error) return error;
     d->software |= v.software;
+    d->files[index] = v.file;
     one_queue = d->cores == 1;
     error = rte_eal_hotplug_add(v.bus, v.name, v.args);
     if (error)
@@ -194,7 +195,7 @@ static int set_up_queues(struct plane *d, uint32_t index, const char *text)
     if (error) return refuse(d, error, "%s: its queues do not start: %s", text, rte_strerror(-error));
     rte_eth_promiscuous_enable(port); /* where it cannot, packets for the port's own MAC still come */
     struct rte_ether_addr mac;
-    if (!rte_eth_macaddr_get(port, &mac)) bal_set_port_mac(d->bal, index, mac.addr_bytes);
+    if (!rte_eth_macaddr_get(port, &mac)) bal_set_port_mac(d->bal, index, mac.addr_bytes, d->files[index]);
     return 0;
 }
 

@@ -14,16 +14,11 @@ struct segment {
     uint32_t seq, ack, end; /* end: what follows it */
 };
 
-static uint32_t get32(const uint8_t *p)
-{
-    return (uint32_t)bal_get16(p) << 16 | bal_get16(p + 2);
-}
-
 static struct segment segment_of(const struct bal_work *w)
 {
     const uint8_t *tcp = w->p->data + w->m.l4;
     uint32_t header = (uint32_t)(tcp[12] >> 4) * 4, length = (uint32_t)(w->m.l3 + w->m.ip_len - w->m.l4);
-    struct segment s = {get32(tcp + 4), get32(tcp + 8), 0};
+    struct segment s = {bal_get32(tcp + 4), bal_get32(tcp + 8), 0};
     s.end =
         s.seq + (length > header ? length - header : 0) + !!(w->m.flags & BAL_SYN) + !!(w->m.flags & BAL_FIN);
     return s;

@@ -104,6 +104,7 @@ int bal_create(const struct bal_attr *attr, struct bal **out)
     bal->neighbours = bal_neighbours_new();
     if (!bal->neighbours) error = -ENOMEM;
     for (uint32_t i = 0; i < BAL_CORES; i++) atomic_init(&bal->seen[i], BAL_OFFLINE);
+    for (uint32_t i = 0; i < BAL_PORTS; i++) atomic_init(&bal->any_mac[i], true); /* until the MAC is known */
     for (uint32_t i = 0; i < attr->cores && !error; i++) error = core_new(bal, i);
     struct bal_config *none = calloc(1, sizeof(*none));
     if (!error) error = none ? bal_publish(bal, none, why, sizeof(why)) : -ENOMEM;
@@ -211,11 +212,13 @@ void bal_stop(struct bal *bal)
     atomic_store_explicit(&bal->stop, true, memory_order_relaxed);
 }
 
-void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6])
+void bal_set_port_mac(struct bal *bal, uint32_t port, const uint8_t mac[6], bool any)
 {
     uint64_t v = 0;
     memcpy(&v, mac, 6);
-    if (port < BAL_PORTS) atomic_store_explicit(&bal->port_mac[port], v, memory_order_relaxed);
+    if (port >= BAL_PORTS) return;
+    atomic_store_explicit(&bal->any_mac[port], any, memory_order_relaxed);
+    atomic_store_explicit(&bal->port_mac[port], v, memory_order_relaxed);
 }
 
 /* ---- telemetry ---- */
@@ -235,6 +238,7 @@ const char *bal_drop_name(enum bal_drop why)
 {
     static const char *const name[BAL_DROPS] = {
         [BAL_DROP_BAD] = "bad",
+        [BAL_DROP_OTHER_HOST] = "other_host",
         [BAL_DROP_NOT_OURS] = "not_ours",
         [BAL_DROP_NO_WORKER] = "no_worker",
         [BAL_DROP_NO_NEIGHBOUR] = "no_neighbour",

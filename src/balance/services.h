@@ -111,6 +111,7 @@ struct bal_config {
     struct bal_service service[BAL_SERVICES];
     struct bal_worker worker[BAL_WORKERS];
     uint64_t maglev_seed; /* balancers that stand in for each other have the same */
+    bool reject;          /* clients that nothing can serve hear so: RST, ICMP */
 };
 
 /* How long flows live after their last packet, by state; in ns, 0: what is written here. None may be more
@@ -170,10 +171,11 @@ void bal_telemetry(struct bal *bal, uint32_t worker, const struct bal_load *load
 
 enum bal_drop {
     BAL_DROP_BAD,          /* not what its headers say: too short, wrong length or header checksum */
+    BAL_DROP_OTHER_HOST,   /* to the MAC of another host, or of a group */
     BAL_DROP_NOT_OURS,     /* for no service, and not ARP, ND or ICMP for the balancer */
     BAL_DROP_NO_WORKER,    /* no worker is up */
     BAL_DROP_NO_NEIGHBOUR, /* the next hop's MAC is not known yet */
-    BAL_DROP_TOO_BIG,      /* it does not fit the way to the worker; the client was told by ICMP */
+    BAL_DROP_TOO_BIG,      /* it does not fit its way; its sender was told by ICMP */
     BAL_DROP_TTL,          /* its time to live is over */
     BAL_DROP_INVALID,      /* an answer to no flow, or a TCP segment that opens nothing */
     BAL_DROP_QP,           /* RoCE: the queue pair is not known, or its worker is down */

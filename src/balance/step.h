@@ -96,6 +96,8 @@ void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker);
 /* Later fragments of this packet go to the same worker. */
 void bal_note_fragment(struct bal_core *core, struct bal_work *w, uint16_t worker);
 
+/* Is it an address of the balancer's on the port, or of a service? */
+bool bal_is_ours(const struct bal_core *core, uint32_t port, const struct bal_addr *addr);
 /* What is for the balancer itself: ARP, neighbour discovery, ping. */
 void bal_for_us(struct bal_core *core, struct bal_work *w);
 /* Asks who has the address of an entry, if it is time to. */

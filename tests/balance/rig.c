@@ -290,7 +290,7 @@ int rig_open(struct rig *r, const struct bal_attr *attr)
         (struct bal_port){.used = true, .addr = {rig_ip4(0x0a000001), rig_ip6(1)}, .prefix = {8, 64}};
     int error = bal_create(&a, &r->bal);
     if (error) return error;
-    bal_set_port_mac(r->bal, 0, (const uint8_t[6]){2, 1, 1, 1, 1, 1});
+    bal_set_port_mac(r->bal, 0, (const uint8_t[6]){2, 1, 1, 1, 1, 1}, false);
     r->core = bal_core_begin(r->bal, 0);
     return 0;
 }

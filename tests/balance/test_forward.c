@@ -295,6 +295,115 @@ static void what_does_not_fit_is_told(void **state)
     }
 }
 
+/* NAT: a worker's answer that is too big for the clients' link. */
+static void a_worker_is_told_what_fits(void **state)
+{
+    (void)state;
+    for (int ipv6 = 0; ipv6 < 2; ipv6++) {
+        one_service(ipv6, BAL_TCP, BAL_NAT);
+        r.config.port[0].mtu = 1400;
+        assert_int_equal(rig_publish(&r), 0);
+        bal_neighbour(r.bal->neighbours, 0, client_addr(ipv6));
+        bal_neighbour_told(r.bal->neighbours, 0, client_addr(ipv6), (uint8_t[]){2, 7, 7, 7, 7, 7}, r.now);
+        from_client(ipv6, BAL_TCP, 0);
+        assert_int_equal(rig_send(&r, &p), BAL_SEND);
+        rig_tcp(&p, (struct rig_end){r.config.worker[1].addr, 8080}, client(ipv6), BAL_ACK, 1441);
+        assert_int_equal(rig_send(&r, &p), BAL_SEND);
+        assert_true(sound());
+        struct rig_end from, to;
+        rig_ends(&p, &from, &to);
+        assert_true(bal_same_addr(&to.addr, &r.config.worker[1].addr));
+        assert_true(bal_same_addr(&from.addr, &r.config.port[0].addr[ipv6]));
+        const uint8_t *icmp = ip() + (ipv6 ? 40 : 20);
+        assert_int_equal(icmp[0], ipv6 ? 2 : 3);
+        assert_int_equal(icmp[6] << 8 | icmp[7], 1400);
+        /* what it quotes is what the worker has sent */
+        assert_memory_equal(icmp + 8 + (ipv6 ? 24 : 16), client_addr(ipv6)->byte, ipv6 ? 16 : 4);
+        r.config.port[0].mtu = 0;
+        r.now += 1000000;
+    }
+}
+
+/* What a refused client gets: `type` of ICMP, or 0 for a RST, from the VIP or from the balancer itself. */
+static void is_refused(bool ipv6, int type, bool by_vip)
+{
+    struct rig_end from, to;
+    assert_int_equal(rig_send(&r, &p), BAL_SEND);
+    assert_true(sound());
+    rig_ends(&p, &from, &to);
+    assert_true(bal_same_addr(&to.addr, client_addr(ipv6)));
+    assert_true(bal_same_addr(&from.addr, by_vip ? &r.config.service[1].vip : &r.config.port[0].addr[ipv6]));
+    const uint8_t *l4 = ip() + (ipv6 ? 40 : 20);
+    if (type)
+        assert_int_equal(l4[0], type);
+    else
+        assert_int_equal(l4[13] & 0x14, 0x14);
+    assert_memory_equal(p.p.data, ((uint8_t[]){2, 9, 9, 9, 9, 9}), 6);
+}
+
+static void nobody_waits_in_vain(void **state)
+{
+    (void)state;
+    for (int ipv6 = 0; ipv6 < 2; ipv6++) {
+        r.config.reject = true;
+        for (int down = 0; down < 2; down++) {
+            one_service(ipv6, BAL_TCP, BAL_NAT);
+            if (down) r.config.worker[1].state = BAL_DOWN;
+            assert_int_equal(rig_publish(&r), 0);
+            struct rig_end vip = {r.config.service[1].vip, down ? 80 : 81};
+            rig_tcp(&p, client(ipv6), vip, BAL_SYN, 7);
+            rig_tcp_numbers(&p, 0x1000, 0);
+            is_refused(ipv6, 0, true);
+            const uint8_t *tcp = ip() + (ipv6 ? 40 : 20);
+            assert_memory_equal(tcp + 8, ((uint8_t[]){0, 0, 0x10, 8}), 4); /* it acknowledges SYN and data */
+            rig_udp(&p, client(ipv6), (struct rig_end){vip.addr, 81}, 9);
+            is_refused(ipv6, ipv6 ? 1 : 3, true);
+            rig_tcp(&p, client(ipv6), vip, BAL_RST, 0);
+            assert_int_equal(rig_send(&r, &p), BAL_DISCARD); /* never about a RST */
+        }
+        /* the last hop */
+        one_service(ipv6, BAL_TCP, BAL_NAT);
+        from_client(ipv6, BAL_TCP, 0);
+        uint8_t *header = p.p.data + 14;
+        header[ipv6 ? 7 : 8] = 1;
+        if (!ipv6) {
+            bal_put16(header + 10, 0);
+            bal_checksum_write(header + 10, bal_sum(header, 20));
+        }
+        is_refused(ipv6, ipv6 ? 3 : 11, false);
+        /* nobody hears more than some tens at once */
+        uint32_t told = 0;
+        for (int i = 0; i < 2000; i++) {
+            rig_tcp(&p, client(ipv6), (struct rig_end){r.config.service[1].vip, 81}, BAL_SYN, 0);
+            told += rig_send(&r, &p) == BAL_SEND;
+        }
+        assert_in_range(told, 10, 60);
+        r.config.reject = false;
+        assert_int_equal(rig_publish(&r), 0);
+        r.now += 10000000000;
+        rig_tcp(&p, client(ipv6), (struct rig_end){r.config.service[1].vip, 81}, BAL_SYN, 0);
+        assert_int_equal(rig_send(&r, &p), BAL_DISCARD);
+    }
+}
+
+static void other_hosts_frames_are_theirs(void **state)
+{
+    struct bal_totals t;
+    (void)state;
+    one_service(false, BAL_TCP, BAL_DR);
+    static const uint8_t macs[][6] = {
+        {2, 1, 1, 1, 1, 2}, {1, 0, 0x5e, 1, 2, 3}, {255, 255, 255, 255, 255, 255}};
+    for (int i = 0; i < 3; i++) {
+        from_client(false, BAL_TCP, 0);
+        memcpy(p.p.data, macs[i], 6);
+        assert_int_equal(rig_send(&r, &p), BAL_DISCARD);
+    }
+    bal_totals(r.bal, -1, &t);
+    assert_int_equal(t.drop[BAL_DROP_OTHER_HOST], 3);
+    from_client(false, BAL_TCP, 0);
+    assert_int_equal(rig_send(&r, &p), BAL_SEND);
+}
+
 static void it_says_who_it_is(void **state)
 {
     struct bal_frame f[4];
@@ -409,6 +518,9 @@ int main(void)
         IN_RIG(errors_find_their_flow),
         IN_RIG(fragments_stay_together),
         IN_RIG(what_does_not_fit_is_told),
+        IN_RIG(a_worker_is_told_what_fits),
+        IN_RIG(nobody_waits_in_vain),
+        IN_RIG(other_hosts_frames_are_theirs),
         IN_RIG(it_says_who_it_is),
         IN_RIG(pings_are_answered),
         IN_RIG(both_ways_of_nat_agree),

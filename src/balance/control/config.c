@@ -60,6 +60,10 @@ static int set_huge(parse *p, statement *s)
 {
     return gw_bal_take_yes(p, s, &p->config->global.huge_pages);
 }
+static int set_reject(parse *p, statement *s)
+{
+    return gw_bal_take_yes(p, s, &p->config->global.reject);
+}
 static int set_standby(parse *p, statement *s)
 {
     return set_endpoint(p, s, &p->config->global.standby, &p->config->global.standby_port);
@@ -113,6 +117,7 @@ static const struct gw_bal_keyword global_keywords[] = {
     {"wide_flows", 1, 1, set_wide_flows, NULL, NULL},
     {"timeouts", 0, 0, NULL, timeout_keywords, NULL},
     {"huge_pages", 1, 1, set_huge, NULL, NULL},
+    {"reject", 1, 1, set_reject, NULL, NULL},
     {"standby", 2, 2, set_standby, NULL, NULL},
     {"sync_listen", 2, 2, set_listen, NULL, NULL},
     {"sync_key_file", 1, 1, set_sync_key, NULL, NULL},
@@ -209,6 +214,7 @@ void gw_bal_config_default(struct gw_bal_config *c)
     snprintf(c->global.api_host, sizeof(c->global.api_host), "127.0.0.1");
     snprintf(c->global.run_dir, sizeof(c->global.run_dir), "/run/gpuwire-balance");
     c->global.api_port = GW_BAL_API;
+    c->global.reject = 1;
 }
 
 uint64_t gw_bal_config_hash(uint64_t before, const char *text)

@@ -102,6 +102,7 @@ void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *
                       struct bal_config *out)
 {
     out->maglev_seed = MAGLEV_SEED;
+    out->reject = g && g->reject;
     gw_bal_to_ports(g, out->port);
     for (const struct gw_bal_service *s = m->services; s; s = s->next) {
         if (s->refused[0] && !all) continue;
