@@ -8,9 +8,20 @@
 #define KNOWN "af_packet:NAME, af_xdp:NAME, tap:NAME, pcap:IN[,OUT], pcap-loop:IN or a PCI address"
 
 /* The rings that af_packet shares with the kernel. Little but the beginning of a frame is used. DPDK would
- * put frames 2048 bytes apart, and so all beginnings into few sets of the caches. 31 lines reach all sets.
- * Frames must fill a block, and blocks pages: 64 frames are 31 pages. */
-#define FRAMES "framecnt=1024,framesz=1984,blocksz=126976"
+ * put frames a power of two apart, and so all beginnings into few sets of the caches. An odd number of lines
+ * reaches all sets. Frames must fill a block, and blocks pages: 64 frames do. */
+static void ring_args(char *text, size_t size, uint32_t mtu)
+{
+    enum {
+        LINE = 64,
+        FRAMES = 1024,
+        USUAL = 31 * LINE,
+        HEADERS = 18 + 128 /* Ethernet's, and the kernel's */
+    };
+    uint32_t frame = USUAL;
+    if (mtu + HEADERS > USUAL) frame = ((mtu + HEADERS + LINE - 1) / LINE | 1) * LINE;
+    snprintf(text, size, "framecnt=%d,framesz=%u,blocksz=%u", FRAMES, frame, frame * LINE);
+}
 
 static bool is_interface(const char *name)
 {
@@ -37,18 +48,22 @@ static int files(struct bal_device *d, const char *rest, bool again)
     return 0;
 }
 
-static int by_driver(struct bal_device *d, const char *driver, const char *rest, uint32_t queues)
+static int by_driver(struct bal_device *d, const char *driver, const char *rest,
+                     const struct bal_device_wish *wish)
 {
+    d->any_size = !strcmp(driver, "af_packet") || !strncmp(driver, "pcap", 4);
     d->file = !strncmp(driver, "pcap", 4);
     if (!strcmp(driver, "pcap")) return files(d, rest, false);
     if (!strcmp(driver, "pcap-loop")) return files(d, rest, true);
+    char ring[64];
     if (!is_interface(rest)) return -1;
+    ring_args(ring, sizeof(ring), wish->mtu);
     snprintf(d->kernel, sizeof(d->kernel), "%s", strcmp(driver, "tap") ? rest : "");
     d->needs_raw = true;
     if (!strcmp(driver, "af_packet"))
-        snprintf(d->args, sizeof(d->args), "iface=%s,qpairs=%u,%s", rest, queues, FRAMES);
+        snprintf(d->args, sizeof(d->args), "iface=%s,qpairs=%u,%s", rest, wish->queues, ring);
     else if (!strcmp(driver, "af_xdp"))
-        snprintf(d->args, sizeof(d->args), "iface=%s,start_queue=0,queue_count=%u", rest, queues);
+        snprintf(d->args, sizeof(d->args), "iface=%s,start_queue=0,queue_count=%u", rest, wish->queues);
     else if (!strcmp(driver, "tap"))
         snprintf(d->args, sizeof(d->args), "iface=%s", rest);
     else
@@ -56,7 +71,7 @@ static int by_driver(struct bal_device *d, const char *driver, const char *rest,
     return 0;
 }
 
-int bal_device_parse(const char *text, uint32_t index, uint32_t queues, struct bal_device *d, char *error,
+int bal_device_parse(const char *text, const struct bal_device_wish *wish, struct bal_device *d, char *error,
                      size_t size)
 {
     const char *colon = strchr(text, ':');
@@ -70,12 +85,12 @@ int bal_device_parse(const char *text, uint32_t index, uint32_t queues, struct b
     if (colon && (size_t)(colon - text) < sizeof(driver)) memcpy(driver, text, (size_t)(colon - text));
     strcpy(d->bus, "vdev");
     d->software = true;
-    if (!*driver || by_driver(d, driver, colon + 1, queues)) {
+    if (!*driver || by_driver(d, driver, colon + 1, wish)) {
         snprintf(error, size, "no device can be called '%s': give %s", text, KNOWN);
         return -EINVAL;
     }
     char *dash = strchr(driver, '-'); /* pcap-loop is pcap, too */
     if (dash) *dash = 0;
-    snprintf(d->name, sizeof(d->name), "net_%s%u", driver, index);
+    snprintf(d->name, sizeof(d->name), "net_%s%u", driver, wish->index);
     return 0;
 }

@@ -14,13 +14,18 @@ struct bal_device {
     char kernel[16]; /* the kernel's interface that must be there, or "" */
     bool needs_raw;  /* raw sockets */
     bool file;       /* of packets: it is no link */
+    bool any_size;   /* its packets are as large as its arguments say, or its file */
     bool
         software; /* the kernel moves its packets: polling it without a pause takes the processor from that */
 };
 
 /* The device that `text` names (run.h), the index-th of the balancer's, with that many queues. 0; or -EINVAL,
  * and one line in `error`. */
-int bal_device_parse(const char *text, uint32_t index, uint32_t queues, struct bal_device *d, char *error,
+struct bal_device_wish {
+    uint32_t index, queues;
+    uint32_t mtu; /* of IP */
+};
+int bal_device_parse(const char *text, const struct bal_device_wish *wish, struct bal_device *d, char *error,
                      size_t size);
 
 #endif

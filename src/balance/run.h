@@ -15,6 +15,7 @@
  */
 struct bal_run {
     const char *device[BAL_PORTS];
+    uint16_t mtu[BAL_PORTS]; /* of IP; 0: 1500 */
     uint32_t devices;
     const char
         *cores; /* processors, as taskset -c takes them; NULL: the first ones. As many as bal_attr.cores */

@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <time.h>
@@ -34,14 +35,17 @@ enum {
     EMPTY_POLLS = 4, /* of a device that the kernel moves packets for, before a pause */
     PAUSE_NS = 20000,
     MOST_ARGS = 32,
+    SPARE = 256, /* behind a packet: drivers count the kernel's headers with the frame */
+    L2_LEN = 18, /* Ethernet's header, with a tag */
 };
 
 struct plane {
     struct bal *bal;
     uint32_t devices, cores;
+    uint32_t mtu[BAL_PORTS], buffer;  /* bytes: of IP on each device, and of a packet's buffer */
     uint16_t port[BAL_PORTS];         /* DPDK's number of each device */
     uint8_t device[RTE_MAX_ETHPORTS]; /* and back */
-    bool software, files[BAL_PORTS];
+    bool software, files[BAL_PORTS], any_size[BAL_PORTS];
     struct rte_mempool *pool;
     struct rte_ring *handed[BAL_CORES];
     char *error;
@@ -110,7 +114,9 @@ static int start_dpdk(struct plane *d, const struct bal_run *how, bool pci)
     int argc = 0;
     int error = cores_text(d, how, cores, sizeof(cores));
     if (error) return error;
-    uint32_t need = 64 + 48 * d->devices * d->cores;
+    /* a device's buffers, and half as much again: the pool's own, and rings */
+    uint32_t need = 64 + (uint32_t)((uint64_t)6 * DESCRIPTORS * d->buffer * d->devices * d->cores >> 20) +
+                    34 * d->devices * d->cores;
     snprintf(memory, sizeof(memory), "%u", how->memory_mb ? how->memory_mb : need);
     argv[argc++] = "gpuwire";
     argv[argc++] = "-l";
@@ -138,7 +144,32 @@ static int start_dpdk(struct plane *d, const struct bal_run *how, bool pci)
 
 /* ---- devices ---- */
 
-static int check_device(struct plane *d, const struct bal_device *v, const char *text)
+static int parse_device(struct plane *d, uint32_t index, const char *text, struct bal_device *v)
+{
+    const struct bal_device_wish wish = {index, d->cores, d->mtu[index]};
+    return bal_device_parse(text, &wish, v, d->error, d->size);
+}
+
+/* The kernel's interface takes packets of that size. Its own MTU is raised if need be. */
+static int raise_mtu(struct plane *d, const char *name, uint32_t mtu, const char *text)
+{
+    struct ifreq r = {0};
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
+    snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", name);
+    if (fd < 0 || ioctl(fd, SIOCGIFMTU, &r)) error = -errno;
+    if (!error && (uint32_t)r.ifr_mtu < mtu) {
+        r.ifr_mtu = (int)mtu;
+        if (ioctl(fd, SIOCSIFMTU, &r)) error = -errno;
+    }
+    if (fd >= 0) close(fd);
+    if (!error) return 0;
+    return refuse(
+        d, error,
+        "%s: its MTU cannot be %u: %s; give it that with ip link set %s mtu %u, or set a smaller mtu", text,
+        mtu, strerror(-error), name, mtu);
+}
+
+static int check_device(struct plane *d, const struct bal_device *v, const char *text, uint32_t mtu)
 {
     if (*v->kernel && !if_nametoindex(v->kernel))
         return refuse(d, -ENODEV, "%s: there is no network interface %s", text, v->kernel);
@@ -147,17 +178,18 @@ static int check_device(struct plane *d, const struct bal_device *v, const char 
     if (fd < 0)
         return refuse(d, -EPERM, "%s: raw packets are not permitted: run as root, or with CAP_NET_RAW", text);
     close(fd);
-    return 0;
+    return *v->kernel ? raise_mtu(d, v->kernel, mtu, text) : 0;
 }
 
 static int open_device(struct plane *d, uint32_t index, const char *text)
 {
     struct bal_device v;
-    int error = bal_device_parse(text, index, d->cores, &v, d->error, d->size);
-    if (!error) error = check_device(d, &v, text);
+    int error = parse_device(d, index, text, &v);
+    if (!error) error = check_device(d, &v, text, d->mtu[index]);
     if (error) return error;
     d->software |= v.software;
     d->files[index] = v.file;
+    d->any_size[index] = v.any_size;
     one_queue = d->cores == 1;
     error = rte_eal_hotplug_add(v.bus, v.name, v.args);
     if (error)
@@ -170,6 +202,18 @@ static int open_device(struct plane *d, uint32_t index, const char *text)
     return 0;
 }
 
+static int check_mtu(struct plane *d, const struct rte_eth_dev_info *info, uint32_t mtu, const char *text)
+{
+    uint32_t most = info->max_rx_pktlen > L2_LEN ? info->max_rx_pktlen - L2_LEN : 0;
+    if (info->max_mtu < most) most = info->max_mtu;
+    if (mtu <= most || mtu <= RTE_ETHER_MTU) return 0;
+    return refuse(
+        d, -EINVAL,
+        "%s: its driver takes packets of %u bytes at most, and mtu says %u: set a smaller one, or use "
+        "another driver",
+        text, most, mtu);
+}
+
 static int set_up_queues(struct plane *d, uint32_t index, const char *text)
 {
     uint16_t port = d->port[index], rx = DESCRIPTORS, tx = DESCRIPTORS;
@@ -180,6 +224,9 @@ static int set_up_queues(struct plane *d, uint32_t index, const char *text)
     if (info.max_rx_queues < d->cores || info.max_tx_queues < d->cores)
         return refuse(d, -EINVAL, "%s has %u queues, and each of %u cores needs one: use fewer cores", text,
                       info.max_rx_queues, d->cores);
+    error = d->any_size[index] ? 0 : check_mtu(d, &info, d->mtu[index], text);
+    if (error) return error;
+    conf.rxmode.mtu = d->any_size[index] ? 0 : d->mtu[index];
     uint64_t hash = (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) & info.flow_type_rss_offloads;
     if (d->cores > 1 && hash) {
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
@@ -191,6 +238,8 @@ static int set_up_queues(struct plane *d, uint32_t index, const char *text)
         error = rte_eth_rx_queue_setup(port, q, rx, (unsigned)rte_eth_dev_socket_id(port), NULL, d->pool);
         if (!error) error = rte_eth_tx_queue_setup(port, q, tx, (unsigned)rte_eth_dev_socket_id(port), NULL);
     }
+    if (!error && d->mtu[index] > RTE_ETHER_MTU && !d->any_size[index])
+        error = rte_eth_dev_set_mtu(port, (uint16_t)d->mtu[index]);
     if (!error) error = rte_eth_dev_start(port);
     if (error) return refuse(d, error, "%s: its queues do not start: %s", text, rte_strerror(-error));
     rte_eth_promiscuous_enable(port); /* where it cannot, packets for the port's own MAC still come */
@@ -202,7 +251,7 @@ static int set_up_queues(struct plane *d, uint32_t index, const char *text)
 static int make_pools(struct plane *d, uint32_t more)
 {
     unsigned packets = 4 * DESCRIPTORS * d->devices * d->cores + HANDED * (d->cores - 1) + 1024 + more;
-    d->pool = rte_pktmbuf_pool_create("packets", packets, 256, 0, RTE_MBUF_DEFAULT_BUF_SIZE, SOCKET_ID_ANY);
+    d->pool = rte_pktmbuf_pool_create("packets", packets, 256, 0, (uint16_t)d->buffer, SOCKET_ID_ANY);
     if (!d->pool && rte_errno == EINVAL)
         return refuse(d, -ENOPKG,
                       "DPDK's driver of memory pools is not there: Debian's librte-mempool-ring has it");
@@ -285,7 +334,7 @@ static void burst(struct run *r, struct rte_mbuf **mbuf, uint16_t n, bool handed
     uint16_t whole = 0;
     for (uint16_t i = 0; i < n; i++) {
         struct rte_mbuf *m = mbuf[i];
-        if (m->nb_segs != 1) { /* larger than a buffer: no link of 1500 bytes sends such */
+        if (m->nb_segs != 1) { /* larger than a buffer, which has room for the link's MTU */
             bal_count(&r->core->counters->drop[BAL_DROP_TOO_BIG], 1);
             rte_pktmbuf_free(m);
             continue;
@@ -359,6 +408,17 @@ static int run_all(struct plane *d, const struct bal_run *how)
     return 0;
 }
 
+/* One size of buffer fits each device's packets: a packet that came by one leaves by another. */
+static void take_mtus(struct plane *d, const struct bal_run *how)
+{
+    d->buffer = RTE_MBUF_DEFAULT_BUF_SIZE;
+    for (uint32_t i = 0; i < how->devices; i++) {
+        d->mtu[i] = how->mtu[i] ? how->mtu[i] : RTE_ETHER_MTU;
+        uint32_t buffer = RTE_ALIGN_CEIL(RTE_PKTMBUF_HEADROOM + d->mtu[i] + L2_LEN + SPARE, 64);
+        if (buffer > d->buffer) d->buffer = buffer;
+    }
+}
+
 int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size_t size)
 {
     struct plane d = {
@@ -367,10 +427,11 @@ int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size
     int rc = 0;
     if (!how->devices || how->devices > BAL_PORTS)
         return refuse(&d, -EINVAL, "the balancer needs 1 to %d network devices", BAL_PORTS);
+    take_mtus(&d, how);
     for (uint32_t i = 0; i < how->devices && !rc; i++) { /* before DPDK starts, which works only once */
         struct bal_device v;
-        rc = bal_device_parse(how->device[i], i, d.cores, &v, error, size);
-        if (!rc) rc = check_device(&d, &v, how->device[i]);
+        rc = parse_device(&d, i, how->device[i], &v);
+        if (!rc) rc = check_device(&d, &v, how->device[i], d.mtu[i]);
         pci |= !strcmp(v.bus, "pci");
     }
     if (!rc) rc = start_dpdk(&d, how, pci);

@@ -155,21 +155,25 @@ static void devices_have_names(void **state)
     struct bal_device d;
     char error[200] = "";
     (void)state;
-    assert_int_equal(bal_device_parse("af_packet:eth0", 0, 2, &d, error, sizeof(error)), 0);
+    static const struct bal_device_wish one = {0, 1, 1500}, two = {0, 2, 1500}, second = {1, 1, 1500},
+                                        jumbo = {0, 1, 9000};
+    assert_int_equal(bal_device_parse("af_packet:eth0", &two, &d, error, sizeof(error)), 0);
     assert_string_equal(d.name, "net_af_packet0");
     assert_string_equal(d.args, "iface=eth0,qpairs=2,framecnt=1024,framesz=1984,blocksz=126976");
     assert_string_equal(d.kernel, "eth0");
-    assert_int_equal(bal_device_parse("pcap-loop:/tmp/a.pcap", 1, 1, &d, error, sizeof(error)), 0);
+    assert_int_equal(bal_device_parse("af_packet:eth0", &jumbo, &d, error, sizeof(error)), 0);
+    assert_string_equal(d.args, "iface=eth0,qpairs=1,framecnt=1024,framesz=9152,blocksz=585728");
+    assert_int_equal(bal_device_parse("pcap-loop:/tmp/a.pcap", &second, &d, error, sizeof(error)), 0);
     assert_string_equal(d.name, "net_pcap1");
     assert_string_equal(d.args, "rx_pcap=/tmp/a.pcap,infinite_rx=1");
-    assert_int_equal(bal_device_parse("0000:17:00.0", 1, 1, &d, error, sizeof(error)), 0);
+    assert_int_equal(bal_device_parse("0000:17:00.0", &second, &d, error, sizeof(error)), 0);
     assert_string_equal(d.bus, "pci");
     static const char *const bad[] = {
         "",        "eth0",           "af_packet:",   "af_packet:eth0,iface=eth1",
         "e1000:x", "pcap:",          "pcap:a,b,c",   "af_packet:averyverylongname",
         "tap:a b", "17:00.0.0.0.00", "pcap-loop:a,b"};
     for (unsigned i = 0; i < sizeof(bad) / sizeof(bad[0]); i++) {
-        assert_int_not_equal(bal_device_parse(bad[i], 0, 1, &d, error, sizeof(error)), 0);
+        assert_int_not_equal(bal_device_parse(bad[i], &one, &d, error, sizeof(error)), 0);
         assert_non_null(strstr(error, bad[i]));
     }
 }

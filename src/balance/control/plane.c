@@ -59,6 +59,7 @@ static int forward(const struct gw_bal_global *g, struct gw_bal_agent *agent)
         const struct gw_bal_port *p = &g->port[i];
         name_device(p, device[i], sizeof(device[i]));
         how.device[i] = device[i];
+        how.mtu[i] = p->mtu;
         /* Two would answer for one VIP, and forward each packet twice. The claim ends with the process. */
         if (p->interface[0] && gw_bal_claim_interface(p->interface) == -EBUSY) return -EBUSY;
     }
