@@ -22,8 +22,14 @@
 
 struct bal_table { /* which worker has a row; shared by publications that do not change it */
     uint32_t users;
-    uint16_t worker[BAL_MAGLEV];
+    uint32_t rows; /* 1 where there is no choice; bal_table_rows says which */
+    uint16_t worker[];
 };
+/* The worker of a row, which bal_row has counted as if there were BAL_MAGLEV of them. */
+static inline const uint16_t *bal_table_at(const struct bal_table *t, uint32_t row)
+{
+    return &t->worker[(uint32_t)((uint64_t)row * t->rows / BAL_MAGLEV)];
+}
 
 struct bal_entry { /* of a hash of addresses and ports */
     struct bal_addr addr;
@@ -38,7 +44,7 @@ struct bal_direct { /* of the services whose address is IPv4's, with a port: nea
     uint64_t key;   /* 0: none */
     uint16_t value; /* the service */
 };
-enum { BAL_DIRECT_BITS = 11 };
+enum { BAL_DIRECT_BITS = 15, BAL_FEW_SERVICES = 1024 };
 _Static_assert(1 << BAL_DIRECT_BITS >= 2 * BAL_SERVICES, "half of the rows are free");
 
 /* A packet on its way to a worker reads this line alone, and nothing of the worker, its service and its
@@ -61,6 +67,7 @@ struct bal_snapshot {
     uint64_t generation;
     struct bal_snapshot *older; /* in the list of those to be freed */
     bool has_any_port, has_nat, has_ip6, has_roce;
+    uint32_t services; /* how many there are */
     struct bal_config config;
     struct bal_entry vip[BAL_VIP_ROWS];   /* value: the service */
     struct bal_entry back[BAL_BACK_ROWS]; /* a NAT worker's address: the first of the workers there */
@@ -145,15 +152,19 @@ const char *bal_addr_text(const struct bal_addr *addr, char text[BAL_ADDR_TEXT])
 
 struct bal_candidate {
     uint16_t worker;
+    bool up;
     uint32_t weight;
     uint64_t name; /* a hash of its address and port, the same on each balancer */
 };
 /* Fills rows with weighted Maglev: each candidate gets its share, and a change moves few of the others' rows.
- * -ENOMEM. */
-int bal_maglev(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t row[BAL_MAGLEV]);
-/* The same by weighted rendezvous: a candidate more or less moves its own rows and no other. Slower to make.
- */
-void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t row[BAL_MAGLEV]);
+ * `rows` is a prime, or 1 where there is one candidate at most. -ENOMEM. */
+int bal_maglev(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t *row, uint32_t rows);
+struct bal_rows {
+    uint16_t *up, *all; /* of the candidates that are up; of all, or NULL */
+    uint32_t count;
+};
+/* The same by weighted rendezvous: a candidate more or less moves its own rows and no other. */
+void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, const struct bal_rows *rows);
 
 /* ---- a core ---- */
 
@@ -241,8 +252,9 @@ struct bal_core {
     struct bal_frame outbox[BAL_OUTBOX];
     uint32_t outbox_used;
     struct bal_ring *feed, *inbox;
-    uint64_t announced, announce_at; /* VIPs: the publication, and how many ports times services are done */
-    uint64_t scan_at[2];             /* cursors of the feed's rounds over both tables */
+    /* VIPs: the publication, how many ports times services are left, and which one is next */
+    uint64_t announced, announce_left, announce_at;
+    uint64_t scan_at[2]; /* cursors of the feed's rounds over both tables */
     struct {
         uint32_t tag, qpn;
     } qpn_of[BAL_QPNS]; /* CM's communication IDs: the worker's queue pair. Newer ones take the place of older

@@ -144,8 +144,8 @@ static uint64_t connections_of(struct bal_core *core, uint16_t w)
 static uint16_t p2c(struct bal_core *core, const struct field *f)
 {
     const struct bal_table *t = core->snap->table[f->service];
-    uint16_t a = t->worker[bal_random_below(&core->choice, BAL_MAGLEV)], b = a;
-    for (int i = 0; i < 4 && b == a; i++) b = t->worker[bal_random_below(&core->choice, BAL_MAGLEV)];
+    uint16_t a = *bal_table_at(t, bal_random_below(&core->choice, BAL_MAGLEV)), b = a;
+    for (int i = 0; i < 4 && b == a; i++) b = *bal_table_at(t, bal_random_below(&core->choice, BAL_MAGLEV));
     if (a == b || a == BAL_NO_WORKER) return a;
     bool told = is_fresh(core, a) && is_fresh(core, b);
     uint64_t x = told ? queue_of(core, a) : connections(core, a);
@@ -167,7 +167,7 @@ uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row)
     case BAL_WLC: return s->ups[service].equal ? fewest(core, &f) : least(core, &f, connections_of);
     case BAL_P2C: return p2c(core, &f);
     case BAL_LEAST_BYTES: return least(core, &f, bytes_of);
-    default: return s->table[service]->worker[row];
+    default: return *bal_table_at(s->table[service], row);
     }
 }
 

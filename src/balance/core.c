@@ -247,12 +247,13 @@ static uint16_t worker_of_new(struct bal_core *core, struct bal_work *w, bool be
 {
     const struct bal_snapshot *s = core->snap;
     uint32_t row = bal_row(s, w->service, w->client, w->m.ipv6, w->client_port);
-    const uint16_t *now = &s->table[w->service]->worker[row]; /* read where it is needed: it is far away */
+    const uint16_t *now =
+        bal_table_at(s->table[w->service], row); /* read where it is needed: it is far away */
     *track = true;
     if (s->stable[w->service]) {
         /* The row's worker if all were up. A flow that is there needs no memory: no change moves it, as long
          * as that worker is there itself. */
-        uint16_t always = s->stable[w->service]->worker[row];
+        uint16_t always = *bal_table_at(s->stable[w->service], row);
         uint16_t choice = !begins && bal_keeps(s, always, w->service) ? always : *now;
         *track = choice != always;
         return choice;
@@ -285,7 +286,7 @@ static void open_flow(struct bal_core *core, struct bal_work *w, int state)
         if (rc < 0) {
             /* No room: without memory, Maglev's choice is the one that all packets of the flow will get. */
             uint32_t row = bal_row(core->snap, w->service, w->client, w->m.ipv6, w->client_port);
-            worker = core->snap->table[w->service]->worker[row];
+            worker = *bal_table_at(core->snap->table[w->service], row);
             track = false;
         }
     }

@@ -196,15 +196,17 @@ static void resolve(struct bal_core *core)
         if (core->snap->config.worker[w].used) bal_ask(core, core->snap->neighbour[w]);
 }
 
-/* After each publication the links hear where the VIPs are: another balancer may have had them before. */
+/* After each publication the links hear where the VIPs are: another balancer may have had them before. A
+ * publication in the middle of a round does not begin it again: the last VIPs would never have their turn. */
 static void announce(struct bal_core *core)
 {
     const struct bal_snapshot *s = core->snap;
     if (core->announced != s->generation) {
         core->announced = s->generation;
-        core->announce_at = 0;
+        core->announce_left = (uint64_t)BAL_SERVICES * BAL_PORTS;
     }
-    for (; core->announce_at < (uint64_t)BAL_SERVICES * BAL_PORTS; core->announce_at++) {
+    for (; core->announce_left; core->announce_left--, core->announce_at++) {
+        if (core->announce_at == (uint64_t)BAL_SERVICES * BAL_PORTS) core->announce_at = 0;
         uint32_t service = (uint32_t)(core->announce_at / BAL_PORTS),
                  port = (uint32_t)(core->announce_at % BAL_PORTS);
         if (!s->config.service[service].used || !s->config.port[port].used) continue;

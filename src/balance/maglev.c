@@ -13,88 +13,106 @@ static uint64_t scramble(uint64_t v)
     return v ^ v >> 32;
 }
 
-static void no_rows(uint16_t row[BAL_MAGLEV])
+static void no_rows(uint16_t *row, uint32_t rows)
 {
-    for (uint32_t i = 0; i < BAL_MAGLEV; i++) row[i] = BAL_NO_WORKER;
+    for (uint32_t i = 0; i < rows; i++) row[i] = BAL_NO_WORKER;
 }
+
+/* ---- Maglev ---- */
 
 struct turn {
-    uint64_t when;  /* it takes its next row in this round; each round offers each candidate one row */
-    uint64_t taken; /* rows */
-    uint32_t at, skip;
-    uint32_t candidate;
+    uint32_t at, skip, candidate;
+    uint64_t round, turns; /* the round of its next turn, and how many it has had */
 };
 
-static int is_before(const struct turn *a, const struct turn *b)
+static bool turn_before(const struct turn *a, const struct turn *b)
 {
-    return a->when != b->when ? a->when < b->when : a->candidate < b->candidate;
+    return a->round != b->round ? a->round < b->round : a->candidate < b->candidate;
 }
 
-static int by_turn(const void *a, const void *b)
+/* A heap: the next turn is in front. */
+static void turn_sink(struct turn *heap, uint32_t n, uint32_t i)
 {
-    return is_before(a, b) ? -1 : 1;
-}
-
-/* The first turn of a heap has moved to a later round. */
-static void sink(struct turn *heap, uint32_t n)
-{
-    struct turn moved = heap[0];
-    uint32_t i = 0;
+    struct turn t = heap[i];
     for (uint32_t child; (child = 2 * i + 1) < n; i = child) {
-        if (child + 1 < n && is_before(&heap[child + 1], &heap[child])) child++;
-        if (!is_before(&heap[child], &moved)) break;
+        child += child + 1 < n && turn_before(&heap[child + 1], &heap[child]);
+        if (turn_before(&t, &heap[child])) break;
         heap[i] = heap[child];
     }
-    heap[i] = moved;
+    heap[i] = t;
 }
 
-/* Each candidate wants the rows in an order of its own. They take turns, as often as their weights say: the
- * heaviest in every round. The heap goes from one turn to the next, past the rounds in which light candidates
- * take nothing. */
-int bal_maglev(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t row[BAL_MAGLEV])
+/* A weight of half the largest has its turn in every second round. */
+static void turn_next(struct turn *t, uint32_t weight, uint32_t most)
+{
+    t->turns++;
+    t->round = (t->turns * most + weight - 1) / weight;
+}
+
+/* Each candidate wants the rows in an order of its own. They take turns, as often as their weights say. */
+int bal_maglev(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t *row, uint32_t rows)
 {
     uint32_t most = 0, turns = 0;
     struct turn *turn = calloc(n + !n, sizeof(*turn));
     if (!turn) return -ENOMEM;
-    no_rows(row);
+    no_rows(row, rows);
     for (uint32_t i = 0; i < n; i++)
         if (c[i].weight > most) most = c[i].weight;
     for (uint32_t i = 0; i < n; i++) {
         if (!c[i].weight) continue;
-        turn[turns++] = (struct turn){
-            .when = (most + c[i].weight - 1) / c[i].weight,
-            .at = (uint32_t)(scramble(c[i].name ^ seed) % BAL_MAGLEV),
-            .skip = (uint32_t)(scramble(c[i].name + seed + 1) % (BAL_MAGLEV - 1)) + 1,
-            .candidate = i,
-        };
+        turn[turns] =
+            (struct turn){.at = (uint32_t)(scramble(c[i].name ^ seed) % rows),
+                          .skip = rows > 1 ? (uint32_t)(scramble(c[i].name + seed + 1) % (rows - 1)) + 1 : 0,
+                          .candidate = i};
+        turn_next(&turn[turns++], c[i].weight, most);
     }
-    qsort(turn, turns, sizeof(*turn), by_turn); /* what is sorted is a heap */
-    for (uint32_t filled = 0; turns && filled < BAL_MAGLEV; filled++) {
+    for (uint32_t i = turns / 2; i-- > 0;) turn_sink(turn, turns, i);
+    for (uint32_t filled = 0; turns && filled < rows; filled++) {
         struct turn *t = &turn[0];
-        uint64_t weight = c[t->candidate].weight;
-        while (row[t->at] != BAL_NO_WORKER) t->at = (t->at + t->skip) % BAL_MAGLEV;
+        while (row[t->at] != BAL_NO_WORKER) t->at = (t->at + t->skip) % rows;
         row[t->at] = c[t->candidate].worker;
-        t->when = ((++t->taken + 1) * most + weight - 1) / weight;
-        sink(turn, turns);
+        turn_next(t, c[t->candidate].weight, most);
+        turn_sink(turn, turns, 0);
     }
     free(turn);
     return 0;
 }
 
-void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, uint16_t row[BAL_MAGLEV])
+/* ---- rendezvous ---- */
+
+struct first { /* of the candidates at one row: who has the smallest score */
+    double score;
+    uint16_t worker;
+};
+
+/* An exponential variable whose rate is the weight: the smallest is each one's as often as that. `part` is
+ * less than 1, and never more than the variable. */
+static double score_of(double part, uint32_t weight)
 {
-    no_rows(row);
-    for (uint32_t r = 0; r < BAL_MAGLEV; r++) {
-        double best = INFINITY;
+    return -log1p(-part) / weight;
+}
+
+static inline void be_first(struct first *f, double score, uint16_t worker)
+{
+    if (score < f->score) *f = (struct first){score, worker};
+}
+
+void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, const struct bal_rows *rows)
+{
+    for (uint32_t r = 0; r < rows->count; r++) {
+        const uint64_t of_row = scramble(r + seed);
+        struct first up = {INFINITY, BAL_NO_WORKER}, all = up;
         for (uint32_t i = 0; i < n; i++) {
-            if (!c[i].weight) continue;
-            /* An exponential variable whose rate is the weight: the smallest is each one's as often as that.
-             */
-            uint64_t h = scramble(scramble(c[i].name ^ seed) + r);
-            double u = ((double)(h >> 11) + 0.5) * 0x1p-53, score = -log(u) / c[i].weight;
-            if (score >= best) continue;
-            best = score;
-            row[r] = c[i].worker;
+            uint64_t h = (c[i].name ^ of_row) * 0xd6e8feb86659fd93u;
+            h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+            double part = ((double)(h >> 11) + 0.5) * 0x1p-53;
+            /* Nearly all end here, without a logarithm. */
+            if (part >= (c[i].up ? up : all).score * c[i].weight || !c[i].weight) continue;
+            double score = score_of(part, c[i].weight);
+            be_first(&all, score, c[i].worker);
+            if (c[i].up) be_first(&up, score, c[i].worker);
         }
+        rows->up[r] = up.worker;
+        if (rows->all) rows->all[r] = all.worker;
     }
 }

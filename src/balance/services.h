@@ -25,11 +25,12 @@
 #include <stdint.h>
 
 enum {
-    BAL_SERVICES = 1024, /* services have numbers from 0 to one less */
-    BAL_WORKERS = 4096,  /* and workers */
+    BAL_SERVICES = 16384, /* services have numbers from 0 to one less */
+    BAL_WORKERS = 8192,   /* and workers */
     BAL_CORES = 64,
-    BAL_PORTS = 8, /* network ports */
-    BAL_MAGLEV = 65537,
+    BAL_PORTS = 8,      /* network ports */
+    BAL_MAGLEV = 65537, /* rows of a table, or: */
+    BAL_MAGLEV_SMALL = 4099,
     BAL_NAME = 32,
     BAL_NO_WORKER = 0xffff,
 };

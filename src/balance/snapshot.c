@@ -107,6 +107,7 @@ static void take_services(struct bal_snapshot *s)
         add(s->vip, BAL_VIP_ROWS,
             &(struct bal_entry){.addr = v->vip, .port = v->port, .proto = v->proto, .value = (uint16_t)i});
         add(s->vip, BAL_VIP_ROWS, &(struct bal_entry){.addr = v->vip}); /* for bal_is_vip */
+        s->services++;
         s->has_any_port |= !v->port && v->proto != BAL_ROCE;
         s->has_nat |= v->forward == BAL_NAT;
         s->has_roce |= v->proto == BAL_ROCE;
@@ -187,6 +188,7 @@ static uint64_t name_of(const struct bal_worker *w)
 static bool same_members(const struct bal_snapshot *a, const struct bal_snapshot *b, uint32_t v)
 {
     const struct bal_service *x = &a->config.service[v], *y = &b->config.service[v];
+    if ((a->services <= BAL_FEW_SERVICES) != (b->services <= BAL_FEW_SERVICES)) return false;
     if (!y->used || a->members[v].count != b->members[v].count || x->track_moved != y->track_moved ||
         a->config.maglev_seed != b->config.maglev_seed)
         return false;
@@ -213,28 +215,48 @@ static uint32_t candidates(const struct bal_snapshot *s, uint32_t v, bool all, s
     uint32_t n = 0;
     for (uint32_t i = 0; i < s->members[v].count; i++) {
         uint16_t w = s->member[s->members[v].first + i];
-        if (!all && !bal_is_up(s, w)) continue;
-        c[n++] = (struct bal_candidate){w, s->config.worker[w].weight, name_of(&s->config.worker[w])};
+        bool up = bal_is_up(s, w);
+        if (!all && !up) continue;
+        c[n++] = (struct bal_candidate){w, up, s->config.worker[w].weight, name_of(&s->config.worker[w])};
     }
     qsort(c, n, sizeof(*c), by_name);
     return n;
 }
 
+static struct bal_table *table_new(uint32_t rows)
+{
+    struct bal_table *t = malloc(sizeof(*t) + rows * sizeof(t->worker[0]));
+    if (t) *t = (struct bal_table){.users = 1, .rows = rows};
+    return t;
+}
+
+/* A hundred rows for each worker share out well enough. Where there are thousands of services, those with few
+ * workers have small tables, or memory would end. */
+static uint32_t table_rows(const struct bal_snapshot *s, uint32_t v, uint32_t candidates)
+{
+    if (candidates < 2) return 1;
+    return s->services <= BAL_FEW_SERVICES || s->members[v].count > BAL_MAGLEV_SMALL / 100 ? BAL_MAGLEV
+                                                                                           : BAL_MAGLEV_SMALL;
+}
+
+/* Of a service that remembers only what a change would move: its rows depend on nothing else. */
+static int make_jet(struct bal_snapshot *s, uint32_t v, struct bal_candidate *c)
+{
+    uint32_t n = candidates(s, v, true, c), rows = n < 2 ? 1 : BAL_MAGLEV;
+    s->table[v] = table_new(rows);
+    s->stable[v] = table_new(rows);
+    if (!s->table[v] || !s->stable[v]) return -ENOMEM;
+    bal_rendezvous(c, n, s->config.maglev_seed,
+                   &(struct bal_rows){s->table[v]->worker, s->stable[v]->worker, rows});
+    return 0;
+}
+
 static int make_tables(struct bal_snapshot *s, uint32_t v, struct bal_candidate *c)
 {
-    bool jet = s->config.service[v].track_moved;
-    uint64_t seed = s->config.maglev_seed;
-    s->table[v] = calloc(1, sizeof(*s->table[v]));
-    if (jet) s->stable[v] = calloc(1, sizeof(*s->stable[v]));
-    if (!s->table[v] || (jet && !s->stable[v])) return -ENOMEM;
-    s->table[v]->users = 1;
-    uint32_t n = candidates(s, v, false, c);
-    if (!jet) return bal_maglev(c, n, seed, s->table[v]->worker);
-    s->stable[v]->users = 1;
-    bal_rendezvous(c, n, seed, s->table[v]->worker);
-    n = candidates(s, v, true, c);
-    bal_rendezvous(c, n, seed, s->stable[v]->worker);
-    return 0;
+    if (s->config.service[v].track_moved) return make_jet(s, v, c);
+    uint32_t n = candidates(s, v, false, c), rows = table_rows(s, v, n);
+    s->table[v] = table_new(rows);
+    return s->table[v] ? bal_maglev(c, n, s->config.maglev_seed, s->table[v]->worker, rows) : -ENOMEM;
 }
 
 static int take_tables(struct bal_snapshot *s, const struct bal_snapshot *last)

@@ -110,18 +110,18 @@ static void maglev_moves_little(void **state)
     uint32_t n[12] = {0}, moved = 0, all = 0;
     (void)state;
     for (uint16_t i = 0; i < 11; i++)
-        c[i] = (struct bal_candidate){i, i ? 10 : 50, (i + 1) * UINT64_C(0x9e3779b97f4a7c15)};
-    assert_int_equal(bal_maglev(c, 11, 7, before), 0);
+        c[i] = (struct bal_candidate){i, true, i ? 10 : 50, (i + 1) * UINT64_C(0x9e3779b97f4a7c15)};
+    assert_int_equal(bal_maglev(c, 11, 7, before, BAL_MAGLEV), 0);
     for (uint32_t i = 0; i < BAL_MAGLEV; i++) n[before[i]]++;
     assert_in_range(n[0], BAL_MAGLEV / 3 - 100, BAL_MAGLEV / 3 + 100); /* 50 of 150 */
     for (int i = 1; i < 11; i++) assert_in_range(n[i], BAL_MAGLEV / 15 - 100, BAL_MAGLEV / 15 + 100);
-    assert_int_equal(bal_maglev(c, 10, 7, after), 0);
+    assert_int_equal(bal_maglev(c, 10, 7, after, BAL_MAGLEV), 0);
     for (uint32_t i = 0; i < BAL_MAGLEV; i++) {
         moved += before[i] != 10 && before[i] != after[i];
         all += before[i] != 10;
     }
     assert_in_range(moved, 0, all / 20);
-    assert_int_equal(bal_maglev(c, 0, 7, after), 0);
+    assert_int_equal(bal_maglev(c, 0, 7, after, BAL_MAGLEV), 0);
     assert_int_equal(after[5], BAL_NO_WORKER);
 }
 
@@ -133,12 +133,12 @@ static void maglev_takes_any_weight(void **state)
     static uint32_t n[4096];
     (void)state;
     for (uint16_t i = 0; i < 4096; i++)
-        c[i] = (struct bal_candidate){i,
+        c[i] = (struct bal_candidate){i, true,
                                       i == 0   ? 65535
                                       : i == 1 ? 32768
                                                : 1,
                                       (i + 1) * UINT64_C(0x9e3779b97f4a7c15)};
-    assert_int_equal(bal_maglev(c, 4096, 7, row), 0);
+    assert_int_equal(bal_maglev(c, 4096, 7, row, BAL_MAGLEV), 0);
     for (uint32_t i = 0; i < BAL_MAGLEV; i++) n[row[i]]++;
     assert_in_range(n[0], BAL_MAGLEV * 64 / 100, BAL_MAGLEV * 67 / 100); /* 65,535 of 102,397 */
     assert_in_range(n[1], n[0] / 2 - 1, n[0] / 2 + 1);
@@ -151,9 +151,9 @@ static void rendezvous_moves_nothing_else(void **state)
     uint32_t n[6] = {0};
     (void)state;
     for (uint16_t i = 0; i < 5; i++)
-        c[i] = (struct bal_candidate){i, i ? 10 : 40, (i + 1) * UINT64_C(0x9e3779b97f4a7c15)};
-    bal_rendezvous(c, 5, 7, before);
-    bal_rendezvous(c, 4, 7, after);
+        c[i] = (struct bal_candidate){i, true, i ? 10 : 40, (i + 1) * UINT64_C(0x9e3779b97f4a7c15)};
+    c[4].up = false; /* of all it has its rows; of those that are up it is none */
+    bal_rendezvous(c, 5, 7, &(struct bal_rows){after, before, BAL_MAGLEV});
     for (uint32_t i = 0; i < BAL_MAGLEV; i++) {
         n[before[i]]++;
         if (before[i] != 4) assert_int_equal(before[i], after[i]);

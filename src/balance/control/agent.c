@@ -32,9 +32,9 @@ struct gw_bal_agent {
     void (*stop)(void *ctx);
     void *ctx;
     pthread_t thread;
-    pthread_mutex_t lock; /* of what follows */
-    json_t *state;        /* as it was applied */
-    struct gw_bal_model model;
+    pthread_mutex_t lock;      /* of what follows */
+    struct gw_bal_model model; /* as it was applied */
+    int has_state;
     uint64_t version, generation; /* of the last that was applied */
     uint64_t seen_ns;             /* when all cores were seen to have it; 0: not yet */
     uint64_t settled;
@@ -84,27 +84,49 @@ static int publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *why, si
     return error;
 }
 
-static json_t *apply(struct gw_bal_agent *a, const json_t *question)
+/* What comes into force; it takes the model. */
+static json_t *take_model(struct gw_bal_agent *a, struct gw_bal_model *next, uint64_t version)
 {
     char why[256] = "";
-    json_t *state = json_object_get(question, "state");
-    struct gw_bal_model model = {0};
-    int error = gw_bal_model_from(state, &model, gw_deadline(0));
-    if (error) snprintf(why, sizeof(why), "%s", gw_last_error());
-    if (!error) error = publish(a, &model, why, sizeof(why));
-    if (error) {
-        gw_bal_model_free(&model);
+    if (publish(a, next, why, sizeof(why))) {
+        gw_bal_model_free(next);
         return refusal(why);
     }
-    json_decref(a->state);
-    a->state = json_incref(state);
     gw_bal_model_free(&a->model);
-    a->model = model;
-    a->version = (uint64_t)json_integer_value(json_object_get(state, "version"));
+    a->model = *next;
+    a->model.version = a->version = version;
     a->generation = bal_generation(a->bal);
     a->seen_ns = 0;
-    return json_pack("{s:I, s:o, s:I, s:s}", "version", (json_int_t)a->version, "refused",
-                     refused_json(&model), "lost", (json_int_t)model.lost, "lost_why", model.lost_why);
+    a->has_state = 1;
+    return json_pack("{s:I, s:o, s:I, s:s}", "version", (json_int_t)version, "refused", refused_json(next),
+                     "lost", (json_int_t)next->lost, "lost_why", next->lost_why);
+}
+
+static uint64_t version_of(const json_t *state)
+{
+    return (uint64_t)json_integer_value(json_object_get(state, "version"));
+}
+
+static json_t *apply(struct gw_bal_agent *a, const json_t *question)
+{
+    json_t *state = json_object_get(question, "state");
+    struct gw_bal_model next = {0};
+    if (!gw_bal_model_from(state, &next, gw_deadline(0))) return take_model(a, &next, version_of(state));
+    gw_bal_model_free(&next);
+    return refusal(gw_last_error());
+}
+
+/* Only what is other than in version `from`, which must be the one that is here. */
+static json_t *change(struct gw_bal_agent *a, const json_t *question)
+{
+    json_t *part = json_object_get(question, "part");
+    struct gw_bal_model next;
+    if (!a->has_state || (uint64_t)json_integer_value(json_object_get(question, "from")) != a->version)
+        return refusal("the data plane has another version");
+    if (gw_bal_model_copy(&a->model, &next)) return refusal(gw_last_error());
+    if (!gw_bal_part_from(part, &next, gw_deadline(0))) return take_model(a, &next, version_of(part));
+    gw_bal_model_free(&next);
+    return refusal(gw_last_error());
 }
 
 static json_t *load(struct gw_bal_agent *a, const json_t *question)
@@ -183,6 +205,7 @@ static json_t *stats(struct gw_bal_agent *a)
     for (const struct gw_bal_service *s = a->model.services; s; s = s->next)
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next) {
             bal_worker_counts(a->bal, w->id, &c);
+            if (!c.opened && !c.packets && !c.live && !c.held) continue;
             json_array_append_new(workers,
                                   json_pack("[I,I,I,I,I,I]", (json_int_t)w->id, (json_int_t)c.packets,
                                             (json_int_t)c.bytes, (json_int_t)c.opened, (json_int_t)c.live,
@@ -205,8 +228,10 @@ json_t *gw_bal_agent_answer(struct gw_bal_agent *a, const json_t *question)
         answer = refusal("no operation");
     else if (!strcmp(op, "apply"))
         answer = apply(a, question);
+    else if (!strcmp(op, "change"))
+        answer = change(a, question);
     else if (!strcmp(op, "state"))
-        answer = json_pack("{s:O?}", "state", a->state);
+        answer = json_pack("{s:o}", "state", a->has_state ? gw_bal_model_json(&a->model) : json_null());
     else if (!strcmp(op, "load"))
         answer = load(a, question);
     else if (!strcmp(op, "queue_pair"))
@@ -307,7 +332,6 @@ static void free_agent(struct gw_bal_agent *a)
     if (a->listen_fd >= 0) close(a->listen_fd);
     if (a->end_fd >= 0) close(a->end_fd);
     gw_bal_model_free(&a->model);
-    json_decref(a->state);
     free(a);
 }
 

@@ -3,6 +3,7 @@
  * was applied last, which a new control plane asks for. It answers:
  *
  *     {"op": "apply", "state": …}      {"version": n, "refused": [["worker", id, "why"], …]}: what cannot run
+ *     {"op": "change", "from": n, "part": …}   the same; what is other than in version n
  *     {"op": "state"}                  {"state": …}, null before the first apply
  *     {"op": "load", "loads": [[worker, queue, bytes], …]}
  *     {"op": "queue_pair", "service": n, "worker": n, "client": "…", "qpn": n, "ended": false}
@@ -11,7 +12,7 @@
  *     {"op": "stop"}
  *
  * A refusal of the whole is {"error": "…"}: it has changed nothing. "settled" is the last version that every
- * core had taken before the counts. */
+ * core had taken before the counts. Workers that have had no packet are not among these. */
 #ifndef GW_BALANCE_CONTROL_AGENT_H
 #define GW_BALANCE_CONTROL_AGENT_H
 

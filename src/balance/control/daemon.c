@@ -89,6 +89,7 @@ static int attach(struct daemon *d, int first, int *started)
     d->core.applied = 0;
     pthread_mutex_unlock(&d->core.lock);
     d->exchange.applied = d->exchange.settled = 0; /* whatever it has: it gets ours */
+    d->exchange.have = 0;
     return 0;
 }
 

@@ -50,17 +50,94 @@ static void take_refusals(struct gw_bal_model *m, const json_t *answer)
     }
 }
 
+/* ---- what is other than before ---- */
+
+static uint64_t hash_more(uint64_t h, const void *data, size_t bytes)
+{
+    uint64_t word;
+    for (const char *at = data; bytes; at += sizeof(word)) {
+        size_t n = bytes < sizeof(word) ? bytes : sizeof(word);
+        word = 0;
+        memcpy(&word, at, n);
+        h = (h ^ word) * 0x9e3779b97f4a7c15u;
+        h ^= h >> 29;
+        bytes -= n;
+    }
+    return h;
+}
+
+/* Of all that is said, also of what will be added; without what is this process's own. */
+static uint64_t hash_service(const struct gw_bal_service *s)
+{
+    struct gw_bal_service said = *s;
+    said.next = said.next_name = said.next_place = NULL;
+    said.workers = said.last = NULL;
+    memset(said.refused, 0, sizeof(said.refused));
+    return hash_more(1, &said, sizeof(said)) | 1;
+}
+
+/* And without what changes all the time: counts, and how often it was checked. */
+static uint64_t hash_worker(const struct gw_bal_worker *w)
+{
+    struct gw_bal_worker said = *w;
+    uint64_t h = hash_more(2, &w->service->id, sizeof(w->service->id));
+    said.next = said.next_name = said.next_place = NULL;
+    said.service = NULL;
+    said.health = (struct gw_bal_health){.up = w->health.up, .known = w->health.known};
+    said.telemetry = (struct gw_bal_telemetry){.beat_ns = w->telemetry.beat_ns};
+    said.counts = (struct gw_bal_counts){0};
+    said.counted = said.changed = 0;
+    said.idle = 0;
+    memset(said.refused, 0, sizeof(said.refused));
+    return hash_more(h, &said, sizeof(said)) | 1;
+}
+
+static void hash_all(struct gw_bal_exchange *e, const struct gw_bal_model *m)
+{
+    memset(e->service_now, 0, sizeof(e->service_now));
+    memset(e->worker_now, 0, sizeof(e->worker_now));
+    for (const struct gw_bal_service *s = m->services; s; s = s->next) {
+        e->service_now[s->id] = hash_service(s);
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
+            e->worker_now[w->id] = hash_worker(w);
+    }
+}
+
+static void mark_part(uint8_t *mark, const uint64_t *now, const uint64_t *before, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        mark[i] = now[i] == before[i] ? GW_BAL_SAME : now[i] ? GW_BAL_CHANGED : GW_BAL_GONE;
+}
+
+/* With the core's lock. Only a data plane that has the version before can use a part. NULL: no memory. */
+static json_t *state_question(struct gw_bal_exchange *e, const struct gw_bal_model *m)
+{
+    struct gw_bal_part *part = e->have ? malloc(sizeof(*part)) : NULL;
+    hash_all(e, m);
+    if (!part) return json_pack("{s:s, s:o}", "op", "apply", "state", gw_bal_model_json(m));
+    mark_part(part->service, e->service_now, e->service, GW_BAL_SERVICES);
+    mark_part(part->worker, e->worker_now, e->worker, GW_BAL_WORKERS);
+    json_t *question = json_pack("{s:s, s:I, s:o}", "op", "change", "from", (json_int_t)e->applied, "part",
+                                 gw_bal_part_json(m, part));
+    free(part);
+    return question;
+}
+
 static int push_state(struct gw_bal_exchange *e, struct gw_bal_core *c)
 {
     json_t *question = NULL, *answer;
     pthread_mutex_lock(&c->lock);
     uint64_t version = c->model.version;
-    if (version != e->applied || (c->refused[0] && gw_deadline(0) >= e->again_ns))
-        question = json_pack("{s:s, s:o}", "op", "apply", "state", gw_bal_model_json(&c->model));
+    int due = version != e->applied || (c->refused[0] && gw_deadline(0) >= e->again_ns);
+    if (due) question = state_question(e, &c->model);
     pthread_mutex_unlock(&c->lock);
-    if (!question) return 0;
-    int error = gw_bal_link_ask(&e->link, question, &answer);
+    if (!due) return 0;
+    int error = gw_bal_link_ask(&e->link, question, &answer), had = e->have;
+    e->have = !error;
     if (error && error != -EREMOTEIO) return error;
+    if (error && had) return push_state(e, c); /* the whole of it may be taken */
+    memcpy(e->service, e->service_now, sizeof(e->service));
+    memcpy(e->worker, e->worker_now, sizeof(e->worker));
     e->applied = version;
     e->again_ns = gw_deadline(AGAIN_NS); /* memory may be there later */
     pthread_mutex_lock(&c->lock);
@@ -73,6 +150,8 @@ static int push_state(struct gw_bal_exchange *e, struct gw_bal_core *c)
     if (error) fprintf(stderr, "gpuwire balance: %s; it goes on as before\n", gw_last_error());
     return 0;
 }
+
+/* ---- the rest ---- */
 
 static int push_loads(struct gw_bal_exchange *e, struct gw_bal_core *c)
 {
@@ -165,6 +244,11 @@ int gw_bal_exchange_stats(struct gw_bal_exchange *e, struct gw_bal_core *c)
     if (error) return error;
     pthread_mutex_lock(&c->lock);
     e->settled = (uint64_t)json_integer_value(json_object_get(answer, "settled"));
+    for (struct gw_bal_service *s = c->model.services; s; s = s->next)
+        for (struct gw_bal_worker *w = s->workers; w; w = w->next) {
+            w->counts = (struct gw_bal_counts){0};
+            w->counted = e->settled;
+        }
     json_array_foreach(json_object_get(answer, "workers"), i, one) take_counts(&c->model, one, e->settled);
     json_decref(c->stats);
     c->stats = answer;

@@ -14,6 +14,10 @@ struct gw_bal_exchange {
     uint64_t again_ns; /* when a version that was refused as a whole is sent again */
     uint64_t settled;  /* the version that its counts know of */
     uint64_t loads_ns; /* when loads were told last */
+    /* Hashes of what the data plane has been told of each object, by id; 0: nothing. `have`: they hold. */
+    int have;
+    uint64_t service[GW_BAL_SERVICES], worker[GW_BAL_WORKERS];
+    uint64_t service_now[GW_BAL_SERVICES], worker_now[GW_BAL_WORKERS]; /* of what is being told */
 };
 
 /* The state that the data plane has from a control plane before this one; *found 0: none. */

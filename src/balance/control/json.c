@@ -75,12 +75,9 @@ json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_w
     return j;
 }
 
-json_t *gw_bal_service_json(const struct gw_bal_service *s)
+static json_t *service_json(const struct gw_bal_service *s, json_t *workers)
 {
     char addr[GW_BAL_ADDR];
-    json_t *workers = json_array();
-    for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
-        json_array_append_new(workers, gw_bal_worker_json(s, w));
     json_t *j =
         json_pack("{s:s, s:I, s:s, s:I, s:s, s:s, s:s, s:b, s:I, s:o, s:o}", "name", s->name, "id",
                   (number)s->id, "address", gw_bal_addr_text(&s->addr, addr), "port", (number)s->port,
@@ -94,15 +91,53 @@ json_t *gw_bal_service_json(const struct gw_bal_service *s)
     return j;
 }
 
-json_t *gw_bal_model_json(const struct gw_bal_model *m)
+json_t *gw_bal_service_json(const struct gw_bal_service *s)
+{
+    json_t *workers = json_array();
+    for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
+        json_array_append_new(workers, gw_bal_worker_json(s, w));
+    return service_json(s, workers);
+}
+
+static json_t *head_json(const struct gw_bal_model *m, json_t *services)
 {
     char hash[20];
-    json_t *services = json_array();
-    for (const struct gw_bal_service *s = m->services; s; s = s->next)
-        json_array_append_new(services, gw_bal_service_json(s));
     snprintf(hash, sizeof(hash), "%016llx", (unsigned long long)m->file_hash);
     return json_pack("{s:I, s:s, s:I, s:I, s:o}", "version", (number)m->version, "file", hash, "next_worker",
                      (number)m->next_worker, "next_service", (number)m->next_service, "services", services);
+}
+
+json_t *gw_bal_model_json(const struct gw_bal_model *m)
+{
+    json_t *services = json_array();
+    for (const struct gw_bal_service *s = m->services; s; s = s->next)
+        json_array_append_new(services, gw_bal_service_json(s));
+    return head_json(m, services);
+}
+
+static json_t *gone_json(const uint8_t *mark, size_t n)
+{
+    json_t *all = json_array();
+    for (size_t i = 0; i < n; i++)
+        if (mark[i] == GW_BAL_GONE) json_array_append_new(all, json_integer((number)i));
+    return all;
+}
+
+json_t *gw_bal_part_json(const struct gw_bal_model *m, const struct gw_bal_part *what)
+{
+    json_t *services = json_array(), *workers = json_array(), *j;
+    for (const struct gw_bal_service *s = m->services; s; s = s->next) {
+        if (what->service[s->id] == GW_BAL_CHANGED)
+            json_array_append_new(services, service_json(s, json_array()));
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
+            if (what->worker[w->id] == GW_BAL_CHANGED)
+                json_array_append_new(workers, json_pack("[I,o]", (number)s->id, gw_bal_worker_json(s, w)));
+    }
+    j = head_json(m, services);
+    json_object_set_new(j, "workers", workers);
+    json_object_set_new(j, "gone_services", gone_json(what->service, GW_BAL_SERVICES));
+    json_object_set_new(j, "gone_workers", gone_json(what->worker, GW_BAL_WORKERS));
+    return j;
 }
 
 /* ---- in ---- */
@@ -294,48 +329,79 @@ static void health_from(const json_t *from, struct gw_bal_health *h)
     h->bad = (uint16_t)bad;
 }
 
+/* What a state says of a worker, and its id. */
+static int read_worker(const struct gw_bal_service *s, const json_t *from, uint64_t now_ns,
+                       struct gw_bal_worker *w, uint64_t *id)
+{
+    static const char *const origins[] = {"file", "api", "itself", NULL};
+    uint64_t beat = 0, queue = 0;
+    const json_t *telemetry = json_object_get(from, "telemetry");
+    *w = (struct gw_bal_worker){.weight = 1};
+    int error = gw_bal_worker_from(from, w);
+    if (error) return error;
+    if (!w->name[0]) return gw_error(-EINVAL, "a worker of service %s has no name", s->name);
+    if (w->port == s->port) w->port = 0;
+    if (gw_bal_get_number(from, "id", 0, GW_BAL_WORKERS - 1, id) <= 0 ||
+        get_name(from, "origin", origins, &w->origin) < 0 || gw_bal_get_yes(from, "drain", &w->drain) < 0 ||
+        gw_bal_get_yes(from, "leave", &w->leave) < 0 || gw_bal_get_yes(from, "silent", &w->silent) < 0 ||
+        gw_bal_get_yes(from, "file_drain", &w->file_drain) < 0 ||
+        gw_bal_get_yes(from, "drain_over", &w->drain_over) < 0 ||
+        gw_bal_get_drain_limit(from, &w->drain_limit_ns) < 0 ||
+        gw_bal_get_number(from, "drain_end_ns", 0, INT64_MAX, &w->drain_end_ns) < 0 ||
+        gw_bal_get_number(telemetry, "beat_ms", 0, 86400000, &beat) < 0 ||
+        gw_bal_get_number(telemetry, "queue", 0, UINT32_MAX, &queue) < 0 ||
+        gw_bal_get_number(telemetry, "bytes", 0, INT64_MAX, &w->telemetry.bytes) < 0)
+        return gw_error(-EINVAL, "worker %s: %s", w->name, gw_last_error());
+    /* It may not have known whom to speak to: its patience begins now. */
+    w->telemetry.at_ns = beat ? now_ns : 0;
+    w->telemetry.beat_ns = beat * 1000000;
+    w->telemetry.queue = (uint32_t)queue;
+    health_from(from, &w->health);
+    return 0;
+}
+
+static int read_service(const json_t *from, struct gw_bal_service *s, uint64_t *id)
+{
+    uint64_t origin = 0;
+    *s = (struct gw_bal_service){0};
+    gw_bal_check_default(&s->check);
+    int error = gw_bal_service_from(from, s);
+    if (!error && (gw_bal_get_number(from, "origin", 0, GW_BAL_OF_ITSELF, &origin) < 0 ||
+                   gw_bal_get_number(from, "id", 0, GW_BAL_SERVICES - 1, id) <= 0))
+        error = gw_error(-EINVAL, "service %s: it has no id", s->name);
+    if (!error && !s->name[0]) error = gw_error(-EINVAL, "a service has no name");
+    s->origin = (uint8_t)origin;
+    return error;
+}
+
+/* The worker of this id becomes what `from` says. */
 static int restore_worker(struct gw_bal_model *m, struct gw_bal_service *s, const json_t *from,
                           uint64_t now_ns)
 {
-    static const char *const origins[] = {"file", "api", "itself", NULL};
-    struct gw_bal_worker w = {.weight = 1};
-    uint64_t id = 0, beat = 0, queue = 0;
-    const json_t *telemetry = json_object_get(from, "telemetry");
-    int error = gw_bal_worker_from(from, &w);
+    struct gw_bal_worker w, *mine;
+    uint64_t id = 0;
+    int error = read_worker(s, from, now_ns, &w, &id);
     if (error) return error;
-    if (!w.name[0]) return gw_error(-EINVAL, "a worker of service %s has no name", s->name);
-    if (w.port == s->port) w.port = 0;
-    if (gw_bal_get_number(from, "id", 0, GW_BAL_WORKERS - 1, &id) <= 0 ||
-        get_name(from, "origin", origins, &w.origin) < 0 || gw_bal_get_yes(from, "drain", &w.drain) < 0 ||
-        gw_bal_get_yes(from, "leave", &w.leave) < 0 || gw_bal_get_yes(from, "silent", &w.silent) < 0 ||
-        gw_bal_get_yes(from, "file_drain", &w.file_drain) < 0 ||
-        gw_bal_get_yes(from, "drain_over", &w.drain_over) < 0 ||
-        gw_bal_get_drain_limit(from, &w.drain_limit_ns) < 0 ||
-        gw_bal_get_number(from, "drain_end_ns", 0, INT64_MAX, &w.drain_end_ns) < 0 ||
-        gw_bal_get_number(telemetry, "beat_ms", 0, 86400000, &beat) < 0 ||
-        gw_bal_get_number(telemetry, "queue", 0, UINT32_MAX, &queue) < 0 ||
-        gw_bal_get_number(telemetry, "bytes", 0, INT64_MAX, &w.telemetry.bytes) < 0)
-        return gw_error(-EINVAL, "worker %s: %s", w.name, gw_last_error());
-    /* It may not have known whom to speak to: its patience begins now. */
-    w.telemetry.at_ns = beat ? now_ns : 0;
-    w.telemetry.beat_ns = beat * 1000000;
-    w.telemetry.queue = (uint32_t)queue;
-    health_from(from, &w.health);
+    mine = gw_bal_worker_by_id(m, (uint32_t)id);
+    if (!mine) return gw_bal_put_worker(m, s, &w, (uint32_t)id, NULL);
+    if (mine->service == s) {
+        gw_bal_replace_worker(m, mine, &w);
+        return 0;
+    }
+    gw_bal_leave(m, mine->service, mine, 1); /* its id is another's by now */
     return gw_bal_put_worker(m, s, &w, (uint32_t)id, NULL);
 }
 
 static int restore_service(struct gw_bal_model *m, const json_t *from, struct gw_bal_service **out)
 {
-    struct gw_bal_service s = {0};
-    uint64_t id = 0, origin = 0;
-    gw_bal_check_default(&s.check);
-    int error = gw_bal_service_from(from, &s);
-    if (!error && (gw_bal_get_number(from, "origin", 0, GW_BAL_OF_ITSELF, &origin) < 0 ||
-                   gw_bal_get_number(from, "id", 0, GW_BAL_SERVICES - 1, &id) <= 0))
-        error = gw_error(-EINVAL, "service %s: it has no id", s.name);
-    if (!error && !s.name[0]) error = gw_error(-EINVAL, "a service has no name");
-    s.origin = (uint8_t)origin;
-    return error ? error : gw_bal_put_service(m, &s, (uint32_t)id, out);
+    struct gw_bal_service s;
+    uint64_t id = 0;
+    int error = read_service(from, &s, &id);
+    if (error) return error;
+    *out = gw_bal_service_by_id(m, (uint32_t)id);
+    if (*out && !gw_bal_replace_service(m, *out, &s)) return 0;
+    if (*out) gw_bal_remove_service(m, *out); /* its id is another's by now */
+    return gw_bal_put_service(m, &s, (uint32_t)id, out);
 }
 
 /* What cannot be read stays away, and the rest is there. */
@@ -362,7 +428,7 @@ static void restore_all(struct gw_bal_model *m, const json_t *services, uint64_t
     }
 }
 
-int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns)
+static int restore_head(const json_t *from, struct gw_bal_model *m)
 {
     uint64_t version = 0, next_worker = 0, next_service = 0;
     unsigned long long hash = 0;
@@ -372,11 +438,57 @@ int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_n
         gw_bal_get_number(from, "next_service", 0, UINT32_MAX, &next_service) <= 0 ||
         gw_bal_get_text(from, "file", text, sizeof(text)) <= 0 || sscanf(text, "%16llx", &hash) != 1)
         return gw_error(-EINVAL, "the state is not one of a balancer");
-    m->lost = 0;
-    restore_all(m, json_object_get(from, "services"), now_ns);
-    m->version = version + 1;
+    m->version = version;
     m->next_worker = (uint32_t)next_worker;
     m->next_service = (uint32_t)next_service;
     m->file_hash = hash;
+    m->lost = 0;
+    return 0;
+}
+
+int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns)
+{
+    int error = restore_head(from, m);
+    if (error) return error;
+    uint64_t version = m->version;
+    restore_all(m, json_object_get(from, "services"), now_ns);
+    m->version = version + 1;
+    return 0;
+}
+
+/* A service that goes takes its workers with it; they are named, too, and are not there any more then. */
+static void forget_part(const json_t *from, struct gw_bal_model *m)
+{
+    size_t i;
+    json_t *id;
+    json_array_foreach(json_object_get(from, "gone_workers"), i, id)
+    {
+        struct gw_bal_worker *w = gw_bal_worker_by_id(m, (uint32_t)json_integer_value(id));
+        if (w) gw_bal_leave(m, w->service, w, 1);
+    }
+    json_array_foreach(json_object_get(from, "gone_services"), i, id)
+    {
+        struct gw_bal_service *s = gw_bal_service_by_id(m, (uint32_t)json_integer_value(id));
+        if (s) gw_bal_remove_service(m, s);
+    }
+}
+
+int gw_bal_part_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns)
+{
+    size_t i;
+    json_t *one;
+    int error = restore_head(from, m);
+    if (error) return error;
+    uint64_t version = m->version;
+    forget_part(from, m);
+    restore_all(m, json_object_get(from, "services"), now_ns);
+    json_array_foreach(json_object_get(from, "workers"), i, one)
+    {
+        uint32_t id = (uint32_t)json_integer_value(json_array_get(one, 0));
+        struct gw_bal_service *s = gw_bal_service_by_id(m, id);
+        if (!s) gw_error(-EINVAL, "a worker's service is not there");
+        if (!s || restore_worker(m, s, json_array_get(one, 1), now_ns)) restore_lost(m);
+    }
+    m->version = version + 1;
     return 0;
 }

@@ -20,6 +20,15 @@ int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out);
  * cannot be read are counted in m->lost, and stay away. -EINVAL: it is no state at all. */
 int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns);
 
+/* A part of the model: the objects whose marks are set in `what`, by id, and which ids have gone. */
+struct gw_bal_part {
+    uint8_t service[GW_BAL_SERVICES], worker[GW_BAL_WORKERS]; /* enum gw_bal_mark */
+};
+enum gw_bal_mark { GW_BAL_SAME, GW_BAL_CHANGED, GW_BAL_GONE };
+json_t *gw_bal_part_json(const struct gw_bal_model *m, const struct gw_bal_part *what);
+/* Makes of a model with these ids the one that gw_bal_part_json was asked for. -EINVAL: it is no part. */
+int gw_bal_part_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns);
+
 /* A number, a text or a bool of an object. 1: it is there, 0: it is not, -EINVAL with the reason. */
 int gw_bal_get_number(const json_t *from, const char *name, uint64_t least, uint64_t most, uint64_t *out);
 int gw_bal_get_text(const json_t *from, const char *name, char *out, size_t size);

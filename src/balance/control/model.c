@@ -222,6 +222,33 @@ int gw_bal_add_worker(struct gw_bal_model *m, struct gw_bal_service *s, const st
     return 0;
 }
 
+int gw_bal_replace_service(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_service *as)
+{
+    if (s->protocol != as->protocol || s->port != as->port || !gw_bal_addr_same(&s->addr, &as->addr))
+        return gw_error(-EINVAL, "service %s: another has its id", as->name);
+    struct gw_bal_service was = *s;
+    gw_bal_index_drop_service(m, s);
+    *s = *as;
+    s->id = was.id;
+    s->next = was.next;
+    s->workers = was.workers;
+    s->last = was.last;
+    set_check_kind(s);
+    gw_bal_index_add_service(m, s);
+    return 0;
+}
+
+void gw_bal_replace_worker(struct gw_bal_model *m, struct gw_bal_worker *w, const struct gw_bal_worker *as)
+{
+    struct gw_bal_worker was = *w;
+    gw_bal_index_drop_worker(m, w);
+    *w = *as;
+    w->id = was.id;
+    w->next = was.next;
+    w->service = was.service;
+    gw_bal_index_add_worker(m, w);
+}
+
 void gw_bal_rename_service(struct gw_bal_model *m, struct gw_bal_service *s, const char *name)
 {
     char mine[GW_BAL_NAME];

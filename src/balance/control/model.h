@@ -10,8 +10,8 @@
 #include <stdint.h>
 
 #define GW_BAL_NAME     64 /* bytes, with the final zero */
-#define GW_BAL_SERVICES 256u
-#define GW_BAL_WORKERS  4096u /* of all services */
+#define GW_BAL_SERVICES 16384u
+#define GW_BAL_WORKERS  8192u /* of all services */
 #define GW_BAL_WEIGHT   65535u
 #define GW_BAL_ASKS     4u /* things that one check tries */
 #define GW_BAL_ADDR     48 /* bytes of an address as text */
@@ -209,6 +209,10 @@ int gw_bal_put_service(struct gw_bal_model *m, const struct gw_bal_service *s, u
                        struct gw_bal_service **out);
 int gw_bal_put_worker(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_worker *w,
                       uint32_t id, struct gw_bal_worker **out);
+/* The object stays where it is, with its id and its workers, and becomes what `as` says. A service keeps its
+ * address, port and protocol: else -EINVAL. */
+int gw_bal_replace_service(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_service *as);
+void gw_bal_replace_worker(struct gw_bal_model *m, struct gw_bal_worker *w, const struct gw_bal_worker *as);
 void gw_bal_rename_service(struct gw_bal_model *m, struct gw_bal_service *s, const char *name);
 void gw_bal_rename_worker(struct gw_bal_model *m, struct gw_bal_worker *w, const char *name);
 /* Is its check gone? Then it counts as up from now on. */

@@ -24,26 +24,25 @@ struct receiving {
     int again;
 };
 
-static void map_workers(struct receiving *r, const struct gw_bal_service *mine,
-                        const struct gw_bal_service *their)
+static void map_workers(struct receiving *r, const struct gw_bal_model *ours,
+                        const struct gw_bal_service *mine, const struct gw_bal_service *their)
 {
-    for (const struct gw_bal_worker *t = their->workers; t; t = t->next)
-        for (const struct gw_bal_worker *w = mine->workers; w; w = w->next)
-            if (gw_bal_addr_same(&w->addr, &t->addr) && gw_bal_port_of(mine, w) == gw_bal_port_of(their, t))
-                r->worker[t->id] = (uint16_t)w->id;
+    for (const struct gw_bal_worker *t = their->workers; t; t = t->next) {
+        const struct gw_bal_worker *w = gw_bal_worker_at(ours, mine, &t->addr, gw_bal_port_of(their, t));
+        if (w) r->worker[t->id] = (uint16_t)w->id;
+    }
 }
 
 static void map_numbers(struct receiving *r, const struct gw_bal_model *ours)
 {
     memset(r->service, 0xff, sizeof(r->service));
     memset(r->worker, 0xff, sizeof(r->worker));
-    for (const struct gw_bal_service *t = r->theirs.services; t; t = t->next)
-        for (const struct gw_bal_service *s = ours->services; s; s = s->next) {
-            if (s->protocol != t->protocol || s->port != t->port || !gw_bal_addr_same(&s->addr, &t->addr))
-                continue;
-            r->service[t->id] = (uint16_t)s->id;
-            map_workers(r, s, t);
-        }
+    for (const struct gw_bal_service *t = r->theirs.services; t; t = t->next) {
+        const struct gw_bal_service *s = gw_bal_service_at(ours, t);
+        if (!s) continue;
+        r->service[t->id] = (uint16_t)s->id;
+        map_workers(r, ours, s, t);
+    }
 }
 
 /* Under the agent's lock, which serializes it with publications: goes on where it stopped, until the cores

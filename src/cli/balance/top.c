@@ -20,13 +20,13 @@ static const char *text_of(const json_t *j, const char *name)
     return text ? text : "?";
 }
 
-/* The same service or worker of the look before; NULL: there was none. */
-static const json_t *same(const json_t *all, const json_t *one)
+/* The services or workers of a look by their names; a new reference. */
+static json_t *by_name(const json_t *all)
 {
     size_t i;
-    json_t *o;
-    json_array_foreach(all, i, o) if (!strcmp(text_of(o, "name"), text_of(one, "name"))) return o;
-    return NULL;
+    json_t *o, *names = json_object();
+    json_array_foreach(all, i, o) json_object_set(names, text_of(o, "name"), o);
+    return names;
 }
 
 static double rate(const json_t *now, const json_t *before, const char *name, double seconds)
@@ -75,16 +75,20 @@ static void print_all(const json_t *services, const json_t *before, const json_t
     const json_t *sync = json_object_get(data, "sync");
     if (json_is_object(sync) && !json_is_true(json_object_get(sync, "connected")))
         printf("NO STANDBY: it does not answer, or no active balancer speaks\n");
+    json_t *services_before = by_name(before);
     json_array_foreach(services, i, s)
     {
-        const json_t *old = same(before, s);
+        const json_t *old = json_object_get(services_before, text_of(s, "name"));
+        json_t *workers_before = by_name(json_object_get(old, "workers"));
         gw_balance_endpoint(s, at, sizeof(at));
         printf("\n%s  %s  %s  %s\n", text_of(s, "name"), at, text_of(s, "scheduler"), text_of(s, "forward"));
         printf("  %-20s %-24s %-8s %6s %9s %8s %9s %9s %6s\n", "worker", "address", "state", "weight", "live",
                "new/s", "packets/s", "Mbit/s", "queue");
         json_array_foreach(json_object_get(s, "workers"), k, w)
-            print_worker(w, same(json_object_get(old, "workers"), w), seconds);
+            print_worker(w, json_object_get(workers_before, text_of(w, "name")), seconds);
+        json_decref(workers_before);
     }
+    json_decref(services_before);
     fflush(stdout);
 }
 
