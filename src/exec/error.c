@@ -6,6 +6,8 @@
 
 #include <gpuwire/error.h>
 
+#include "src/exec/c_locale.h"
+
 static __thread char last[512] = "no error";
 
 const char *gw_last_error(void)
@@ -19,7 +21,9 @@ static void record(const char *format, va_list args, int err)
     size_t n;
     char *p;
 
+    locale_t before = gw_c_locale_enter();
     vsnprintf(line, sizeof(line), format, args);
+    gw_c_locale_leave(before);
     n = strlen(line);
     if (err)
         snprintf(line + n, sizeof(line) - n, ": %s", strerrordesc_np(-err) ? strerrordesc_np(-err) : "?");

@@ -11,6 +11,8 @@
 
 #include <gpuwire/model.h>
 
+#include "src/exec/c_locale.h"
+
 #define DEPTH 16 /* arrays in one another: more than a tensor can have dimensions */
 
 int gw_elements_in_json(uint32_t dtype)
@@ -129,8 +131,8 @@ static int take_mark(struct arrays *a, char c)
     return fits;
 }
 
-int gw_elements_read(const char *text, size_t bytes, uint32_t dtype, uint64_t count, void *to,
-                     const char **why)
+static int read_all(const char *text, size_t bytes, uint32_t dtype, uint64_t count, void *to,
+                    const char **why)
 {
     const char *p = text, *end = text + bytes;
     uint64_t n = 0, each = gw_dtype_bytes(dtype);
@@ -157,6 +159,15 @@ int gw_elements_read(const char *text, size_t bytes, uint32_t dtype, uint64_t co
     if (a.depth) return -1;
     *why = "its data has fewer elements than its shape";
     return n == count ? 0 : -1;
+}
+
+int gw_elements_read(const char *text, size_t bytes, uint32_t dtype, uint64_t count, void *to,
+                     const char **why)
+{
+    locale_t before = gw_c_locale_enter();
+    int wrong = read_all(text, bytes, dtype, count, to, why);
+    gw_c_locale_leave(before);
+    return wrong;
 }
 
 /* ---- writing ---- */
@@ -196,7 +207,7 @@ static int write_one(char *at, size_t room, uint32_t dtype, const uint8_t *from)
     }
 }
 
-void gw_elements_write(struct gw_text *t, uint32_t dtype, uint64_t count, const void *from)
+static void write_all(struct gw_text *t, uint32_t dtype, uint64_t count, const void *from)
 {
     const size_t most = 32; /* bytes of one element, and its comma */
     const uint8_t *p = from;
@@ -208,4 +219,11 @@ void gw_elements_write(struct gw_text *t, uint32_t dtype, uint64_t count, const 
         t->bytes += (size_t)write_one(at, most - 1, dtype, p) + (i > 0);
     }
     gw_text_add(t, "]", 1);
+}
+
+void gw_elements_write(struct gw_text *t, uint32_t dtype, uint64_t count, const void *from)
+{
+    locale_t before = gw_c_locale_enter();
+    write_all(t, dtype, count, from);
+    gw_c_locale_leave(before);
 }

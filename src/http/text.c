@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/exec/c_locale.h"
+
 char *gw_text_room(struct gw_text *t, size_t more)
 {
     if (t->broken) return NULL;
@@ -38,7 +40,9 @@ void gw_text_printf(struct gw_text *t, const char *format, ...)
     char line[1024];
     va_list args;
     va_start(args, format);
+    locale_t before = gw_c_locale_enter();
     int n = vsnprintf(line, sizeof(line), format, args);
+    gw_c_locale_leave(before);
     va_end(args);
     if (n < 0 || n >= (int)sizeof(line))
         t->broken = 1;

@@ -7,12 +7,16 @@
 
 #include <gpuwire/error.h>
 
+#include "src/exec/c_locale.h"
+
 int gw_infer_fail(struct gw_infer_error *error, enum gw_infer_code code, const char *format, ...)
 {
     va_list args;
     error->code = code;
     va_start(args, format);
+    locale_t before = gw_c_locale_enter();
     vsnprintf(error->text, sizeof(error->text), format, args);
+    gw_c_locale_leave(before);
     va_end(args);
     return -1;
 }

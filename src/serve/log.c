@@ -11,6 +11,8 @@
 
 #include <gpuwire/sync.h>
 
+#include "src/exec/c_locale.h"
+
 #define LINE 1200
 
 static const struct {
@@ -86,7 +88,9 @@ void gw_log(enum gw_log_level level, const char *format, ...)
     va_list args;
     if (!gw_log_says(level)) return;
     va_start(args, format);
+    locale_t before = gw_c_locale_enter();
     vsnprintf(text, sizeof(text), format, args);
+    gw_c_locale_leave(before);
     va_end(args);
     size_t n = gw_log_format(line, sizeof(line) - 1, level, to_journal(), text);
     line[n++] = '\n';

@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "src/exec/c_locale.h"
 #include "src/serve/log.h"
 
 GW_KERNEL_DECLARE(gw_resident);
@@ -130,7 +131,7 @@ int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mo
 static const char *in_us(uint64_t ns, char *text, size_t size)
 {
     if (!ns) return "not measured";
-    snprintf(text, size, "%.1f us", (double)ns / 1000);
+    snprintf(text, size, "%llu.%llu us", (unsigned long long)ns / 1000, (unsigned long long)ns / 100 % 10);
     return text;
 }
 
@@ -138,9 +139,11 @@ static void tell_times(const struct gwm_program_times *t, const char *model, uin
 {
     char text[GWM_PROGRAM_TRIES * 24] = "";
     size_t n = 0;
+    locale_t before = gw_c_locale_enter();
     for (uint32_t k = 0; k < t->tries; k++)
         n += (size_t)snprintf(text + n, sizeof(text) - n, t->us[k] < 0 ? " failed," : " %.1f us,",
                               (double)t->us[k]);
+    gw_c_locale_leave(before);
     if (n) text[n - 1] = '\0';
     if (n)
         gw_log(GW_LOG_DEBUG, "model %s, batches of %u: one kernel of 1, 2, 4 blocks and so on takes%s%s%s",

@@ -6,14 +6,19 @@
 #include <stdint.h>
 #include <cmocka.h>
 
+#include <errno.h>
+#include <locale.h>
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/error.h>
 #include <gpuwire/model.h>
 
 #include "src/http/ask.h"
 #include "src/http/elements.h"
+#include "src/http/text.h"
 
 static int reads(const char *text, uint32_t dtype, uint64_t count, void *to)
 {
@@ -191,9 +196,50 @@ static void senseless_requests_are_refused(void **state)
     }
 }
 
+/* Where 2.5 is written 2,5; it is made when the system has none. */
+static int set_german(void)
+{
+    char dir[] = "/tmp/gw-test-locale-XXXXXX", command[256];
+    if (setlocale(LC_ALL, "de_DE.UTF-8")) return 0;
+    if (!mkdtemp(dir)) return -1;
+    snprintf(command, sizeof(command), "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", dir);
+    int made = system(command);
+    setenv("LOCPATH", dir, 1);
+    const char *set = setlocale(LC_ALL, "de_DE.UTF-8");
+    snprintf(command, sizeof(command), "rm -rf %s", dir);
+    return system(command) || !set || made < 0 ? -1 : 0;
+}
+
+static void numbers_do_not_depend_on_the_locale(void **state)
+{
+    static const float two[] = {2.5f, -0.125f};
+    struct gw_text t = {0};
+    struct gw_infer_error error;
+    float f[2];
+    (void)state;
+    if (set_german()) skip();
+    char here[16];
+    snprintf(here, sizeof(here), "%.1f", 2.5);
+    assert_string_equal(here, "2,5");
+    gw_elements_write(&t, GW_DTYPE_F32, 2, two);
+    gw_text_printf(&t, " %.3f", 0.5);
+    assert_string_equal(t.at, "[2.5,-0.125] 0.500");
+    free(t.at);
+    assert_true(reads("[2.5,-0.125]", GW_DTYPE_F32, 2, f));
+    assert_true(f[0] == 2.5f && f[1] == -0.125f);
+    gw_error(-EINVAL, "%.1f", 2.5);
+    assert_string_equal(gw_last_error(), "2.5");
+    gw_infer_fail(&error, GW_INFER_INVALID, "%.1f", 2.5);
+    assert_string_equal(error.text, "2.5");
+    snprintf(here, sizeof(here), "%.1f", 2.5); /* the program's own is as it was */
+    assert_string_equal(here, "2,5");
+    setlocale(LC_ALL, "C");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(numbers_do_not_depend_on_the_locale),
         cmocka_unit_test(arrays_may_be_flat_or_nested),
         cmocka_unit_test(integers_have_their_ranges),
         cmocka_unit_test(what_is_written_is_what_is_read),
