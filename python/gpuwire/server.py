@@ -5,6 +5,7 @@ import ctypes
 import errno
 import os
 import pathlib
+import signal
 import sys
 import threading
 import time
@@ -77,6 +78,9 @@ class Server:
         access_log: a line of JSON for each request is appended to this file; "-" is standard output. See reopen_log.
         log_level: what the servers of this process say on standard error: "error", "warning", "info" or "debug". None:
             as before; at first, "info".
+        connections_per_client: HTTP connections that one client may have; 0: 64, or what its sessions need.
+        host_names: names of the server that calls may have in their Host, beside addresses, localhost and the host's own.
+        trusted_proxies: whose X-Forwarded-For names the client: addresses, networks, or "user 33".
         drain: close gives what is under way so many seconds to finish; 0: it is cut off.
     Raises:
         Unsupported: there is no such GPU or RDMA device, or no gRPC here. NotFound: no such file. Invalid: an argument
@@ -331,14 +335,28 @@ class Server:
             check(self._lib.gw_serving_reopen_log(self._handle))
 
     def run(self) -> None:
-        """Prints where the server is, sleeps until Ctrl-C or wake, and closes it."""
+        """Prints where the server is, sleeps until Ctrl-C, SIGTERM or wake, and closes it. SIGTERM does that only where it
+        would have ended the program: on the main thread, and without a handler of the program's own. A second one ends
+        the program at once."""
         print(f"gpuwire: serving on {self.url}, until Ctrl-C", file=sys.stderr, flush=True)
         try:
-            self.wait()
+            with self._woken_by(signal.SIGTERM):
+                self.wait()
         except KeyboardInterrupt:
             pass
         finally:
             self.close()
+
+    @contextlib.contextmanager
+    def _woken_by(self, number: int) -> Iterator[None]:
+        ours = threading.current_thread() is threading.main_thread() and signal.getsignal(number) is signal.SIG_DFL
+        if ours:
+            signal.signal(number, lambda *_: self.wake())
+        try:
+            yield
+        finally:
+            if ours:
+                signal.signal(number, signal.SIG_DFL)
 
     def close(self) -> None:
         """Stops all models and ends the server. With `drain` it takes nothing new, and first answers what is under way. A
@@ -370,7 +388,7 @@ class Server:
 
 def serve(module: Any, example_inputs: Any, *, name: str, batch_sizes: Optional[Sequence[int]] = BATCH_SIZES,
           host: str = "127.0.0.1", port: int = 8000, **options: Any) -> None:
-    """Serves one PyTorch module until Ctrl-C: a Server, add and run. `options` are those of Server.add; for others of
+    """Serves one PyTorch module until Ctrl-C or SIGTERM: a Server, add and run. `options` are those of Server.add; for others of
     the server's, make a Server."""
     with Server(host, port, exec="gpu") as server:
         server.add(module, example_inputs, name=name, batch_sizes=batch_sizes, **options)

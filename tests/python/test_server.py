@@ -223,6 +223,32 @@ class Options(unittest.TestCase):
                 self.assertFalse(thread.is_alive())
                 self.assertEqual(got, answer)
 
+    def test_sigterm_drains(self):
+        """run ends by SIGTERM as it does by Ctrl-C: what is under way is answered. A second signal ends it at once."""
+        code = f"import gpuwire; s = gpuwire.Server(port=0, exec='cpu', models={str(MODELS)!r}, drain={PATIENCE}); s.run()"
+        for second in (False, True):
+            with subprocess.Popen([sys.executable, "-c", code], stderr=subprocess.PIPE, text=True) as program:
+                self.addCleanup(program.kill)
+                line = ""
+                while "serving on" not in line:
+                    line = program.stderr.readline()
+                    self.assertTrue(line, "the program has ended")
+                port = int(line.split(",")[0].rsplit(":", 1)[1])
+                with socket.create_connection(("127.0.0.1", port), PATIENCE) as request:
+                    request.sendall(b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n"
+                                    b"Inference-Header-Content-Length: 0\r\n\r\n" % len(ROW) + ROW[:-1])
+                    time.sleep(0.3)
+                    program.send_signal(signal.SIGTERM)
+                    time.sleep(0.5)
+                    self.assertIsNone(program.poll())
+                    if second:
+                        program.send_signal(signal.SIGTERM)
+                        self.assertEqual(program.wait(PATIENCE), -signal.SIGTERM)
+                        continue
+                    request.sendall(ROW[-1:])
+                    self.assertEqual(request.recv(12, socket.MSG_WAITALL), b"HTTP/1.1 200")
+                self.assertEqual(program.wait(PATIENCE), 0)
+
     def test_grpc(self):
         try:
             server = gpuwire.Server(port=0, exec="cpu", grpc_port=0, token=TOKEN)
