@@ -6,6 +6,7 @@
 import contextlib
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -107,6 +108,10 @@ def shows(browser, server, model, pid):
     assert "requests by latency" in first["label"] and to_number(first["label"].split()[0]) > 0, first
     assert first["tiles"]["latency, median"].split()[1] in ("µs", "ms", "s"), first
     assert first["batches"].startswith("of 1") and "runs" in first["batches"], first
+    # Each size once, and no more runs than requests: other numbers have a batch size, too.
+    rows = re.findall(r"of (\d+)\s+([\d,]+) runs", first["batches"])
+    assert len(rows) == len({size for size, _ in rows}), first
+    assert sum(to_number(n) for _, n in rows) <= to_number(browser.run(script)["tiles"]["answered"]) + 1, first
     more = f"Number(({script}).tiles.answered.replace(/,/g, '')) > {to_number(first['tiles']['answered'])}"
     browser.until(more, "the page does not go on")
     # The other model, which two clients ask by RDMA, and one that nobody asks.

@@ -43,7 +43,9 @@ function parse(text) {
     if (s.labels.model !== undefined) {
       const m = entry(all.models, JSON.stringify([s.labels.model, s.labels.version]), () => newModel(s.labels));
       if (s.labels.le !== undefined) m.buckets.push([Number(s.labels.le.replace("+Inf", "Infinity")), s.value]);
-      else if (s.labels.batch_size !== undefined) m.batches.push([Number(s.labels.batch_size), s.value]);
+      else if (s.labels.batch_size !== undefined) {
+        if (s.name === "gpuwire_batch_exec_count") m.batches.push([Number(s.labels.batch_size), s.value]);
+      }
       else m.value[s.name] = s.value;
     } else if (s.labels.gpu_uuid !== undefined) {
       entry(all.gpus, s.labels.gpu_uuid, () => ({}))[s.name] = s.value;
