@@ -3,6 +3,7 @@
 #include "src/cli/cli.h"
 
 #include <arpa/inet.h>
+#include <errno.h>
 #include <inttypes.h>
 #include <malloc.h>
 #include <netinet/in.h>
@@ -121,6 +122,27 @@ static int start(struct gw_cli_serving *all, struct running *r)
     return error ? error : open_doors(all, r);
 }
 
+/* Does the start fail again as long as nobody changes a setting, or a file that a setting names? systemd
+ * does not try again then. What is not there yet (an address, a port, memory, a device that no setting
+ * names) may come. */
+static int is_a_setting(const struct gw_cli_serving *all, int error)
+{
+    switch (error) {
+    case -EINVAL:
+    case -ENOENT:
+    case -ENOTDIR:
+    case -EISDIR:
+    case -EACCES:
+    case -EPERM:
+    case -ELOOP:
+    case -ENAMETOOLONG:
+    case -ENOTSUP:
+    case -EBADMSG: return 1;
+    case -ENODEV: return all->server.device != NULL;
+    default: return 0;
+    }
+}
+
 /* ---- running ---- */
 
 static void reopen(struct running *r)
@@ -185,14 +207,7 @@ static void keep_memory(void)
 
 int gw_cli_serve(int argc, char **argv)
 {
-    struct gw_cli_serving all = {.server = {.models = gw_default_models(),
-                                            .exec = "auto",
-                                            .sessions = 16,
-                                            .idle_ns = 300000000000u,
-                                            .slots = 8,
-                                            .threads = 1},
-                                 .http = {.port = 8000},
-                                 .drain_ns = 30000000000u};
+    struct gw_cli_serving all = {.server = {.models = gw_default_models()}};
     struct running r = {.hangup_fd = -1};
     uint64_t stop_ns = 0;
     int done = gw_cli_serve_args(argc, argv, &all);
@@ -200,8 +215,10 @@ int gw_cli_serve(int argc, char **argv)
 
     keep_memory();
     gw_catch_signals();
-    if (start(&all, &r)) {
+    int error = start(&all, &r);
+    if (error) {
         done = gw_failed("serve");
+        if (is_a_setting(&all, error)) done = GW_EXIT_USAGE;
         stop(&r, &stop_ns);
         gw_access_close(r.access);
         return done;
@@ -211,7 +228,7 @@ int gw_cli_serve(int argc, char **argv)
     if (r.grpc_port) snprintf(grpc, sizeof(grpc), "; gRPC on port %u", r.grpc_port);
     tell(&r, "serving %s; HTTP on port %u%s", gw_server_text(r.server), gw_http_door_port(r.http), grpc);
 
-    int error = run(&r);
+    error = run(&r);
     if (error)
         gw_log(GW_LOG_ERROR, "%s", gw_last_error());
     else

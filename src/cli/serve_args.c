@@ -22,17 +22,17 @@ static const char usage[] =
     "  --config FILE    reads options from this file, one NAME = VALUE a line; the command line wins\n"
     "  --models DIR     the repository (default: the models that come with gpuwire)\n"
     "  --model NAME     serve this one only\n"
-    "  --exec WHERE     gpu, cpu or auto: the GPU when there is one (default auto)\n"
-    "  --gpu N          which GPU, by its CUDA number (default 0)\n"
+    "  --exec WHERE     gpu, cpu or auto: the GPU when there is one (default {exec})\n"
+    "  --gpu N          which GPU, by its CUDA number (default {gpu})\n"
     "  --device NAME    RDMA device, or softnic (default: GPUWIRE_DEVICE, a real one, else softnic)\n"
     "  --listen ADDRESS where HTTP and gRPC listen, a numeric address; 0.0.0.0 and :: are all of the host's "
     "(default "
     "127.0.0.1:\n"
     "                   this host alone)\n"
-    "  --port N         HTTP port, 0 for any free one (default 8000)\n"
+    "  --port N         HTTP port, 0 for any free one (default {port})\n"
     "  --grpc PORT      gRPC port, 0 for any free one; off: no gRPC (default 8001; with --port 0 any free "
     "one)\n"
-    "  --sessions N     sessions of each model at once (default 16)\n"
+    "  --sessions N     sessions of each model at once (default {sessions})\n"
     "  --sessions-per-client N\n"
     "                   of them, what one host, or one user of this host, may have (default: all but a "
     "quarter)\n"
@@ -49,21 +49,22 @@ static const char usage[] =
     "  --host-name LIST names of this server that calls may have in their Host, beside addresses, localhost "
     "and the "
     "host's\n"
-    "                   own name (default: none)\n"
-    "  --idle SECONDS   a session without requests for so long is closed, 0 for never (default 300); one "
+    "                   own name\n"
+    "  --idle SECONDS   a session without requests for so long is closed, 0 for never (default {idle}); one "
     "that never had\n"
     "                   any after 10 s\n"
-    "  --slots N        requests in flight of each session (default 8)\n"
+    "  --slots N        requests in flight of each session (default {slots})\n"
     "  --max-batch N    requests share runs of the models that allow it, up to so many samples together "
-    "(default 1)\n"
-    "  --batch-delay US a request waits so long for others to share its run, in microseconds (default 0)\n"
+    "(default {max-batch})\n"
+    "  --batch-delay US a request waits so long for others to share its run, in microseconds (default "
+    "{batch-delay})\n"
     "  --resident WHICH small models run inside the kernel that waits for requests: auto, always or never "
-    "(default never)\n"
-    "  --threads N      CPU threads that one inference uses on --exec cpu (default 1)\n"
+    "(default {resident})\n"
+    "  --threads N      CPU threads that one inference uses on --exec cpu (default {threads})\n"
     "  --model-memory-limit MIB\n"
-    "                   what a model may take with the slots of its sessions (default 2048)\n"
+    "                   what a model may take with the slots of its sessions (default {model-memory-limit})\n"
     "  --max-body MIB   the longest body of an inference over HTTP, the longest message over gRPC (default "
-    "64)\n"
+    "{max-body})\n"
     "  --tls-cert FILE  HTTP and gRPC are encrypted, with this certificate (PEM, with the chain behind it)\n"
     "  --tls-key FILE   and its key\n"
     "  --token-file FILE\n"
@@ -80,11 +81,12 @@ static const char usage[] =
     "  --watch          models and versions that come into the repository are served, those that go are not "
     "any more\n"
     "  --drain-seconds N\n"
-    "                   what is under way when the server ends gets so long to finish (default 30)\n"
+    "                   what is under way when the server ends gets so long to finish (default "
+    "{drain-seconds})\n"
     "  --access-log FILE\n"
     "                   a line of JSON for each request, - for standard output; SIGHUP opens the file again\n"
     "  --log-level LEVEL\n"
-    "                   what is said on standard error: error, warning, info or debug (default info)\n"
+    "                   what is said on standard error: error, warning, info or debug (default {log-level})\n"
     "  -h, --help       this text\n"
     "\n"
     "Prints one line when it is ready. SIGINT or SIGTERM ends it, a second one at once.\n";
@@ -167,6 +169,15 @@ static const struct option options[] = {
     {0},
 };
 
+/* What holds when nobody says otherwise. The program sets these as if they stood before the command line,
+ * and --help prints them. */
+static const struct {
+    int id;
+    const char *value;
+} defaults[] = {{EXEC, "auto"},   {GPU, "0"},   {PORT, "8000"}, {SESSIONS, "16"}, {IDLE, "300"},
+                {SLOTS, "8"},     {BATCH, "1"}, {DELAY, "0"},   {THREADS, "1"},   {RESIDENT, "never"},
+                {MEMORY, "2048"}, {BODY, "64"}, {DRAIN, "30"},  {LEVEL, "info"}};
+
 /* Options that are whole numbers, from min to max. */
 static const struct {
     int id;
@@ -205,7 +216,7 @@ static int set_number(struct gw_cli_serving *all, int id, const char *name, cons
     case EACH: o->sessions_each = (uint32_t)n; break;
     case CONNECTIONS: all->http.connections_each = (uint32_t)n; break;
     case SLOTS: o->slots = (uint32_t)n; break;
-    case BATCH: o->max_batch = (uint32_t)n; break;
+    case BATCH: o->max_batch = n > 1 ? (uint32_t)n : 0; break;
     case THREADS: o->threads = (uint32_t)n; break;
     case DELAY: o->batch_delay_ns = n * 1000; break;
     case IDLE: o->idle_ns = n * 1000000000u; break;
@@ -310,6 +321,36 @@ static const char *const triton[][2] = {
     {"log-error", "--log-level LEVEL"},
 };
 
+static const char *default_of(const char *name, size_t n)
+{
+    const struct option *o = options;
+    while (o->name && (strlen(o->name) != n || strncmp(o->name, name, n))) o++;
+    for (size_t i = 0; o->name && i < sizeof(defaults) / sizeof(defaults[0]); i++)
+        if (defaults[i].id == o->val) return defaults[i].value;
+    return "?";
+}
+
+/* {NAME} stands for the default of --NAME. */
+static void print_usage(void)
+{
+    for (const char *at = usage, *mark; *at; at = mark) {
+        mark = at + strcspn(at, "{");
+        fwrite(at, 1, (size_t)(mark - at), stdout);
+        if (!*mark) continue;
+        size_t n = strcspn(++mark, "}");
+        fputs(default_of(mark, n), stdout);
+        mark += n + 1;
+    }
+}
+
+static int set_defaults(struct gw_cli_serving *all)
+{
+    int wrong = 0;
+    for (size_t i = 0; !wrong && i < sizeof(defaults) / sizeof(defaults[0]); i++)
+        wrong = set(all, defaults[i].id, "a default", defaults[i].value);
+    return wrong;
+}
+
 static int no_such_option(char **argv, int option)
 {
     const char *said = argv[optind - 1];
@@ -328,7 +369,7 @@ static int scan(int argc, char **argv, const char **config)
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
         if (option == 'h') {
-            fputs(usage, stdout);
+            print_usage();
             return GW_EXIT_OK;
         }
         if (option == '?' || option == ':') return no_such_option(argv, option);
@@ -343,7 +384,8 @@ int gw_cli_serve_args(int argc, char **argv, struct gw_cli_serving *all)
     char name[64];
     int option, which = 0, wrong = scan(argc, argv, &config);
     if (wrong >= 0) return wrong;
-    wrong = config ? gw_config_read("serve", config, set_line, all) : 0;
+    wrong = set_defaults(all);
+    if (!wrong && config) wrong = gw_config_read("serve", config, set_line, all);
     optind = 1; /* again: what the command line says comes after the file, and so wins */
     while (!wrong && (option = getopt_long(argc, argv, ":h", options, &which)) >= 0) {
         snprintf(name, sizeof(name), "--%s", options[which].name);

@@ -22,7 +22,8 @@ struct gw_cli_serving {
     uint64_t in_file;       /* a bit for each option that the file has set */
 };
 
-/* Changes the defaults in `all` to what the file and the command line say. -1: go on; else the exit code. */
+/* Sets `all` to the defaults, and then to what the file and the command line say. -1: go on; else the exit
+ * code. */
 int gw_cli_serve_args(int argc, char **argv, struct gw_cli_serving *all);
 
 #endif

@@ -39,6 +39,17 @@ grep -q 'nothing.conf: No such file' stderr.txt || fail 'the missing file is not
 timeout "$patience" "$GPUWIRE" serve --config . 2>stderr.txt && fail 'a directory is read'
 grep -q 'Is a directory' stderr.txt || fail 'the directory is not named'
 
+# What stays wrong until somebody changes it ends with 2: systemd does not start the server again and again.
+for line in 'listen = example.com' 'token-file = /nonexistent' 'tls-cert = /nonexistent' 'models = /nonexistent' \
+    'access-log = /nonexistent/log' 'device = mlx5_9' 'trusted-proxy = localhost' 'model = nothing'; do
+    printf 'port = 0\ngrpc = off\nexec = cpu\n%s\n' "$line" >wrong.conf
+    grep -q '^models' wrong.conf || echo "models = $models" >>wrong.conf
+    timeout "$patience" "$GPUWIRE" serve --config wrong.conf >stdout.txt 2>stderr.txt
+    rc=$?
+    [ "$rc" = 2 ] || { cat stderr.txt; fail "$line: exit code $rc, not 2"; }
+done
+grep -q '^RestartPreventExitStatus=2$' "$source_dir/debian/gpuwire.gpuwire-serve.service" || fail 'the unit starts again after a wrong setting'
+
 # The token guards what the file says it does, and one model is served: the command line's.
 echo 0123456789abcdef0123 >'to#ken'
 printf ' models = %s \r\nmodel = sum # not this one\n  # and\n\ntoken-file=to#ken\nopen-health = yes\nmodel-control = no\ngrpc = off' \

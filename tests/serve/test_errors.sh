@@ -65,17 +65,17 @@ expect 2 '--requests  7: a number' load identity --requests ' 7'
 expect 2 '--exec tpu' demo --exec tpu
 
 # ---- serve: models
-expect 1 '/nonexistent: No such file' serve --port 0 --models /nonexistent
-mkdir empty; expect 1 'no model in it; expected NAME/1/model.onnx' serve --port 0 --models empty
-expect 1 'no model nothing in it' serve --port 0 --models "$models" --model nothing
+expect 2 '/nonexistent: No such file' serve --port 0 --models /nonexistent
+mkdir empty; expect 2 'no model in it; expected NAME/1/model.onnx' serve --port 0 --models empty
+expect 2 'no model nothing in it' serve --port 0 --models "$models" --model nothing
 mkdir -p cut/net/1 junk/net/1 zero/net/1
 head -c 20000 "$models/superresolution/1/model.onnx" >cut/net/1/model.onnx
 head -c 20000 /dev/urandom >junk/net/1/model.onnx
 : >zero/net/1/model.onnx
-expect 1 'cut/net/1/model.onnx' serve --port 0 --exec cpu --models cut
-expect 1 'junk/net/1/model.onnx' serve --port 0 --exec cpu --models junk
-expect 1 'zero/net/1/model.onnx' serve --port 0 --exec cpu --models zero
-expect 1 'NoSuchOperator' serve --port 0 --exec cpu --models "$source_dir/tests/serve/bad_models" --model operator
+expect 2 'cut/net/1/model.onnx' serve --port 0 --exec cpu --models cut
+expect 2 'junk/net/1/model.onnx' serve --port 0 --exec cpu --models junk
+expect 2 'zero/net/1/model.onnx' serve --port 0 --exec cpu --models zero
+expect 2 'NoSuchOperator' serve --port 0 --exec cpu --models "$source_dir/tests/serve/bad_models" --model operator
 # Among others a bad model is reported, and the others are served.
 mkdir -p mixed bad
 cp -r "$source_dir/tests/serve/models/echo" junk/net cut/net mixed && cp -r cut/net bad && cp -r cut/net bad/net2
@@ -84,22 +84,22 @@ grep -q 'error: model net: version 1 cannot be served: .*mixed/net/1/model.onnx'
 [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$server/v2/models/echo/ready")" = 200 ] || fail 'a good model is not served beside a bad one'
 stop_worker
 "$GPUWIRE" serve --port 0 --exec cpu --models bad >bad.out 2>&1
-[ $? = 1 ] && [ "$(wc -l <bad.out)" = 3 ] && grep -q 'bad: none of its models can be served' bad.out || fail "a repository of bad models: $(cat bad.out)"
+[ $? = 2 ] && [ "$(wc -l <bad.out)" = 3 ] && grep -q 'bad: none of its models can be served' bad.out || fail "a repository of bad models: $(cat bad.out)"
 if [ "$(id -u)" != 0 ]; then
     mkdir -p secret/net/1; : >secret/net/1/model.onnx; chmod 0 secret/net/1/model.onnx
-    expect 1 'Permission denied' serve --port 0 --exec cpu --models secret
+    expect 2 'Permission denied' serve --port 0 --exec cpu --models secret
 fi
 
 # ---- serve: addresses, devices
 serve first --models "$source_dir/tests/serve/models"
 expect 1 'Address already in use; choose another with --port' serve --port "${server#*:}" --exec cpu --models "$source_dir/tests/serve/models"
-expect 1 'localhost: not a numeric' serve --listen localhost --port 0 --exec cpu --models "$source_dir/tests/serve/models"
+expect 2 'localhost: not a numeric' serve --listen localhost --port 0 --exec cpu --models "$source_dir/tests/serve/models"
 expect 1 '192.0.2.7' serve --listen 192.0.2.7 --port 0 --exec cpu --models "$source_dir/tests/serve/models"
-expect 1 'nosuch0' serve --device nosuch0 --port 0 --exec cpu --models "$source_dir/tests/serve/models"
+expect 2 'nosuch0' serve --device nosuch0 --port 0 --exec cpu --models "$source_dir/tests/serve/models"
 nvidia-smi -L >nvidia.txt 2>/dev/null || expect 1 'no GPU' serve --exec gpu --port 0 --models "$models"
 nvidia-smi -L >nvidia.txt 2>/dev/null || expect 1 'no GPU' demo --exec gpu
 if [ "$(id -u)" != 0 ] && [ "$(cat /proc/sys/net/ipv4/ip_unprivileged_port_start)" -gt 80 ]; then
-    expect 1 'ports below 1024 need privilege' serve --port 80 --exec cpu --models "$models"
+    expect 2 'ports below 1024 need privilege' serve --port 80 --exec cpu --models "$models"
 fi
 
 # ---- clients
