@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Libraries that move memory between servers of models, unmodified, from PyPI: two processes write and read 64 MiB and compare.
-#     test_transfer.sh nixl|mooncake        TRANSFER_PYTHON: a Python that has the library
+#     test_transfer.sh nixl|mooncake|peercache        TRANSFER_PYTHON: a Python that has the library
 . "$(dirname "$0")/lib.sh"
 here=$(cd "$(dirname "$0")" && pwd)
 python=${TRANSFER_PYTHON:-python3}

@@ -27,6 +27,12 @@ END
 python=$(python3 -c 'import sys; print(sys.executable)')
 GPUWIRE_NIC="addr=$net.1;addr=$net.2;addr=$net.3" timeout "$patience" "${gpuwire[@]}" run -- "$python" "$work/cards.py" >"$work/cards.out" 2>&1 || fail 'cards'
 
+# What stands in for `rdma link`, for tests that call it.
+rdma=$(cd "$(dirname "$0")/../../scripts/stand-in" && pwd)
+links=$(PATH=$rdma:$PATH timeout "$patience" "${gpuwire[@]}" run -- "$python" "$rdma/rdma" link show -j)
+"$python" -c 'import json, sys; (l,) = json.loads(sys.argv[1]); assert (l["ifname"], l["port"], l["state"], l["netdev"]) == ("mlx5_0", 1, "ACTIVE", "lo")' \
+    "$links" || fail "rdma link: $links"
+
 if command -v lstopo-no-graphics >/dev/null; then # hwloc looks from an open folder, /
     timeout "$patience" "${gpuwire[@]}" run -- lstopo-no-graphics --of console >"$work/lstopo.out" 2>&1
     grep -q 'mlx5_0' "$work/lstopo.out" || fail 'lstopo does not show the NIC'

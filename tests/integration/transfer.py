@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """One end of a transfer between two processes, by a library that serves inference.
 
-transfer.py nixl|mooncake serve|ask FOLDER ADDRESS
+transfer.py nixl|mooncake|peercache serve|ask FOLDER ADDRESS
 The server has 128 MiB. The client writes the first half, reads the second, and each end compares what it got.
 """
 import ctypes
@@ -27,6 +27,13 @@ def get(path):
         time.sleep(0.02)
     with open(path, "rb") as f:
         return f.read()
+
+
+def shuffled(n):
+    """Offset and length of n pieces of a half, in a random order."""
+    pieces = [(i * HALF // n, HALF // n) for i in range(n)]
+    random.Random(3).shuffle(pieces)
+    return pieces
 
 
 class Memory:
@@ -61,8 +68,9 @@ class Nixl:
         self.address, self.peer = card["address"], self.agent.add_remote_agent(bytes.fromhex(card["metadata"]))
 
     def move(self, operation, memory, at):
-        local = self.agent.get_xfer_descs([(memory.address + at, HALF, 0)], "DRAM")
-        remote = self.agent.get_xfer_descs([(self.address + at, HALF, 0)], "DRAM")
+        pieces = shuffled(2048)
+        local = self.agent.get_xfer_descs([(memory.address + at + o, n, 0) for o, n in pieces], "DRAM")
+        remote = self.agent.get_xfer_descs([(self.address + at + o, n, 0) for o, n in pieces], "DRAM")
         handle = self.agent.initialize_xfer(operation, local, remote, self.peer, b"moved")
         state = self.agent.transfer(handle)
         while state == "PROC":
@@ -102,6 +110,36 @@ class Mooncake:
         pass
 
 
+class Peercache:
+    """It asks for GID index 3 unless told otherwise."""
+
+    def __init__(self, address):
+        from peercache.transport import RdmaTransport
+
+        self.transport = RdmaTransport(types.SimpleNamespace(device_name="mlx5_0", ib_port=1, gid_index=3,
+                                                             local_hostname=address, rdma_port=23510))
+
+    def register(self, memory, size):
+        self.region = self.transport.register_mr(memory.address, size)
+
+    def card(self, memory):
+        return {"endpoint": self.transport.local_endpoint(), "address": memory.address, "key": self.region.rkey}
+
+    def meet(self, card):
+        self.peer = card
+
+    def move(self, operation, memory, at):
+        call = self.transport.batch_write_v if operation == "WRITE" else self.transport.batch_read_v
+        pieces = shuffled(512)
+        done = call([self.peer["endpoint"]] * len(pieces), [memory.address + at + o for o, _ in pieces],
+                    [self.peer["address"] + at + o for o, _ in pieces], [self.peer["key"]] * len(pieces), [n for _, n in pieces])
+        if not all(done):
+            raise SystemExit("%s: %d of %d failed" % (operation, done.count(False), len(done)))
+
+    def end(self):
+        pass
+
+
 def serve(library, folder, address):
     memory = Memory(bytes(HALF) + READ)
     library.register(memory, 2 * HALF)
@@ -124,7 +162,7 @@ def ask(library, folder, address):
 
 if __name__ == "__main__":
     which, role, where, address = sys.argv[1:]
-    library = {"nixl": Nixl, "mooncake": Mooncake}[which](address)
+    library = {"nixl": Nixl, "mooncake": Mooncake, "peercache": Peercache}[which](address)
     {"serve": serve, "ask": ask}[role](library, where, address)
     library.end()
     print("right")
