@@ -255,7 +255,9 @@ static void mean_as_pool(struct fuser *f, struct gwm_node *n)
     const struct gwm_shape *x = &f->g->value[n->in[0]].shape, *y = &f->g->value[n->out].shape;
 
     if (r->kind != GWM_REDUCE_MEAN || r->inner != 1 || f->g->value[n->out].dtype != GWM_F32) return;
-    if (x->rank != 4 || y->rank != 4 || y->d[1] != x->d[1] || r->n != x->d[2] * x->d[3]) return;
+    if (x->rank != 4 || y->rank != 4 || y->d[0] != x->d[0] || y->d[1] != x->d[1] || y->d[2] != 1 ||
+        y->d[3] != 1 || r->n != x->d[2] * x->d[3])
+        return;
     if (x->d[2] > GWM_MAX_SIDE || x->d[3] > GWM_MAX_SIDE) return;
     n->op = GWM_POOL;
     n->pool = (struct gwm_pool){

@@ -15,23 +15,23 @@ struct resize {
     char coordinates[32], rounding[24];
     float cubic_a;
     bool exclude_outside;
-    double scale[GW_MODEL_MAX_RANK];
+    float scale[GW_MODEL_MAX_RANK];
     int64_t side[GW_MODEL_MAX_RANK]; /* of the result */
 };
 
-/* Where output position i lies in the input. */
+/* Where output position i lies in the input. In single precision, as ONNX Runtime has it: which of two
+ * positions is nearest may depend on the last bit. */
 static double position(const struct resize *r, int axis, int64_t i, int64_t in)
 {
-    double s = r->scale[axis], out = (double)r->side[axis];
+    float s = r->scale[axis], out = (float)r->side[axis], half = ((float)i + 0.5f) / s - 0.5f;
 
     if (!strcmp(r->coordinates, "align_corners"))
-        return out > 1 ? (double)i * ((double)in - 1) / (out - 1) : 0;
-    if (!strcmp(r->coordinates, "asymmetric")) return (double)i / s;
+        return out > 1 ? (double)((float)i * (float)(in - 1) / (out - 1)) : 0;
+    if (!strcmp(r->coordinates, "asymmetric")) return (double)((float)i / s);
     if (!strcmp(r->coordinates, "pytorch_half_pixel") && out <= 1) return 0;
-    double half = ((double)i + 0.5) / s - 0.5;
     if (!strcmp(r->coordinates, "half_pixel_symmetric"))
-        return half + (double)in / 2 * (1 - out / (s * (double)in));
-    return half;
+        return (double)((float)in / 2 * (1 - out / (s * (float)in)) + ((float)i + 0.5f) / s - 0.5f);
+    return (double)half;
 }
 
 static int64_t nearest(const struct resize *r, double x)
@@ -125,7 +125,7 @@ static int read_method(struct gwm_import *im, struct resize *r)
 }
 
 /* The scales of `n` axes: a list of floats, an input or an attribute. */
-static int read_scales(struct gwm_import *im, uint32_t input, int n, double *out)
+static int read_scales(struct gwm_import *im, uint32_t input, int n, float *out)
 {
     const float *p = gwm_in_floats(im, input, n);
     const Onnx__AttributeProto *a = gwm_attr(im, "scales");
@@ -133,9 +133,9 @@ static int read_scales(struct gwm_import *im, uint32_t input, int n, double *out
     if (!p && a && a->n_floats == (size_t)n) p = a->floats;
     if (!p) return gwm_op_fail(im, -ENOTSUP, "its scales must be %d constant numbers", n);
     for (int i = 0; i < n; i++) {
-        out[i] = (double)p[i];
+        out[i] = p[i];
         if (!(p[i] > 0 && p[i] <= (float)GWM_MAX_SIDE))
-            return gwm_op_fail(im, -EBADMSG, "a scale of %g", out[i]);
+            return gwm_op_fail(im, -EBADMSG, "a scale of %g", (double)out[i]);
     }
     return 0;
 }
@@ -145,7 +145,7 @@ static int read_sides(struct gwm_import *im, struct resize *r, const struct gwm_
 {
     int64_t axes[GW_MODEL_MAX_RANK], sizes[GW_MODEL_MAX_RANK];
     uint32_t last = im->opset < 11 ? 1 : 2;
-    double scales[GW_MODEL_MAX_RANK];
+    float scales[GW_MODEL_MAX_RANK];
     int n = gwm_attr_ints(im, "axes", axes, GW_MODEL_MAX_RANK);
 
     if (n < 0 && n != -ENOENT) return n;
@@ -158,10 +158,10 @@ static int read_sides(struct gwm_import *im, struct resize *r, const struct gwm_
     for (int i = 0; i < n; i++) {
         int a = gwm_axis(im, axes[i], x->rank);
         if (a < 0) return a;
-        double side = by_size ? (double)sizes[i] : floor((double)x->d[a] * scales[i]);
+        double side = by_size ? (double)sizes[i] : floor((double)((float)x->d[a] * scales[i]));
         if (!(side >= 1 && side <= GWM_MAX_COUNT)) return gwm_op_fail(im, -ENOTSUP, "a side of %g", side);
         r->side[a] = (int64_t)side;
-        r->scale[a] = by_size ? side / x->d[a] : scales[i];
+        r->scale[a] = by_size ? (float)side / (float)x->d[a] : scales[i];
     }
     return 0;
 }

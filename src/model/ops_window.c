@@ -206,11 +206,19 @@ static int64_t wide_side(struct gwm_import *im, struct sides *s, int axis, int64
     int64_t span = (s->kernel[axis] - 1) * s->dilation[axis] + 1,
             full = s->stride[axis] * (in - 1) + extra + span;
 
+    bool said = asked;
+
     if (!strncmp(s->auto_pad, "SAME_", 5) && !asked) asked = in * s->stride[axis];
     if (asked) { /* the padding follows from the size */
-        int64_t total = full - asked, half = total / 2;
+        /* What the input does not reach lies behind the rest, and has the bias alone. */
+        int64_t total = full > asked ? full - asked : 0, half = total / 2;
         bool upper = !strcmp(s->auto_pad, "SAME_UPPER");
-        if (total < 0) total = half = 0;
+        if (said && asked - full >= s->stride[axis])
+            return gwm_op_fail(im, -EBADMSG,
+                               "an output_shape of %" PRId64 ", where %" PRId64
+                               " is all that the input reaches",
+                               asked, full);
+        if (said && full < asked) full = asked;
         s->begin[axis] = upper ? half : total - half;
         s->end[axis] = total - s->begin[axis];
     }

@@ -42,6 +42,10 @@ static int check_versions(struct gwm_source *s, const struct gwm_msg *msg)
         const Onnx__OperatorSetIdProto *o = s->model->opset_import[i];
         if (!o->domain || !*o->domain || !strcmp(o->domain, "ai.onnx")) s->opset = o->version;
     }
+    if (!s->opset && s->model->n_opset_import && s->model->opset_import[0]->domain)
+        return gwm_fail(msg, -ENOTSUP,
+                        "its operators are of domain '%.60s'; supported are those of ONNX itself",
+                        s->model->opset_import[0]->domain);
     if (s->opset < OPSET_MIN || s->opset > OPSET_MAX)
         return gwm_fail(msg, -ENOTSUP,
                         "operator set %" PRId64

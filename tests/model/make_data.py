@@ -307,6 +307,14 @@ def bad():
     refuse("open height", model([node("Relu", ["x"], ["y"])], {"x": ["N", 1, "H", 4]}, ["y"]),
            "input 'x': the size of dimension 2 is open")
     refuse("old opset", model([node("Relu", ["x"], ["y"])], {"x": [4]}, ["y"], opset=6), "operator set 6; supported are 7")
+    other = model([node("Relu", ["x"], ["y"])], {"x": [4]}, ["y"])
+    other.opset_import[0].domain, other.opset_import[0].version = "ai.onnx.ml", 1
+    refuse("other domain alone", other, "its operators are of domain 'ai.onnx.ml'")
+    wide = model([node("ConvTranspose", ["x", "w"], ["y"], output_shape=[14], strides=[3])], {"x": [1, 3, 3]}, ["y"], {"w": f32(3, 4, 3)})
+    refuse("output_shape beyond the input", wide, "an output_shape of 14, where 9 is all that the input reaches")
+    unsigned = model([node("Div", ["x", "x"], ["y"])], {"x": [4]}, ["y"])
+    unsigned.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT64
+    refuse("uint64 quotient", unsigned, "uint64 numbers are not divided or put in an order")
     refuse("future opset", model([node("Relu", ["x"], ["y"])], {"x": [4]}, ["y"], opset=99), "operator set 99")
     refuse("unsorted", model([node("Relu", ["b"], ["y"], name="r"), node("Relu", ["x"], ["b"])], {"x": [4]}, ["y"]),
            "node 'r' (Relu): input 'b' is not made by any node before it")
