@@ -13,6 +13,54 @@
 #include <nv/target>
 #endif
 
+/*
+ * The larger and the smaller of two numbers; NaN where one of them is, which fmaxf leaves out: a network that
+ * has lost its numbers must not answer with plausible ones. GPUs from 8.0 on have an instruction for it.
+ */
+GW_FN float gwm_larger_plain(float a, float b)
+{
+    return a > b || a != a ? a : b;
+}
+
+GW_FN float gwm_smaller_plain(float a, float b)
+{
+    return a < b || a != a ? a : b;
+}
+
+#ifdef __CUDACC__
+static __device__ inline float gwm_larger_fast(float a, float b)
+{
+    float r;
+
+    asm("max.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+}
+
+static __device__ inline float gwm_smaller_fast(float a, float b)
+{
+    float r;
+
+    asm("min.NaN.f32 %0, %1, %2;" : "=f"(r) : "f"(a), "f"(b));
+    return r;
+}
+#endif
+
+GW_FN float gwm_larger(float a, float b)
+{
+#ifdef __CUDACC__
+    NV_IF_TARGET(NV_PROVIDES_SM_80, (return gwm_larger_fast(a, b);))
+#endif
+    return gwm_larger_plain(a, b);
+}
+
+GW_FN float gwm_smaller(float a, float b)
+{
+#ifdef __CUDACC__
+    NV_IF_TARGET(NV_PROVIDES_SM_80, (return gwm_smaller_fast(a, b);))
+#endif
+    return gwm_smaller_plain(a, b);
+}
+
 GW_FN float gwm_elu(float a, float x)
 {
     return x > 0 ? x : a * expm1f(x);
@@ -40,7 +88,7 @@ static __device__ inline float gwm_gelu_fast(float x)
     half = fmaf(fmaf(fmaf(fmaf(1.061405429f, t, -1.453152027f), t, 1.421413741f), t, -0.284496736f), t,
                 0.254829592f);
     half *= 0.5f * x * t * __expf(-z * z);
-    return x > 0 ? x - half : half;
+    return x > 16 ? x : x > 0 ? x - half : half; /* beyond it infinity times 0 would be NaN */
 }
 #endif
 
@@ -60,7 +108,7 @@ GW_SLOW_FN float gwm_activate_rare(int32_t kind, float a, float b, float x)
     case GWM_ACT_LOG: return logf(x);
     case GWM_ACT_SQRT: return sqrtf(x);
     case GWM_ACT_RECIPROCAL: return 1 / x;
-    case GWM_ACT_POW: return a == 2 ? x * x : powf(x, a);
+    case GWM_ACT_POW: return a == 2 ? x * x : a == 0.5f && x >= 0 ? sqrtf(x) : powf(x, a);
     case GWM_ACT_ABS: return fabsf(x);
     case GWM_ACT_NEG: return -x;
     case GWM_ACT_SIGN: return x > 0 ? 1.f : x < 0 ? -1.f : x;
@@ -83,13 +131,13 @@ GW_FN float gwm_activate(const struct gwm_act *act, float x)
 {
     switch (act->kind) {
     case GWM_ACT_NONE: return x;
-    case GWM_ACT_RELU: return x > 0 ? x : 0;
+    case GWM_ACT_RELU: return gwm_larger(x, 0);
     case GWM_ACT_LEAKY: return x > 0 ? x : act->a * x;
-    case GWM_ACT_CLIP: return fminf(fmaxf(x, act->a), act->b);
+    case GWM_ACT_CLIP: return gwm_smaller(gwm_larger(x, act->a), act->b);
     case GWM_ACT_SIGMOID: return 1 / (1 + expf(-x));
     case GWM_ACT_TANH: return tanhf(x);
     case GWM_ACT_AFFINE: return act->a * x + act->b;
-    case GWM_ACT_HSIGMOID: return fminf(fmaxf(act->a * x + act->b, 0), 1);
+    case GWM_ACT_HSIGMOID: return gwm_smaller(gwm_larger(act->a * x + act->b, 0), 1);
     case GWM_ACT_HSWISH: return x * fminf(fmaxf(x / 6 + 0.5f, 0), 1);
     case GWM_ACT_SILU: return x / (1 + expf(-act->a * x));
     case GWM_ACT_GELU: return gwm_gelu(x);
@@ -109,8 +157,8 @@ GW_FN float gwm_binary1(int32_t kind, float a, float b)
     case GWM_MUL: return a * b;
     case GWM_DIV: return a / b;
     case GWM_POW: return powf(a, b);
-    case GWM_MIN: return fminf(a, b);
-    case GWM_MAX: return fmaxf(a, b);
+    case GWM_MIN: return gwm_smaller(a, b);
+    case GWM_MAX: return gwm_larger(a, b);
     case GWM_PRELU: return a < 0 ? a * b : a;
     case GWM_FMOD: return fmodf(a, b);
     default: m = fmodf(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m;
@@ -125,6 +173,31 @@ GW_FN int64_t gwm_compare1(int32_t kind, float a, float b)
     case GWM_LESS_EQUAL: return a <= b;
     case GWM_GREATER: return a > b;
     default: return a >= b;
+    }
+}
+
+/*
+ * A float as an integer of that type (enum gw_dtype). NaN becomes 0. What 32 bits do not hold becomes the
+ * nearest number of the type, and so does what 64 bits do not hold where the type has those. Other numbers
+ * keep their low bits.
+ */
+GW_FN int64_t gwm_whole(uint32_t type, float f)
+{
+    bool wide = type == GW_DTYPE_I64 || type == GW_DTYPE_U64;
+    float least = wide ? -9223372036854775808.f : -2147483648.f;
+    float above = wide ? 9223372036854775808.f : type == GW_DTYPE_U32 ? 4294967296.f : 2147483648.f;
+
+    if (f != f) return 0;
+    if (f >= least && f < above) return (int64_t)f;
+    switch (type) {
+    case GW_DTYPE_U8: return f < 0 ? 0 : UINT8_MAX;
+    case GW_DTYPE_I8: return f < 0 ? INT8_MIN : INT8_MAX;
+    case GW_DTYPE_U16: return f < 0 ? 0 : UINT16_MAX;
+    case GW_DTYPE_I16: return f < 0 ? INT16_MIN : INT16_MAX;
+    case GW_DTYPE_U32: return f < 0 ? 0 : UINT32_MAX;
+    case GW_DTYPE_I32: return f < 0 ? INT32_MIN : INT32_MAX;
+    case GW_DTYPE_U64: return f < 0 ? 0 : f < 18446744073709551616.f ? (int64_t)(uint64_t)f : -1;
+    default: return f < 0 ? INT64_MIN : INT64_MAX;
     }
 }
 

@@ -29,7 +29,7 @@ GW_DEV float gwm_attend_row(const struct gwm_attention_args *a, const struct gwm
     int32_t i, j;
 
     for (j = 0; j < a->keys; j++)
-        most = fmaxf(most, a->scale * gwm_dot(&h->q, h->q_at, &h->k, h->k_at + j * a->k_at.row, size));
+        most = gwm_larger(most, a->scale * gwm_dot(&h->q, h->q_at, &h->k, h->k_at + j * a->k_at.row, size));
     for (i = 0; i < size; i++) sum[i] = 0;
     for (j = 0; j < a->keys; j++) {
         float w = expf(a->scale * gwm_dot(&h->q, h->q_at, &h->k, h->k_at + j * a->k_at.row, size) - most);

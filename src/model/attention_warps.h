@@ -28,7 +28,7 @@ static __device__ inline float over_four(float v, bool most)
 {
     for (int step = 1; step < 4; step *= 2) {
         float other = __shfl_xor_sync(0xffffffff, v, step);
-        v = most ? fmaxf(v, other) : v + other;
+        v = most ? gwm_larger(v, other) : v + other;
     }
     return v;
 }
@@ -74,7 +74,8 @@ static __device__ inline void weigh(float s[WAY::KEYS / 8][4], struct state *st,
     for (int r = 0; r < 2; r++) {
         float most = st->most[r], scaled;
 #pragma unroll
-        for (int n = 0; n < WAY::KEYS / 8; n++) most = fmaxf(most, fmaxf(s[n][2 * r], s[n][2 * r + 1]));
+        for (int n = 0; n < WAY::KEYS / 8; n++)
+            most = gwm_larger(most, gwm_larger(s[n][2 * r], s[n][2 * r + 1]));
         most = over_four(most, true);
         scaled = exp2f(st->most[r] - most);
         st->most[r] = most;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A graph becomes a list of steps on the CPU: oneDNN for products and windows, own loops for the rest. */
 #include "src/model/cpu.h"
+#include "src/model/ordinary.h"
 
 #include <dlfcn.h>
 #include <errno.h>
@@ -94,8 +95,18 @@ static int add_own(struct gwm_cpu *p, const struct gwm_node *n)
     return 0;
 }
 
+/* May numbers be NaN that n, and what comes behind it in the same step, computes with or makes? */
+static bool is_odd(const struct gwm_cpu *p, const struct gwm_node *n)
+{
+    const struct gwm_graph *g = p->g;
+    int next = gwm_sole_reader(g, p->uses, g->value[n->out].root, (int)(n - g->node));
+
+    return p->odd[g->value[n->out].root] || (next >= 0 && p->odd[g->value[g->node[next].out].root]);
+}
+
 static int add_node(struct gwm_cpu *p, const struct gwm_node *n)
 {
+    p->odd_node = is_odd(p, n);
     int rc = p->done[n - p->g->node] ? 0 : gwm_dnnl_add(p, n);
 
     return rc == -ENOTSUP ? add_own(p, n) : rc;
@@ -154,11 +165,13 @@ int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     p->done = (bool *)calloc((size_t)g->nnode + 1, sizeof(bool));
     p->uses = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
     p->maker = (int *)calloc((size_t)g->nvalue + 1, sizeof(int));
+    p->odd = (bool *)calloc((size_t)g->nvalue + 1, sizeof(bool));
     p->args = (const void **)calloc(most, sizeof(*p->args));
     p->most = o->memory ? o->memory : GWM_ARENA_MAX;
     find_threads(p, o->threads);
-    int rc = p->plain && p->args && p->done && p->uses && p->maker ? 0 : -ENOMEM;
+    int rc = p->plain && p->args && p->done && p->uses && p->maker && p->odd ? 0 : -ENOMEM;
     if (!rc) gwm_uses(g, p->uses, p->maker);
+    if (!rc) rc = gwm_odd(g, p->odd);
     if (!rc) rc = build(p, msg);
     if (rc)
         gwm_cpu_free(p);
@@ -179,6 +192,7 @@ void gwm_cpu_free(struct gwm_cpu *p)
     free(p->done);
     free(p->uses);
     free(p->maker);
+    free(p->odd);
     free(p->args);
     free(p);
 }
@@ -201,6 +215,7 @@ int gwm_cpu_run(struct gwm_cpu *p, const void *const in[], void *const out[])
 
     p->in = in;
     p->out = out;
+    p->careful = p->wary && !gwm_is_ordinary(p->g, in);
     if (p->set_threads) p->set_threads(p->threads); /* it is a property of the calling thread */
     for (int i = 0; i < p->nstep && !rc; i++) {
         if (p->step[i].prim)

@@ -36,6 +36,10 @@ struct gwm_cpu {
     bool *plain;       /* per root: written in C order by now */
     bool *done;        /* per node: another one\'s step does its work too */
     int *uses, *maker; /* per root, as gwm_uses gives them */
+    bool *odd;         /* per root, as gwm_odd gives them */
+    bool odd_node;     /* while a node is added: its numbers may be NaN whatever the inputs are */
+    bool wary;         /* some steps depend on the inputs' numbers */
+    bool careful;      /* of the run under way: its inputs are out of the ordinary */
     const void **args; /* room for one node's inputs */
     struct gwm_span *span;
     char *arena;

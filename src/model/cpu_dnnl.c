@@ -33,6 +33,9 @@ static void prim_free(struct gwm_prim *q)
         if (q->a[i].mem) dnnl_memory_destroy(q->a[i].mem);
         md_free(q->a[i].md);
     }
+    if (q->scratch_mem) dnnl_memory_destroy(q->scratch_mem);
+    md_free(q->scratch_md);
+    if (q->bare) dnnl_primitive_destroy(q->bare);
     if (q->prim) dnnl_primitive_destroy(q->prim);
     free(q);
 }
@@ -69,9 +72,29 @@ struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *
         free(q);
         return NULL;
     }
+    q->scratch = -1;
+    q->always = p->odd_node;
     q->next = p->dnnl->prims;
     p->dnnl->prims = q;
     return q;
+}
+
+bool gwm_dnnl_hides(const struct gwm_act *act)
+{
+    return act && act->kind != GWM_ACT_NONE && act->kind != GWM_ACT_AFFINE && act->kind != GWM_ACT_LEAKY;
+}
+
+int gwm_prim_bare(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t pd, const struct gwm_act *act)
+{
+    const_md_t scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
+    size_t bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
+    int rc = gwm_dnnl_status(dnnl_primitive_create(&q->bare, pd));
+
+    q->act = *act;
+    if (!rc && bytes && !(q->scratch_md = md_copy(scratch))) rc = -ENOMEM;
+    if (!rc && bytes) rc = (q->scratch = gwm_cpu_buf(p, bytes)) < 0 ? q->scratch : 0;
+    if (!rc && bytes) gwm_cpu_use(p, q->scratch);
+    return rc;
 }
 
 int gwm_prim_arg(struct gwm_cpu *p, struct gwm_prim *q, int arg, int buf, const_md_t md)
@@ -154,32 +177,56 @@ int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primiti
     return rc;
 }
 
+/* Inputs and outputs get their address at each run; NULL instead of DNNL_MEMORY_NONE would have the library
+ * allocate. */
+static dnnl_status_t bind_one(struct gwm_cpu *p, int buf, md_t md, dnnl_memory_t *mem)
+{
+    void *at = gwm_cpu_at(p, buf);
+
+    return dnnl_memory_create(mem, md, p->dnnl->engine, at ? at : DNNL_MEMORY_NONE);
+}
+
 int gwm_dnnl_bind(struct gwm_cpu *p)
 {
     for (struct gwm_prim *q = p->dnnl->prims; q; q = q->next) {
-        for (int i = 0; i < q->nargs; i++) {
-            /* Inputs and outputs get their address at each run; NULL would have the library allocate. */
-            void *at = gwm_cpu_at(p, q->a[i].buf);
-            dnnl_status_t s =
-                dnnl_memory_create(&q->a[i].mem, q->a[i].md, p->dnnl->engine, at ? at : DNNL_MEMORY_NONE);
-            if (s) return gwm_dnnl_status(s);
-        }
+        dnnl_status_t s =
+            q->scratch < 0 ? dnnl_success : bind_one(p, q->scratch, q->scratch_md, &q->scratch_mem);
+        for (int i = 0; i < q->nargs && !s; i++) s = bind_one(p, q->a[i].buf, q->a[i].md, &q->a[i].mem);
+        if (s) return gwm_dnnl_status(s);
+        p->wary = p->wary || ((q->bare || q->own) && !q->always);
     }
     return 0;
 }
 
-int gwm_dnnl_run(struct gwm_cpu *p, struct gwm_prim *q)
+int gwm_prim_execute(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_t prim, void *src, void *dst)
 {
-    dnnl_exec_arg_t args[GWM_PRIM_ARGS];
+    dnnl_exec_arg_t args[GWM_PRIM_ARGS + 1];
     dnnl_status_t s = dnnl_success;
+    int n = 0;
 
     for (int i = 0; i < q->nargs && !s; i++) {
         enum gwm_buf_kind kind = p->buf[q->a[i].buf].kind;
-        if (kind == GWM_BUF_IN || kind == GWM_BUF_OUT)
-            s = dnnl_memory_set_data_handle(q->a[i].mem, gwm_cpu_at(p, q->a[i].buf));
-        args[i] = (dnnl_exec_arg_t){q->a[i].arg, q->a[i].mem};
+        void *other = q->a[i].arg == DNNL_ARG_SRC ? src : q->a[i].arg == DNNL_ARG_DST ? dst : NULL;
+        if (prim == q->bare && q->a[i].arg == DNNL_ARG_SCRATCHPAD) continue;
+        if (kind == GWM_BUF_IN || kind == GWM_BUF_OUT || q->own || other)
+            s = dnnl_memory_set_data_handle(q->a[i].mem, other ? other : gwm_cpu_at(p, q->a[i].buf));
+        args[n++] = (dnnl_exec_arg_t){q->a[i].arg, q->a[i].mem};
     }
-    if (!s) s = dnnl_primitive_execute(q->prim, p->dnnl->stream, q->nargs, args);
+    if (prim == q->bare && q->scratch_mem) args[n++] = (dnnl_exec_arg_t){DNNL_ARG_SCRATCHPAD, q->scratch_mem};
+    if (!s) s = dnnl_primitive_execute(prim, p->dnnl->stream, n, args);
     if (!s) s = dnnl_stream_wait(p->dnnl->stream);
     return s ? -EIO : 0;
+}
+
+int gwm_dnnl_run(struct gwm_cpu *p, struct gwm_prim *q)
+{
+    bool careful = q->always || p->careful;
+
+    if (careful && q->own) {
+        q->own(p, q);
+        return 0;
+    }
+    int rc = gwm_prim_execute(p, q, careful && q->bare ? q->bare : q->prim, NULL, NULL);
+    if (!rc && careful && q->bare) gwm_careful_act(p, q);
+    return rc;
 }

@@ -12,6 +12,17 @@
 struct gwm_prim {
     struct gwm_prim *next;
     dnnl_primitive_t prim;
+    /* For numbers out of the ordinary (ordinary.h). The library's functions, maxima and softmax turn NaN into
+     * plausible numbers. */
+    dnnl_primitive_t bare; /* the same without its function, which then is ours */
+    void (*own)(struct gwm_cpu *p, struct gwm_prim *q); /* or own loops for all of it */
+    const struct gwm_node *node;                        /* what `own` does */
+    struct gwm_act act;
+    int spare[2]; /* buffers as large as source and result; for pools */
+    int scratch;  /* of `bare`: a buffer, or -1 */
+    md_t scratch_md;
+    dnnl_memory_t scratch_mem;
+    bool always; /* its numbers may be so whatever the inputs are */
     int nargs;
     struct {
         int arg, buf;
@@ -64,6 +75,19 @@ int gwm_prim_step(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t p
 /* Our attributes: scratch memory is ours; after the main operation a factor, the sum with what lies where the
  * result goes, and a function (NULL: none of the three). */
 int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primitive_attr_t *attr);
+/* Does the library's form of a function hide NaN, as far as we know? */
+bool gwm_dnnl_hides(const struct gwm_act *act);
+/* Takes over pd, the primitive without its function. */
+int gwm_prim_bare(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t pd, const struct gwm_act *act);
+/* Runs a primitive; `src` and `dst` are where its tensors lie, NULL: where the plan has them. */
+int gwm_prim_execute(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_t prim, void *src, void *dst);
+/* dnnl_careful.c: what a primitive is replaced by where NaN could be. */
+void gwm_careful_act(struct gwm_cpu *p, struct gwm_prim *q);   /* after its bare form */
+void gwm_careful_unary(struct gwm_cpu *p, struct gwm_prim *q); /* `own` of these */
+void gwm_careful_softmax(struct gwm_cpu *p, struct gwm_prim *q);
+void gwm_careful_pool(struct gwm_cpu *p, struct gwm_prim *q);
+/* The buffers that gwm_careful_pool wants. */
+int gwm_careful_room(struct gwm_cpu *p, struct gwm_prim *q);
 /* A function as the library's; -ENOTSUP when it has none. */
 int gwm_dnnl_alg(const struct gwm_act *act, dnnl_alg_kind_t *alg, float *a, float *b);
 

@@ -36,7 +36,7 @@ static void scaled_row(const struct gwm_act *act, const float *restrict x, const
 {
     switch (act->kind) {
     case GWM_ACT_NONE: LOOP(x[i] * by[i] + plus[i]); break;
-    case GWM_ACT_RELU: LOOP(x[i] * by[i] + plus[i] > 0 ? x[i] * by[i] + plus[i] : 0); break;
+    case GWM_ACT_RELU: LOOP(x[i] * by[i] + plus[i] < 0 ? 0 : x[i] * by[i] + plus[i]); break;
     default: LOOP(gwm_activate(act, x[i] * by[i] + plus[i])); break;
     }
 }

@@ -7,9 +7,9 @@
 /* What a node brings to add(): tensors as they are, and tensors as the library may have them. */
 struct job {
     const struct gwm_node *node;
-    dnnl_primitive_desc_t pd;
-    md_t src, weight, bias; /* as they are */
-    int weight_root;        /* when weights are no constant; else -1 */
+    dnnl_primitive_desc_t pd, bare; /* bare: the same without the function, or NULL */
+    md_t src, weight, bias;         /* as they are */
+    int weight_root;                /* when weights are no constant; else -1 */
     const float *weight_data, *bias_data;
     float alpha; /* a factor of the products, not of the bias */
     int32_t nbias;
@@ -65,11 +65,40 @@ static int add(struct gwm_cpu *p, const struct job *j)
     if (!rc) rc = gwm_prim_arg(p, q, DNNL_ARG_SRC, x, src);
     if (!rc && weight) rc = gwm_prim_arg(p, q, DNNL_ARG_WEIGHTS, w, weight);
     if (!rc && j->bias_data) rc = gwm_prim_arg(p, q, DNNL_ARG_BIAS, b, j->bias);
-    return rc ? rc : gwm_prim_arg(p, q, DNNL_ARG_DST, y, dst);
+    if (!rc) rc = gwm_prim_arg(p, q, DNNL_ARG_DST, y, dst);
+    if (!rc && j->bare) rc = gwm_prim_bare(p, q, j->bare, j->act);
+    if (rc || j->node->op != GWM_POOL || j->node->pool.average) return rc;
+    q->own = gwm_careful_pool;
+    return gwm_careful_room(p, q);
 }
 
 typedef dnnl_status_t make_pd(dnnl_primitive_desc_t *, dnnl_engine_t, const struct shape_of *,
                               const_dnnl_primitive_attr_t);
+
+static md_t md_copy_or_null(const_md_t md)
+{
+    return md ? md_copy(md) : NULL;
+}
+
+/* The primitive of j->pd without its function, in the layouts that the library has chosen. */
+static int make_bare(struct gwm_cpu *p, struct job *j, const struct shape_of *s, make_pd *make)
+{
+    const struct gwm_act none = {.kind = GWM_ACT_NONE};
+    struct shape_of as = *s;
+    dnnl_primitive_attr_t attr = NULL;
+
+    if (!gwm_dnnl_hides(j->act)) return 0;
+    as.src = md_copy_or_null(dnnl_primitive_desc_query_md(j->pd, dnnl_query_src_md, 0));
+    as.dst = md_copy_or_null(dnnl_primitive_desc_query_md(j->pd, dnnl_query_dst_md, 0));
+    if (s->weight) as.weight = md_copy_or_null(dnnl_primitive_desc_query_md(j->pd, dnnl_query_weights_md, 0));
+    int rc = as.src && as.dst ? gwm_dnnl_attr(j->alpha, j->add_root >= 0, &none, &attr) : -ENOMEM;
+    if (!rc && make(&j->bare, p->dnnl->engine, &as, attr)) rc = -ENOTSUP;
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    md_free(as.src);
+    md_free(as.dst);
+    if (s->weight) md_free(as.weight);
+    return rc;
+}
 
 /* Makes the primitive descriptor with our attributes, adds it, and frees what both needed. Whatever the
  * library does not like about the shapes is an operator that it lacks. */
@@ -81,8 +110,10 @@ static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s, make_pd 
 
     if (!rc && make(&j->pd, p->dnnl->engine, s, attr)) rc = -ENOTSUP;
     if (!rc && sum && gwm_dnnl_plain_loop(j->pd)) rc = -ENOTSUP;
+    if (!rc) rc = make_bare(p, j, s, make);
     if (!rc) rc = add(p, j);
     if (j->pd) dnnl_primitive_desc_destroy(j->pd);
+    if (j->bare) dnnl_primitive_desc_destroy(j->bare);
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(j->src);
     md_free(j->weight);
@@ -133,11 +164,6 @@ static void window_dims(struct shape_of *s, const struct gwm_window *w)
     s->right[1] = (w->ow - 1) * w->sw + (w->kw - 1) * w->dw + 1 - w->w - w->left;
     s->right[0] = s->right[0] > w->bottom ? s->right[0] : w->bottom;
     s->right[1] = s->right[1] > w->right ? s->right[1] : w->right;
-}
-
-static md_t md_copy_or_null(const_md_t md)
-{
-    return md ? md_copy(md) : NULL;
 }
 
 /* With the sum that node `q` is, or (-1) alone. */

@@ -25,15 +25,31 @@ struct part {
     const_md_t md;
 };
 
-/* Adds the primitive of `pd` with those arguments; the last of them is the result. Frees pd. */
-static int add_primitive(struct gwm_cpu *p, dnnl_primitive_desc_t pd, const struct part *part, int n)
+/* A primitive, and what replaces it where NaN could be: own loops, or its bare form and then the function. */
+struct twin {
+    dnnl_primitive_desc_t pd, bare;
+    const struct gwm_act *act;
+    void (*own)(struct gwm_cpu *p, struct gwm_prim *q);
+    const struct gwm_node *node;
+};
+
+static void twin_drop(const struct twin *t)
+{
+    if (t->pd) dnnl_primitive_desc_destroy(t->pd);
+    if (t->bare) dnnl_primitive_desc_destroy(t->bare);
+}
+
+/* Adds the primitive with those arguments; the last of them is the result. Frees pd and bare. */
+static int add_twin(struct gwm_cpu *p, const struct twin *t, const struct part *part, int n)
 {
     int rc;
-    struct gwm_prim *q = gwm_prim_new(p, pd, &rc);
+    struct gwm_prim *q = gwm_prim_new(p, t->pd, &rc);
 
-    if (q) rc = gwm_prim_step(p, q, pd);
+    if (q) rc = gwm_prim_step(p, q, t->pd);
     for (int i = 0; i < n && !rc; i++) rc = gwm_prim_arg(p, q, part[i].arg, part[i].buf, part[i].md);
-    dnnl_primitive_desc_destroy(pd);
+    if (!rc && t->bare) rc = gwm_prim_bare(p, q, t->bare, t->act);
+    if (q) q->own = t->own, q->node = t->node;
+    twin_drop(t);
     return rc;
 }
 
@@ -80,7 +96,8 @@ static int unary(struct gwm_cpu *p, const struct gwm_node *n)
     if (!rc && !f) rc = (x = c_order_in(p, n->in[0])) < 0 ? x : 0;
     if (!rc && f) rc = (y = gwm_form_add(p, n->out, md, true)) < 0 ? y : 0;
     if (!rc) {
-        rc = add_primitive(p, pd, (struct part[]){{DNNL_ARG_SRC, x, md}, {DNNL_ARG_DST, y, md}}, 2);
+        const struct twin t = {.pd = pd, .own = gwm_careful_unary, .node = n};
+        rc = add_twin(p, &t, (struct part[]){{DNNL_ARG_SRC, x, md}, {DNNL_ARG_DST, y, md}}, 2);
         p->plain[n->out] = !f;
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
@@ -108,9 +125,7 @@ static int binary_alg(enum gwm_binary kind, dnnl_alg_kind_t *alg)
     case GWM_SUB: *alg = dnnl_binary_sub; return 0;
     case GWM_MUL: *alg = dnnl_binary_mul; return 0;
     case GWM_DIV: *alg = dnnl_binary_div; return 0;
-    case GWM_MIN: *alg = dnnl_binary_min; return 0;
-    case GWM_MAX: *alg = dnnl_binary_max; return 0;
-    default: return -ENOTSUP;
+    default: return -ENOTSUP; /* its minimum and maximum hide NaN */
     }
 }
 
@@ -120,28 +135,34 @@ static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct g
                      const_md_t have, bool same)
 {
     const struct gwm_value *vb = &p->g->value[p->g->value[b].root];
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t pd = NULL;
-    dnnl_alg_kind_t alg;
+    dnnl_primitive_attr_t attr = NULL, plain = NULL;
+    struct twin t = {.act = &n->act};
+    dnnl_alg_kind_t alg = dnnl_binary_add;
     int x = f->buf, w = -1, y = -1, rc = binary_alg(n->binary.kind, &alg);
     md_t md = md_copy(f->md); /* layouts may be added below */
     const_md_t want = same ? md : have;
 
     if (!rc && !md) rc = -ENOMEM;
     if (!rc) rc = gwm_dnnl_attr(1, false, &n->act, &attr);
-    if (!rc) rc = usable(binary_pd(&pd, p->dnnl->engine, alg, md, want, md, attr), &pd);
+    if (!rc) rc = gwm_dnnl_attr(1, false, NULL, &plain);
+    if (!rc) rc = usable(binary_pd(&t.pd, p->dnnl->engine, alg, md, want, md, attr), &t.pd);
+    if (!rc && gwm_dnnl_hides(&n->act) && binary_pd(&t.bare, p->dnnl->engine, alg, md, want, md, plain)) {
+        dnnl_primitive_desc_destroy(t.pd);
+        rc = -ENOTSUP;
+    }
     if (!rc) {
         w = vb->data ? gwm_fixed_in_layout(p, (const float *)vb->data, have, want)
                      : gwm_dnnl_in_layout(p, p->g->value[b].root, have, want);
         if (w >= 0) y = gwm_form_add(p, n->out, md, true);
         rc = w < 0 ? w : y < 0 ? y : 0;
-        if (rc) dnnl_primitive_desc_destroy(pd);
+        if (rc) twin_drop(&t);
         const struct part parts[] = {
             {DNNL_ARG_SRC_0, x, md}, {DNNL_ARG_SRC_1, w, want}, {DNNL_ARG_DST, y, md}};
-        if (!rc) rc = add_primitive(p, pd, parts, 3);
+        if (!rc) rc = add_twin(p, &t, parts, 3);
         if (!rc) p->plain[n->out] = false;
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
+    if (plain) dnnl_primitive_attr_destroy(plain);
     md_free(md);
     return rc;
 }
@@ -217,8 +238,8 @@ static int affine(struct gwm_cpu *p, const struct gwm_node *n)
     const struct gwm_graph *g = p->g;
     const struct gwm_form *f = form_of(p, n->in[0]);
     struct gwm_affine is;
-    dnnl_primitive_attr_t attr = NULL;
-    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_attr_t attr = NULL, plain = NULL;
+    struct twin t = {0};
     struct part part[6];
     int y = -1;
 
@@ -229,17 +250,21 @@ static int affine(struct gwm_cpu *p, const struct gwm_node *n)
     md_t md = md_copy(f->md), per = md_new(c, 1, dnnl_a);
     part[0] = (struct part){DNNL_ARG_SRC, f->buf, md};
     int rc = md && per ? gwm_dnnl_attr(1, false, &sum->act, &attr) : -ENOMEM;
-    if (!rc) rc = usable(affine_pd(&pd, p->dnnl->engine, md, attr), &pd);
+    t.act = &sum->act;
+    if (!rc) rc = gwm_dnnl_attr(1, false, NULL, &plain);
+    if (!rc) rc = usable(affine_pd(&t.pd, p->dnnl->engine, md, attr), &t.pd);
+    if (!rc && gwm_dnnl_hides(&sum->act) && affine_pd(&t.bare, p->dnnl->engine, md, plain)) rc = -ENOTSUP;
     if (!rc) rc = affine_args(p, channels, &is, per, part + 1);
     if (!rc) rc = (y = gwm_form_add(p, sum->out, md, true)) < 0 ? y : 0;
     part[5] = (struct part){DNNL_ARG_DST, y, md};
-    if (rc && pd) dnnl_primitive_desc_destroy(pd);
-    if (!rc) rc = add_primitive(p, pd, part, 6);
+    if (rc) twin_drop(&t);
+    if (!rc) rc = add_twin(p, &t, part, 6);
     if (!rc) {
         p->plain[sum->out] = false;
         p->done[is.sum] = true;
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
+    if (plain) dnnl_primitive_attr_destroy(plain);
     md_free(md);
     md_free(per);
     return rc;
@@ -294,7 +319,7 @@ static int library_concat(struct gwm_cpu *p, const struct gwm_node *n)
         md_free(plain);
         parts[n->nin] = (struct part){DNNL_ARG_DST, y, dst};
         if (y < 0) dnnl_primitive_desc_destroy(pd);
-        rc = y < 0 ? y : add_primitive(p, pd, parts, (int)n->nin + 1);
+        rc = y < 0 ? y : add_twin(p, &(struct twin){.pd = pd}, parts, (int)n->nin + 1);
         if (!rc) p->plain[n->out] = same;
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
@@ -313,22 +338,22 @@ static int concat(struct gwm_cpu *p, const struct gwm_node *n)
 
 /* ---- in C order ---- */
 
-/* A primitive from one tensor to another that looks the same; `more` are further arguments. Takes pd. */
-static int in_c_order(struct gwm_cpu *p, const struct gwm_node *n, dnnl_primitive_desc_t pd, const_md_t md,
+/* A primitive from one tensor to another that looks the same; `more` are further arguments. Takes t->pd. */
+static int in_c_order(struct gwm_cpu *p, const struct gwm_node *n, const struct twin *t, const_md_t md,
                       const struct part *more, int nmore)
 {
     struct part parts[4];
     int x = c_order_in(p, n->in[0]);
 
     if (x < 0) {
-        dnnl_primitive_desc_destroy(pd);
+        twin_drop(t);
         return x;
     }
     parts[0] = (struct part){DNNL_ARG_SRC, x, md};
     for (int i = 0; i < nmore; i++) parts[1 + i] = more[i];
     parts[1 + nmore] = (struct part){DNNL_ARG_DST, n->out, md};
     p->plain[n->out] = true;
-    return add_primitive(p, pd, parts, nmore + 2);
+    return add_twin(p, t, parts, nmore + 2);
 }
 
 static int softmax(struct gwm_cpu *p, const struct gwm_node *n)
@@ -340,8 +365,10 @@ static int softmax(struct gwm_cpu *p, const struct gwm_node *n)
     dnnl_primitive_desc_t pd = NULL;
     int rc = md ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
 
+    if (!rc && s->n == 1) rc = -ENOTSUP; /* its logarithm of 1 is not 0 */
     if (!rc) rc = usable(softmax_pd(&pd, p->dnnl->engine, s->log, md, 1, attr), &pd);
-    if (!rc) rc = in_c_order(p, n, pd, md, NULL, 0);
+    const struct twin t = {.pd = pd, .own = gwm_careful_softmax, .node = n};
+    if (!rc) rc = in_c_order(p, n, &t, md, NULL, 0);
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(md);
     return rc;
@@ -364,7 +391,7 @@ static int norm(struct gwm_cpu *p, const struct gwm_node *n)
         rc = shift;
     }
     const struct part more[] = {{DNNL_ARG_SCALE, scale, per}, {DNNL_ARG_SHIFT, shift, per}};
-    if (!rc) rc = in_c_order(p, n, pd, md, more, 2);
+    if (!rc) rc = in_c_order(p, n, &(struct twin){.pd = pd}, md, more, 2);
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(md);
     md_free(per);

@@ -359,6 +359,7 @@ void gwm_join_siblings(struct gwm_graph *g, int *uses, int *maker);
 
 /* ref.c, ref_*.c: plain loops for every node, used to fold constants and by the CPU back-end. */
 void gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const void *const *in, void *out);
+void gwm_ref_act(const struct gwm_act *act, const float *x, float *y, int32_t n);
 void gwm_ref_move(const struct gwm_move *m, size_t width, const void *x,
                   void *y); /* width: bytes of an element */
 void gwm_ref_softmax(const struct gwm_softmax *s, const float *x, float *y);

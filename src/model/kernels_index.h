@@ -178,15 +178,6 @@ GW_DEV void gwm_store_int(const struct gwm_view *y, int32_t i, int64_t v)
     }
 }
 
-/* What does not fit becomes the nearest that does, no number 0. */
-GW_DEV int64_t gwm_whole(float f)
-{
-    return f != f                       ? 0
-           : f >= 9223372036854775808.f ? INT64_MAX
-           : f < -9223372036854775808.f ? INT64_MIN
-                                        : (int64_t)f;
-}
-
 GWM_KERNEL(gwm_convert_kernel, struct gwm_convert_args, p)
 {
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
@@ -196,10 +187,13 @@ GWM_KERNEL(gwm_convert_kernel, struct gwm_convert_args, p)
         float f = x.type <= GW_DTYPE_F64 ? gwm_load_float(&x, i) : 0;
         int64_t v = x.type <= GW_DTYPE_F64 ? 0 : gwm_load_int(&x, i);
         if (p->to <= GW_DTYPE_F64) {
-            gwm_store_float(&y, i, x.type <= GW_DTYPE_F64 ? f : (float)v);
+            gwm_store_float(&y, i,
+                            x.type <= GW_DTYPE_F64   ? f
+                            : x.type == GW_DTYPE_U64 ? (float)(uint64_t)v
+                                                     : (float)v);
             continue;
         }
-        if (x.type <= GW_DTYPE_F64) v = p->to == GW_DTYPE_BOOL ? f != 0 : gwm_whole(f);
+        if (x.type <= GW_DTYPE_F64) v = p->to == GW_DTYPE_BOOL ? f != 0 : gwm_whole(p->to, f);
         gwm_store_int(&y, i, gwm_as_type(p->to, v));
     }
 }

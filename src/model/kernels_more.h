@@ -20,7 +20,7 @@ GW_DEV float gwm_pool_window(const struct gwm_pool_args *a, const struct gwm_vie
             counted += iy < w->h + w->bottom && ix < w->w + w->right;
             if (iy >= 0 && iy < w->h && ix >= 0 && ix < w->w) {
                 float v = gwm_get(x, first + (iy * w->w + ix) * col);
-                max = fmaxf(max, v);
+                max = gwm_larger(max, v);
                 sum += v;
                 inside++;
             }

@@ -12,8 +12,8 @@ struct gwm_block_room {
 /* Two partial results of a reduction. */
 GW_DEV float gwm_join(int32_t kind, float a, float b)
 {
-    return kind == GWM_REDUCE_MAX    ? fmaxf(a, b)
-           : kind == GWM_REDUCE_MIN  ? fminf(a, b)
+    return kind == GWM_REDUCE_MAX    ? gwm_larger(a, b)
+           : kind == GWM_REDUCE_MIN  ? gwm_smaller(a, b)
            : kind == GWM_REDUCE_PROD ? a * b
                                      : a + b;
 }
@@ -142,7 +142,7 @@ GWM_EACH_KERNEL(gwm_softmax_kernel, struct gwm_softmax_args, p)
     struct gwm_view x = gwm_view(&p->x), y = gwm_view(&p->y);
     float max = -INFINITY, sum = 0;
 
-    for (k = tid; k < p->s.n; k += step) max = fmaxf(max, gwm_get(&x, first + k * p->s.inner));
+    for (k = tid; k < p->s.n; k += step) max = gwm_larger(max, gwm_get(&x, first + k * p->s.inner));
     max = gwm_over_block(room, max, GWM_REDUCE_MAX);
     for (k = tid; k < p->s.n; k += step) sum += expf(gwm_get(&x, first + k * p->s.inner) - max);
     sum = gwm_over_block(room, sum, GWM_REDUCE_SUM);
@@ -277,7 +277,7 @@ GWM_INLINE void gwm_softmax_rows(const struct gwm_softmax_args *p, uint32_t type
         GWM_UNROLL
         for (i = 0; i < GWM_ROW_MAX / 32; i++) {
             v[i] = lane + i * size < n ? gwm_get(&x, row * n + lane + i * size) : -INFINITY;
-            max = fmaxf(max, v[i]);
+            max = gwm_larger(max, v[i]);
         }
         max = gwm_over_warp(max, GWM_REDUCE_MAX);
         GWM_UNROLL
@@ -485,8 +485,9 @@ GW_DEV float gwm_reduce_one(const struct gwm_reduce *r, const struct gwm_view *x
 
     if (kind == GWM_REDUCE_LOG_SUM_EXP) {
         most = -INFINITY;
-        for (k = from; k < r->n; k += step) most = fmaxf(most, gwm_get(x, first + k * r->inner));
+        for (k = from; k < r->n; k += step) most = gwm_larger(most, gwm_get(x, first + k * r->inner));
         if (room) most = gwm_over_block(room, most, GWM_REDUCE_MAX);
+        if (fabsf(most) == INFINITY) most = 0; /* infinity less infinity would be NaN */
         sum = 0;
         for (k = from; k < r->n; k += step) sum += expf(gwm_get(x, first + k * r->inner) - most);
     } else {

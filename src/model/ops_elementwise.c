@@ -7,14 +7,32 @@
 #include <math.h>
 #include <string.h>
 
+bool gwm_is_narrow(uint32_t type)
+{
+    return type > GW_DTYPE_BOOL && type != GW_DTYPE_I64 && type != GW_DTYPE_U64;
+}
+
+int gwm_emit_wrapped(struct gwm_import *im, int x, const char *name)
+{
+    struct gwm_shape s = im->g->value[x].shape;
+    uint32_t type = im->g->value[x].type;
+    int n = gwm_emit_as(im, GWM_CONVERT, &x, 1, type, &s, name);
+
+    if (n < 0) return n;
+    im->g->node[n].convert.to = type;
+    return gwm_settle(im, n);
+}
+
 int gwm_emit_unary(struct gwm_import *im, struct gwm_act act, int x, const char *name)
 {
     struct gwm_shape shape = im->g->value[x].shape;
-    int n = gwm_emit(im, GWM_UNARY, &x, 1, &shape, name);
+    bool wraps = gwm_is_narrow(im->g->value[x].type) && (act.kind == GWM_ACT_NEG || act.kind == GWM_ACT_ABS);
+    int n = gwm_emit(im, GWM_UNARY, &x, 1, &shape, wraps ? "" : name);
 
     if (n < 0) return n;
     im->g->node[n].act = act;
-    return gwm_settle(im, n);
+    int v = gwm_settle(im, n);
+    return v < 0 || !wraps ? v : gwm_emit_wrapped(im, v, name);
 }
 
 /* What an operator without inputs but one, and at most two numbers as attributes, computes. */
@@ -87,6 +105,13 @@ static bool compares(enum gwm_binary kind)
     return kind >= GWM_EQUAL;
 }
 
+/* Does the result depend on what an integer's first bit means? */
+static bool orders(enum gwm_binary kind)
+{
+    return kind == GWM_DIV || (kind >= GWM_MIN && kind <= GWM_PRELU) ||
+           (kind >= GWM_LESS && kind <= GWM_GREATER_EQUAL);
+}
+
 int gwm_emit_binary(struct gwm_import *im, enum gwm_binary kind, int a, int b, const char *name)
 {
     const struct gwm_value *va = &im->g->value[a], *vb = &im->g->value[b];
@@ -95,16 +120,22 @@ int gwm_emit_binary(struct gwm_import *im, enum gwm_binary kind, int a, int b, c
     int in[2] = {a, b};
 
     if (va->dtype != vb->dtype) return gwm_op_fail(im, -EBADMSG, "its inputs are of different types");
+    if (va->type == GW_DTYPE_U64 && orders(kind) && !(va->data && vb->data))
+        return gwm_op_fail(im, -ENOTSUP,
+                           "uint64 numbers are not divided or put in an order; convert them to int64");
     if (kind >= GWM_AND && va->dtype != GWM_I64)
         return gwm_op_fail(im, -EBADMSG, "its inputs are not of booleans");
     int rc = gwm_broadcast(&bc, &out, &va->shape, &vb->shape);
     if (rc == -EINVAL) return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
     if (rc) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
-    int n = gwm_emit_as(im, GWM_BINARY, in, 2, compares(kind) ? GW_DTYPE_BOOL : va->type, &out, name);
+    bool wraps = kind <= GWM_POW && gwm_is_narrow(va->type);
+    int n = gwm_emit_as(im, GWM_BINARY, in, 2, compares(kind) ? GW_DTYPE_BOOL : va->type, &out,
+                        wraps ? "" : name);
     if (n < 0) return n;
     im->g->node[n].binary.kind = kind;
     im->g->node[n].binary.bc = bc;
-    return gwm_settle(im, n);
+    int v = gwm_settle(im, n);
+    return v < 0 || !wraps ? v : gwm_emit_wrapped(im, v, name);
 }
 
 static const struct {
@@ -198,7 +229,6 @@ static int power(struct gwm_import *im)
     if (e->data && e->count == 1 && e->shape.rank <= x->shape.rank && x->dtype == GWM_F32) {
         act.a = e->dtype == GWM_F32 ? *(const float *)e->data : (float)*(const int64_t *)e->data;
         if (act.a == 1) act.kind = GWM_ACT_NONE;
-        if (act.a == 0.5f) act.kind = GWM_ACT_SQRT;
         if (act.a == -1) act.kind = GWM_ACT_RECIPROCAL;
         return gwm_result(im, gwm_emit_unary(im, act, im->in[0], im->node->output[0]));
     }
@@ -345,7 +375,9 @@ static int dequantize(struct gwm_import *im)
     if (rc < 0) return rc;
     if (gwm_in(im, 0)->dtype != GWM_I64 || (zero >= 0 && im->g->value[zero].dtype != GWM_I64))
         return gwm_op_fail(im, -ENOTSUP, "only integers are dequantised");
-    if (zero >= 0) x = gwm_emit_binary(im, GWM_SUB, x, zero, "");
+    if (zero >= 0)
+        x = gwm_emit_convert(im, x, GW_DTYPE_I64, ""); /* the difference is no number of its type */
+    if (zero >= 0 && x >= 0) x = gwm_emit_binary(im, GWM_SUB, x, zero, "");
     if (x >= 0) x = gwm_emit_convert(im, x, GW_DTYPE_F32, "");
     return gwm_result(im, x < 0 ? x : gwm_emit_binary(im, GWM_MUL, x, scale, im->node->output[0]));
 }

@@ -234,9 +234,13 @@ static int finish_reduce(struct gwm_import *im, struct gwm_reduce r, uint32_t ma
         else if (keep)
             s.d[s.rank++] = 1;
     }
+    if (!mask && log) return gwm_result(im, gwm_emit_unary(im, act, im->in[0], im->node->output[0]));
     if (!mask) return gwm_result(im, gwm_reshape(im, im->in[0], &s));
+    bool wraps = r.kind != GWM_REDUCE_MAX && r.kind != GWM_REDUCE_MIN && r.kind < GWM_REDUCE_ARGMAX &&
+                 gwm_is_narrow(gwm_in(im, 0)->type);
     int v = gather_axes(im, im->in[0], &mask);
-    if (v >= 0) v = emit_reduce(im, r, v, mask, &s, log ? "" : im->node->output[0]);
+    if (v >= 0) v = emit_reduce(im, r, v, mask, &s, log || wraps ? "" : im->node->output[0]);
+    if (v >= 0 && wraps) v = gwm_emit_wrapped(im, v, im->node->output[0]);
     return gwm_result(im, v < 0 || !log ? v : gwm_emit_unary(im, act, v, im->node->output[0]));
 }
 
@@ -295,7 +299,19 @@ static int cumsum(struct gwm_import *im)
     return gwm_result(im, gwm_settle(im, n));
 }
 
-/* x divided by the norm of the axis */
+/* What is divided by: 1 instead of 0. */
+static int nonzero(struct gwm_import *im, int x)
+{
+    struct gwm_shape s = {0};
+    float none = 0;
+    int zero = gwm_const(im, GWM_F32, &s, &none, NULL);
+    int is = zero < 0 ? zero : gwm_emit_binary(im, GWM_EQUAL, x, zero, "");
+    int more = is < 0 ? is : gwm_emit_convert(im, is, GW_DTYPE_F32, "");
+
+    return more < 0 ? more : gwm_emit_binary(im, GWM_ADD, x, more, "");
+}
+
+/* x divided by the norm of the axis; zeros stay */
 static int lp_norm(struct gwm_import *im)
 {
     struct gwm_shape s = gwm_in(im, 0)->shape;
@@ -307,6 +323,7 @@ static int lp_norm(struct gwm_import *im)
     struct gwm_reduce r = {.kind = p == 1 ? GWM_REDUCE_L1 : GWM_REDUCE_L2};
     s.d[rc] = 1;
     int v = emit_reduce(im, r, im->in[0], 1u << rc, &s, "");
+    if (v >= 0) v = nonzero(im, v);
     return gwm_result(im, v < 0 ? v : gwm_emit_binary(im, GWM_DIV, im->in[0], v, im->node->output[0]));
 }
 

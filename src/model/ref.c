@@ -13,12 +13,12 @@
     } while (0)
 
 /* The loops that a compiler can turn into vector instructions stand apart. */
-static void unary_floats(const struct gwm_act *act, const float *x, float *y, int32_t n)
+void gwm_ref_act(const struct gwm_act *act, const float *x, float *y, int32_t n)
 {
     const struct gwm_act f = *act; /* so that it is known not to lie in y */
 
     switch (f.kind) {
-    case GWM_ACT_RELU: LOOP(x[i] > 0 ? x[i] : 0); break;
+    case GWM_ACT_RELU: LOOP(x[i] < 0 ? 0 : x[i]); break; /* NaN stays */
     case GWM_ACT_LEAKY: LOOP(x[i] > 0 ? x[i] : f.a * x[i]); break;
     case GWM_ACT_AFFINE: LOOP(f.a * x[i] + f.b); break;
     case GWM_ACT_ABS: LOOP(fabsf(x[i])); break;
@@ -46,7 +46,7 @@ static void unary(const struct gwm_act *act, uint32_t dtype, const void *x, void
     if (act->kind == GWM_ACT_NONE)
         memmove(y, x, (size_t)n * gw_dtype_bytes(dtype));
     else if (dtype == GWM_F32)
-        unary_floats(act, x, y, n);
+        gwm_ref_act(act, x, y, n);
     else
         unary_ints(act->kind, x, y, n);
 }
@@ -120,7 +120,7 @@ static void binary(const struct gwm_node *node, const struct gwm_graph *g, const
         } else {
             float_row(node->binary.kind, (struct float_operand){fa + o[0], sa},
                       (struct float_operand){fb + o[1], sb}, fy, n);
-            if (node->act.kind != GWM_ACT_NONE) unary_floats(&node->act, fy, fy, n);
+            if (node->act.kind != GWM_ACT_NONE) gwm_ref_act(&node->act, fy, fy, n);
         }
         fy += n;
         iy += n;
@@ -209,5 +209,5 @@ void gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const voi
             if (g->value[n->in[i]].count) gwm_ref_move(&n->mv.move[i], width, in[i], out);
         return;
     }
-    if (n->act.kind != GWM_ACT_NONE) unary_floats(&n->act, out, out, y->count);
+    if (n->act.kind != GWM_ACT_NONE) gwm_ref_act(&n->act, out, out, y->count);
 }

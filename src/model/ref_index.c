@@ -3,6 +3,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "src/model/activate.h"
 #include "src/model/graph.h"
 #include "src/model/half.h"
 
@@ -94,15 +95,6 @@ static int64_t load_int(uint32_t type, const char *p)
     }
 }
 
-/* A float as an integer: what does not fit becomes the nearest that does, no number 0. */
-static int64_t whole(float f)
-{
-    return f != f                       ? 0
-           : f >= 9223372036854775808.f ? INT64_MAX
-           : f < -9223372036854775808.f ? INT64_MIN
-                                        : (int64_t)f;
-}
-
 void gwm_ref_convert(uint32_t from, uint32_t to, uint32_t into, const void *x, void *y, int32_t count)
 {
     size_t wx = gw_dtype_bytes(from), wy = gw_dtype_bytes(into);
@@ -114,13 +106,13 @@ void gwm_ref_convert(uint32_t from, uint32_t to, uint32_t into, const void *x, v
         float f = source ? load_float(from, p) : 0;
         int64_t v = source ? 0 : load_int(from, p);
         if (is_float) {
-            store_float(into, source ? f : (float)v, q);
+            store_float(into, source ? f : from == GW_DTYPE_U64 ? (float)(uint64_t)v : (float)v, q);
             continue;
         }
         if (to == GW_DTYPE_BOOL)
             v = source ? f != 0 : v != 0;
         else if (source)
-            v = whole(f);
+            v = gwm_whole(to, f);
         if (to != GW_DTYPE_BOOL) v = load_int(to, (const char *)&v); /* the low bytes, as the type has them */
         memcpy(q, &v, wy);
     }

@@ -3,6 +3,7 @@
  * pools. */
 #include <math.h>
 
+#include "src/model/activate.h"
 #include "src/model/graph.h"
 
 void gwm_ref_softmax(const struct gwm_softmax *s, const float *x, float *y)
@@ -11,7 +12,7 @@ void gwm_ref_softmax(const struct gwm_softmax *s, const float *x, float *y)
         for (int32_t i = 0; i < s->inner; i++) {
             const float *px = x + o * s->n * s->inner + i;
             float *py = y + o * s->n * s->inner + i, max = px[0], sum = 0;
-            for (int32_t k = 1; k < s->n; k++) max = fmaxf(max, px[k * s->inner]);
+            for (int32_t k = 1; k < s->n; k++) max = gwm_larger(max, px[k * s->inner]);
             for (int32_t k = 0; k < s->n; k++) {
                 float e = expf(px[k * s->inner] - max);
                 py[k * s->inner] = s->log ? px[k * s->inner] - max : e;
@@ -34,8 +35,8 @@ static float reduce_floats(enum gwm_reduce_kind kind, const float *x, int32_t n,
         float v = x[(size_t)k * (size_t)step];
         switch (kind) {
         case GWM_REDUCE_MAX:
-        case GWM_REDUCE_LOG_SUM_EXP: most = fmaxf(most, v); break;
-        case GWM_REDUCE_MIN: most = fminf(most, v); break;
+        case GWM_REDUCE_LOG_SUM_EXP: most = gwm_larger(most, v); break;
+        case GWM_REDUCE_MIN: most = gwm_smaller(most, v); break;
         case GWM_REDUCE_PROD: sum *= (double)v; break;
         case GWM_REDUCE_L1: sum += fabs((double)v); break;
         case GWM_REDUCE_L2:
@@ -49,6 +50,7 @@ static float reduce_floats(enum gwm_reduce_kind kind, const float *x, int32_t n,
     case GWM_REDUCE_MIN: return most;
     case GWM_REDUCE_L2: return (float)sqrt(sum);
     case GWM_REDUCE_LOG_SUM_EXP:
+        if (isinf(most)) most = 0; /* infinity less infinity would be NaN */
         for (int32_t k = 0; k < n; k++) sum += exp((double)x[(size_t)k * (size_t)step] - (double)most);
         return (float)(log(sum) + (double)most);
     default: return (float)sum;
@@ -163,7 +165,7 @@ static float pool_window(const struct gwm_pool *p, const float *x, int32_t oy, i
             counted += iy < w->h + w->bottom && ix < w->w + w->right;
             if (iy < 0 || iy >= w->h || ix < 0 || ix >= w->w) continue;
             float v = x[iy * w->w + ix];
-            max = fmaxf(max, v);
+            max = gwm_larger(max, v);
             sum += v;
             inside++;
         }
