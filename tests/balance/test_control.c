@@ -540,6 +540,12 @@ static void test_api(void **state)
     core.model.services->workers->health.up = 1;
     expect(&core, "PATCH", "/v1/services/web/workers/10.0.0.1-80", "{\"state\": \"draining\"}", 200,
            "\"state\": \"draining\"");
+    expect(&core, "PATCH", "/v1/services/web/workers/10.0.0.1-80",
+           "{\"state\": \"draining\", \"drain_limit_ms\": 5000}", 200, "\"drain_limit_ms\": 5000");
+    expect(&core, "PATCH", "/v1/services/web/workers/10.0.0.1-80", "{\"drain_limit_ms\": -1}", 400,
+           "drain_limit_ms");
+    expect(&core, "PATCH", "/v1/services/web/workers/10.0.0.1-80",
+           "{\"state\": \"up\", \"drain_limit_ms\": 5000}", 400, "goes with a worker that drains");
     expect(&core, "PATCH", "/v1/services/web/workers/10.0.0.1-80", "{\"state\": \"up\"}", 200,
            "\"state\": \"up\"");
     /* A worker that registers itself, and speaks again. */

@@ -244,6 +244,7 @@ for _ in {1..30}; do
     health 503 || fail "a data plane that stands still is in good health again"
     nap 0.1
 done
+"$GPUWIRE" balance list --api "$standby_api" | grep -q 'NO DATA PLANE' || fail "list does not say that the data plane is silent"
 curl -sf "http://$standby_api/metrics" | grep -q '^gpuwire_balance_data_plane_up 0' || fail "the metrics say that the data plane is up"
 kill -CONT "$plane2"
 eventually synced "$api" true || fail "the standby does not come back"

@@ -43,7 +43,7 @@ void gw_bal_core_free(struct gw_bal_core *c)
 
 int gw_bal_core_alive(const struct gw_bal_core *c)
 {
-    return c->attached && c->stats_ns && gw_deadline(0) - c->stats_ns < FRESH_NS;
+    return c->attached && gw_deadline(0) - c->heard_ns < FRESH_NS;
 }
 
 void gw_bal_core_wake(struct gw_bal_core *c)

@@ -28,6 +28,7 @@ struct gw_bal_core {
     json_t *stats;     /* what the data plane said last; NULL: nothing yet */
     uint64_t stats_ns; /* when */
     uint64_t started_ns;
+    uint64_t heard_ns;                  /* when it last answered */
     int attached;                       /* there is a data plane */
     uint64_t restarts;                  /* of the data plane */
     char refused[256];                  /* why it refused the last version; "" when it did not */

@@ -86,6 +86,7 @@ static int attach(struct daemon *d, int first, int *started)
     if (!first) d->core.restarts += (unsigned)*started;
     if (!first) gw_bal_pairs_again(&d->core);
     d->core.attached = 1;
+    d->core.heard_ns = gw_deadline(0);
     d->core.applied = 0;
     pthread_mutex_unlock(&d->core.lock);
     d->exchange.applied = d->exchange.settled = 0; /* whatever it has: it gets ours */

@@ -252,7 +252,7 @@ int gw_bal_exchange_stats(struct gw_bal_exchange *e, struct gw_bal_core *c)
     json_array_foreach(json_object_get(answer, "workers"), i, one) take_counts(&c->model, one, e->settled);
     json_decref(c->stats);
     c->stats = answer;
-    c->stats_ns = gw_deadline(0);
+    c->stats_ns = c->heard_ns = gw_deadline(0);
     pthread_mutex_unlock(&c->lock);
     return 0;
 }

@@ -255,10 +255,19 @@ static void print_services(const json_t *all)
     }
 }
 
+void gw_balance_print_silent(const json_t *stats)
+{
+    const json_t *sync = json_object_get(json_object_get(stats, "data"), "sync");
+    if (!json_is_true(json_object_get(stats, "attached")))
+        printf("NO DATA PLANE: it does not answer, and forwards nothing\n");
+    else if (json_is_object(sync) && !json_is_true(json_object_get(sync, "connected")))
+        printf("NO STANDBY: it does not answer, or no active balancer speaks\n");
+}
+
 int gw_balance_list(const struct gw_balance_args *a)
 {
     struct gw_balance_client c;
-    json_t *reply;
+    json_t *reply, *stats = NULL;
     int code = gw_balance_connect(a, &c);
     if (code) return code;
     code = gw_balance_ask(&c, "GET", "v1/services", NULL, &reply);
@@ -267,6 +276,8 @@ int gw_balance_list(const struct gw_balance_args *a)
         printf("\n");
     } else if (!code) {
         print_services(json_object_get(reply, "services"));
+        if (!gw_balance_ask(&c, "GET", "v1/stats", NULL, &stats)) gw_balance_print_silent(stats);
+        json_decref(stats);
     }
     if (!code) json_decref(reply);
     gw_balance_disconnect(&c);

@@ -65,16 +65,12 @@ static void print_all(const json_t *services, const json_t *before, const json_t
     char at[80];
     const json_t *data = json_object_get(stats, "data"), *was = json_object_get(stats_before, "data");
     const json_t *totals = json_object_get(data, "totals"), *t = json_object_get(was, "totals");
-    printf("up %.0f s%s; %.0f connections, %.0f new/s, %.0f packets/s, %.1f Mbit/s; dropped:",
-           number(stats, "uptime_ms") / 1000,
-           json_is_true(json_object_get(stats, "attached")) ? "" : ", NO DATA PLANE", number(totals, "live"),
-           rate(totals, t, "opened", seconds), rate(totals, t, "packets", seconds),
-           rate(totals, t, "bytes", seconds) * 8e-6);
+    printf("up %.0f s; %.0f connections, %.0f new/s, %.0f packets/s, %.1f Mbit/s; dropped:",
+           number(stats, "uptime_ms") / 1000, number(totals, "live"), rate(totals, t, "opened", seconds),
+           rate(totals, t, "packets", seconds), rate(totals, t, "bytes", seconds) * 8e-6);
     print_drops(data, was, seconds);
     printf("\n");
-    const json_t *sync = json_object_get(data, "sync");
-    if (json_is_object(sync) && !json_is_true(json_object_get(sync, "connected")))
-        printf("NO STANDBY: it does not answer, or no active balancer speaks\n");
+    gw_balance_print_silent(stats);
     json_t *services_before = by_name(before);
     json_array_foreach(services, i, s)
     {
