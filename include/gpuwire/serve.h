@@ -96,7 +96,7 @@ struct gw_serving_opts {
     uint64_t drain_ns; /* gw_serving_stop gives what is under way so long to finish; 0: it is cut off */
 
     /* HTTP, further. */
-    uint32_t connections_each; /* HTTP connections of one client; 0: 64, or what its sessions need */
+    uint32_t connections_each; /* of one client, of HTTP and of gRPC; 0: 64, or what its sessions need */
     uint32_t reserved_too;
     /* Names of the server that a call's Host may have, with commas between them, beside addresses, localhost
      * and the host's own name. NULL: none. With a token any name will do. */

@@ -31,6 +31,8 @@ int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const str
     struct gw_grpc_opts opts = {.host = http->host,
                                 .port = o->port,
                                 .message_most = http->most_body,
+                                .connections_each = http->connections_each,
+                                .trusted_proxies = http->trusted_proxies,
                                 .cert = http->cert,
                                 .key = http->key,
                                 .token_file = http->token_file,

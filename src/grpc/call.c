@@ -552,6 +552,15 @@ const char *gw_grpc_turn_who(const struct gw_grpc_turn *t)
     return t->call->conn->client->who;
 }
 
+int gw_grpc_turn_is_here(struct gw_grpc_turn *t)
+{
+    struct gw_grpc_conn *n = t->call->conn;
+    pthread_mutex_lock(&n->lock);
+    int here = !n->over && gw_who_is_here(n->h2.fd, n->client->who);
+    pthread_mutex_unlock(&n->lock);
+    return here;
+}
+
 int gw_grpc_turn_streams(const struct gw_grpc_turn *t)
 {
     return t->call->head.method->stream;

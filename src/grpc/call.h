@@ -32,6 +32,8 @@ uint64_t gw_grpc_turn_budget(const struct gw_grpc_turn *turn);
 int gw_grpc_turn_cancelled(struct gw_grpc_turn *turn);
 /* The client, as src/serve/who.h tells clients apart. */
 const char *gw_grpc_turn_who(const struct gw_grpc_turn *turn);
+/* Is the client a user of this host that has the connection open at this moment? */
+int gw_grpc_turn_is_here(struct gw_grpc_turn *turn);
 int gw_grpc_turn_streams(const struct gw_grpc_turn *turn);
 
 /* Ends the turn; the answer is this function's to free. NULL: no memory was left for one. */

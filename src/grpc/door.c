@@ -104,8 +104,13 @@ static int make(struct gw_grpc *g)
     int error = o->cert ? gw_grpc_tls_create(o->cert, o->key, &g->env.tls) : 0;
     if (!error) error = gw_secret_take_token(o->token, o->token_file, &g->token);
     g->env.rules = (struct gw_grpc_rules){gw_grpc_methods, g->token, o->open_health};
-    struct gw_grpc_gate_opts gate = {
-        .host = o->host, .port = o->port, .patience_ns = PATIENCE_NS, .idle_ns = IDLE_NS, .env = &g->env};
+    struct gw_grpc_gate_opts gate = {.host = o->host,
+                                     .port = o->port,
+                                     .each = o->connections_each,
+                                     .proxies = o->trusted_proxies,
+                                     .patience_ns = PATIENCE_NS,
+                                     .idle_ns = IDLE_NS,
+                                     .env = &g->env};
     if (!error) error = gw_grpc_pool_create(WORKERS, &g->env.pool);
     return error ? error : gw_grpc_gate_start(&gate, &g->gate);
 }

@@ -20,12 +20,14 @@
 #include "src/serve/door.h"
 #include "src/serve/listen.h"
 
-#define THREADS  2 /* that read from connections */
-#define EVENTS   32
-#define STACK    (256u << 10)
-#define ROOM     (64u << 10) /* bytes that are read from one connection before it is another's turn */
-#define CLOSE_NS 5000000u    /* how often connections are looked at that are to end */
-#define LOOK_NS  10000000u   /* deadlines are met so exactly */
+#define THREADS     2 /* that read from connections */
+#define EACH_OPTION "--connections-per-client"
+#define EACH        64u /* connections of one client, unless the option says otherwise */
+#define EVENTS      32
+#define STACK       (256u << 10)
+#define ROOM        (64u << 10) /* bytes that are read from one connection before it is another's turn */
+#define CLOSE_NS    5000000u    /* how often connections are looked at that are to end */
+#define LOOK_NS     10000000u   /* deadlines are met so exactly */
 
 /* A connection, as the gate knows it. */
 struct guest {
@@ -113,7 +115,7 @@ static void enter_fresh(struct reader *r)
 /* HTTP/2's way to refuse a connection: it says why. What does not go at once is left out. */
 static void turn_away(const struct gw_grpc_gate *g, int fd)
 {
-    static const char why[] = "this client has as many connections open as one may: close some, or wait";
+    static const char why[] = "this client has as many connections open as one may (" EACH_OPTION ")";
     static const uint8_t settings[9] = {0, 0, 0, NGHTTP2_SETTINGS};
     uint8_t bytes[9 + 9 + 8 + sizeof(why) - 1] = {0}, *goaway = bytes + sizeof(settings);
     memcpy(bytes, settings, sizeof(settings));
@@ -293,14 +295,21 @@ static int listen_on(struct gw_grpc_gate *g)
     return epoll_ctl(g->reader[0].epoll_fd, EPOLL_CTL_ADD, g->listen_fd, &event) ? -errno : 0;
 }
 
+static void open_door(struct gw_grpc_gate *g)
+{
+    uint32_t most = gw_listen_places(1), each = g->opts.each;
+    if (!each) each = most / 4 > EACH ? EACH : (most + 3) / 4;
+    gw_door_open(&g->door, most, each < most - most / 4 ? each : most - most / 4, g->opts.patience_ns);
+    g->door.option = EACH_OPTION;
+}
+
 int gw_grpc_gate_start(const struct gw_grpc_gate_opts *o, struct gw_grpc_gate **out)
 {
     struct gw_grpc_gate *g = calloc(1, sizeof(*g));
     if (!g) return -ENOMEM;
-    uint32_t most = gw_listen_places(1);
     *g = (struct gw_grpc_gate){.opts = *o, .listen_fd = -1};
-    gw_door_open(&g->door, most, most / 4 > 64 ? 64 : (most + 3) / 4, o->patience_ns);
-    int error = 0;
+    open_door(g);
+    int error = gw_proxies_parse("--trusted-proxy", o->proxies, &g->door.proxies);
     for (int i = 0; i < THREADS; i++) {
         int failed = open_reader(g, &g->reader[i]);
         if (!error) error = failed;

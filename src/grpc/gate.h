@@ -13,6 +13,8 @@ struct gw_grpc_gate;
 struct gw_grpc_gate_opts {
     const char *host;        /* numeric; NULL: 127.0.0.1 */
     uint16_t port;           /* 0: any free one */
+    uint32_t each;           /* connections of one client; 0: 64, or a quarter of all */
+    const char *proxies;     /* who may have three quarters of all; NULL: nobody */
     uint64_t patience_ns;    /* for the first call, or the handshake */
     uint64_t idle_ns;        /* a connection without calls may stay so long */
     struct gw_grpc_env *env; /* outlives the gate */

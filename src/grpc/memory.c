@@ -20,6 +20,15 @@ static int copy_name(char *to, size_t size, const char *from, struct gw_infer_er
     return 0;
 }
 
+/* The server opens the file with its own rights: for a client that is known, and still there. */
+static int check_here(struct gw_grpc_turn *turn, struct gw_infer_error *error)
+{
+    if (gw_grpc_turn_is_here(turn)) return 0;
+    return gw_infer_fail(
+        error, GW_INFER_INVALID,
+        "shared memory: only for users of the server's host, by a direct connection that stays open");
+}
+
 void gw_grpc_system_register(void *service, struct gw_grpc_turn *turn)
 {
     struct gw_grpc_service *s = service;
@@ -32,7 +41,7 @@ void gw_grpc_system_register(void *service, struct gw_grpc_turn *turn)
     if (q) {
         struct gw_region_info info = {.offset = q->offset, .bytes = q->byte_size};
         if (copy_name(info.name, sizeof(info.name), q->name, &error) ||
-            copy_name(info.key, sizeof(info.key), q->key, &error) ||
+            copy_name(info.key, sizeof(info.key), q->key, &error) || check_here(turn, &error) ||
             gw_region_register(gw_infer_regions(s->infer), gw_grpc_turn_who(turn), &info, &error))
             gw_grpc_fail(turn, &error);
         else
@@ -182,7 +191,7 @@ void gw_grpc_cuda_register(void *service, struct gw_grpc_turn *turn)
             turn, &inference__cuda_shared_memory_register_request__descriptor, &arena);
     if (q) {
         struct gw_region_info info = {.bytes = q->byte_size, .device = (uint64_t)q->device_id};
-        if (copy_name(info.name, sizeof(info.name), q->name, &error) ||
+        if (copy_name(info.name, sizeof(info.name), q->name, &error) || check_here(turn, &error) ||
             gw_infer_register_cuda(s->infer, gw_grpc_turn_who(turn), &info, q->raw_handle.data,
                                    q->raw_handle.len, &error))
             gw_grpc_fail(turn, &error);

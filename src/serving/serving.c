@@ -220,6 +220,8 @@ static int open_grpc(struct gw_serving *s, const struct gw_serving_opts *o)
     struct gw_grpc_opts grpc = {.host = o->host,
                                 .port = (uint16_t)o->grpc_port,
                                 .message_most = o->max_body,
+                                .connections_each = o->connections_each,
+                                .trusted_proxies = o->trusted_proxies,
                                 .cert = o->tls_cert,
                                 .key = o->tls_key,
                                 .token = o->token,

@@ -148,6 +148,11 @@ void client_close(struct client *c)
     close(c->h2.fd);
 }
 
+void client_work(struct client *c)
+{
+    turn(c, 0);
+}
+
 /* ---- calls ---- */
 
 static void begin(struct client *c, const struct ask *q, struct stream *s)

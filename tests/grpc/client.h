@@ -25,6 +25,8 @@ struct answer {
 /* In the clear. `server` is "ADDRESS:PORT". */
 void client_open(struct client *c, const char *server);
 void client_close(struct client *c);
+/* Sends and receives what goes without waiting. */
+void client_work(struct client *c);
 
 struct ask {
     const char *method; /* "/package.Service/Method" */
