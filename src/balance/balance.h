@@ -78,7 +78,10 @@ struct bal_snapshot {
     } members[BAL_SERVICES];
     struct bal_table *table[BAL_SERVICES];  /* of the workers that are up */
     struct bal_table *stable[BAL_SERVICES]; /* track_moved: of all workers; else NULL */
-    uint32_t neighbour[BAL_WORKERS];        /* of the worker's next hop; BAL_NO_NEIGHBOUR */
+    struct bal_neighbours *neighbours;
+    uint32_t neighbour[BAL_WORKERS]; /* of the worker's next hop; BAL_NO_NEIGHBOUR */
+    uint32_t gateway[BAL_PORTS][2];  /* of IPv4 and of IPv6; or BAL_NO_NEIGHBOUR */
+    bool no_place;                   /* for a next hop */
     struct bal_direct direct[1 << BAL_DIRECT_BITS];
     struct bal_way way[BAL_WORKERS];
     struct bal_up { /* the workers that may get something new, by service */
@@ -295,6 +298,9 @@ static inline void bal_port_mac(const struct bal *bal, uint32_t port, uint8_t ma
 /* A core begins and ends: between these one thread calls the functions below. */
 struct bal_core *bal_core_begin(struct bal *bal, uint32_t index);
 void bal_core_end(struct bal_core *core);
+
+/* Before a core goes on to another publication: forgets flows of workers whose numbers others have there. */
+void bal_purge(struct bal_core *core, const struct bal_snapshot *next);
 
 /* Looks at the time and the newest publication; the one before is not read any more. The two below do so. */
 void bal_core_look(struct bal_core *core, uint64_t now_ns);

@@ -39,19 +39,25 @@ static bool link_of(const struct bal_core *core, uint32_t port, uint8_t family, 
     return false;
 }
 
+static void ask_frame(struct bal_core *core, uint8_t port, const struct bal_addr *who)
+{
+    uint8_t mac[6];
+    struct bal_link link;
+    struct bal_frame *f = link_of(core, port, who->family, &link, mac) ? bal_new_frame(core, port) : NULL;
+    if (f) f->len = bal_ask_frame(f->data, &link, who);
+}
+
 void bal_ask(struct bal_core *core, uint32_t neighbour)
 {
-    uint8_t port, mac[6];
+    uint8_t port;
     struct bal_addr who;
-    struct bal_link link;
     if (core->outbox_used == BAL_OUTBOX || !bal_neighbour_ask(core->bal->neighbours, neighbour, core->now_ns))
         return;
     bal_neighbour_name(core->bal->neighbours, neighbour, &port, &who);
-    struct bal_frame *f = link_of(core, port, who.family, &link, mac) ? bal_new_frame(core, port) : NULL;
-    if (f) f->len = bal_ask_frame(f->data, &link, &who);
+    ask_frame(core, port, &who);
 }
 
-/* Another next hop: its MAC, or a drop while nobody has told it. */
+/* A next hop's MAC, or a drop while it is not known. */
 static bool find_mac(struct bal_core *core, struct bal_work *w, uint32_t neighbour, uint8_t mac[6])
 {
     if (bal_neighbour_mac(core->bal->neighbours, neighbour, mac)) return true;
@@ -151,18 +157,28 @@ void bal_to_worker(struct bal_core *core, struct bal_work *w, uint16_t worker)
         send(core, w, to->via, worker);
 }
 
-/* The port and the next hop of an address: where it is on link, else by a gateway. */
-static uint32_t route(struct bal_core *core, const struct bal_addr *to, uint8_t *port)
+/* The port and the MAC for an address: its own where it is on link, else a gateway's. A drop while it is not
+ * known. */
+static bool find_way(struct bal_core *core, struct bal_work *w, const struct bal_addr *to, uint8_t *port,
+                     uint8_t mac[6])
 {
+    const struct bal_snapshot *s = core->snap;
     struct bal_addr hop;
-    for (int gateway = 0; gateway < 2; gateway++)
-        for (uint8_t i = 0; i < BAL_PORTS; i++) {
-            const struct bal_port *p = &core->snap->config.port[i];
-            if (!p->used || !bal_route(p, to, gateway, &hop)) continue;
-            *port = i;
-            return bal_neighbour(core->bal->neighbours, i, &hop);
-        }
-    return BAL_NO_NEIGHBOUR;
+    for (uint8_t i = 0; i < BAL_PORTS; i++) {
+        if (!s->config.port[i].used || !bal_route(&s->config.port[i], to, false, &hop)) continue;
+        unsigned known = bal_client_mac(core->bal->neighbours, *port = i, to, core->now_ns, mac);
+        if (known & BAL_MAC_ASK) ask_frame(core, i, to);
+        if (known & BAL_MAC_KNOWN) return true;
+        bal_drop(core, w, BAL_DROP_NO_NEIGHBOUR);
+        return false;
+    }
+    for (uint8_t i = 0; i < BAL_PORTS; i++) {
+        uint32_t gateway = s->gateway[i][to->family == 6];
+        *port = i;
+        if (s->config.port[i].used && gateway != BAL_NO_NEIGHBOUR) return find_mac(core, w, gateway, mac);
+    }
+    bal_drop(core, w, BAL_DROP_NO_NEIGHBOUR);
+    return false;
 }
 
 void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker)
@@ -170,7 +186,7 @@ void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker)
     const struct bal_service *s = &core->snap->config.service[w->service];
     struct bal_addr client = bal_addr_of(bal_dst(w->p->data, &w->m), w->m.ipv6);
     uint8_t mac[6], own[6], out = 0;
-    if (!find_mac(core, w, route(core, &client, &out), mac)) return;
+    if (!find_way(core, w, &client, &out, mac)) return;
     if (!fits(core, w, &core->snap->config.port[out], 0)) return;
     if (!bal_hop(w->p->data, &w->m)) {
         bal_refuse(core, w, BAL_DROP_TTL);

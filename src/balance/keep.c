@@ -194,6 +194,8 @@ static void resolve(struct bal_core *core)
 {
     for (uint32_t w = 0; w < BAL_WORKERS; w++)
         if (core->snap->config.worker[w].used) bal_ask(core, core->snap->neighbour[w]);
+    for (uint32_t i = 0; i < BAL_PORTS; i++)
+        for (int k = 0; k < 2; k++) bal_ask(core, core->snap->gateway[i][k]);
 }
 
 /* After each publication the links hear where the VIPs are: another balancer may have had them before. A

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/balance/neighbour.h"
 
+#include <assert.h>
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
@@ -13,27 +14,46 @@
 #else
 #define KNOWN UINT64_C(1)
 #endif
-#define AGAIN_NS  UINT64_C(200000000)   /* until an unanswered question is asked once more */
-#define FRESH_NS  UINT64_C(20000000000) /* a MAC that is older is asked for again, and used meanwhile */
-#define MOST_FULL (BAL_NEIGHBOURS / 4 * 3)
+#define AGAIN_NS UINT64_C(200000000)    /* until an unanswered question is asked once more */
+#define FRESH_NS UINT64_C(20000000000)  /* a MAC that is older is asked for again, and used in that time */
+#define OLD_NS   UINT64_C(600000000000) /* a client's MAC that is older is not used */
+#define QUIET_NS                                                                                             \
+    UINT64_C(60000000000)            /* a client that was not needed for so long makes room without a word */
+#define WAIT_NS UINT64_C(3000000000) /* so long an asked address waits for its answer */
+#define USED_NS                                                                                              \
+    UINT64_C(1000000000) /* a use is noted that often: each note takes the line from other cores */
 
+/* Four generations of the configuration, each with all workers and gateways, fill half of the places. */
+enum { HELD = 8 * (BAL_WORKERS + 2 * BAL_PORTS), HELD_WINDOW = 64, WINDOW = 16 };
+
+/* The key is the address, the port and the family. It changes only while `version` is odd. */
 struct neighbour {
-    _Atomic bool used; /* once set, what stands in front of the atomics does not change */
-    uint8_t port;
-    struct bal_addr addr;
-    _Atomic uint64_t mac, told_ns, asked_ns;
+    _Alignas(64) _Atomic uint32_t version; /* a line for each */
+    uint32_t holds;                        /* of a next hop; guarded by the lock */
+    _Atomic uint64_t key[3], mac, told_ns, asked_ns, used_ns;
 };
 
 struct bal_neighbours {
-    pthread_mutex_t lock; /* of those who add entries */
-    uint32_t count;
-    struct neighbour entry[BAL_NEIGHBOURS];
+    pthread_mutex_t lock; /* of those who hold and release */
+    uint64_t seed[2];
+    _Atomic uint64_t displaced;
+    struct neighbour held[HELD], known[BAL_CLIENTS_KNOWN], asked[BAL_CLIENTS_ASKED];
 };
 
-struct bal_neighbours *bal_neighbours_new(void)
+static_assert(sizeof(struct neighbour) == 64, "an entry is one line");
+
+struct key {
+    uint64_t word[3];
+};
+
+struct bal_neighbours *bal_neighbours_new(const uint64_t seed[2])
 {
-    struct bal_neighbours *n = calloc(1, sizeof(*n));
-    if (n) pthread_mutex_init(&n->lock, NULL);
+    struct bal_neighbours *n = aligned_alloc(64, sizeof(*n));
+    if (!n) return NULL;
+    memset(n, 0, sizeof(*n));
+    pthread_mutex_init(&n->lock, NULL);
+    n->seed[0] = seed[0];
+    n->seed[1] = seed[1] | 1;
     return n;
 }
 
@@ -44,87 +64,279 @@ void bal_neighbours_free(struct bal_neighbours *n)
     free(n);
 }
 
-static uint32_t start_of(uint8_t port, const struct bal_addr *addr)
+/* ---- entries ---- */
+
+static struct key key_of(uint8_t port, const struct bal_addr *addr)
 {
-    uint64_t a[2] = {0}, h;
-    memcpy(a, addr->byte, addr->family == 4 ? 4 : 16);
-    h = (a[0] ^ port) * 0x9e3779b97f4a7c15u;
-    h = (h ^ h >> 29 ^ a[1]) * 0xd6e8feb86659fd93u;
-    return (uint32_t)(h >> 40) % BAL_NEIGHBOURS;
+    struct key k = {{0, 0, (uint64_t)addr->family << 8 | port}};
+    memcpy(k.word, addr->byte, addr->family == 4 ? 4 : 16);
+    return k;
 }
 
-/* The entry, or the free place where it belongs. */
-static uint32_t find(const struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr)
+static uint32_t hash_of(const struct bal_neighbours *n, const struct key *k, uint32_t rows)
 {
-    uint32_t i = start_of(port, addr);
-    /* acquire: an entry that is seen to be used is seen with its address. There is always a free one. */
-    while (atomic_load_explicit(&n->entry[i].used, memory_order_acquire) &&
-           (n->entry[i].port != port || !bal_same_addr(&n->entry[i].addr, addr)))
-        i = (i + 1) % BAL_NEIGHBOURS;
-    return i;
+    uint64_t h = bal_mix(k->word[0] ^ n->seed[0], n->seed[1]);
+    h = bal_mix(h ^ k->word[1], n->seed[1]);
+    h = bal_mix(h ^ k->word[2], n->seed[1]);
+    return (uint32_t)((h >> 32) * rows >> 32);
 }
 
-static bool is_used(const struct bal_neighbours *n, uint32_t i)
+/* Its key, as it was at one time. false: it is being changed. */
+static bool read_key(const struct neighbour *e, struct key *k)
 {
-    return atomic_load_explicit(&n->entry[i].used, memory_order_acquire);
+    /* acquire: the key is read after the version, and the version once more after the key */
+    uint32_t version = atomic_load_explicit(&e->version, memory_order_acquire);
+    for (int i = 0; i < 3; i++) k->word[i] = atomic_load_explicit(&e->key[i], memory_order_acquire);
+    return !(version & 1) && version == atomic_load_explicit(&e->version, memory_order_relaxed);
 }
 
-uint32_t bal_neighbour(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr)
+static bool is_for(const struct neighbour *e, const struct key *k)
 {
-    uint32_t i = find(n, port, addr);
-    if (is_used(n, i)) return i;
-    pthread_mutex_lock(&n->lock);
-    i = find(n, port, addr);
-    if (!is_used(n, i) && n->count >= MOST_FULL) {
-        i = BAL_NO_NEIGHBOUR;
-    } else if (!is_used(n, i)) {
-        n->count++;
-        n->entry[i].port = port;
-        n->entry[i].addr = *addr;
-        /* release: its address is written before it is seen to be used */
-        atomic_store_explicit(&n->entry[i].used, true, memory_order_release);
-    }
-    pthread_mutex_unlock(&n->lock);
-    return i;
+    struct key mine;
+    return read_key(e, &mine) && !memcmp(&mine, k, sizeof(mine));
 }
 
-bool bal_neighbour_mac(const struct bal_neighbours *n, uint32_t entry, uint8_t mac[6])
+static bool is_used(const struct neighbour *e)
 {
-    if (entry == BAL_NO_NEIGHBOUR) return false;
-    /* relaxed: the MAC is in the one word */
-    uint64_t v = atomic_load_explicit(&n->entry[entry].mac, memory_order_relaxed);
-    memcpy(mac, &v, 6);
-    return v & KNOWN;
+    return atomic_load_explicit(&e->key[2], memory_order_relaxed) != 0;
 }
 
-bool bal_neighbour_ask(struct bal_neighbours *n, uint32_t entry, uint64_t now_ns)
+/* One thread at a time changes an entry. A core that finds it taken does without. */
+static bool take(struct neighbour *e)
 {
-    if (entry == BAL_NO_NEIGHBOUR) return false;
-    struct neighbour *e = &n->entry[entry];
+    uint32_t version = atomic_load_explicit(&e->version, memory_order_relaxed);
+    /* acquire: what is written next is not seen before the odd version */
+    return !(version & 1) &&
+           atomic_compare_exchange_strong_explicit(&e->version, &version, version + 1, memory_order_acquire,
+                                                   memory_order_relaxed);
+}
+
+static void give(struct neighbour *e)
+{
+    /* release: what was written comes before */
+    atomic_fetch_add_explicit(&e->version, 1, memory_order_release);
+}
+
+/* Taken: it begins to stand for an address. */
+static void set_key(struct neighbour *e, const struct key *k)
+{
+    atomic_store_explicit(&e->mac, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->told_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->asked_ns, 0, memory_order_relaxed);
+    atomic_store_explicit(&e->used_ns, 0, memory_order_relaxed);
+    /* release: the odd version is seen before any part of a new key */
+    for (int i = 0; i < 3; i++) atomic_store_explicit(&e->key[i], k->word[i], memory_order_release);
+}
+
+static uint64_t age_of(const _Atomic uint64_t *when, uint64_t now)
+{
+    uint64_t then = atomic_load_explicit(when, memory_order_relaxed);
+    return now > then ? now - then : 0;
+}
+
+static bool ask(struct neighbour *e, uint64_t now_ns)
+{
     uint64_t asked = atomic_load_explicit(&e->asked_ns, memory_order_relaxed);
-    uint64_t told = atomic_load_explicit(&e->told_ns, memory_order_relaxed);
     bool known = atomic_load_explicit(&e->mac, memory_order_relaxed) & KNOWN;
-    if (known && now_ns - told < FRESH_NS) return false;
-    if (asked && now_ns - asked < AGAIN_NS) return false;
+    if (known && age_of(&e->told_ns, now_ns) < FRESH_NS) return false;
+    if (asked && age_of(&e->asked_ns, now_ns) < AGAIN_NS) return false;
     /* relaxed: of several cores one asks; nothing else depends on it */
     return atomic_compare_exchange_strong_explicit(&e->asked_ns, &asked, now_ns | 1, memory_order_relaxed,
                                                    memory_order_relaxed);
 }
 
+/* Taken: it has this MAC now. */
+static void set_mac(struct neighbour *e, uint64_t mac, uint64_t now_ns)
+{
+    atomic_store_explicit(&e->told_ns, now_ns, memory_order_relaxed);
+    atomic_store_explicit(&e->mac, mac, memory_order_relaxed);
+}
+
+/* Sets the MAC of an entry if it stands for the key. */
+static bool tell(struct neighbour *e, const struct key *k, uint64_t mac, uint64_t now_ns)
+{
+    if (!is_for(e, k) || !take(e)) return false;
+    uint64_t last = atomic_load_explicit(&e->key[2], memory_order_relaxed);
+    bool same = last == k->word[2] && atomic_load_explicit(&e->key[0], memory_order_relaxed) == k->word[0] &&
+                atomic_load_explicit(&e->key[1], memory_order_relaxed) == k->word[1];
+    if (same) set_mac(e, mac, now_ns);
+    give(e);
+    return same;
+}
+
+/* ---- next hops ---- */
+
+/* The entry of a key in its window; else, with `spare`, one that nothing holds; else NULL. Entries are never taken
+ * out of the window again, so the search may end at one that was never used. */
+static struct neighbour *find_held(struct bal_neighbours *n, const struct key *k, struct neighbour **spare)
+{
+    uint32_t at = hash_of(n, k, HELD);
+    for (uint32_t i = 0; i < HELD_WINDOW; i++) {
+        struct neighbour *e = &n->held[(at + i) % HELD];
+        if (is_for(e, k)) return e;
+        if (spare && !*spare && !e->holds) *spare = e;
+        if (!is_used(e)) break;
+    }
+    return NULL;
+}
+
+uint32_t bal_neighbour_hold(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr)
+{
+    struct key k = key_of(port, addr);
+    struct neighbour *spare = NULL;
+    pthread_mutex_lock(&n->lock);
+    struct neighbour *e = find_held(n, &k, &spare);
+    if (!e && (e = spare)) {
+        while (!take(e)) continue; /* a core tells it a MAC */
+        set_key(e, &k);
+        give(e);
+    }
+    if (e) e->holds++;
+    pthread_mutex_unlock(&n->lock);
+    return e ? (uint32_t)(e - n->held) : BAL_NO_NEIGHBOUR;
+}
+
+void bal_neighbour_release(struct bal_neighbours *n, uint32_t place)
+{
+    if (place == BAL_NO_NEIGHBOUR) return;
+    pthread_mutex_lock(&n->lock);
+    n->held[place].holds--;
+    pthread_mutex_unlock(&n->lock);
+}
+
+bool bal_neighbour_mac(const struct bal_neighbours *n, uint32_t place, uint8_t mac[6])
+{
+    if (place == BAL_NO_NEIGHBOUR) return false;
+    /* relaxed: the MAC is in the one word */
+    uint64_t v = atomic_load_explicit(&n->held[place].mac, memory_order_relaxed);
+    memcpy(mac, &v, 6);
+    return v & KNOWN;
+}
+
+bool bal_neighbour_ask(struct bal_neighbours *n, uint32_t place, uint64_t now_ns)
+{
+    return place != BAL_NO_NEIGHBOUR && ask(&n->held[place], now_ns);
+}
+
+void bal_neighbour_name(const struct bal_neighbours *n, uint32_t place, uint8_t *port, struct bal_addr *addr)
+{
+    struct key k = {{0}};
+    read_key(&n->held[place], &k);
+    *port = (uint8_t)k.word[2];
+    *addr = (struct bal_addr){.family = (uint8_t)(k.word[2] >> 8)};
+    memcpy(addr->byte, k.word, 16);
+}
+
+/* ---- clients ---- */
+
+/* A table of clients. An address lies in the window that begins at its hash. */
+struct table {
+    struct neighbour *entry;
+    uint32_t entries;
+    size_t since;  /* the time by which the oldest one makes room */
+    uint64_t life; /* after it that is no loss */
+};
+
+static struct table known_of(struct bal_neighbours *n)
+{
+    return (struct table){n->known, BAL_CLIENTS_KNOWN, offsetof(struct neighbour, used_ns), QUIET_NS};
+}
+static struct table asked_of(struct bal_neighbours *n)
+{
+    return (struct table){n->asked, BAL_CLIENTS_ASKED, offsetof(struct neighbour, asked_ns), WAIT_NS};
+}
+
+static struct neighbour *find(const struct bal_neighbours *n, const struct table *t, const struct key *k)
+{
+    uint32_t at = hash_of(n, k, t->entries);
+    for (uint32_t i = 0; i < WINDOW; i++) {
+        struct neighbour *e = &t->entry[(at + i) % t->entries];
+        if (is_for(e, k)) return e;
+        if (!is_used(e)) break; /* places are used from the window's beginning, and stay in use */
+    }
+    return NULL;
+}
+
+/* The entry of a window that makes room, taken: a free one, or the oldest. */
+static struct neighbour *make_room(struct bal_neighbours *n, const struct table *t, const struct key *k,
+                                   uint64_t now)
+{
+    uint32_t at = hash_of(n, k, t->entries);
+    struct neighbour *best = NULL;
+    uint64_t best_age = 0;
+    for (uint32_t i = 0; i < WINDOW && best_age != UINT64_MAX; i++) {
+        struct neighbour *e = &t->entry[(at + i) % t->entries];
+        const _Atomic uint64_t *since = (const _Atomic uint64_t *)(const void *)((const char *)e + t->since);
+        uint64_t age = is_used(e) ? age_of(since, now) : UINT64_MAX;
+        if (best && age <= best_age) continue;
+        best_age = age;
+        best = e;
+    }
+    if (!take(best)) return NULL;
+    /* relaxed: a count, and nothing else depends on it */
+    if (best_age < t->life) atomic_fetch_add_explicit(&n->displaced, 1, memory_order_relaxed);
+    return best;
+}
+
+static unsigned wait_for(struct bal_neighbours *n, const struct key *k, uint64_t now_ns)
+{
+    const struct table asked = asked_of(n);
+    struct neighbour *e = find(n, &asked, k);
+    if (!e && (e = make_room(n, &asked, k, now_ns))) {
+        set_key(e, k);
+        give(e);
+    }
+    return e && ask(e, now_ns) ? BAL_MAC_ASK : 0;
+}
+
+unsigned bal_client_mac(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr, uint64_t now_ns,
+                        uint8_t mac[6])
+{
+    const struct key k = key_of(port, addr);
+    const struct table known = known_of(n);
+    struct neighbour *e = find(n, &known, &k);
+    if (!e || age_of(&e->told_ns, now_ns) > OLD_NS) return wait_for(n, &k, now_ns);
+    uint64_t v = atomic_load_explicit(&e->mac, memory_order_acquire); /* before the key is read again */
+    memcpy(mac, &v, 6);
+    if (!(v & KNOWN) || !is_for(e, &k)) return 0; /* another address has taken the place just now */
+    if (age_of(&e->used_ns, now_ns) > USED_NS)
+        atomic_store_explicit(&e->used_ns, now_ns, memory_order_relaxed);
+    return BAL_MAC_KNOWN | (ask(e, now_ns) ? BAL_MAC_ASK : 0);
+}
+
+/* An address that was asked for has answered. Its entry among the asked ones ages by itself. */
+static void come_to_know(struct bal_neighbours *n, const struct key *k, uint64_t mac, uint64_t now_ns)
+{
+    const struct table asked = asked_of(n), known = known_of(n);
+    struct neighbour *e = find(n, &asked, k) ? make_room(n, &known, k, now_ns) : NULL;
+    if (!e) return;
+    set_key(e, k);
+    atomic_store_explicit(&e->used_ns, now_ns, memory_order_relaxed);
+    set_mac(e, mac, now_ns);
+    give(e);
+}
+
 void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr,
                         const uint8_t mac[6], uint64_t now_ns)
 {
-    uint32_t i = find(n, port, addr);
+    const struct key k = key_of(port, addr);
+    const struct table known = known_of(n);
     uint64_t v = 0;
-    if (!is_used(n, i) || mac[0] & 1) return; /* a group's MAC is nobody's */
+    if (mac[0] & 1) return; /* a group's MAC is nobody's */
     memcpy(&v, mac, 6);
     v |= KNOWN;
-    atomic_store_explicit(&n->entry[i].told_ns, now_ns, memory_order_relaxed);
-    atomic_store_explicit(&n->entry[i].mac, v, memory_order_relaxed);
+    struct neighbour *hop = find_held(n, &k, NULL), *client = find(n, &known, &k);
+    if (hop) tell(hop, &k, v, now_ns);
+    if (client)
+        tell(client, &k, v, now_ns);
+    else
+        come_to_know(n, &k, v, now_ns);
 }
 
-void bal_neighbour_name(const struct bal_neighbours *n, uint32_t entry, uint8_t *port, struct bal_addr *addr)
+void bal_neighbours_count(const struct bal_neighbours *n, uint64_t now_ns, struct bal_neighbour_counts *out)
 {
-    *port = n->entry[entry].port;
-    *addr = n->entry[entry].addr;
+    *out = (struct bal_neighbour_counts){0};
+    out->displaced = atomic_load_explicit(&n->displaced, memory_order_relaxed);
+    for (uint32_t i = 0; i < BAL_CLIENTS_KNOWN; i++)
+        out->known += is_used(&n->known[i]) && age_of(&n->known[i].told_ns, now_ns) < QUIET_NS;
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
+#include <time.h>
 
 #include "src/balance/balance.h"
 #include "src/balance/check.h"
@@ -101,7 +102,7 @@ int bal_create(const struct bal_attr *attr, struct bal **out)
     bal->attr = *attr;
     bal_fill_attr(&bal->attr);
     int error = getrandom(bal->seed, sizeof(bal->seed), 0) == sizeof(bal->seed) ? 0 : -EIO;
-    bal->neighbours = bal_neighbours_new();
+    bal->neighbours = bal_neighbours_new(bal->seed);
     if (!bal->neighbours) error = -ENOMEM;
     for (uint32_t i = 0; i < BAL_CORES; i++) atomic_init(&bal->seen[i], BAL_OFFLINE);
     for (uint32_t i = 0; i < BAL_PORTS; i++) atomic_init(&bal->any_mac[i], true); /* until the MAC is known */
@@ -195,7 +196,9 @@ void bal_core_look(struct bal_core *core, uint64_t now_ns)
     gw_flow_clock(core->narrow, now_ns);
     gw_flow_clock(core->wide, now_ns);
     /* acquire: the snapshot is seen whole. release: reads of the last one come before it is given back. */
-    core->snap = atomic_load_explicit(&core->bal->snap, memory_order_acquire);
+    const struct bal_snapshot *next = atomic_load_explicit(&core->bal->snap, memory_order_acquire);
+    if (next != core->snap) bal_purge(core, next);
+    core->snap = next;
     if (atomic_load_explicit(&core->bal->seen[core->index], memory_order_relaxed) != core->snap->generation)
         atomic_store_explicit(&core->bal->seen[core->index], core->snap->generation, memory_order_release);
 }
@@ -273,11 +276,22 @@ static void add_totals(const struct bal_counters *c, struct bal_totals *out)
     for (int i = 0; i < BAL_DROPS; i++) out->drop[i] += read_count(&c->drop[i]);
 }
 
+static uint64_t time_now(void)
+{
+    struct timespec t;
+    clock_gettime(CLOCK_MONOTONIC, &t);
+    return (uint64_t)t.tv_sec * SECOND + (uint64_t)t.tv_nsec;
+}
+
 void bal_totals(const struct bal *bal, int core, struct bal_totals *out)
 {
     memset(out, 0, sizeof(*out));
     for (uint32_t i = 0; i < bal->attr.cores; i++)
         if (core < 0 || (uint32_t)core == i) add_totals(bal->core[i]->counters, out);
+    struct bal_neighbour_counts n;
+    bal_neighbours_count(bal->neighbours, time_now(), &n);
+    out->neighbours = n.known;
+    out->displaced = n.displaced;
 }
 
 void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts *out)

@@ -200,6 +200,8 @@ struct bal_totals {
     uint64_t moved;     /* flows that left a dead worker */
     uint64_t stateless; /* packets forwarded by Maglev alone: the table was full, or the state was lost */
     uint64_t live;
+    uint64_t neighbours; /* clients on the link whose MAC is known */
+    uint64_t displaced;  /* entries for MACs that made room before their time: the table is too small */
     uint64_t drop[BAL_DROPS];
 };
 

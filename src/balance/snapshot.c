@@ -147,17 +147,40 @@ static void take_back(struct bal_snapshot *s, uint32_t i)
         &(struct bal_entry){.addr = w->addr, .port = port, .proto = v->proto, .value = (uint16_t)i});
 }
 
-static void take_workers(struct bal_snapshot *s, struct bal *bal)
+/* The place of a next hop, which is let go with the snapshot. */
+static uint32_t hold(struct bal_snapshot *s, uint8_t port, const struct bal_addr *hop)
+{
+    uint32_t place = bal_neighbour_hold(s->neighbours, port, hop);
+    if (place == BAL_NO_NEIGHBOUR) s->no_place = true;
+    return place;
+}
+
+static void take_gateways(struct bal_snapshot *s)
+{
+    for (uint8_t i = 0; i < BAL_PORTS; i++)
+        for (int k = 0; k < 2; k++) {
+            const struct bal_addr *a = &s->config.port[i].gateway[k];
+            if (s->config.port[i].used && a->family) s->gateway[i][a->family == 6] = hold(s, i, a);
+        }
+}
+
+static void let_go(struct bal_snapshot *s)
+{
+    for (uint32_t i = 0; i < BAL_WORKERS; i++) bal_neighbour_release(s->neighbours, s->neighbour[i]);
+    for (uint32_t i = 0; i < BAL_PORTS; i++)
+        for (int k = 0; k < 2; k++) bal_neighbour_release(s->neighbours, s->gateway[i][k]);
+}
+
+static void take_workers(struct bal_snapshot *s)
 {
     for (uint32_t i = 0; i < BAL_WORKERS; i++) {
         struct bal_worker *w = &s->config.worker[i];
-        s->neighbour[i] = BAL_NO_NEIGHBOUR;
         s->next_back[i] = BAL_NO_WORKER;
         if (!w->used) continue;
         if (!w->port) w->port = s->config.service[w->service].port;
         struct bal_addr hop = w->next_hop;
         if (!hop.family && !bal_route(&s->config.port[w->via], &w->addr, true, &hop)) hop = w->addr;
-        if (!w->mac_known) s->neighbour[i] = bal_neighbour(bal->neighbours, w->via, &hop);
+        if (!w->mac_known) s->neighbour[i] = hold(s, w->via, &hop);
         if (s->config.service[w->service].forward == BAL_NAT) take_back(s, i);
         s->members[w->service].count++;
     }
@@ -290,6 +313,7 @@ void bal_snapshot_free(struct bal_snapshot *s)
         drop_table(s->table[v]);
         drop_table(s->stable[v]);
     }
+    let_go(s);
     free(s);
 }
 
@@ -302,10 +326,15 @@ int bal_snapshot_make(struct bal *bal, const struct bal_config *config, const st
     if (!s) return -ENOMEM;
     if (size) *error = 0;
     s->config = *config;
+    s->neighbours = bal->neighbours;
+    memset(s->neighbour, 0xff, sizeof(s->neighbour)); /* BAL_NO_NEIGHBOUR */
+    memset(s->gateway, 0xff, sizeof(s->gateway));
     int rc = bal_check_config(&s->config, refuse, &m);
     if (!rc && *error) rc = -EINVAL;
     if (!rc) take_services(s);
-    if (!rc) take_workers(s, bal);
+    if (!rc) take_workers(s);
+    if (!rc) take_gateways(s);
+    if (!rc && s->no_place) rc = -ENOMEM;
     if (!rc) rc = take_tables(s, last);
     if (!rc) bal_make_ways(s);
     if (rc) {

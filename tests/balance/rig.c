@@ -341,6 +341,12 @@ int rig_publish(struct rig *r)
     return rc;
 }
 
+void rig_ask(struct rig *r, const struct bal_addr *client)
+{
+    uint8_t mac[6];
+    bal_client_mac(r->bal->neighbours, 0, client, r->now, mac);
+}
+
 int rig_send(struct rig *r, struct rig_packet *p)
 {
     gw_balance_burst(r->core, &p->p, 1, r->now += 1000);

@@ -66,6 +66,8 @@ struct bal_service *rig_service(struct rig *r, uint32_t i, bool ipv6, uint8_t pr
 /* Worker w of service i: 10.2.0.w or fd00::200:w, whose MAC is 2:0:0:0:0:w; UP, weight 100. */
 struct bal_worker *rig_worker(struct rig *r, uint32_t w, uint32_t service);
 int rig_publish(struct rig *r);
+/* A client's MAC is asked for; it may be told from now on. */
+void rig_ask(struct rig *r, const struct bal_addr *client);
 /* Sends one packet through the first core; returns its verdict. */
 int rig_send(struct rig *r, struct rig_packet *p);
 /* The worker that a forwarded packet went to, by its MAC. */

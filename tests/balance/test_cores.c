@@ -63,7 +63,7 @@ static void both_directions_meet(void **state)
         through(&p, i % CORES);
         assert_int_equal(p.p.verdict, BAL_SEND);
         rig_ends(&p, &from, &to);
-        bal_neighbour(r.bal->neighbours, 0, &c.addr);
+        rig_ask(&r, &c.addr);
         bal_neighbour_told(r.bal->neighbours, 0, &c.addr, (uint8_t[]){2, 7, 7, 7, 7, 7}, r.now);
         rig_udp(&p, to, from, 10);
         through(&p, (i + 1) % CORES);

@@ -157,7 +157,7 @@ static void use_nat(void)
     /* The clients have MACs. */
     for (uint32_t i = 0; i < 60; i++) {
         struct bal_addr a = client(i).addr;
-        bal_neighbour(r.bal->neighbours, 0, &a);
+        rig_ask(&r, &a);
         bal_neighbour_told(r.bal->neighbours, 0, &a, (const uint8_t[6]){2, 7}, r.now);
     }
 }
@@ -179,7 +179,7 @@ static void a_worker_is_asked_about_a_reset(void **state)
     assert_memory_equal(f[0].data + 38, ((uint8_t[]){0x70, 0, 0, 0}), 4);
     assert_int_equal(f[0].data[47], BAL_ACK);
     assert_int_equal(answer(0, w, BAL_ACK, 501, 101), BAL_SEND); /* it knows of no end */
-    r.now += 600 * SECOND;
+    r.now += 500 * SECOND;
     assert_int_equal(numbered(0, BAL_ACK, 101, 501), w);
     assert_int_equal(answer(0, w, BAL_ACK, 501, 101), BAL_SEND);
     /* Now a right one: the worker resets what the balancer asks with. */
@@ -418,6 +418,30 @@ static void a_standby_takes_over(void **state)
     assert_int_equal(bal_learn(r.bal, &record[0]), -22);
 }
 
+/* A worker is removed at once, and its number given to another. Its idle flows are not the new one's. */
+static void a_number_is_used_again(void **state)
+{
+    uint32_t of[300];
+    (void)state;
+    for (uint32_t i = 0; i < 300; i++) of[i] = establish(i);
+    r.config.worker[1].used = false;
+    assert_int_equal(rig_publish(&r), 0);
+    bal_core_keep(r.core, r.now += SECOND);
+    rig_worker(&r, 1, 1)->addr = rig_ip4(0x0a0200ff);
+    assert_int_equal(rig_publish(&r), 0);
+    bal_core_keep(r.core, r.now += SECOND);
+    assert_int_equal(bal_worker_live(r.bal, 1), 0);
+    bool spread[4] = {false};
+    for (uint32_t i = 0; i < 300; i++) {
+        uint32_t w = segment(i, BAL_ACK);
+        if (of[i] == 1)
+            spread[w] = true;
+        else
+            assert_int_equal(w, of[i]);
+    }
+    assert_true(spread[1] && spread[2] && spread[3]);
+}
+
 static void strangers_are_dropped(void **state)
 {
     (void)state;
@@ -454,6 +478,7 @@ int main(void)
         IN_RIG(few_flows_need_memory),
         IN_RIG(lost_state_is_no_lost_connection),
         IN_RIG(a_standby_takes_over),
+        IN_RIG(a_number_is_used_again),
         IN_RIG(strangers_are_dropped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

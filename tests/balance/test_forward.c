@@ -107,8 +107,7 @@ static void nat_there_and_back(void **state)
             if (rig_send(&r, &p) == BAL_SEND) break;
             struct bal_frame frame[8];
             assert_int_not_equal(bal_core_frames(r.core, frame, 8), 0);
-            uint32_t entry = bal_neighbour(r.bal->neighbours, 0, &from.addr);
-            assert_int_not_equal(entry, BAL_NO_NEIGHBOUR);
+            rig_ask(&r, &from.addr);
             bal_neighbour_told(r.bal->neighbours, 0, &from.addr, (uint8_t[]){2, 7, 7, 7, 7, 7}, r.now);
         }
         assert_int_equal(p.p.verdict, BAL_SEND);
@@ -231,7 +230,7 @@ static void errors_find_their_flow(void **state)
         const uint8_t *in = ip() + (ipv6 ? 48 : 28);
         assert_memory_equal(in + (ipv6 ? 8 : 12), r.config.worker[1].addr.byte, ipv6 ? 16 : 4);
         /* and the client the VIP, in an error about what it sent */
-        bal_neighbour(r.bal->neighbours, 0, client_addr(ipv6));
+        rig_ask(&r, client_addr(ipv6));
         bal_neighbour_told(r.bal->neighbours, 0, client_addr(ipv6), (uint8_t[]){2, 7, 7, 7, 7, 7}, r.now);
         rig_udp(&q, client(ipv6), (struct rig_end){r.config.worker[1].addr, 8080}, 5);
         rig_error(&p, r.config.worker[1].addr, &q);
@@ -303,7 +302,7 @@ static void a_worker_is_told_what_fits(void **state)
         one_service(ipv6, BAL_TCP, BAL_NAT);
         r.config.port[0].mtu = 1400;
         assert_int_equal(rig_publish(&r), 0);
-        bal_neighbour(r.bal->neighbours, 0, client_addr(ipv6));
+        rig_ask(&r, client_addr(ipv6));
         bal_neighbour_told(r.bal->neighbours, 0, client_addr(ipv6), (uint8_t[]){2, 7, 7, 7, 7, 7}, r.now);
         from_client(ipv6, BAL_TCP, 0);
         assert_int_equal(rig_send(&r, &p), BAL_SEND);

@@ -98,7 +98,7 @@ static int worker_says(uint32_t w, uint32_t i, uint16_t attr, uint32_t id, uint3
 {
     struct roce_cm cm = {.attr = attr, .local_id = 1000 + w, .remote_id = id, .qpn = qpn};
     struct bal_addr to = client(i);
-    bal_neighbour(r.bal->neighbours, 0, &to);
+    rig_ask(&r, &to);
     bal_neighbour_told(r.bal->neighbours, 0, &to, (uint8_t[]){2, 7, 7, 7, 7, 7}, r.now);
     message(r.config.worker[w].addr, to, &cm);
     assert_true(sound());

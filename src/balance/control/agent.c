@@ -21,6 +21,7 @@
 #include "src/balance/control/sync.h"
 #include "src/balance/control/translate.h"
 #include "src/balance/control/wire.h"
+#include "src/balance/neighbour.h"
 #include "src/balance/states.h"
 
 #define PATIENCE_NS 5000000000u
@@ -38,6 +39,7 @@ struct gw_bal_agent {
     uint64_t version, generation; /* of the last that was applied */
     uint64_t seen_ns;             /* when all cores were seen to have it; 0: not yet */
     uint64_t settled;
+    uint64_t displaced, displaced_ns; /* what a line has told, and when */
     int ready;
     const struct gw_bal_sync *sync;
     int listen_fd, end_fd;
@@ -169,12 +171,13 @@ static json_t *queue_pair(struct gw_bal_agent *a, const json_t *question)
 
 static json_t *totals_json(const struct bal_totals *t)
 {
-    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "received_packets",
+    return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "received_packets",
                      (json_int_t)t->received, "received_bytes", (json_int_t)t->received_bytes, "packets",
                      (json_int_t)t->packets, "bytes", (json_int_t)t->bytes, "answered",
                      (json_int_t)t->answered, "opened", (json_int_t)t->opened, "expired",
                      (json_int_t)t->expired, "evicted", (json_int_t)t->evicted, "moved", (json_int_t)t->moved,
-                     "stateless", (json_int_t)t->stateless, "live", (json_int_t)t->live);
+                     "stateless", (json_int_t)t->stateless, "live", (json_int_t)t->live, "neighbours",
+                     (json_int_t)t->neighbours, "neighbours_displaced", (json_int_t)t->displaced);
 }
 
 static json_t *sync_json(const struct gw_bal_sync *sync)
@@ -196,6 +199,20 @@ static void settle(struct gw_bal_agent *a)
     if (now - a->seen_ns >= SETTLE_NS) a->settled = a->version;
 }
 
+/* One line a minute says that the table of MACs is too small. */
+static void tell_displaced(struct gw_bal_agent *a, uint64_t displaced)
+{
+    uint64_t now = gw_deadline(0);
+    if (displaced == a->displaced || (a->displaced_ns && now - a->displaced_ns < 60000000000u)) return;
+    fprintf(stderr,
+            "gpuwire balance: the table of neighbours is full: %llu entries made room. Somebody names "
+            "addresses on the "
+            "link that no host has, or more than %u clients share it: put a router between\n",
+            (unsigned long long)(displaced - a->displaced), (unsigned)BAL_CLIENTS_KNOWN);
+    a->displaced = displaced;
+    a->displaced_ns = now;
+}
+
 static json_t *stats(struct gw_bal_agent *a)
 {
     struct bal_totals t;
@@ -212,6 +229,7 @@ static json_t *stats(struct gw_bal_agent *a)
                                             (json_int_t)c.held));
         }
     bal_totals(a->bal, -1, &t);
+    tell_displaced(a, t.displaced);
     for (int i = 0; i < BAL_DROPS; i++)
         json_object_set_new(drops, bal_drop_name((enum bal_drop)i), json_integer((json_int_t)t.drop[i]));
     return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o}", "sync", sync_json(a->sync), "settled",

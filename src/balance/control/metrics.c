@@ -68,7 +68,7 @@ static void write_totals(FILE *f, const json_t *stats)
     json_t *value;
     json_object_foreach(json_object_get(stats, "totals"), key, value)
     {
-        int gauge = key[0] == 'l'; /* live */
+        int gauge = !strcmp(key, "live") || !strcmp(key, "neighbours");
         fprintf(f, "# TYPE gpuwire_balance_%s%s %s\ngpuwire_balance_%s%s %lld\n", key, gauge ? "" : "_total",
                 gauge ? "gauge" : "counter", key, gauge ? "" : "_total",
                 (long long)json_integer_value(value));
