@@ -16,14 +16,14 @@ uint32_t bal_random_below(struct bal_choice *c, uint32_t n)
 uint32_t bal_row(const struct bal_snapshot *s, uint32_t service, const uint8_t *addr, bool ipv6,
                  uint16_t port)
 {
-    uint64_t a[2] = {0}, h = s->config.maglev_seed ^ 0x9e3779b97f4a7c15u;
+    const uint64_t seed = s->config.maglev_seed ^ 0x9e3779b97f4a7c15u;
+    uint64_t a[2] = {0}, h;
     memcpy(a, addr, ipv6 ? 16 : 4);
     /* sh goes by the address alone; so does RoCE, whose source port says nothing about the connection */
     const struct bal_service *v = &s->config.service[service];
     if (v->scheduler != BAL_SH && v->proto != BAL_ROCE) a[1] ^= (uint64_t)port << 48;
-    h = (h ^ a[0]) * 0x9e3779b97f4a7c15u;
-    h = (h ^ h >> 32 ^ a[1]) * 0xd6e8feb86659fd93u;
-    h = (h ^ h >> 32) * 0xd6e8feb86659fd93u;
+    h = bal_mix(a[0] ^ seed, seed * 0xd6e8feb86659fd93u | 1);
+    h = bal_mix(h ^ a[1], seed | 1);
     return (uint32_t)((h >> 32) * BAL_MAGLEV >> 32);
 }
 

@@ -27,10 +27,11 @@ static void pass(struct bal_work *w, uint32_t core)
 
 uint32_t bal_owner(const struct bal_core *core, const uint8_t *client, bool ipv6, uint16_t port)
 {
-    uint64_t a[2] = {0}, h = port;
+    const uint64_t *seed = core->bal->seed;
+    uint64_t a[2] = {0}, h;
     memcpy(a, client, ipv6 ? 16 : 4);
-    h = (h ^ a[0]) * 0xd6e8feb86659fd93u;
-    h = (h ^ h >> 32 ^ a[1]) * 0x9e3779b97f4a7c15u;
+    h = bal_mix(a[0] ^ seed[0], seed[1] | 1);
+    h = bal_mix(h ^ a[1] ^ (uint64_t)port << 48, seed[0] | 1);
     return (uint32_t)((h >> 32) * core->bal->attr.cores >> 32);
 }
 

@@ -166,8 +166,8 @@ static bool tell(struct neighbour *e, const struct key *k, uint64_t mac, uint64_
 
 /* ---- next hops ---- */
 
-/* The entry of a key in its window; else, with `spare`, one that nothing holds; else NULL. Entries are never taken
- * out of the window again, so the search may end at one that was never used. */
+/* The entry of a key in its window. If there is none: NULL, and in *spare one that nothing holds. Entries
+ * never leave the window, so the search may end at one that was never used. */
 static struct neighbour *find_held(struct bal_neighbours *n, const struct key *k, struct neighbour **spare)
 {
     uint32_t at = hash_of(n, k, HELD);

@@ -27,7 +27,7 @@ void bal_neighbours_free(struct bal_neighbours *n);
 
 /* ---- next hops of the configuration ---- */
 
-/* The place of an address on a port, which is its own until each hold has been released. BAL_NO_NEIGHBOUR: all
+/* The place of an address on a port. It is its own until each hold has been released. BAL_NO_NEIGHBOUR: all
  * places are taken. For the thread that publishes. */
 uint32_t bal_neighbour_hold(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr);
 void bal_neighbour_release(struct bal_neighbours *n, uint32_t place);

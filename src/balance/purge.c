@@ -40,7 +40,8 @@ void bal_purge(struct bal_core *core, const struct bal_snapshot *next)
     bool any[2] = {false};
     if (!gw_flow_count(core->narrow) && !gw_flow_count(core->wide)) return;
     for (uint16_t w = 0; w < BAL_WORKERS; w++) {
-        if (!next->config.worker[w].used || is_same(&core->snap->config.worker[w], &next->config.worker[w])) continue;
+        if (!next->config.worker[w].used || is_same(&core->snap->config.worker[w], &next->config.worker[w]))
+            continue;
         bool narrow = core->count[0][w], wide = core->count[1][w] || core->count[1][bal_beside(w)];
         stale[w] = narrow || wide;
         any[0] |= narrow;

@@ -95,26 +95,27 @@ static void close_one(struct bal_core *core, const struct bal_wide *key)
 
 /* ---- which queue pair a connection has: for a DREQ that does not say ---- */
 
-static uint32_t place_of(const struct bal_wide *cm, uint32_t *tag)
+static uint32_t place_of(const struct bal_core *core, const struct bal_wide *cm, uint32_t *tag)
 {
+    const uint64_t *seed = core->bal->seed;
     uint64_t a[2], h = cm->x ^ (uint64_t)cm->service << 32;
     memcpy(a, cm->client, 16);
-    h = (h ^ a[0]) * 0x9e3779b97f4a7c15u;
-    h = (h ^ h >> 32 ^ a[1]) * 0xd6e8feb86659fd93u;
+    h = bal_mix(h ^ seed[0], seed[1] | 1);
+    h = bal_mix(bal_mix(h ^ a[0], seed[1] | 1) ^ a[1], seed[0] | 1);
     *tag = (uint32_t)h | 1;
     return (uint32_t)(h >> 32) % BAL_QPNS;
 }
 
 static void note_qpn(struct bal_core *core, const struct bal_wide *cm, uint32_t qpn)
 {
-    uint32_t tag, i = place_of(cm, &tag);
+    uint32_t tag, i = place_of(core, cm, &tag);
     core->qpn_of[i].tag = tag;
     core->qpn_of[i].qpn = qpn;
 }
 
 static bool noted_qpn(const struct bal_core *core, const struct bal_wide *cm, uint32_t *qpn)
 {
-    uint32_t tag, i = place_of(cm, &tag);
+    uint32_t tag, i = place_of(core, cm, &tag);
     *qpn = core->qpn_of[i].qpn;
     return core->qpn_of[i].tag == tag;
 }

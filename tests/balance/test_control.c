@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
@@ -18,6 +19,7 @@
 #include "src/balance/control/health.h"
 #include "src/balance/control/json.h"
 #include "src/balance/control/probe.h"
+#include "src/balance/control/seed.h"
 #include "src/balance/control/translate.h"
 
 #define S 1000000000ull
@@ -281,6 +283,42 @@ static void test_drain_limit(void **state)
 }
 
 /* No id is given twice while its worker is there. */
+static void write_secret(const char *path, const char *secret)
+{
+    FILE *f = fopen(path, "w");
+    assert_non_null(f);
+    fprintf(f, "%s\n", secret);
+    fclose(f);
+    chmod(path, 0600);
+}
+
+/* Balancers of one key choose alike, others do not, and one without a key does as it did before. */
+static void test_seed(void **state)
+{
+    char dir[] = "/tmp/gpuwire-seed.XXXXXX", path[64];
+    static struct gw_bal_global g;
+    uint64_t seed[6];
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    for (int i = 0; i < 2; i++) {
+        snprintf(path, sizeof(path), "%s/key%d", dir, i);
+        write_secret(path, i ? "another secret word" : "sixteen characters");
+        snprintf(g.sync_key_file, sizeof(g.sync_key_file), "%s", path);
+        assert_int_equal(gw_bal_seed(&g, &seed[i]), 0);
+    }
+    snprintf(g.seed_file, sizeof(g.seed_file), "%s/key0", dir);
+    assert_int_equal(gw_bal_seed(&g, &seed[2]), 0);
+    assert_true(seed[0] == seed[2] && seed[0] != seed[1]);
+    memset(&g, 0, sizeof(g));
+    for (int i = 0; i < 3; i++) {
+        snprintf(g.run_dir, sizeof(g.run_dir), "%s/run%d", dir, i / 2);
+        assert_int_equal(gw_bal_seed(&g, &seed[3 + i]), 0);
+    }
+    assert_true(seed[3] == seed[4] && seed[4] != seed[5]);
+    snprintf(path, sizeof(path), "rm -r %s", dir);
+    assert_int_equal(system(path), 0);
+}
+
 static void test_ids(void **state)
 {
     struct gw_bal_config c;
@@ -599,11 +637,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_file),          cmocka_unit_test(test_file_round),
         cmocka_unit_test(test_file_mistakes), cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_drain_limit),   cmocka_unit_test(test_ids),
-        cmocka_unit_test(test_reload),        cmocka_unit_test(test_health),
-        cmocka_unit_test(test_turns),         cmocka_unit_test(test_silence),
-        cmocka_unit_test(test_http_status),   cmocka_unit_test(test_state_round),
-        cmocka_unit_test(test_api),           cmocka_unit_test(test_queue_pairs),
+        cmocka_unit_test(test_drain_limit),   cmocka_unit_test(test_seed),
+        cmocka_unit_test(test_ids),           cmocka_unit_test(test_reload),
+        cmocka_unit_test(test_health),        cmocka_unit_test(test_turns),
+        cmocka_unit_test(test_silence),       cmocka_unit_test(test_http_status),
+        cmocka_unit_test(test_state_round),   cmocka_unit_test(test_api),
+        cmocka_unit_test(test_queue_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

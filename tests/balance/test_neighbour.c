@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MACs: of next hops, which always have a place, and of clients, also while strangers name addresses that no host has. */
+/* MACs of next hops, which always have a place, and of clients, also while strangers name addresses that no
+ * host has. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -37,7 +38,10 @@ static bool known(uint32_t ip, uint8_t mac[6])
 static void tell(uint32_t ip)
 {
     struct bal_addr a = rig_ip4(ip);
-    bal_neighbour_told(n, 0, &a, (const uint8_t[6]){2, 3, (uint8_t)(ip >> 24), (uint8_t)(ip >> 16), (uint8_t)(ip >> 8), (uint8_t)ip}, now);
+    bal_neighbour_told(
+        n, 0, &a,
+        (const uint8_t[6]){2, 3, (uint8_t)(ip >> 24), (uint8_t)(ip >> 16), (uint8_t)(ip >> 8), (uint8_t)ip},
+        now);
 }
 
 static struct bal_neighbour_counts count(void)
@@ -63,12 +67,13 @@ static void addresses_without_a_host_displace_no_client(void **state)
         assert_false(known(0x0c000000 + i, mac));
         tell(0x0c000000 + i);
         assert_true(known(0x0c000000 + i, mac));
-        assert_memory_equal(mac + 2, ((uint8_t[]){0x0c, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i}), 4);
+        assert_memory_equal(mac + 2, ((uint8_t[]){0x0c, (uint8_t)(i >> 16), (uint8_t)(i >> 8), (uint8_t)i}),
+                            4);
     }
     for (uint32_t i = 0; i < 2000; i++) assert_true(known(0x0a000000 + i, mac));
     assert_int_equal(count().known, 4000);
     assert_true(count().displaced > 100000); /* which a line tells */
-    tell(0x0d000001); /* which was not asked for */
+    tell(0x0d000001);                        /* which was not asked for */
     assert_int_equal(count().known, 4000);
 }
 
@@ -107,7 +112,8 @@ static void quiet_clients_are_asked_again(void **state)
     assert_int_equal(bal_client_mac(n, 0, &a, now += SECOND, mac), BAL_MAC_ASK);
     tell(0x0a000001);
     assert_int_equal(bal_client_mac(n, 0, &a, now, mac), BAL_MAC_KNOWN);
-    assert_int_equal(bal_client_mac(n, 1, &a, now, mac), BAL_MAC_ASK); /* on another link it is another host */
+    assert_int_equal(bal_client_mac(n, 1, &a, now, mac),
+                     BAL_MAC_ASK); /* on another link it is another host */
     assert_int_equal(bal_client_mac(n, 0, &a, now += 30 * SECOND, mac), BAL_MAC_KNOWN | BAL_MAC_ASK);
     assert_int_equal(bal_client_mac(n, 0, &a, now += 600 * SECOND, mac), BAL_MAC_ASK);
     assert_int_equal(count().known, 0);
@@ -141,7 +147,8 @@ static void new_workers_get_traffic_after_a_flood(void **state)
     assert_int_equal(rig_publish(&r), 0);
     bal_core_keep(r.core, r.now += SECOND);
     assert_int_not_equal(bal_core_frames(r.core, f, 64), 0); /* asks for it */
-    bal_neighbour_told(r.bal->neighbours, 0, &r.config.worker[2].addr, (const uint8_t[6]){2, 0, 0, 0, 0, 2}, r.now);
+    bal_neighbour_told(r.bal->neighbours, 0, &r.config.worker[2].addr, (const uint8_t[6]){2, 0, 0, 0, 0, 2},
+                       r.now);
     struct rig_end client = {rig_ip4(0x0a900001), 4000};
     rig_tcp(&p, client, (struct rig_end){r.config.service[1].vip, 80}, BAL_SYN, 0);
     assert_int_equal(rig_send(&r, &p), BAL_SEND);

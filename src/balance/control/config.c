@@ -77,6 +77,11 @@ static int set_sync_key(parse *p, statement *s)
     return gw_bal_take_text(p, s, p->config->global.sync_key_file, GW_BAL_TEXT);
 }
 
+static int set_seed(parse *p, statement *s)
+{
+    return gw_bal_take_text(p, s, p->config->global.seed_file, GW_BAL_TEXT);
+}
+
 static int set_cores(parse *p, statement *s)
 {
     struct gw_bal_global *g = &p->config->global;
@@ -121,6 +126,7 @@ static const struct gw_bal_keyword global_keywords[] = {
     {"standby", 2, 2, set_standby, NULL, NULL},
     {"sync_listen", 2, 2, set_listen, NULL, NULL},
     {"sync_key_file", 1, 1, set_sync_key, NULL, NULL},
+    {"seed_file", 1, 1, set_seed, NULL, NULL},
     {0},
 };
 

@@ -55,6 +55,8 @@ struct gw_bal_global {
     struct gw_bal_addr standby, listen;
     uint16_t standby_port, listen_port;
     char sync_key_file[GW_BAL_TEXT];
+    char seed_file[GW_BAL_TEXT]; /* seed.h */
+    uint64_t maglev_seed;        /* that comes of it; the data plane sets it */
 };
 
 struct gw_bal_config {

@@ -15,6 +15,7 @@
 #include "src/balance/control/claim.h"
 #include "src/balance/control/daemon.h"
 #include "src/balance/control/link.h"
+#include "src/balance/control/seed.h"
 #include "src/balance/control/sync.h"
 #include "src/balance/control/translate.h"
 #include "src/balance/run.h"
@@ -84,19 +85,22 @@ int gw_bal_plane_run(const struct gw_bal_config *c)
     struct gw_bal_agent *agent = NULL;
     struct gw_bal_sync *sync = NULL;
     struct gw_bal_link other = {.fd = -1};
+    struct gw_bal_global global = c->global;
     if (!gw_bal_link_open(&other, c->global.run_dir)) {
         gw_bal_link_close(&other);
         return gw_error(-EADDRINUSE, "run_dir %s: another data plane answers there", c->global.run_dir);
     }
-    gw_bal_translate_attr(&c->global, &attr);
-    int error = bal_create(&attr, &running);
+    int error = gw_bal_seed(&global, &global.maglev_seed);
+    if (error) return error;
+    gw_bal_translate_attr(&global, &attr);
+    error = bal_create(&attr, &running);
     if (error) return gw_error_errno(error, "the flow tables (flows, wide_flows, timeouts in global_defs)");
     end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    error = gw_bal_agent_start(running, &c->global, stop, NULL, &agent);
-    if (!error) error = gw_bal_sync_start(running, &c->global, agent, &sync);
+    error = gw_bal_agent_start(running, &global, stop, NULL, &agent);
+    if (!error) error = gw_bal_sync_start(running, &global, agent, &sync);
     if (!error) gw_bal_agent_sync(agent, sync);
-    if (!error && c->global.ports)
-        error = forward(&c->global, agent);
+    if (!error && global.ports)
+        error = forward(&global, agent);
     else if (!error)
         wait_for_end(agent);
     if (agent) gw_bal_agent_sync(agent, NULL);

@@ -3,9 +3,6 @@
 
 #include <string.h>
 
-/* Balancers that stand in for each other choose alike, so all have this seed. */
-#define MAGLEV_SEED UINT64_C(0x67707577697265)
-
 _Static_assert(GW_BAL_WORKERS <= BAL_WORKERS && GW_BAL_SERVICES <= BAL_SERVICES &&
                    GW_BAL_PORTS <= BAL_PORTS && GW_BAL_CORES <= BAL_CORES,
                "the data plane has fewer places");
@@ -101,7 +98,7 @@ void gw_bal_to_ports(const struct gw_bal_global *g, struct bal_port *out)
 void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, int all,
                       struct bal_config *out)
 {
-    out->maglev_seed = MAGLEV_SEED;
+    out->maglev_seed = g ? g->maglev_seed : 0;
     out->reject = g && g->reject;
     gw_bal_to_ports(g, out->port);
     for (const struct gw_bal_service *s = m->services; s; s = s->next) {
