@@ -33,7 +33,8 @@ struct state {
 struct gw_watch {
     const char *repository, *only;
     int inotify_fd, timer_fd, fd;
-    struct state seen, used; /* at the last look; when something was last done about it */
+    struct state seen, used; /* at the last look; what was done something about */
+    int soon;                /* the next look comes after SETTLE_NS at most */
     struct gw_say_limit said;
 };
 
@@ -141,16 +142,6 @@ static int has_same_other(const struct state *a, const struct gw_repository_othe
     return 0;
 }
 
-static int equal(const struct state *a, const struct state *b)
-{
-    if (a->models.count != b->models.count || a->models.others != b->models.others) return 0;
-    for (size_t i = 0; i < a->models.others; i++)
-        if (!has_same_other(b, &a->models.other[i])) return 0;
-    for (size_t i = 0; i < a->models.count; i++)
-        if (!has_same(a, i, b)) return 0;
-    return 1;
-}
-
 /* ---- what follows from it ---- */
 
 static void serve(struct gw_server *server, const struct gw_repository_entry *e)
@@ -190,40 +181,129 @@ static int is_ours(const struct gw_watch *w, const char *name)
     return !w->only || !strcmp(w->only, name);
 }
 
-static void report_others(const struct gw_watch *w, struct gw_server *server, const struct state *now,
-                          const struct state *before)
+/* ---- model by model: one that is still being copied holds up no other ---- */
+
+/* Takes model i of `from` over. Without memory it is seen as new next time. */
+static void carry(struct state *to, const struct state *from, size_t i)
 {
-    for (size_t i = 0; i < before->models.others; i++) {
-        const struct gw_repository_other *o = &before->models.other[i];
-        if (!has_same_other(now, o) && !gw_server_version(server, o->name)) gw_server_forget(server, o->name);
-    }
-    for (size_t i = 0; i < now->models.others; i++) {
-        const struct gw_repository_other *o = &now->models.other[i];
-        if (!is_ours(w, o->name) || has_same_other(before, o)) continue;
-        gw_log(GW_LOG_ERROR, "model %s cannot be served: %s", o->name, o->why);
-        gw_server_miss(server, o->name, o->version, o->why);
+    struct gw_repository *r = &to->models;
+    struct gw_repository_entry *e = realloc(r->entry, (r->count + 1) * sizeof(*e));
+    uint64_t *print = realloc(to->print, (r->count + 1) * sizeof(*print));
+    if (e) r->entry = e;
+    if (print) to->print = print;
+    if (!e || !print) return;
+    e[r->count] = from->models.entry[i];
+    e[r->count].name = strdup(from->models.entry[i].name);
+    e[r->count].path = strdup(from->models.entry[i].path);
+    print[r->count] = from->print[i];
+    if (e[r->count].name && e[r->count].path) {
+        r->count++;
+    } else {
+        free(e[r->count].name);
+        free(e[r->count].path);
     }
 }
 
-/* Takes over what was seen. */
-static void use(struct gw_watch *w, struct gw_server *server)
+static void carry_other(struct state *to, const struct gw_repository_other *o)
 {
-    struct state now, before = w->used;
-    if (look(w, &now)) return;
-    if (!equal(&now, &w->seen)) { /* this very moment */
-        free_state(&now);
-        return;
+    struct gw_repository *r = &to->models;
+    struct gw_repository_other *more = realloc(r->other, (r->others + 1) * sizeof(*more));
+    if (!more) return;
+    r->other = more;
+    more[r->others] = (struct gw_repository_other){strdup(o->name), o->version, strdup(o->why)};
+    if (more[r->others].name && more[r->others].why) {
+        r->others++;
+    } else {
+        free(more[r->others].name);
+        free(more[r->others].why);
     }
-    w->used = now;
-    for (size_t i = 0; i < now.models.count; i++)
-        if (is_ours(w, now.models.entry[i].name) && !has_same(&now, i, &before))
-            serve(server, &now.models.entry[i]);
-    for (size_t i = 0; i < before.models.count; i++)
-        if (is_ours(w, before.models.entry[i].name) &&
-            find(&now, before.models.entry[i].name) == now.models.count)
-            end(server, before.models.entry[i].name);
-    report_others(w, server, &now, &before);
-    free_state(&before);
+}
+
+/* Has nobody written there since that look? Other models may have been loaded meanwhile. */
+static int is_as_then(const struct state *now, size_t i)
+{
+    char *folder = strdup(now->models.entry[i].path);
+    if (!folder) return 0;
+    *strrchr(folder, '/') = 0;
+    int same = print_of_folder(folder) == now->print[i];
+    free(folder);
+    return same;
+}
+
+/* What the repository has. A model is used when two looks have found the same of it; `next` is what is used
+ * then. Returns how many are still to be looked at. */
+static uint32_t use_present(const struct gw_watch *w, struct gw_server *server, const struct state *now,
+                            struct state *next)
+{
+    uint32_t unsettled = 0;
+    for (size_t i = 0; i < now->models.count; i++) {
+        const char *name = now->models.entry[i].name;
+        size_t used = find(&w->used, name);
+        int is_new = !has_same(now, i, &w->used);
+        int settled = !is_new || (has_same(now, i, &w->seen) && is_as_then(now, i));
+        if (is_new && settled && is_ours(w, name)) serve(server, &now->models.entry[i]);
+        unsettled += !settled;
+        if (settled)
+            carry(next, now, i);
+        else if (used < w->used.models.count)
+            carry(next, &w->used, used);
+    }
+    return unsettled;
+}
+
+/* What it has no longer. */
+static uint32_t use_gone(const struct gw_watch *w, struct gw_server *server, const struct state *now,
+                         struct state *next)
+{
+    uint32_t unsettled = 0;
+    for (size_t i = 0; i < w->used.models.count; i++) {
+        const char *name = w->used.models.entry[i].name;
+        if (find(now, name) < now->models.count) continue;
+        int settled = find(&w->seen, name) == w->seen.models.count;
+        if (settled && is_ours(w, name)) end(server, name);
+        if (!settled) carry(next, &w->used, i);
+        unsettled += !settled;
+    }
+    return unsettled;
+}
+
+/* Models of other kinds, which are only told of. */
+static uint32_t use_others(const struct gw_watch *w, struct gw_server *server, const struct state *now,
+                           struct state *next)
+{
+    uint32_t unsettled = 0;
+    for (size_t i = 0; i < w->used.models.others; i++) {
+        const struct gw_repository_other *o = &w->used.models.other[i];
+        if (has_same_other(now, o)) continue;
+        if (has_same_other(&w->seen, o)) {
+            carry_other(next, o);
+            unsettled++;
+        } else if (!gw_server_version(server, o->name)) {
+            gw_server_forget(server, o->name);
+        }
+    }
+    for (size_t i = 0; i < now->models.others; i++) {
+        const struct gw_repository_other *o = &now->models.other[i];
+        int is_new = !has_same_other(&w->used, o), settled = !is_new || has_same_other(&w->seen, o);
+        unsettled += !settled;
+        if (settled) carry_other(next, o);
+        if (!settled || !is_new || !is_ours(w, o->name)) continue;
+        gw_log(GW_LOG_ERROR, "model %s cannot be served: %s", o->name, o->why);
+        gw_server_miss(server, o->name, o->version, o->why);
+    }
+    return unsettled;
+}
+
+/* Does what follows from a look. Returns how much is still to be looked at again. */
+static uint32_t use(struct gw_watch *w, struct gw_server *server, const struct state *now)
+{
+    struct state next = {0};
+    uint32_t unsettled = use_gone(w, server, now, &next);
+    unsettled += use_present(w, server, now, &next);
+    unsettled += use_others(w, server, now, &next);
+    free_state(&w->used);
+    w->used = next;
+    return unsettled;
 }
 
 static void come_again(const struct gw_watch *w, uint64_t ns)
@@ -246,21 +326,22 @@ void gw_watch_do(struct gw_watch *w, struct gw_server *server)
 {
     struct state now;
     int news = drain(w->inotify_fd), due = drain(w->timer_fd);
-    if (news) {
+    if (news && !due && !w->soon) {
+        w->soon = 1; /* a file that grows and grows does not put it off again */
         come_again(w, SETTLE_NS);
-        return;
     }
     if (!due) return;
+    w->soon = 0;
     if (look(w, &now)) { /* a file system that is gone for a while takes no model away */
         gw_say(&w->said, "%s; what is served goes on", gw_last_error());
         come_again(w, LOOK_NS);
         return;
     }
-    int settled = equal(&now, &w->seen);
+    uint32_t unsettled = use(w, server, &now);
     free_state(&w->seen);
     w->seen = now;
-    if (settled && !equal(&now, &w->used)) use(w, server);
-    come_again(w, settled ? LOOK_NS : SETTLE_NS);
+    w->soon = unsettled != 0;
+    come_again(w, unsettled ? SETTLE_NS : LOOK_NS);
 }
 
 /* ---- beginning and end ---- */

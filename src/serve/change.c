@@ -50,7 +50,11 @@ static int pause_all(struct gw_server *s)
 
 int gw_server_pause(struct gw_server *s)
 {
-    return pause_all(s);
+    struct gw_house house;
+    gw_house_begin(&house, s);
+    int error = pause_all(s);
+    gw_house_end(&house);
+    return error;
 }
 
 int gw_server_resume(struct gw_server *s)
@@ -186,7 +190,10 @@ static int add(struct gw_server *s, const struct gw_server_model *m)
 /* Also when there is an error the pause is over. */
 int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
 {
+    struct gw_house house;
+    gw_house_begin(&house, s);
     int error = add(s, m);
+    gw_house_end(&house);
     if (error && m->as_at_start)
         gw_server_miss(s, m->name, m->version, gw_last_error());
     else if (!error)
@@ -259,7 +266,7 @@ static int is_leaving(const struct gw_server *s, const char *name)
     return 0;
 }
 
-int gw_server_remove(struct gw_server *s, const char *name)
+static int remove_model(struct gw_server *s, const char *name)
 {
     size_t at = find(s, name);
     if (s->paused) resume(s, s->workers); /* what waits for it is served first */
@@ -269,4 +276,13 @@ int gw_server_remove(struct gw_server *s, const char *name)
     gw_server_forget(s, name); /* a version of it that could not take this one's place */
     set_place(s, at, NULL);
     return retire(s, w);
+}
+
+int gw_server_remove(struct gw_server *s, const char *name)
+{
+    struct gw_house house;
+    gw_house_begin(&house, s);
+    int error = remove_model(s, name);
+    gw_house_end(&house);
+    return error;
 }

@@ -199,7 +199,10 @@ uint64_t gw_server_keep_house(struct gw_server *s, uint64_t pause)
 {
     for (uint32_t i = 0; i < s->doors; i++)
         if (s->door[i].tend) s->door[i].tend(s->door[i].door);
-    if (!gw_table_tend(&s->sessions, s->worker, s->workers)) return GW_SERVER_HOUSEKEEPING_NS;
+    pthread_rwlock_rdlock(&s->lock); /* another thread may be changing the list (house.c) */
+    uint32_t left = gw_table_tend(&s->sessions, s->worker, s->workers);
+    pthread_rwlock_unlock(&s->lock);
+    if (!left) return GW_SERVER_HOUSEKEEPING_NS;
     /* A loop that is at work lets go of them when it is done: it is asked less and less often. */
     if (pause >= GW_SERVER_HOUSEKEEPING_NS) return SOON_NS;
     return 2 * pause < GW_SERVER_HOUSEKEEPING_NS ? 2 * pause : GW_SERVER_HOUSEKEEPING_NS - 1;

@@ -34,6 +34,19 @@ struct gw_server {
 #define GW_SERVER_HOUSEKEEPING_NS 200000000u
 uint64_t gw_server_keep_house(struct gw_server *s, uint64_t pause);
 
+/* A thread that keeps the house while the server's own thread changes the models. The list of models is read-locked
+ * while it looks at their sessions, so it sees no model that has left the list. */
+struct gw_house {
+    struct gw_server *server;
+    pthread_t thread;
+    pthread_mutex_t lock; /* of the rest */
+    pthread_cond_t news;
+    int over, runs;
+};
+#define GW_HOUSE_NAP_NS 20000000u /* nobody tells this thread that a session was closed */
+void gw_house_begin(struct gw_house *h, struct gw_server *s);
+void gw_house_end(struct gw_house *h);
+
 /* Requests of w that doors have under way; that wait for it, by RDMA or a door. */
 uint32_t gw_server_taken(const struct gw_worker *w);
 uint64_t gw_server_waiting(const struct gw_worker *w);

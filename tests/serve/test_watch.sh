@@ -45,11 +45,21 @@ eventually version_is echo 4 || fail "the repaired version is not served: $(cat 
 rm -r models/echo/4
 eventually version_is echo 3 || fail "the version before is not served again: $(cat watched.out)"
 
+# A file of one model grows and grows; the others come and go all the same.
+mkdir -p models/grow/1
+(while [ ! -e grown ]; do echo more >>models/grow/1/model.onnx; sleep 0.05; done) &
+grower=$!
+pids+=("$grower")
+
 # Models that come and go.
 cp -r "$source_dir/tests/serve/models/sum" models
 eventually is sum 200 || fail "a new model is not served: $(cat watched.out)"
 rm -r models/sum
 eventually is sum 404 || fail 'a model that has gone is served'
+grep -q 'model grow' watched.out && fail "a file that grows was read: $(cat watched.out)"
+touch grown
+wait "$grower"
+eventually grep -q 'error: model grow: version 1 cannot be served: ' watched.out || fail "nothing is said of the file that grew: $(cat watched.out)"
 # A repository that is gone for a while takes nothing away.
 mv models away
 eventually grep -q 'warning: model repository models: .*; what is served goes on' watched.out || fail "nothing is said of a missing repository: $(cat watched.out)"
