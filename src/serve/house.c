@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Housekeeping goes on while the server's thread is at a change of models, which may take many seconds: without it no
- * session that was closed could be opened again, of any model. */
+/* Housekeeping goes on while the server's thread is at a change of models, which may take many seconds:
+ * without it no session that was closed could be opened again, of any model. */
 #include <time.h>
 
 #include <gpuwire/exec.h>
@@ -17,7 +17,8 @@ static void *keep_house(void *arg)
         pause = gw_server_keep_house(h->server, pause);
         pthread_mutex_lock(&h->lock);
         uint64_t nap = pause < GW_HOUSE_NAP_NS ? pause : GW_HOUSE_NAP_NS, until = gw_deadline(nap);
-        struct timespec when = {.tv_sec = (time_t)(until / 1000000000u), .tv_nsec = (long)(until % 1000000000u)};
+        struct timespec when = {.tv_sec = (time_t)(until / 1000000000u),
+                                .tv_nsec = (long)(until % 1000000000u)};
         if (!h->over) pthread_cond_timedwait(&h->news, &h->lock, &when);
     }
     pthread_mutex_unlock(&h->lock);

@@ -34,8 +34,8 @@ struct gw_server {
 #define GW_SERVER_HOUSEKEEPING_NS 200000000u
 uint64_t gw_server_keep_house(struct gw_server *s, uint64_t pause);
 
-/* A thread that keeps the house while the server's own thread changes the models. The list of models is read-locked
- * while it looks at their sessions, so it sees no model that has left the list. */
+/* A thread that keeps the house while the server's own thread changes the models. The list of models is
+ * read-locked while it looks at their sessions, so it sees no model that has left the list. */
 struct gw_house {
     struct gw_server *server;
     pthread_t thread;
