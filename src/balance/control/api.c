@@ -113,6 +113,7 @@ static unsigned service(struct call *c)
     if (is(c, "PATCH")) return change_service(c);
     if (!is(c, "DELETE")) return only(c->reply, "GET, PATCH and DELETE");
     gw_bal_remove_service(&c->core->model, c->service);
+    c->service = NULL;
     return done(c->reply, 200, json_object());
 }
 
@@ -218,6 +219,7 @@ static unsigned remove_worker(struct call *c)
     if (limits < 0 || gw_bal_get_yes(c->body, "now", &now) < 0) return fail_errno(c->reply, -EINVAL);
     gw_bal_leave(&c->core->model, c->service, c->worker, now);
     if (limits > 0 && !now) gw_bal_limit_drain(&c->core->model, c->worker, limit, gw_deadline(0));
+    if (now) c->worker = NULL;
     return done(c->reply, now ? 200 : 202, now ? json_object() : gw_bal_worker_json(c->service, c->worker));
 }
 
