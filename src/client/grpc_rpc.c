@@ -238,13 +238,13 @@ static int submit(struct gw_link *l, struct gw_rpc *r, const char *method)
 {
     const nghttp2_data_provider request = {{.ptr = NULL}, read_request};
     char timeout[GW_GRPC_TIMEOUT], token[TOKEN_MOST];
-    nghttp2_nv head[9] = {
+    nghttp2_nv head[10] = {
         gw_h2_header(":method", "POST"),       gw_h2_header(":scheme", l->tls ? "https" : "http"),
         gw_h2_header(":path", method),         gw_h2_header(":authority", l->client->url.authority),
         gw_h2_header("te", "trailers"),        gw_h2_header("content-type", "application/grpc"),
-        gw_h2_header("user-agent", "gpuwire"),
+        gw_h2_header("user-agent", "gpuwire"), gw_h2_header("grpc-accept-encoding", "identity"),
     };
-    size_t n = 7;
+    size_t n = 8;
     if (r->deadline != GW_NEVER) {
         uint64_t now = gw_deadline(0);
         gw_grpc_timeout_format(timeout, r->deadline > now ? r->deadline - now : 0);
