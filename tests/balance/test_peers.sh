@@ -230,6 +230,14 @@ start active
 eventually synced "$api" true || fail "strangers keep the active balancer from its standby"
 eventually synced "$standby_api" true || fail "the standby does not know its active balancer"
 wait_for "$work/strangers.out" 'turned away' $strangers || fail "strangers may stay"
+# A second active balancer is served beside the first.
+first=$balancer first_api=$api first_conf=$conf
+conf=$work/second.conf
+sed "s|$work/run\$|$work/run3|" "$first_conf" >"$conf"
+start second
+eventually synced "$api" true && synced "$first_api" true || fail "the standby serves one active balancer alone"
+end
+balancer=$first api=$first_api conf=$first_conf
 plane=$(curl -sf "http://$api/v1/stats" | jq .data.pid)
 plane2=$(curl -sf "http://$standby_api/v1/stats" | jq .data.pid)
 

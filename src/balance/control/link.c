@@ -99,7 +99,14 @@ static int ask_ready(struct gw_bal_link *l, uint64_t ns)
 
 int gw_bal_link_answers(struct gw_bal_link *l)
 {
+    struct ucred who = {0};
+    socklen_t bytes = sizeof(who);
+    getsockopt(l->fd, SOL_SOCKET, SO_PEERCRED, &who, &bytes);
     int ready = ask_ready(l, ANSWER_NS);
+    if (ready == -ETIMEDOUT)
+        return gw_error(
+            ready, "the data plane, process %d, does not answer, and forwards nothing; end it if it stays so",
+            (int)who.pid);
     return ready < 0 ? ready : 0;
 }
 
