@@ -165,6 +165,95 @@ GW_FN float gwm_binary1(int32_t kind, float a, float b)
     }
 }
 
+/* ---- float64, of which there is little: no operator that adds up products has it ---- */
+
+GW_SLOW_FN double gwm_activate_f64(int32_t kind, float fa, float fb, double x)
+{
+    double a = (double)fa, b = (double)fb, y;
+
+    switch (kind) {
+    case GWM_ACT_RELU: return x < 0 ? 0 : x;
+    case GWM_ACT_LEAKY: return x > 0 ? x : a * x;
+    case GWM_ACT_SIGMOID: return 1 / (1 + exp(-x));
+    case GWM_ACT_TANH: return tanh(x);
+    case GWM_ACT_AFFINE: return a * x + b;
+    case GWM_ACT_ERF: return erf(x);
+    case GWM_ACT_EXP: return exp(x);
+    case GWM_ACT_LOG: return log(x);
+    case GWM_ACT_SQRT: return sqrt(x);
+    case GWM_ACT_RECIPROCAL: return 1 / x;
+    case GWM_ACT_ABS: return fabs(x);
+    case GWM_ACT_NEG: return -x;
+    case GWM_ACT_SIGN: return x > 0 ? 1 : x < 0 ? -1 : x;
+    case GWM_ACT_FLOOR: return floor(x);
+    case GWM_ACT_CEIL: return ceil(x);
+    case GWM_ACT_ROUND: return rint(x);
+    case GWM_ACT_SIN: return sin(x);
+    case GWM_ACT_COS: return cos(x);
+    case GWM_ACT_HSIGMOID: y = a * x + b; return y < 0 ? 0 : y > 1 ? 1 : y;
+    case GWM_ACT_SOFTPLUS: return x > 40 ? x : log1p(exp(x));
+    case GWM_ACT_SOFTSIGN: return x / (1 + fabs(x));
+    case GWM_ACT_ELU: return x > 0 ? x : a * expm1(x);
+    case GWM_ACT_SELU: return b * (x > 0 ? x : a * expm1(x));
+    case GWM_ACT_CELU: return x > 0 ? x : a * expm1(x / a);
+    default: return x;
+    }
+}
+
+GW_SLOW_FN double gwm_binary_f64(int32_t kind, double a, double b)
+{
+    double m;
+
+    switch (kind) {
+    case GWM_ADD: return a + b;
+    case GWM_SUB: return a - b;
+    case GWM_MUL: return a * b;
+    case GWM_DIV: return a / b;
+    case GWM_POW: return pow(a, b);
+    case GWM_MIN: return a < b || a != a ? a : b;
+    case GWM_MAX: return a > b || a != a ? a : b;
+    case GWM_PRELU: return a < 0 ? a * b : a;
+    case GWM_FMOD: return fmod(a, b);
+    default: m = fmod(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+    }
+}
+
+GW_FN int64_t gwm_compare_f64(int32_t kind, double a, double b)
+{
+    switch (kind) {
+    case GWM_EQUAL: return a == b;
+    case GWM_LESS: return a < b;
+    case GWM_LESS_EQUAL: return a <= b;
+    case GWM_GREATER: return a > b;
+    default: return a >= b;
+    }
+}
+
+/* One element's part of a reduction, but for the logarithm of a sum of powers. */
+GW_FN double gwm_part_f64(int32_t kind, double sum, double v)
+{
+    switch (kind) {
+    case GWM_REDUCE_MAX: return gwm_binary_f64(GWM_MAX, sum, v);
+    case GWM_REDUCE_MIN: return gwm_binary_f64(GWM_MIN, sum, v);
+    case GWM_REDUCE_PROD: return sum * v;
+    case GWM_REDUCE_L1: return sum + fabs(v);
+    case GWM_REDUCE_L2:
+    case GWM_REDUCE_SUM_SQUARE: return sum + v * v;
+    default: return sum + v;
+    }
+}
+
+/* A reduction of n elements, `step` apart. */
+GW_SLOW_FN double gwm_reduce_f64(int32_t kind, const double *x, int32_t n, int32_t step)
+{
+    double sum = kind == GWM_REDUCE_PROD ? 1 : 0;
+    int32_t k;
+
+    if (kind == GWM_REDUCE_MAX || kind == GWM_REDUCE_MIN) sum = x[0];
+    for (k = 0; k < n; k++) sum = gwm_part_f64(kind, sum, x[k * step]);
+    return kind == GWM_REDUCE_MEAN ? sum / n : kind == GWM_REDUCE_L2 ? sqrt(sum) : sum;
+}
+
 GW_FN int64_t gwm_compare1(int32_t kind, float a, float b)
 {
     switch (kind) {
@@ -181,11 +270,11 @@ GW_FN int64_t gwm_compare1(int32_t kind, float a, float b)
  * nearest number of the type, and so does what 64 bits do not hold where the type has those. Other numbers
  * keep their low bits.
  */
-GW_FN int64_t gwm_whole(uint32_t type, float f)
+GW_FN int64_t gwm_whole(uint32_t type, double f)
 {
     bool wide = type == GW_DTYPE_I64 || type == GW_DTYPE_U64;
-    float least = wide ? -9223372036854775808.f : -2147483648.f;
-    float above = wide ? 9223372036854775808.f : type == GW_DTYPE_U32 ? 4294967296.f : 2147483648.f;
+    double least = wide ? -9223372036854775808. : -2147483648.;
+    double above = wide ? 9223372036854775808. : type == GW_DTYPE_U32 ? 4294967296. : 2147483648.;
 
     if (f != f) return 0;
     if (f >= least && f < above) return (int64_t)f;
@@ -196,7 +285,7 @@ GW_FN int64_t gwm_whole(uint32_t type, float f)
     case GW_DTYPE_I16: return f < 0 ? INT16_MIN : INT16_MAX;
     case GW_DTYPE_U32: return f < 0 ? 0 : UINT32_MAX;
     case GW_DTYPE_I32: return f < 0 ? INT32_MIN : INT32_MAX;
-    case GW_DTYPE_U64: return f < 0 ? 0 : f < 18446744073709551616.f ? (int64_t)(uint64_t)f : -1;
+    case GW_DTYPE_U64: return f < 0 ? 0 : f < 18446744073709551616. ? (int64_t)(uint64_t)f : -1;
     default: return f < 0 ? INT64_MIN : INT64_MAX;
     }
 }

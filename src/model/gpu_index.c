@@ -130,6 +130,7 @@ int gwm_gpu_more(struct gwm_gpu *p, const struct gwm_node *n)
     }
     case GWM_CONVERT: {
         struct gwm_convert_args a = {.to = n->convert.to, .count = count};
+        a.positive = p->g->value[n->in[0]].type == GW_DTYPE_U64;
         rc = gwm_gpu_over(p, &gwm_convert_kernel, count, &a);
         break;
     }

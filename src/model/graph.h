@@ -31,11 +31,13 @@ struct gwm_msg {
 int gwm_fail(const struct gwm_msg *msg, int code, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
 
 /*
- * How elements lie in memory while a plan computes: all floats as F32, all integers and booleans as I64.
+ * How elements lie in memory while a plan computes: F64 as it is, all other floats as F32, all integers and
+ * booleans as I64.
  * Other types of enum gw_dtype stand only at the model's border, on one side of a GWM_CONVERT.
  */
 enum gwm_dtype {
     GWM_F32 = GW_DTYPE_F32,
+    GWM_F64 = GW_DTYPE_F64,
     GWM_I64 = GW_DTYPE_I64,
 };
 
@@ -266,7 +268,7 @@ struct gwm_node {
         struct {
             struct gwm_move *move; /* nin of them */
             float pad_float;       /* what lies between, where the output holds floats */
-            int64_t pad_int;       /* and where it holds integers */
+            int64_t pad_int;       /* where it holds integers; the bits where it holds F64 */
         } mv;
     };
 };
@@ -322,7 +324,13 @@ int gwm_sole_reader(const struct gwm_graph *g, const int *uses, int root, int af
 /* How elements of a model's type lie in memory while a plan computes. */
 static inline enum gwm_dtype gwm_computed(uint32_t type)
 {
-    return type <= GW_DTYPE_F64 ? GWM_F32 : GWM_I64;
+    return type == GW_DTYPE_F64 ? GWM_F64 : type < GW_DTYPE_F64 ? GWM_F32 : GWM_I64;
+}
+
+/* What the elements in memory mean: uint64 is held as int64. */
+static inline uint32_t gwm_type_held(const struct gwm_value *v)
+{
+    return v->type == GW_DTYPE_U64 ? v->type : v->dtype;
 }
 
 static inline size_t gwm_bytes(const struct gwm_value *v)

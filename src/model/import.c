@@ -104,7 +104,11 @@ static int find_inputs(struct gwm_import *im, const struct gwm_operator *op, int
                                n->input[i]);
         in[i] = s->value;
         unknown = unknown || s->value < 0;
-        if (s->value >= 0 && !op->ints && i == 0 && im->g->value[s->value].dtype != GWM_F32)
+        uint32_t dtype = s->value >= 0 && i == 0 ? im->g->value[s->value].dtype : GWM_F32;
+        if (dtype == GWM_F64 && !op->takes)
+            return gwm_op_fail(
+                im, -ENOTSUP, "input '%.60s' is a float64 tensor; convert the model to float32", n->input[i]);
+        if (dtype == GWM_I64 && op->takes != true)
             return gwm_op_fail(im, -ENOTSUP, "input '%.60s' is an integer tensor; only floats are supported",
                                n->input[i]);
     }

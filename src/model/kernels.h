@@ -187,6 +187,7 @@ struct gwm_convert_args {
     struct gwm_ref x, y;
     uint32_t to; /* enum gw_dtype: the values, not the memory */
     int32_t count;
+    uint32_t positive; /* 1: integers of 64 bits are uint64 */
 };
 
 GW_KERNEL_DECLARE(gwm_conv_64x128);
@@ -315,6 +316,12 @@ GW_DEV struct gwm_view gwm_view(const struct gwm_ref *r)
     v.p = gwm_address(r);
     v.type = r->type;
     return v;
+}
+
+/* Is an element, as plans compute with it, a word of 64 bits? */
+GW_DEV int gwm_is_wide(uint32_t type)
+{
+    return type == GW_DTYPE_I64 || type == GW_DTYPE_F64;
 }
 
 /* The same, of a type that is known. */

@@ -18,7 +18,7 @@ GWM_KERNEL(gwm_gather_kernel, struct gwm_gather_args, p)
         if (at < 0) at += p->s.n;
         at = at < 0 ? 0 : at >= p->s.n ? p->s.n - 1 : at;
         from = (o * p->s.n + (int32_t)at) * p->s.inner + i % p->s.inner;
-        if (x.type == GW_DTYPE_I64)
+        if (gwm_is_wide(x.type))
             ((int64_t *)y.p)[i] = ((const int64_t *)x.p)[from];
         else
             gwm_set(&y, i, gwm_get(&x, from));
@@ -54,7 +54,7 @@ GWM_KERNEL(gwm_select_kernel, struct gwm_select_args, p)
             oa += at * p->s.stride[1][d];
             ob += at * p->s.stride[2][d];
         }
-        if (y.type == GW_DTYPE_I64)
+        if (gwm_is_wide(y.type))
             ((int64_t *)y.p)[i] =
                 ((const int64_t *)c.p)[oc] ? ((const int64_t *)a.p)[oa] : ((const int64_t *)b.p)[ob];
         else
@@ -62,7 +62,7 @@ GWM_KERNEL(gwm_select_kernel, struct gwm_select_args, p)
     }
 }
 
-/* Two integers, or the comparison of two floats: the result is an integer. */
+/* Two integers, two of float64, or the comparison of two floats. */
 GWM_KERNEL(gwm_binary_int_kernel, struct gwm_binary_args, p)
 {
     struct gwm_view a = gwm_view(&p->a), b = gwm_view(&p->b), y = gwm_view(&p->y);
@@ -79,6 +79,12 @@ GWM_KERNEL(gwm_binary_int_kernel, struct gwm_binary_args, p)
         if (a.type == GW_DTYPE_I64)
             ((int64_t *)y.p)[i] =
                 gwm_binary1_i64(p->kind, ((const int64_t *)a.p)[oa], ((const int64_t *)b.p)[ob]);
+        else if (y.type == GW_DTYPE_F64)
+            ((double *)y.p)[i] =
+                gwm_binary_f64(p->kind, ((const double *)a.p)[oa], ((const double *)b.p)[ob]);
+        else if (a.type == GW_DTYPE_F64)
+            ((int64_t *)y.p)[i] =
+                gwm_compare_f64(p->kind, ((const double *)a.p)[oa], ((const double *)b.p)[ob]);
         else
             ((int64_t *)y.p)[i] = gwm_compare1(p->kind, gwm_get(&a, oa), gwm_get(&b, ob));
     }
@@ -101,33 +107,38 @@ GWM_KERNEL(gwm_unary_int_kernel, struct gwm_unary_args, a)
     struct gwm_view x = gwm_view(&a->x), y = gwm_view(&a->y);
     int32_t i, step = (int32_t)gw_global_dim();
 
-    for (i = (int32_t)gw_global_idx(); i < a->count; i += step)
-        ((int64_t *)y.p)[i] = gwm_unary_int(a->act.kind, ((const int64_t *)x.p)[i]);
+    for (i = (int32_t)gw_global_idx(); i < a->count; i += step) {
+        if (x.type == GW_DTYPE_F64)
+            ((double *)y.p)[i] = gwm_activate_f64(a->act.kind, a->act.a, a->act.b, ((const double *)x.p)[i]);
+        else
+            ((int64_t *)y.p)[i] = gwm_unary_int(a->act.kind, ((const int64_t *)x.p)[i]);
+    }
 }
 
 /* ---- types ---- */
 
-GW_DEV float gwm_load_float(const struct gwm_view *x, int32_t i)
+GW_DEV double gwm_load_real(const struct gwm_view *x, int32_t i)
 {
     uint32_t bits;
     float f;
 
     switch (x->type) {
-    case GW_DTYPE_F64: return (float)((const double *)x->p)[i];
+    case GW_DTYPE_F64: return ((const double *)x->p)[i];
     case GW_DTYPE_BF16:
         bits = (uint32_t)((const uint16_t *)x->p)[i] << 16;
         memcpy(&f, &bits, sizeof(f));
-        return f;
-    default: return gwm_get(x, i);
+        return (double)f;
+    default: return (double)gwm_get(x, i);
     }
 }
 
-GW_DEV void gwm_store_float(const struct gwm_view *y, int32_t i, float f)
+GW_DEV void gwm_store_real(const struct gwm_view *y, int32_t i, double d)
 {
+    float f = (float)d;
     uint32_t bits;
 
     switch (y->type) {
-    case GW_DTYPE_F64: ((double *)y->p)[i] = (double)f; break;
+    case GW_DTYPE_F64: ((double *)y->p)[i] = d; break;
     case GW_DTYPE_BF16: /* to the nearest, ties to even; a NaN stays one */
         memcpy(&bits, &f, sizeof(bits));
         bits = (bits & 0x7fffffff) > 0x7f800000 ? bits | 0x400000 : bits + 0x7fff + (bits >> 16 & 1);
@@ -184,16 +195,14 @@ GWM_KERNEL(gwm_convert_kernel, struct gwm_convert_args, p)
     int32_t i, step = (int32_t)gw_global_dim();
 
     for (i = (int32_t)gw_global_idx(); i < p->count; i += step) {
-        float f = x.type <= GW_DTYPE_F64 ? gwm_load_float(&x, i) : 0;
-        int64_t v = x.type <= GW_DTYPE_F64 ? 0 : gwm_load_int(&x, i);
+        bool real = x.type <= GW_DTYPE_F64;
+        int64_t v = real ? 0 : gwm_load_int(&x, i);
+        double f = real ? gwm_load_real(&x, i) : p->positive ? (double)(uint64_t)v : (double)v;
         if (p->to <= GW_DTYPE_F64) {
-            gwm_store_float(&y, i,
-                            x.type <= GW_DTYPE_F64   ? f
-                            : x.type == GW_DTYPE_U64 ? (float)(uint64_t)v
-                                                     : (float)v);
+            gwm_store_real(&y, i, f);
             continue;
         }
-        if (x.type <= GW_DTYPE_F64) v = p->to == GW_DTYPE_BOOL ? f != 0 : gwm_whole(p->to, f);
+        if (real) v = p->to == GW_DTYPE_BOOL ? f != 0 : gwm_whole(p->to, f);
         gwm_store_int(&y, i, gwm_as_type(p->to, v));
     }
 }

@@ -58,7 +58,7 @@ GWM_KERNEL(gwm_fill_kernel, struct gwm_fill_args, a)
     int32_t i, step = (int32_t)gw_global_dim();
 
     for (i = (int32_t)gw_global_idx(); i < a->count; i += step) {
-        if (y.type == GW_DTYPE_I64)
+        if (gwm_is_wide(y.type))
             ((int64_t *)y.p)[i] = a->i;
         else
             gwm_set(&y, i, a->f);

@@ -544,6 +544,9 @@ GW_DEV int64_t gwm_arg_best(const struct gwm_reduce *r, const struct gwm_view *x
         if (x->type == GW_DTYPE_I64) {
             const int64_t *v = (const int64_t *)x->p;
             less = v[i]<v[best], greater = v[i]> v[best];
+        } else if (x->type == GW_DTYPE_F64) {
+            const double *v = (const double *)x->p;
+            less = v[i]<v[best], greater = v[i]> v[best];
         } else {
             float a = gwm_get(x, i), b = gwm_get(x, best);
             less = a<b, greater = a> b;
@@ -566,6 +569,9 @@ GWM_KERNEL(gwm_reduce_thread_kernel, struct gwm_reduce_args, p)
         int32_t first = i / p->r.inner * p->r.n * p->r.inner + i % p->r.inner;
         if (p->r.kind >= GWM_REDUCE_ARGMAX)
             ((int64_t *)y.p)[i] = gwm_arg_best(&p->r, &x, first);
+        else if (x.type == GW_DTYPE_F64)
+            ((double *)y.p)[i] =
+                gwm_reduce_f64((int32_t)p->r.kind, (const double *)x.p + first, p->r.n, p->r.inner);
         else if (x.type == GW_DTYPE_I64)
             ((int64_t *)y.p)[i] = gwm_reduce_ints(&p->r, (const int64_t *)x.p + first);
         else
@@ -580,6 +586,7 @@ GWM_KERNEL(gwm_cumsum_kernel, struct gwm_cumsum_args, p)
 
     for (i = (int32_t)gw_global_idx(); i < count; i += step) {
         float sum = 0, before;
+        double wide = 0, wide_before;
         uint64_t whole = 0, whole_before;
         for (k = 0; k < p->s.n; k++) {
             int32_t at =
@@ -588,6 +595,10 @@ GWM_KERNEL(gwm_cumsum_kernel, struct gwm_cumsum_args, p)
             if (x.type == GW_DTYPE_I64) {
                 whole += ((const uint64_t *)x.p)[at];
                 ((uint64_t *)y.p)[at] = p->s.exclusive ? whole_before : whole;
+            } else if (x.type == GW_DTYPE_F64) {
+                wide_before = wide;
+                wide += ((const double *)x.p)[at];
+                ((double *)y.p)[at] = p->s.exclusive ? wide_before : wide;
             } else {
                 sum += gwm_get(&x, at);
                 gwm_set(&y, at, p->s.exclusive ? before : sum);

@@ -38,10 +38,11 @@ struct gwm_import {
 struct gwm_operator {
     const char *name;
     uint32_t min_in, max_in;
-    bool ints;         /* its first input may be of integers */
+    int takes; /* what its first input may be: false, floats that are computed as float32; true, anything */
     const char *attrs; /* the attributes it knows, each followed by a space */
     int (*import)(struct gwm_import *im);
 };
+#define GWM_REALS 2 /* or floats, float64 among them */
 
 /* Ended by a NULL name. */
 extern const struct gwm_operator gwm_ops_window[], gwm_ops_elementwise[], gwm_ops_product[], gwm_ops_reduce[],

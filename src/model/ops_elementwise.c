@@ -204,6 +204,13 @@ static int binary(struct gwm_import *im)
     return gwm_result(im, gwm_emit_binary(im, kind, im->in[0], im->in[1], im->node->output[0]));
 }
 
+static int number_f64(struct gwm_import *im, double v)
+{
+    struct gwm_shape s = {0};
+
+    return gwm_const(im, GWM_F64, &s, &v, NULL);
+}
+
 /* Any number of inputs, two at a time. */
 static int several(struct gwm_import *im)
 {
@@ -216,6 +223,10 @@ static int several(struct gwm_import *im)
         v = gwm_emit_binary(im, kind, v, im->in[i], "");
     }
     if (v < 0) return v;
+    if (mean && im->g->value[v].dtype == GWM_F64) {
+        int n = number_f64(im, (double)im->nin);
+        return gwm_result(im, n < 0 ? n : gwm_emit_binary(im, GWM_DIV, v, n, im->node->output[0]));
+    }
     struct gwm_act by = {.kind = mean ? GWM_ACT_AFFINE : GWM_ACT_NONE, .a = 1 / (float)im->nin};
     return gwm_result(im, gwm_emit_unary(im, by, v, im->node->output[0]));
 }
@@ -271,8 +282,13 @@ static int clip(struct gwm_import *im)
     if (high < 0) return high;
     if (!low && !high && gwm_in(im, 0)->dtype == GWM_F32)
         return gwm_result(im, gwm_emit_unary(im, act, v, im->node->output[0]));
-    if (gwm_in(im, 1)) v = gwm_emit_binary(im, GWM_MAX, v, im->in[1], "");
-    if (v >= 0 && gwm_in(im, 2)) v = gwm_emit_binary(im, GWM_MIN, v, im->in[2], "");
+    if (gwm_attr(im, "min") || gwm_attr(im, "max"))
+        return gwm_op_fail(im, -ENOTSUP, "bounds of integers or float64 must be inputs");
+    bool wide = gwm_in(im, 0)->dtype == GWM_F64; /* of which infinities are left out, as of float32 */
+    int least = gwm_in(im, 1) ? im->in[1] : wide ? number_f64(im, -DBL_MAX) : -1;
+    int most = gwm_in(im, 2) ? im->in[2] : wide ? number_f64(im, DBL_MAX) : -1;
+    if (least >= 0) v = gwm_emit_binary(im, GWM_MAX, v, least, "");
+    if (v >= 0 && most >= 0) v = gwm_emit_binary(im, GWM_MIN, v, most, "");
     struct gwm_act none = {.kind = GWM_ACT_NONE};
     return gwm_result(im, v < 0 ? v : gwm_emit_unary(im, none, v, im->node->output[0]));
 }
@@ -301,7 +317,7 @@ int gwm_emit_convert(struct gwm_import *im, int x, uint32_t type, const char *na
 {
     const struct gwm_value *v = &im->g->value[x];
     struct gwm_shape s = v->shape;
-    bool floats = v->dtype == GWM_F32 && gwm_computed(type) == GWM_F32;
+    bool floats = (v->dtype == GWM_F32 && gwm_computed(type) == GWM_F32) || v->type == type;
     /* All integers are held as int64: only a narrower type, or a type that cannot hold negative numbers,
      * changes any. */
     bool fits = v->dtype == GWM_I64 && (type == GW_DTYPE_I64 || type == v->type || type == GW_DTYPE_U64);
@@ -410,30 +426,30 @@ static int quantize(struct gwm_import *im)
 
 const struct gwm_operator gwm_ops_elementwise[] = {
     {"Relu", 1, 1, true, "", function},
-    {"LeakyRelu", 1, 1, false, "alpha ", function},
-    {"Sigmoid", 1, 1, false, "", function},
-    {"Tanh", 1, 1, false, "", function},
-    {"HardSigmoid", 1, 1, false, "alpha beta ", function},
+    {"LeakyRelu", 1, 1, GWM_REALS, "alpha ", function},
+    {"Sigmoid", 1, 1, GWM_REALS, "", function},
+    {"Tanh", 1, 1, GWM_REALS, "", function},
+    {"HardSigmoid", 1, 1, GWM_REALS, "alpha beta ", function},
     {"HardSwish", 1, 1, false, "", function},
     {"Swish", 1, 1, false, "alpha ", function},
-    {"Erf", 1, 1, false, "", function},
-    {"Exp", 1, 1, false, "", function},
-    {"Log", 1, 1, false, "", function},
-    {"Sqrt", 1, 1, false, "", function},
-    {"Reciprocal", 1, 1, false, "", function},
+    {"Erf", 1, 1, GWM_REALS, "", function},
+    {"Exp", 1, 1, GWM_REALS, "", function},
+    {"Log", 1, 1, GWM_REALS, "", function},
+    {"Sqrt", 1, 1, GWM_REALS, "", function},
+    {"Reciprocal", 1, 1, GWM_REALS, "", function},
     {"Abs", 1, 1, true, "", function},
     {"Neg", 1, 1, true, "", function},
     {"Sign", 1, 1, true, "", function},
-    {"Floor", 1, 1, false, "", function},
-    {"Ceil", 1, 1, false, "", function},
-    {"Round", 1, 1, false, "", function},
-    {"Sin", 1, 1, false, "", function},
-    {"Cos", 1, 1, false, "", function},
-    {"Elu", 1, 1, false, "alpha ", function},
-    {"Selu", 1, 1, false, "alpha gamma ", function},
-    {"Celu", 1, 1, false, "alpha ", function},
-    {"Softplus", 1, 1, false, "", function},
-    {"Softsign", 1, 1, false, "", function},
+    {"Floor", 1, 1, GWM_REALS, "", function},
+    {"Ceil", 1, 1, GWM_REALS, "", function},
+    {"Round", 1, 1, GWM_REALS, "", function},
+    {"Sin", 1, 1, GWM_REALS, "", function},
+    {"Cos", 1, 1, GWM_REALS, "", function},
+    {"Elu", 1, 1, GWM_REALS, "alpha ", function},
+    {"Selu", 1, 1, GWM_REALS, "alpha gamma ", function},
+    {"Celu", 1, 1, GWM_REALS, "alpha ", function},
+    {"Softplus", 1, 1, GWM_REALS, "", function},
+    {"Softsign", 1, 1, GWM_REALS, "", function},
     {"Mish", 1, 1, false, "", function},
     {"Not", 1, 1, true, "", function},
     {"Gelu", 1, 1, false, "approximate ", gelu},
@@ -455,8 +471,8 @@ const struct gwm_operator gwm_ops_elementwise[] = {
     {"Mod", 2, 2, true, "fmod ", modulo},
     {"Min", 1, GWM_MAX_INPUTS, true, "", several},
     {"Max", 1, GWM_MAX_INPUTS, true, "", several},
-    {"Sum", 1, GWM_MAX_INPUTS, false, "", several},
-    {"Mean", 1, GWM_MAX_INPUTS, false, "", several},
+    {"Sum", 1, GWM_MAX_INPUTS, GWM_REALS, "", several},
+    {"Mean", 1, GWM_MAX_INPUTS, GWM_REALS, "", several},
     {"Where", 3, 3, true, "", where},
     {"Cast", 1, 1, true, "to saturate ", cast},
     {"CastLike", 2, 2, true, "saturate ", cast},

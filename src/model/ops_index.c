@@ -120,7 +120,7 @@ static int pad_value(struct gwm_import *im, float *f, int64_t *i)
     if (!v->data || v->count != 1 || v->dtype != dtype)
         return gwm_op_fail(im, -ENOTSUP, "its value must be a constant number of the input's type");
     if (dtype == GWM_F32)
-        *f = *(const float *)v->data;
+        *f = *(const float *)v->data; /* of float64 the bits are in *i */
     else
         *i = *(const int64_t *)v->data;
     return 0;

@@ -256,8 +256,9 @@ static int reduce(struct gwm_import *im)
     while (strcmp(kinds[i].op, im->node->op_type)) i++;
     r.kind = kinds[i].kind;
     if (rc < 0 || (rc = read_axes(im, x->shape.rank, &mask)) < 0) return rc;
-    if (x->dtype != GWM_F32 && (kinds[i].log || r.kind == GWM_REDUCE_L2 || r.kind == GWM_REDUCE_LOG_SUM_EXP))
-        return gwm_op_fail(im, -ENOTSUP, "only floats are supported");
+    if ((x->dtype == GWM_I64 && (kinds[i].log || r.kind == GWM_REDUCE_L2)) ||
+        (x->dtype != GWM_F32 && r.kind == GWM_REDUCE_LOG_SUM_EXP))
+        return gwm_op_fail(im, -ENOTSUP, "only float32 and float16 are supported");
     if (!mask && (r.kind == GWM_REDUCE_L1 || r.kind == GWM_REDUCE_L2 || r.kind == GWM_REDUCE_SUM_SQUARE))
         return gwm_op_fail(im, -ENOTSUP, "no axes");
     return finish_reduce(im, r, mask, keep != 0, kinds[i].log);

@@ -201,8 +201,9 @@ static int range(struct gwm_import *im)
         v[i] = gwm_in(im, i);
         if (!v[i]->data || v[i]->count != 1 || v[i]->dtype != v[0]->dtype)
             return gwm_op_fail(im, -ENOTSUP, "its inputs must be constant numbers of one type");
-        n[i] = v[0]->dtype == GWM_F32 ? (long double)*(const float *)v[i]->data
-                                      : (long double)*(const int64_t *)v[i]->data;
+        n[i] = v[0]->dtype == GWM_F32   ? (long double)*(const float *)v[i]->data
+               : v[0]->dtype == GWM_F64 ? (long double)*(const double *)v[i]->data
+                                        : (long double)*(const int64_t *)v[i]->data;
     }
     uint32_t dtype = v[0]->dtype, type = v[0]->type;
     count = n[2] != 0 ? ceill((n[1] - n[0]) / n[2]) : -1;
@@ -216,6 +217,8 @@ static int range(struct gwm_import *im)
     for (int32_t i = 0; i < s.d[0]; i++) {
         if (dtype == GWM_F32)
             ((float *)room)[i] = (float)(n[0] + i * n[2]);
+        else if (dtype == GWM_F64)
+            ((double *)room)[i] = (double)(n[0] + i * n[2]);
         else
             ((int64_t *)room)[i] = (int64_t)(n[0] + i * n[2]);
     }
@@ -225,7 +228,7 @@ static int range(struct gwm_import *im)
 
 const struct gwm_operator gwm_ops_shape[] = {
     {"Identity", 1, 1, true, "", identity},
-    {"Dropout", 1, 3, false, "ratio seed ", identity},
+    {"Dropout", 1, 3, GWM_REALS, "ratio seed ", identity},
     {"Reshape", 2, 2, true, "allowzero ", reshape},
     {"Flatten", 1, 1, true, "axis ", flatten},
     {"Squeeze", 1, 2, true, "axes ", squeeze},

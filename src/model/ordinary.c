@@ -139,8 +139,8 @@ static bool binary_odd(const struct walk *w, const struct gwm_node *n)
 
     switch (n->binary.kind) {
     case GWM_DIV:
-        return by->data ? sign_of_floats(by->data, by->count, true) != ABOVE_0
-                        : sign_of(w, n->in[1]) != ABOVE_0;
+        return by->data && by->dtype == GWM_F32 ? sign_of_floats(by->data, by->count, true) != ABOVE_0
+                                                : sign_of(w, n->in[1]) != ABOVE_0;
     case GWM_POW:
     case GWM_MOD:
     case GWM_FMOD: return true;
@@ -160,7 +160,7 @@ static bool node_odd(const struct walk *w, const struct gwm_node *n)
         return !floats_ordinary(c->weight, c->oc * (c->win.c / c->group) * c->win.kh * c->win.kw) ||
                (c->bias && !floats_ordinary(c->bias, c->oc));
     case GWM_GEMM: return n->gemm.bias && !floats_ordinary(n->gemm.bias, n->gemm.n);
-    case GWM_BINARY: return w->g->value[n->in[0]].dtype == GWM_F32 && binary_odd(w, n);
+    case GWM_BINARY: return w->g->value[n->in[0]].dtype != GWM_I64 && binary_odd(w, n);
     case GWM_REDUCE: return n->reduce.kind == GWM_REDUCE_PROD;
     case GWM_NORM: return !(n->norm.epsilon > LEAST);
     case GWM_PAD: return !(fabsf(n->mv.pad_float) <= GWM_ORDINARY);

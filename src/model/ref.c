@@ -47,6 +47,9 @@ static void unary(const struct gwm_act *act, uint32_t dtype, const void *x, void
         memmove(y, x, (size_t)n * gw_dtype_bytes(dtype));
     else if (dtype == GWM_F32)
         gwm_ref_act(act, x, y, n);
+    else if (dtype == GWM_F64)
+        for (int32_t i = 0; i < n; i++)
+            ((double *)y)[i] = gwm_activate_f64(act->kind, act->a, act->b, ((const double *)x)[i]);
     else
         unary_ints(act->kind, x, y, n);
 }
@@ -93,6 +96,23 @@ static void compare_row(enum gwm_binary kind, struct float_operand a, struct flo
     LOOP(gwm_compare1(kind, a.v[i * a.step], b.v[i * b.step]));
 }
 
+struct double_operand {
+    const double *v;
+    int32_t step;
+};
+
+/* The result is of float64 too, or says how they compare. */
+static void double_row(enum gwm_binary kind, struct double_operand a, struct double_operand b, void *to,
+                       int32_t n)
+{
+    for (int32_t i = 0; i < n; i++) {
+        if (kind >= GWM_EQUAL)
+            ((int64_t *)to)[i] = gwm_compare_f64((int32_t)kind, a.v[i * a.step], b.v[i * b.step]);
+        else
+            ((double *)to)[i] = gwm_binary_f64((int32_t)kind, a.v[i * a.step], b.v[i * b.step]);
+    }
+}
+
 static void int_row(enum gwm_binary kind, struct int_operand a, struct int_operand b, int64_t *y, int32_t n)
 {
     LOOP(gwm_binary1_i64(kind, a.v[i * a.step], b.v[i * b.step]));
@@ -111,7 +131,10 @@ static void binary(const struct gwm_node *node, const struct gwm_graph *g, const
     int64_t *iy = py;
 
     do {
-        if (g->value[node->in[0]].dtype != GWM_F32) {
+        if (g->value[node->in[0]].dtype == GWM_F64) {
+            double_row(node->binary.kind, (struct double_operand){(const double *)pa + o[0], sa},
+                       (struct double_operand){(const double *)pb + o[1], sb}, iy, n);
+        } else if (g->value[node->in[0]].dtype != GWM_F32) {
             int_row(node->binary.kind, (struct int_operand){ia + o[0], sa},
                     (struct int_operand){ib + o[1], sb}, iy, n);
         } else if (g->value[node->out].dtype != GWM_F32) {
@@ -196,7 +219,9 @@ void gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const voi
     case GWM_CUMSUM: gwm_ref_cumsum(&n->cumsum, x->dtype, in[0], out); return;
     case GWM_GATHER: gwm_ref_gather(&n->gather, width, in[0], in[1], out); return;
     case GWM_INTERP: gwm_ref_interp(&n->interp, in[0], out); return;
-    case GWM_CONVERT: gwm_ref_convert(x->dtype, n->convert.to, y->dtype, in[0], out, y->count); return;
+    case GWM_CONVERT:
+        gwm_ref_convert(gwm_type_held(x), n->convert.to, y->dtype, in[0], out, y->count);
+        return;
     case GWM_POOL: gwm_ref_pool(&n->pool, in[0], out); return;
     case GWM_NORM: gwm_ref_norm(&n->norm, in[0], in[1], in[2], out); break;
     case GWM_CONV: gwm_ref_conv(&n->conv, in[0], out); break;

@@ -49,7 +49,7 @@ static uint16_t to_bf16(float f)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
-static float load_float(uint32_t type, const char *p)
+static double load_real(uint32_t type, const char *p)
 {
     uint32_t bits;
     uint16_t h;
@@ -57,20 +57,20 @@ static float load_float(uint32_t type, const char *p)
     float f;
 
     switch (type) {
-    case GW_DTYPE_F16: memcpy(&h, p, 2); return gwm_half_soft(h);
+    case GW_DTYPE_F16: memcpy(&h, p, 2); return (double)gwm_half_soft(h);
     case GW_DTYPE_BF16:
         memcpy(&h, p, 2);
         bits = (uint32_t)h << 16;
         memcpy(&f, &bits, 4);
-        return f;
-    case GW_DTYPE_F64: memcpy(&d, p, 8); return (float)d;
-    default: memcpy(&f, p, 4); return f;
+        return (double)f;
+    case GW_DTYPE_F64: memcpy(&d, p, 8); return d;
+    default: memcpy(&f, p, 4); return (double)f;
     }
 }
 
-static void store_float(uint32_t type, float f, char *p)
+static void store_real(uint32_t type, double d, char *p)
 {
-    double d = (double)f;
+    float f = (float)d;
     uint16_t h;
 
     switch (type) {
@@ -98,15 +98,16 @@ static int64_t load_int(uint32_t type, const char *p)
 void gwm_ref_convert(uint32_t from, uint32_t to, uint32_t into, const void *x, void *y, int32_t count)
 {
     size_t wx = gw_dtype_bytes(from), wy = gw_dtype_bytes(into);
-    bool source = gwm_computed(from) == GWM_F32, is_float = gwm_computed(to) == GWM_F32;
+    bool source = from <= GW_DTYPE_F64, is_float = to <= GW_DTYPE_F64;
 
     for (int32_t i = 0; i < count; i++) {
         const char *p = (const char *)x + (size_t)i * wx;
         char *q = (char *)y + (size_t)i * wy;
-        float f = source ? load_float(from, p) : 0;
+        double f = source ? load_real(from, p) : 0;
         int64_t v = source ? 0 : load_int(from, p);
         if (is_float) {
-            store_float(into, source ? f : from == GW_DTYPE_U64 ? (float)(uint64_t)v : (float)v, q);
+            if (!source) f = from == GW_DTYPE_U64 ? (double)(uint64_t)v : (double)v;
+            store_real(into, f, q);
             continue;
         }
         if (to == GW_DTYPE_BOOL)

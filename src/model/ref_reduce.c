@@ -77,6 +77,9 @@ static int64_t reduce_ints(enum gwm_reduce_kind kind, const int64_t *x, int32_t 
     return kind == GWM_REDUCE_MEAN ? (int64_t)sum / n : (int64_t)sum;
 }
 
+/* -1, 0, 1: which is larger. 0 for NaN, too. */
+#define order_of(a, b) (((a) > (b)) - ((a) < (b)))
+
 static int64_t arg_best(const struct gwm_reduce *r, uint32_t dtype, const void *x, size_t first)
 {
     bool most = r->kind == GWM_REDUCE_ARGMAX;
@@ -85,10 +88,10 @@ static int64_t arg_best(const struct gwm_reduce *r, uint32_t dtype, const void *
 
     for (int32_t k = 1; k < r->n; k++) {
         size_t i = first + (size_t)k * (size_t)r->inner;
-        bool less = dtype == GWM_F32 ? ((const float *)x)[i] < ((const float *)x)[best]
-                                     : ((const int64_t *)x)[i] < ((const int64_t *)x)[best];
-        bool greater = dtype == GWM_F32 ? ((const float *)x)[i] > ((const float *)x)[best]
-                                        : ((const int64_t *)x)[i] > ((const int64_t *)x)[best];
+        int order = dtype == GWM_F32   ? order_of(((const float *)x)[i], ((const float *)x)[best])
+                    : dtype == GWM_F64 ? order_of(((const double *)x)[i], ((const double *)x)[best])
+                                       : order_of(((const int64_t *)x)[i], ((const int64_t *)x)[best]);
+        bool less = order<0, greater = order> 0;
         if ((most ? greater : less) || (r->last && !less && !greater)) {
             best = i;
             at = k;
@@ -105,6 +108,9 @@ void gwm_ref_reduce(const struct gwm_reduce *r, uint32_t dtype, const void *x, v
             size_t to = (size_t)o * (size_t)r->inner + (size_t)i;
             if (r->kind >= GWM_REDUCE_ARGMAX)
                 ((int64_t *)y)[to] = arg_best(r, dtype, x, first);
+            else if (dtype == GWM_F64)
+                ((double *)y)[to] =
+                    gwm_reduce_f64((int32_t)r->kind, (const double *)x + first, r->n, r->inner);
             else if (dtype == GWM_F32)
                 ((float *)y)[to] = reduce_floats(r->kind, (const float *)x + first, r->n, r->inner);
             else
@@ -143,6 +149,9 @@ void gwm_ref_cumsum(const struct gwm_cumsum *s, uint32_t dtype, const void *x, v
                 if (dtype == GWM_F32) {
                     sum += (double)((const float *)x)[at];
                     ((float *)y)[at] = (float)(s->exclusive ? before : sum);
+                } else if (dtype == GWM_F64) {
+                    sum += ((const double *)x)[at];
+                    ((double *)y)[at] = s->exclusive ? before : sum;
                 } else {
                     whole += (uint64_t)((const int64_t *)x)[at];
                     ((int64_t *)y)[at] = (int64_t)(s->exclusive ? whole_before : whole);

@@ -315,6 +315,9 @@ def bad():
     unsigned = model([node("Div", ["x", "x"], ["y"])], {"x": [4]}, ["y"])
     unsigned.graph.input[0].type.tensor_type.elem_type = TensorProto.UINT64
     refuse("uint64 quotient", unsigned, "uint64 numbers are not divided or put in an order")
+    double = model([node("MatMul", ["x", "x"], ["y"])], {"x": [4, 4]}, ["y"])
+    double.graph.input[0].type.tensor_type.elem_type = TensorProto.DOUBLE
+    refuse("float64 product", double, "input 'x' is a float64 tensor; convert the model to float32")
     refuse("future opset", model([node("Relu", ["x"], ["y"])], {"x": [4]}, ["y"], opset=99), "operator set 99")
     refuse("unsorted", model([node("Relu", ["b"], ["y"], name="r"), node("Relu", ["x"], ["b"])], {"x": [4]}, ["y"]),
            "node 'r' (Relu): input 'b' is not made by any node before it")

@@ -6,7 +6,8 @@ from make_data import f32, golden, goldens, i64, model, node
 from onnx import TensorProto, helper
 
 KINDS = {"float32": TensorProto.FLOAT, "float16": TensorProto.FLOAT16, "int64": TensorProto.INT64, "int32": TensorProto.INT32,
-         "bool": TensorProto.BOOL, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "float64": TensorProto.DOUBLE}
+         "bool": TensorProto.BOOL, "uint8": TensorProto.UINT8, "int8": TensorProto.INT8, "float64": TensorProto.DOUBLE,
+         "uint64": TensorProto.UINT64}
 rng = np.random.default_rng(21)
 
 

@@ -188,6 +188,37 @@ def integers():
     known([[0, high, low, high, low, high], [0, big, -big - 1, big, -big - 1, 10**10], [1, 1, 1, 1, 1, 1]])
 
 
+def doubles():
+    """float64: what float32 does not hold."""
+    d = np.array([1 + 1e-12, 1e300, -1e300, 1e-300, 16777217, 0.1, NAN, INF, -INF, 0, -0.0, 2.5, -2.5, 88.8, 710, 3], np.float64)
+    a, b = d.reshape(-1, 1), d[::-1].copy().reshape(1, -1)
+    kinds = "Add Sub Mul Div Min Max Pow PRelu Less Greater Equal LessOrEqual GreaterOrEqual".split()
+    many("float64 pairs", [node(k, ["a", "b"], [f"y{k}"]) for k in kinds if k != "PRelu"], {"a": a, "b": b})
+    many("float64 numbers", [node(k, ["a", "one"], [f"y{k}"]) for k in ("Add", "Mul", "Div", "PRelu")] + [node("Mod", ["a", "one"], ["yf"], fmod=1)], {"a": d},
+         {"one": np.float64(1)})
+    functions = "Relu Abs Neg Sign Exp Log Sqrt Reciprocal Floor Ceil Round Sigmoid Tanh".split()
+    many("float64 functions", [node(k, ["x"], [f"y{k}"]) for k in functions], {"x": d})
+    many("float64 clip", [node("Clip", ["x", "lo", "hi"], ["y0"]), node("Clip", ["x", "lo"], ["y1"])], {"x": d}, {"lo": np.float64(-1e200), "hi": np.float64(1e200)})
+    many("float64 sums", [node(k, ["x", "x", "c"], [f"y{k}"]) for k in ("Sum", "Mean", "Max", "Min")], {"x": d}, {"c": np.float64(1e290)})
+    x = np.array([[1, 1e300, 3e-300, 4], [1 + 1e-12, 2, NAN, 5], [INF, 1, 2, 3]], np.float64)
+    for axis in (0, 1):
+        reductions = "ReduceSum ReduceMean ReduceProd ReduceL1 ReduceSumSquare".split()
+        many(f"float64 reductions along {axis}", [node(k, ["x", "a"], [f"y{k}"], keepdims=0) for k in reductions], {"x": x}, {"a": np.array([axis], np.int64)})
+    plain = np.nan_to_num(x, nan=7)
+    many("float64 largest", [node(k, ["x", "a"], [f"y{k}"]) for k in ("ReduceMax", "ReduceMin")] + [node(k, ["x"], [f"y{k}"], axis=1) for k in ("ArgMax", "ArgMin")],
+         {"x": plain}, {"a": np.array([1], np.int64)})
+    many("float64 sums so far", [node("CumSum", ["x", "a"], ["y0"]), node("CumSum", ["x", "a"], ["y1"], reverse=1, exclusive=1)], {"x": x}, {"a": np.int64(1)})
+    many("float64 moves", [node("Transpose", ["x"], ["y0"]), node("Slice", ["x", "from", "to"], ["y1"]), node("Concat", ["x", "x"], ["y2"], axis=1), node("Gather", ["x", "i"], ["y3"], axis=1),
+                           node("Pad", ["x", "p", "v"], ["y4"]), node("Expand", ["x", "s"], ["y5"]), node("Less", ["x", "v"], ["c"]), node("Where", ["c", "x", "v"], ["y6"]),
+                           node("Pad", ["x", "p"], ["y7"], mode="reflect"), node("Reshape", ["x", "f"], ["y8"]), node("GatherElements", ["x", "e"], ["y9"], axis=1)],
+         {"x": x}, {"from": np.array([1, 0], np.int64), "to": np.array([3, 2], np.int64), "i": np.array([3, 0], np.int64), "p": np.array([1, 0, 0, 1], np.int64),
+                    "v": np.float64(1e-310), "s": np.array([2, 1, 1], np.int64), "f": np.array([2, 6], np.int64), "e": np.array([[3, 1], [0, 2], [1, 1]], np.int64)})
+    many("float64 casts", [node("Cast", ["x"], [f"y{t}"], to=t) for t in (1, 7, 9)], {"x": np.array([2.0**40 + 1, 123456789012, -1e15, 0.1, -0.6, 2.0**53], np.float64)})
+    many("casts to float64", [node("Cast", ["i"], ["y0"], to=11), node("Cast", ["f"], ["y1"], to=11), node("Cast", ["u"], ["y2"], to=11)],
+         {"i": np.array([2**53 - 1, -(2**40) - 3, 5], np.int64), "f": EDGES, "u": np.array([2**64 - 1, 2**63, 7], np.uint64)})
+    many("float64 within", [node("Cast", ["x"], ["d"], to=11), node("Mul", ["d", "c"], ["m"]), node("Div", ["m", "c"], ["q"]), node("Cast", ["q"], ["y"], to=1)], {"x": X}, {"c": np.float64(1e100)})
+
+
 def sizes():
     """Results whose size or places are easily missed."""
     rng = np.random.default_rng(3)
@@ -209,6 +240,7 @@ def sizes():
 
 def everything():
     sizes()
+    doubles()
     functions()
     pairs()
     networks()

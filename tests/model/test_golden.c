@@ -29,6 +29,7 @@
 /* Of each number alone: in special.bin numbers of all sizes are side by side. */
 #define EDGE_ABSOLUTE 2e-5f
 #define EDGE_RELATIVE 1e-3f
+#define EDGE_DOUBLE   1e-12
 
 struct setup {
     const char *which, *only;
@@ -105,6 +106,24 @@ static bool same_edge(float got, float want)
     return fabsf(got - want) <= EDGE_ABSOLUTE + EDGE_RELATIVE * fabsf(want);
 }
 
+/* float64 as float64. */
+static bool same_double(double got, double want)
+{
+    if (isnan(want) || isinf(want)) return isnan(want) ? isnan(got) : got == want;
+    return fabs(got - want) <= EDGE_DOUBLE * fabs(want);
+}
+
+/* Element k of a tensor that floats() has read into a and b. */
+static bool same_at(const struct pack_tensor *out, const void *got, const float *a, const float *b, size_t k)
+{
+    size_t bytes = gw_dtype_bytes(out->dtype);
+
+    if (out->dtype == GW_DTYPE_F64)
+        return same_double(((const double *)got)[k], ((const double *)out->data)[k]);
+    if (out->dtype < GW_DTYPE_BOOL) return same_edge(a[k], b[k]);
+    return !memcmp((const char *)got + k * bytes, (const char *)out->data + k * bytes, bytes);
+}
+
 static int compare_edges(struct setup *t, const struct sample *s, void *const got[], const char *what)
 {
     char why[160];
@@ -112,11 +131,8 @@ static int compare_edges(struct setup *t, const struct sample *s, void *const go
     for (uint32_t i = 0; i < s->nout; i++) {
         const struct pack_tensor *out = &s->out[i];
         float *a = floats(out, got[i]), *b = floats(out, out->data);
-        size_t k = 0, bytes = gw_dtype_bytes(out->dtype);
-        while (k < out->count && (out->dtype >= GW_DTYPE_BOOL ? !memcmp((char *)got[i] + k * bytes,
-                                                                        (char *)out->data + k * bytes, bytes)
-                                                              : same_edge(a[k], b[k])))
-            k++;
+        size_t k = 0;
+        while (k < out->count && same_at(out, got[i], a, b, k)) k++;
         if (k < out->count)
             snprintf(why, sizeof(why), "output %u: [%zu] of %zu is %g, expected %g", i, k, out->count,
                      (double)a[k], (double)b[k]);
