@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
@@ -99,11 +100,23 @@ static char *name_of(const char *folder)
     return strdup(is_utf8(folder) ? folder : gw_plain_text(plain, sizeof(plain), folder));
 }
 
-/* The name of a file in the version's folder, which the caller frees; NULL: there is none. */
+static int is_link(const char *path)
+{
+    struct stat st;
+    return !lstat(path, &st) && S_ISLNK(st.st_mode);
+}
+
+/* The name of a file in the version's folder, which the caller frees; NULL: there is none. Clients are told
+ * of it. So what lies behind a link has no name (""): who may write to the repository must not read with the
+ * server's rights. */
 static char *any_file(const char *folder, const char *version)
 {
     char *path = NULL, *found = NULL;
     if (asprintf(&path, "%s/%s", folder, version) < 0) return NULL;
+    if (is_link(folder) || is_link(path)) {
+        free(path);
+        return strdup("");
+    }
     DIR *d = opendir(path);
     free(path);
     if (!d) return NULL;
@@ -157,7 +170,9 @@ static int look_at_other(struct gw_repository *r, const char *dir, const char *n
         return -ENOMEM;
     }
     o.version = find_other_version(folder, &file);
-    if (o.version)
+    if (o.version && !*file)
+        n = asprintf(&o.why, "it has neither model.onnx nor model.so");
+    else if (o.version)
         n = asprintf(&o.why, "it has %s, and neither model.onnx nor model.so", file);
     else if (has_config(folder))
         n = asprintf(&o.why, "it has a config.pbtxt and no version: %s/1/model.onnx is expected", o.name);

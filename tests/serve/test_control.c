@@ -42,6 +42,36 @@ static void touch(const char *dir, const char *path)
     fclose(f);
 }
 
+/* Somebody may write to the repository, and links to a folder that only the server's user may read. */
+static void names_behind_a_link_are_not_told(void **state)
+{
+    char dir[] = "/tmp/gpuwire-test-XXXXXX", secret[] = "/tmp/gpuwire-test-XXXXXX", link[128], command[160];
+    struct gw_repository r;
+    (void)state;
+    assert_non_null(mkdtemp(dir));
+    assert_non_null(mkdtemp(secret));
+    touch(dir, "net/1/model.onnx");
+    touch(dir, "plain/1/weights.bin");
+    touch(dir, "folder/readme");
+    touch(secret, "1/customers.db");
+    snprintf(link, sizeof(link), "%s/linked", dir); /* the model's folder */
+    assert_int_equal(symlink(secret, link), 0);
+    snprintf(link, sizeof(link), "%s/folder/7", dir); /* a version's */
+    snprintf(command, sizeof(command), "%s/1", secret);
+    assert_int_equal(symlink(command, link), 0);
+    assert_int_equal(gw_repository_scan(dir, &r), 0);
+    assert_int_equal(r.others, 3);
+    int named = 0;
+    for (size_t i = 0; i < r.others; i++) {
+        assert_null(strstr(r.other[i].why, "customers"));
+        named += strstr(r.other[i].why, "weights.bin") != NULL;
+    }
+    assert_int_equal(named, 1);
+    gw_repository_free(&r);
+    snprintf(command, sizeof(command), "rm -rf %s %s", dir, secret);
+    assert_int_equal(system(command), 0);
+}
+
 static void repository_takes_the_highest_version(void **state)
 {
     (void)state;
@@ -383,6 +413,7 @@ static void nic_threads_are_counted_apart(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(names_behind_a_link_are_not_told),
         cmocka_unit_test(repository_takes_the_highest_version),
         cmocka_unit_test(repository_tells_models_of_other_kinds),
         cmocka_unit_test(client_and_server_talk_json),
