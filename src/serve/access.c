@@ -16,6 +16,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/sync.h>
 
+#include "src/serve/access_share.h"
 #include "src/serve/limit.h"
 #include "src/serve/plain.h"
 
@@ -23,7 +24,9 @@
 #define CLOSE_NS  200000000u
 #define LOOK_MS   50   /* while the file takes nothing, the writer looks so often whether it is to end */
 #define AT_ONCE   4096 /* what a pipe takes without making the writer wait, when it takes anything */
-#define TEXT      128  /* bytes of a stranger's word that are kept */
+#define OK_HTTP   200
+#define OK_GRPC   0
+#define TEXT      128 /* bytes of a stranger's word that are kept */
 
 struct gw_access {
     char *path; /* NULL: standard output */
@@ -38,6 +41,7 @@ struct gw_access {
     uint64_t close_by;
     uint64_t dropped; /* atomic */
     struct gw_say_limit said;
+    struct gw_access_shares shares;
 };
 
 /* ---- the writer ---- */
@@ -223,9 +227,30 @@ static void end(struct gw_access *a, json_t *line)
     put_in(a, text, n + 1);
 }
 
+/* One line for many that a client did not get. */
+static void sum_up(struct gw_access *a, int all)
+{
+    char who[GW_WHO_TEXT];
+    uint64_t lines, now = gw_deadline(0);
+    while (gw_access_share_summary(&a->shares, all, now, who, &lines)) {
+        json_t *line = begin(who, NULL);
+        set_word(line, "event", "left out");
+        set_number(line, "lines", lines);
+        end(a, line);
+        gw_add_relaxed_u64(&a->dropped, lines);
+    }
+}
+
+/* Each line here is work for a disk. Only what cost the model's time has one in any case. */
+static int may_have_line(struct gw_access *a, const char *client, int answered)
+{
+    sum_up(a, 0);
+    return answered || gw_access_share_take(&a->shares, client ? client : "", gw_deadline(0));
+}
+
 void gw_access_log(struct gw_access *a, const struct gw_access_request *r)
 {
-    if (!a) return;
+    if (!a || !may_have_line(a, r->client, r->status == OK_HTTP || r->status == OK_GRPC)) return;
     json_t *line = begin(r->client, r->door);
     set_word(line, "model", r->model);
     set_version(line, r->version);
@@ -243,7 +268,7 @@ void gw_access_log(struct gw_access *a, const struct gw_access_request *r)
 
 void gw_access_log_session(struct gw_access *a, const struct gw_access_session *s)
 {
-    if (!a) return;
+    if (!a || !may_have_line(a, s->client, s->requests != 0)) return;
     json_t *line = begin(s->client, "rdma");
     set_word(line, "session", s->session);
     set_word(line, "model", s->model);
@@ -276,6 +301,7 @@ static void free_access(struct gw_access *a)
     if (a->path && a->fd >= 0) close(a->fd);
     pthread_cond_destroy(&a->news);
     pthread_mutex_destroy(&a->lock);
+    gw_access_shares_close(&a->shares);
     free(a->buffer);
     free(a->path);
     free(a);
@@ -287,6 +313,7 @@ int gw_access_open(const char *path, size_t room, struct gw_access **out)
     if (!a) return gw_error(-ENOMEM, "--access-log: out of memory");
     a->fd = -1;
     a->room = room < GW_ACCESS_LINE ? GW_ACCESS_LINE : room;
+    gw_access_shares_open(&a->shares);
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->news, NULL);
     int error = start(a, path);
@@ -300,6 +327,7 @@ int gw_access_open(const char *path, size_t room, struct gw_access **out)
 void gw_access_close(struct gw_access *a)
 {
     if (!a) return;
+    sum_up(a, 1);
     pthread_mutex_lock(&a->lock);
     a->closing = 1;
     a->close_by = gw_deadline(CLOSE_NS);

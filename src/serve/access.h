@@ -39,10 +39,11 @@ void gw_access_close(struct gw_access *a);
 /* Opens the file's name again, once the lines until now are written: the old file was moved away. */
 void gw_access_reopen(struct gw_access *a);
 
-/* NULL as the log: nothing happens. */
+/* NULL as the log: nothing happens. Requests that were not answered, and sessions without any, have a line
+ * while their client's share lasts (access_share.h). One line a second says how many were left out. */
 void gw_access_log(struct gw_access *a, const struct gw_access_request *r);
 void gw_access_log_session(struct gw_access *a, const struct gw_access_session *s);
-/* Lines that were lost so far. 0 for NULL. */
+/* Lines that were lost or left out so far. 0 for NULL. */
 uint64_t gw_access_dropped(const struct gw_access *a);
 
 #endif

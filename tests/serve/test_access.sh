@@ -39,10 +39,11 @@ LC_ALL=C grep -q '[^ -~]' log && fail 'bytes that steer a terminal'
 [ "$(sed -n 3p log | jq -r '.model[0:4]')" = '<b>"' ] || fail "$(sed -n 3p log)"
 # A client that goes in the midst.
 python3 - "$server" <<'EOF'
-import socket, sys
+import socket, sys, time
 host, port = sys.argv[1].split(":")
 s = socket.create_connection((host, int(port)))
 s.sendall(b"POST /v2/models/echo/infer HTTP/1.1\r\nHost: x\r\nContent-Length: 1000\r\n\r\n{")
+time.sleep(0.5) # until it has been let in
 EOF
 eventually has_lines log 4 || fail 'a client that has gone is not logged'
 [ "$(last .status)" = 499 ] || fail "$(cat log)"

@@ -146,6 +146,49 @@ static void lines_are_json_whatever_strangers_say(void **state)
     json_decref(all);
 }
 
+/* One client's refused requests fill no disk: a line says how many were left out. Others' lines are there. */
+static void one_client_does_not_fill_the_log(void **state)
+{
+    enum { FLOOD = 5000, OTHERS = 20 };
+    uint32_t mine = 0, others = 0, answered = 0;
+    uint64_t left_out = 0;
+    struct gw_access *a;
+    struct gw_access_session s = {"user 7", "m", "0123abcd", 3, NULL, 0, 0};
+    (void)state;
+    assert_int_equal(gw_access_open(path, 16 << 20, &a), 0);
+    for (int i = 0; i < FLOOD; i++) {
+        struct gw_access_request r = request("flood");
+        r.client = "user 7";
+        r.status = i % 10 ? 503 : 200;
+        gw_access_log(a, &r);
+        gw_access_log_session(a, &s);
+        if (i % (FLOOD / OTHERS)) continue;
+        r = request("other");
+        r.status = 400;
+        gw_access_log(a, &r);
+    }
+    gw_access_close(a);
+    json_t *all = read_lines(), *line;
+    size_t i;
+    json_array_foreach(all, i, line)
+    {
+        const char *event = text_of(all, i, "event"), *client = text_of(all, i, "client");
+        int is_mine = !strcmp(client, "user 7"),
+            status = (int)json_integer_value(json_object_get(line, "status"));
+        if (event && !strcmp(event, "left out"))
+            left_out += (uint64_t)json_integer_value(json_object_get(line, "lines"));
+        else if (status == 200)
+            answered++;
+        else
+            *(is_mine ? &mine : &others) += 1;
+    }
+    assert_int_equal(answered, FLOOD / 10);
+    assert_int_equal(others, OTHERS);
+    assert_in_range(mine, 500, 1000); /* the burst, and what the time has brought */
+    assert_int_equal(mine + left_out, FLOOD - FLOOD / 10 + FLOOD);
+    json_decref(all);
+}
+
 /* The reader of a pipe sleeps: lines are lost, nobody waits, and closing takes a fifth of a second. */
 static void a_reader_that_sleeps_costs_lines_and_no_time(void **state)
 {
@@ -213,6 +256,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(lines_have_time_and_level_or_a_priority),
         cmocka_unit_test_setup_teardown(lines_are_json_whatever_strangers_say, make_path, remove_path),
+        cmocka_unit_test_setup_teardown(one_client_does_not_fill_the_log, make_path, remove_path),
         cmocka_unit_test_setup_teardown(a_reader_that_sleeps_costs_lines_and_no_time, make_path, remove_path),
         cmocka_unit_test_setup_teardown(threads_write_and_the_file_is_opened_again, make_path, remove_path),
     };
