@@ -126,7 +126,7 @@ static inline int bal_find_direct(const struct bal_snapshot *s, uint64_t key)
 /* The first worker at an address, or BAL_NO_WORKER. */
 uint16_t bal_find_back(const struct bal_snapshot *s, uint8_t proto, const uint8_t *addr, bool ipv6,
                        uint16_t port);
-/* Is it the address of a service? */
+/* Is it the address of a service, for which the balancer answers? */
 bool bal_is_vip(const struct bal_snapshot *s, const struct bal_addr *addr);
 
 static inline bool bal_same_addr(const struct bal_addr *a, const struct bal_addr *b)

@@ -203,6 +203,7 @@ static void resolve(struct bal_core *core)
 static void announce(struct bal_core *core)
 {
     const struct bal_snapshot *s = core->snap;
+    if (s->config.mute) return;
     if (core->announced != s->generation) {
         core->announced = s->generation;
         core->announce_left = (uint64_t)BAL_SERVICES * BAL_PORTS;

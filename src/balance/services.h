@@ -112,6 +112,7 @@ struct bal_config {
     struct bal_service service[BAL_SERVICES];
     struct bal_worker worker[BAL_WORKERS];
     uint64_t maglev_seed; /* balancers that stand in for each other have the same */
+    bool mute;            /* another answers for VIPs: ARP, ND, pings, ports that no service has */
     bool reject;          /* clients that nothing can serve hear so: RST, ICMP */
 };
 

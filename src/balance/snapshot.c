@@ -106,7 +106,8 @@ static void take_services(struct bal_snapshot *s)
         if (!v->gue_port) v->gue_port = 6080;
         add(s->vip, BAL_VIP_ROWS,
             &(struct bal_entry){.addr = v->vip, .port = v->port, .proto = v->proto, .value = (uint16_t)i});
-        add(s->vip, BAL_VIP_ROWS, &(struct bal_entry){.addr = v->vip}); /* for bal_is_vip */
+        if (!s->config.mute)
+            add(s->vip, BAL_VIP_ROWS, &(struct bal_entry){.addr = v->vip}); /* for bal_is_vip */
         s->services++;
         s->has_any_port |= !v->port && v->proto != BAL_ROCE;
         s->has_nat |= v->forward == BAL_NAT;

@@ -17,6 +17,7 @@
 #include <gpuwire/exec.h>
 
 #include "src/balance/control/claim.h"
+#include "src/balance/control/fence.h"
 #include "src/balance/control/json.h"
 #include "src/balance/control/sync.h"
 #include "src/balance/control/translate.h"
@@ -39,6 +40,7 @@ struct gw_bal_agent {
     uint64_t version, generation; /* of the last that was applied */
     uint64_t seen_ns;             /* when all cores were seen to have it; 0: not yet */
     uint64_t settled;
+    struct gw_bal_fence fence;
     uint64_t displaced, displaced_ns; /* what a line has told, and when */
     int ready;
     const struct gw_bal_sync *sync;
@@ -80,6 +82,7 @@ static int publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *why, si
         snprintf(why, size, "%s", gw_last_error());
     } else {
         gw_bal_translate(m, a->global, 0, config);
+        gw_bal_fence_set(&a->fence, config); /* before the first packet comes to a new service */
         error = bal_publish(a->bal, config, why, size);
     }
     free(config);
@@ -349,6 +352,7 @@ static void free_agent(struct gw_bal_agent *a)
 {
     if (a->listen_fd >= 0) close(a->listen_fd);
     if (a->end_fd >= 0) close(a->end_fd);
+    gw_bal_fence_close(&a->fence);
     gw_bal_model_free(&a->model);
     free(a);
 }
@@ -361,6 +365,7 @@ int gw_bal_agent_start(struct bal *bal, const struct gw_bal_global *g, void (*st
     *a = (struct gw_bal_agent){.bal = bal, .global = g, .stop = stop, .ctx = ctx, .listen_fd = -1};
     a->end_fd = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&a->lock, NULL);
+    gw_bal_fence_open(&a->fence, g);
     int error = open_socket(a);
     if (!error && (error = -pthread_create(&a->thread, NULL, run, a))) gw_error_errno(error, "thread");
     if (error)

@@ -64,6 +64,10 @@ static int set_reject(parse *p, statement *s)
 {
     return gw_bal_take_yes(p, s, &p->config->global.reject);
 }
+static int set_vrrp(parse *p, statement *s)
+{
+    return gw_bal_take_yes(p, s, &p->config->global.vrrp);
+}
 static int set_standby(parse *p, statement *s)
 {
     return set_endpoint(p, s, &p->config->global.standby, &p->config->global.standby_port);
@@ -123,6 +127,7 @@ static const struct gw_bal_keyword global_keywords[] = {
     {"timeouts", 0, 0, NULL, timeout_keywords, NULL},
     {"huge_pages", 1, 1, set_huge, NULL, NULL},
     {"reject", 1, 1, set_reject, NULL, NULL},
+    {"vrrp", 1, 1, set_vrrp, NULL, NULL},
     {"standby", 2, 2, set_standby, NULL, NULL},
     {"sync_listen", 2, 2, set_listen, NULL, NULL},
     {"sync_key_file", 1, 1, set_sync_key, NULL, NULL},

@@ -48,6 +48,7 @@ struct gw_bal_global {
     uint16_t core[GW_BAL_CORES];
     unsigned cores;
     uint8_t huge_pages;
+    uint8_t vrrp;                         /* the kernel answers for VIPs, while it has them */
     uint8_t reject;                       /* tell clients that nothing can serve; by default */
     uint64_t flows, wide_flows;           /* of each core's tables; 0: the data plane's choice */
     uint64_t timeout_ns[GW_BAL_TIMEOUTS]; /* 0: the data plane's choice */

@@ -17,6 +17,7 @@
 #include "src/balance/control/claim.h"
 #include "src/balance/control/core.h"
 #include "src/balance/control/exchange.h"
+#include "src/balance/control/fence.h"
 #include "src/balance/control/health.h"
 #include "src/balance/control/link.h"
 #include "src/balance/control/pairs.h"
@@ -77,6 +78,7 @@ static int attach(struct daemon *d, int first, int *started)
     struct gw_bal_link *l = &d->exchange.link;
     int error = gw_bal_link_open(l, d->config.global.run_dir);
     *started = error == -ENOENT || error == -ECONNREFUSED;
+    if (*started && first && (error = gw_bal_fence_check(&d->config.global, &d->config.model))) return error;
     if (*started)
         error = gw_bal_link_start(l, &d->config.global, d->opts->config, d->opts->stopped);
     else if (!error)

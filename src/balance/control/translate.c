@@ -100,6 +100,7 @@ void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *
 {
     out->maglev_seed = g ? g->maglev_seed : 0;
     out->reject = g && g->reject;
+    out->mute = g && g->vrrp;
     gw_bal_to_ports(g, out->port);
     for (const struct gw_bal_service *s = m->services; s; s = s->next) {
         if (s->refused[0] && !all) continue;
