@@ -112,6 +112,7 @@ static int reconcile_with(struct gw_bal_model *m, const struct gw_bal_model *wan
         gw_bal_model_free(&next);
         return error;
     }
+    next.version++; /* also for what only the next control plane needs: names, and the file's hash */
     gw_bal_model_free(m);
     *m = next;
     return 0;
