@@ -444,7 +444,7 @@ static void call_pump(struct gw_grpc_call *c)
     }
 }
 
-void gw_grpc_call_closed(struct gw_grpc_call *c)
+void gw_grpc_call_closed(struct gw_grpc_call *c, int orderly)
 {
     struct gw_grpc_conn *n = c->conn;
     if (c->closed) return;
@@ -454,7 +454,10 @@ void gw_grpc_call_closed(struct gw_grpc_call *c)
     while (c->first) turn_shift(c);
     if (c->is_entered) gw_grpc_call_leave(&n->env->accounts, n->client, c->head.method->stream);
     c->is_entered = 0;
-    if (c->is_served) n->cost -= GW_GRPC_WORTH_CALL;
+    if (c->is_served)
+        n->cost -= GW_GRPC_WORTH_CALL;
+    else if (orderly && c->begun)
+        n->cost -= GW_GRPC_WORTH_REFUSAL;
     n->last = gw_deadline(0);
     call_drop(c); /* the stream's */
     call_drop(c);

@@ -19,7 +19,8 @@
 
 /* ---- what the peer's frames cost ---- */
 
-/* Two budgets: the connection's, and its client's. 0: one is used up. */
+/* Two budgets: the connection's, and its client's. 0: one is used up. The account is asked once in a read,
+ * which brings a few thousand frames at most. */
 static int conn_pay(struct gw_grpc_conn *n)
 {
     uint64_t now = gw_deadline(0), more = (now - n->credited) / (1000000000u / CREDIT_SECOND);
@@ -31,13 +32,6 @@ static int conn_pay(struct gw_grpc_conn *n)
     return gw_grpc_client_pay(&n->env->accounts, n->client, cost) && n->credit > 0;
 }
 
-/* Within one read nobody asks the account. */
-static int conn_charge(struct gw_grpc_conn *n, int64_t cost)
-{
-    n->cost += cost;
-    return n->cost > CREDIT_MOST ? NGHTTP2_ERR_CALLBACK_FAILURE : 0;
-}
-
 /* ---- nghttp2's callbacks ---- */
 
 static struct gw_grpc_call *call_of(struct gw_grpc_conn *n, int32_t stream)
@@ -47,8 +41,10 @@ static struct gw_grpc_call *call_of(struct gw_grpc_conn *n, int32_t stream)
 
 static int on_begin_frame(nghttp2_session *s, const nghttp2_frame_hd *hd, void *conn)
 {
+    struct gw_grpc_conn *n = conn;
     (void)s;
-    return conn_charge(conn, hd->type == NGHTTP2_DATA && hd->length >= FULL_FRAME ? 0 : GW_GRPC_COST_FRAME);
+    if (hd->type != NGHTTP2_DATA || hd->length < FULL_FRAME) n->cost += GW_GRPC_COST_FRAME;
+    return 0;
 }
 
 static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void *conn)
@@ -58,7 +54,8 @@ static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void
     struct gw_grpc_call *c = gw_grpc_call_new(n, frame->hd.stream_id);
     if (!c) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
     nghttp2_session_set_stream_user_data(s, frame->hd.stream_id, c);
-    return conn_charge(n, GW_GRPC_COST_CALL);
+    n->cost += GW_GRPC_COST_CALL;
+    return 0;
 }
 
 static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name, size_t names,
@@ -100,7 +97,7 @@ static int on_sent(nghttp2_session *s, const nghttp2_frame *frame, void *conn)
 {
     struct gw_grpc_conn *n = conn;
     if (frame->hd.type == NGHTTP2_RST_STREAM && frame->rst_stream.error_code != NGHTTP2_NO_ERROR)
-        return conn_charge(n, GW_GRPC_COST_ERROR);
+        n->cost += GW_GRPC_COST_ERROR;
     struct gw_grpc_call *c = call_of(n, frame->hd.stream_id);
     /* The answer is complete, so the rest of the request is of no use. */
     if (c && frame->hd.type == NGHTTP2_HEADERS && (frame->hd.flags & NGHTTP2_FLAG_END_STREAM) && !c->has_all)
@@ -111,8 +108,8 @@ static int on_sent(nghttp2_session *s, const nghttp2_frame *frame, void *conn)
 static int on_stream_close(nghttp2_session *s, int32_t stream, uint32_t code, void *conn)
 {
     struct gw_grpc_call *c = call_of(conn, stream);
-    (void)s, (void)code;
-    if (c) gw_grpc_call_closed(c);
+    (void)s;
+    if (c) gw_grpc_call_closed(c, code == NGHTTP2_NO_ERROR);
     return 0;
 }
 
@@ -170,6 +167,18 @@ static void end_io(struct gw_grpc_conn *n)
     shutdown(n->h2.fd, SHUT_RDWR); /* its owner hears of it */
 }
 
+/* The peer hears why, if it listens. */
+static void cut_off(struct gw_grpc_conn *n)
+{
+    static const char why[] = "too many frames, calls and connections that come to nothing: wait a little";
+    gw_say(&n->env->said, "%s: %s", n->client->who, why);
+    nghttp2_submit_goaway(n->h2.session, NGHTTP2_FLAG_NONE,
+                          nghttp2_session_get_last_proc_stream_id(n->h2.session), NGHTTP2_ENHANCE_YOUR_CALM,
+                          (const uint8_t *)why, sizeof(why) - 1);
+    gw_h2_send(&n->h2);
+    end_io(n);
+}
+
 /* Sends what there is. What the socket does not take waits for it, and nothing is read meanwhile: a peer that
  * takes nothing gets nothing done. */
 static void push_out(struct gw_grpc_conn *n)
@@ -179,7 +188,7 @@ static void push_out(struct gw_grpc_conn *n)
     if (error && error != -EAGAIN) end_io(n);
     if (!error && !nghttp2_session_want_read(n->h2.session) && !nghttp2_session_want_write(n->h2.session))
         end_io(n);
-    if (!n->over && n->cost && !conn_pay(n)) end_io(n);
+    if (!n->over && n->cost && !conn_pay(n)) cut_off(n);
 }
 
 static void watch_for(struct gw_grpc_conn *n)
@@ -348,7 +357,7 @@ void gw_grpc_conn_end(struct gw_grpc_conn *n)
     n->over = 1;
     for (struct gw_grpc_call *c = n->calls, *after; c; c = after) {
         after = c->next;
-        gw_grpc_call_closed(c);
+        gw_grpc_call_closed(c, 0);
     }
     gw_h2_close(&n->h2);
     n->refs--; /* the owner's; this thread has another */

@@ -12,6 +12,7 @@
 #include "src/grpc/account.h"
 #include "src/grpc/pool.h"
 #include "src/grpc/request.h"
+#include "src/serve/limit.h"
 
 struct gw_grpc_conn;
 
@@ -25,7 +26,8 @@ struct gw_grpc_env {
     uint64_t patience_ns;  /* for a client to send its message, or to take the answer */
     uint64_t idle_ns;      /* a stream may be silent so long */
     SSL_CTX *tls;          /* NULL: no encryption */
-    uint32_t turns;        /* that are worked on, or whose answer has not left; atomic */
+    struct gw_say_limit said;
+    uint32_t turns; /* that are worked on, or whose answer has not left; atomic */
 };
 
 /* Tells that the socket is to be watched for `out` (and not for what comes in), or the other way round. It is

@@ -14,6 +14,7 @@
 #define GW_GRPC_COST_ERROR      10 /* a stream that the peer's mistake ends */
 #define GW_GRPC_COST_CONNECTION 20
 #define GW_GRPC_WORTH_CALL      16 /* of one that was served: what it has cost, and the frames around it */
+#define GW_GRPC_WORTH_REFUSAL   8  /* of one whose client has heard why it is not served */
 #define GW_GRPC_WORTH_MESSAGE   8
 #define GW_GRPC_WORTH_FRAME     4 /* of an answer: the peer's windows grow by frames */
 
@@ -78,8 +79,8 @@ void gw_grpc_call_data(struct gw_grpc_call *c, const uint8_t *data, size_t n);
 void gw_grpc_call_end_of_input(struct gw_grpc_call *c);
 /* It ends with that status, whatever is under way. */
 void gw_grpc_call_finish(struct gw_grpc_call *c, enum gw_grpc_status status, const char *why);
-/* Its stream is over. */
-void gw_grpc_call_closed(struct gw_grpc_call *c);
+/* Its stream is over; `orderly`: nobody reset it. */
+void gw_grpc_call_closed(struct gw_grpc_call *c, int orderly);
 /* The place that it has waited for is there. */
 void gw_grpc_call_placed(struct gw_grpc_call *c);
 /* Ends it when it is late. */

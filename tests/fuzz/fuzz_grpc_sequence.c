@@ -79,6 +79,11 @@ static int run_job(void)
     return 1;
 }
 
+void gw_say(struct gw_say_limit *limit, const char *format, ...)
+{
+    (void)limit, (void)format;
+}
+
 /* ---- methods ---- */
 
 /* The answer is the message, so many times. */

@@ -56,6 +56,7 @@ attacks "$FRAMES" connections
 [ "$got" -le 64 ] || fail "one client has $got connections"
 grep -q "user $STRANGER has 64 connections open, as many as one client may" "$work/worker.out" || fail 'nothing is said of the connections'
 for flood in continuations long indexed resets mistakes pings; do attacks "$FRAMES" "$flood"; done
+grep -q "user $STRANGER: too many frames, calls and connections that come to nothing" "$work/worker.out" || fail 'nothing is said of the floods'
 attacks "$MESSAGES" uploads
 attacks "$MESSAGES" queue "$(sed -n 's/.*HTTP on port \([0-9]*\).*/\1/p' "$work/worker.out")"
 attacks "$FRAMES" readers
