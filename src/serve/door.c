@@ -9,8 +9,8 @@
 #include <gpuwire/exec.h>
 
 #define CROWDED_FACTOR 10
-#define TOLD           64u /* connections that are only told why they are turned away, */
-#define TOLD_EACH      16u /* and of one client */
+#define TOLD           128u /* connections that are only told why they are turned away, */
+#define TOLD_EACH      64u  /* and of one client */
 
 void gw_door_open(struct gw_door *d, uint32_t most, uint32_t most_each, uint64_t patience_ns)
 {

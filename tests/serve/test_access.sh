@@ -126,7 +126,7 @@ expect() {
     "$GPUWIRE" serve --port 0 --exec cpu --models "$models" "${@:3}" >wrong.out 2>&1
     [ $? = "$1" ] && grep -q -- "$2" wrong.out || fail "${*:3}: $(cat wrong.out)"
 }
-expect 1 'access-log /nonexistent/log: No such file' --access-log /nonexistent/log
+expect 2 'access-log /nonexistent/log: No such file' --access-log /nonexistent/log
 expect 2 '--log-level loud: error, warning, info or debug' --log-level loud
 expect 2 '--drain-seconds -1: a number' --drain-seconds -1
 # Levels leave lines out; the journal gets its own form.

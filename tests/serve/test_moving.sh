@@ -59,11 +59,11 @@ stop_worker
 # The only one that is asked for, of another kind.
 mkdir -p r/engine/1 && : >r/engine/1/model.plan
 "$GPUWIRE" serve --port 0 --exec cpu --models r --model engine >one.out 2>&1
-[ $? = 1 ] && grep -q 'model engine cannot be served: it has model.plan' one.out || fail "an engine alone: $(cat one.out)"
+[ $? = 2 ] && grep -q 'model engine cannot be served: it has model.plan' one.out || fail "an engine alone: $(cat one.out)"
 
 # Nothing in it runs here: the line says what is there.
 mkdir -p only/engine/1 && : >only/engine/1/model.plan
 "$GPUWIRE" serve --port 0 --exec cpu --models only >only.out 2>&1
-[ $? = 1 ] && grep -q 'no model in it that runs here; engine: it has model.plan' only.out || fail "a repository of engines: $(cat only.out)"
+[ $? = 2 ] && grep -q 'no model in it that runs here; engine: it has model.plan' only.out || fail "a repository of engines: $(cat only.out)"
 all_gone
 echo ok
