@@ -173,7 +173,7 @@ void bal_rendezvous(const struct bal_candidate *c, uint32_t n, uint64_t seed, co
 
 struct bal_counters {
     struct {
-        _Atomic uint64_t packets, bytes, opened, live, held;
+        _Atomic uint64_t packets, bytes, opened, live, held, clients;
     } worker[BAL_WORKERS];
     _Atomic uint64_t received, received_bytes, packets, bytes, answered, opened, expired, evicted, moved,
         stateless, live;
@@ -255,6 +255,7 @@ struct bal_core {
     struct bal_frame outbox[BAL_OUTBOX];
     uint32_t outbox_used;
     struct bal_ring *feed, *inbox;
+    struct bal_clients *clients; /* persist.h */
     /* VIPs: the publication, how many ports times services are left, and which one is next */
     uint64_t announced, announce_left, announce_at;
     uint64_t scan_at[2]; /* cursors of the feed's rounds over both tables */

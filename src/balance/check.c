@@ -114,6 +114,10 @@ int bal_check_service(const struct bal_port *ports, const struct bal_service *s,
     if (s->forward >= BAL_FORWARDS) return refuse(why, "there is no way %u to forward", s->forward);
     if (s->track_moved && (s->scheduler != BAL_MH || s->proto != BAL_TCP || s->forward == BAL_NAT))
         return refuse(why, "jet goes with lb_algo mh and TCP, and not with NAT");
+    if (s->persist_ns && (s->track_moved || s->proto == BAL_ROCE))
+        return refuse(why, "persistence_timeout goes with TCP and UDP, and not with jet; remove one");
+    if (s->persist_bits > (s->vip.family == 6 ? 128 : 32))
+        return refuse(why, "persistence_granularity: %u bits are more than an address has", s->persist_bits);
     for (uint32_t i = 0; ports && i < BAL_PORTS; i++)
         for (int k = 0; k < 2; k++)
             if (ports[i].used && bal_same_addr(&ports[i].gateway[k], &s->vip))

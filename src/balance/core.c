@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "src/balance/forward.h"
+#include "src/balance/persist.h"
 #include "src/balance/refuse.h"
 #include "src/balance/sequence.h"
 #include "src/balance/step.h"
@@ -50,12 +51,19 @@ static void set_key(struct bal_core *core, struct bal_work *w, uint16_t vip_port
                            (uint32_t)w->client_port << 16 | (s->port ? 0 : vip_port));
 }
 
+/* Is one core responsible for each of the service's clients? */
+static bool is_owned(const struct bal_core *core, uint32_t service)
+{
+    return core->snap->config.service[service].forward == BAL_NAT || bal_persists(core, service);
+}
+
 /* The packet belongs to a flow of this client. With NAT both directions must come to one core. */
 static void of_flow(struct bal_core *core, struct bal_work *w, uint16_t vip_port)
 {
-    bool nat = core->snap->config.service[w->service].forward == BAL_NAT;
-    if (nat && core->bal->attr.cores > 1) {
-        uint32_t owner = bal_owner(core, w->client, w->m.ipv6, w->client_port);
+    if (is_owned(core, w->service) && core->bal->attr.cores > 1) {
+        uint32_t owner = bal_persists(core, w->service)
+                             ? bal_client_core(core, w->service, w->client, w->m.ipv6)
+                             : bal_owner(core, w->client, w->m.ipv6, w->client_port);
         if (owner != core->index) {
             pass(w, owner);
             return;
@@ -251,6 +259,8 @@ static uint16_t worker_of_new(struct bal_core *core, struct bal_work *w, bool be
     const uint16_t *now =
         bal_table_at(s->table[w->service], row); /* read where it is needed: it is far away */
     *track = true;
+    uint16_t stuck = bal_persists(core, w->service) ? bal_client_worker(core, w) : BAL_NO_WORKER;
+    if (stuck != BAL_NO_WORKER) return stuck;
     if (s->stable[w->service]) {
         /* The row's worker if all were up. A flow that is there needs no memory: no change moves it, as long
          * as that worker is there itself. */
@@ -292,6 +302,7 @@ static void open_flow(struct bal_core *core, struct bal_work *w, int state)
         }
     }
     if (begins) bal_opened(core, worker);
+    if (track && bal_persists(core, w->service)) bal_client_opened(core, w, worker, begins);
     if (!track) bal_count(&core->counters->stateless, 1);
     if (w->m.first) bal_note_fragment(core, w, worker);
     bal_to_worker(core, w, worker);
@@ -302,8 +313,11 @@ static void open_flow(struct bal_core *core, struct bal_work *w, int state)
 static uint16_t move(struct bal_core *core, struct bal_work *w)
 {
     uint32_t row = bal_row(core->snap, w->service, w->client, w->m.ipv6, w->client_port);
-    uint16_t worker = bal_choose(core, w->service, row);
+    bool sticks = bal_persists(core, w->service);
+    uint16_t worker = sticks ? bal_client_worker(core, w) : BAL_NO_WORKER;
+    if (worker == BAL_NO_WORKER) worker = bal_choose(core, w->service, row);
     if (worker == BAL_NO_WORKER) return worker;
+    if (sticks) bal_client_chose(core, w->service, w->client, w->m.ipv6, worker);
     refresh(core, w, true);
     if (w->found.slot == GW_FLOW_NONE) return worker;
     gw_flow_set_worker(bal_table_of(core, w), w->found.slot, worker);
@@ -401,6 +415,8 @@ static void of_client(struct bal_core *core, struct bal_work *w)
         return;
     }
     bool probe = is_to_be_probed(w);
+    if (bal_persists(core, w->service))
+        bal_client_seen(core, w, worker, state == BAL_ESTABLISHED || state == BAL_UDP_STREAM);
     set_state(core, w, state);
     if (w->m.first) bal_note_fragment(core, w, worker);
     bal_to_worker(core, w, worker);
@@ -488,8 +504,7 @@ static void act(struct bal_core *core, struct bal_work *w)
     refresh(core, w, false);
     if (w->roce)
         bal_roce(core, w);
-    else if (w->found.slot == GW_FLOW_NONE && may_be_elsewhere(core, w) &&
-             core->snap->config.service[w->service].forward != BAL_NAT)
+    else if (w->found.slot == GW_FLOW_NONE && may_be_elsewhere(core, w) && !is_owned(core, w->service))
         pass(w, (core->index + 1) % core->bal->attr.cores);
     else if (w->side == BAL_FROM_WORKER)
         of_worker(core, w);

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "src/balance/forward.h"
+#include "src/balance/persist.h"
 #include "src/balance/step.h"
 
 #define KEEP_NS  UINT64_C(100000000)
@@ -109,9 +110,11 @@ static void learn(struct bal_core *core, const struct bal_record *r)
     const struct bal_service *s = &core->snap->config.service[r->service];
     bool ipv6 = r->client.family == 6, roce = s->proto == BAL_ROCE, narrow = !ipv6 && !roce && s->port;
     if (!s->used || !bal_keeps(core->snap, r->worker, r->service)) return;
-    if ((roce || s->forward == BAL_NAT) &&
-        bal_owner(core, r->client.byte, ipv6, roce ? 0 : r->client_port) != core->index)
-        return;
+    uint32_t owner = s->persist_ns ? bal_client_core(core, r->service, r->client.byte, ipv6)
+                                   : bal_owner(core, r->client.byte, ipv6, roce ? 0 : r->client_port);
+    if ((roce || s->forward == BAL_NAT || s->persist_ns) && owner != core->index) return;
+    if (s->persist_ns && r->state != BAL_ENDED && bal_is_up(core->snap, r->worker))
+        bal_client_chose(core, r->service, r->client.byte, ipv6, r->worker);
     uint64_t k = bal_narrow_key(r->client.byte, r->client_port, r->service);
     struct bal_wide wide = roce ? bal_wide_key(BAL_W_QP, r->client.byte, ipv6, r->service, r->qpn)
                                 : bal_wide_key(BAL_W_FLOW, r->client.byte, ipv6, r->service,
@@ -234,6 +237,7 @@ void bal_core_keep(struct bal_core *core, uint64_t now_ns)
     if (core->kept_ns && now_ns - core->kept_ns < KEEP_NS) return;
     core->kept_ns = now_ns;
     count_live(core);
+    bal_clients_keep(core);
     if (core->index) return;
     resolve(core);
     announce(core);

@@ -10,6 +10,7 @@
 
 #include "src/balance/balance.h"
 #include "src/balance/check.h"
+#include "src/balance/persist.h"
 
 #define SECOND UINT64_C(1000000000)
 
@@ -68,6 +69,7 @@ static void core_free(struct bal_core *c)
     free(c->counters);
     free(c->feed);
     free(c->inbox);
+    bal_clients_free(c->clients);
     free(c);
 }
 
@@ -82,7 +84,8 @@ static int core_new(struct bal *bal, uint32_t index)
     c->counters = calloc(1, sizeof(*c->counters));
     c->feed = calloc(1, sizeof(*c->feed));
     c->inbox = calloc(1, sizeof(*c->inbox));
-    if (!c->counters || !c->feed || !c->inbox) return -ENOMEM;
+    c->clients = bal_clients_new();
+    if (!c->counters || !c->feed || !c->inbox || !c->clients) return -ENOMEM;
     struct gw_flow_attr narrow = table_attr(&bal->attr, false), wide = table_attr(&bal->attr, true);
     int error = gw_flow_create(&narrow, &c->narrow);
     if (!error) error = gw_flow_create(&wide, &c->wide);
@@ -305,6 +308,7 @@ void bal_worker_counts(const struct bal *bal, uint32_t worker, struct bal_counts
         out->opened += read_count(&c->worker[worker].opened);
         out->live += read_count(&c->worker[worker].live);
         out->held += read_count(&c->worker[worker].held);
+        out->clients += read_count(&c->worker[worker].clients);
     }
 }
 

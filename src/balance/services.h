@@ -77,8 +77,10 @@ struct bal_service {
     uint8_t forward;  /* enum bal_forward; BAL_ROCE: not BAL_IPIP or BAL_GUE unless the worker takes it off */
     bool track_moved; /* track only flows whose choice a change would move (JET); BAL_MH and TCP, no NAT */
     struct bal_addr vip;
-    uint16_t port;     /* host order; 0: any (the worker's is then the same); BAL_ROCE: ignored */
-    uint16_t gue_port; /* BAL_GUE: the workers' UDP port; 0: 6080 */
+    uint16_t port;        /* host order; 0: any (the worker's is then the same); BAL_ROCE: ignored */
+    uint16_t gue_port;    /* BAL_GUE: the workers' UDP port; 0: 6080 */
+    uint64_t persist_ns;  /* clients stick to a worker for so long; 0: they do not. BAL_TCP, BAL_UDP */
+    uint8_t persist_bits; /* of their addresses that count; 0: all */
 };
 
 /* A worker of one service. A machine that serves two of them is two workers. Its number stays its own until
@@ -192,6 +194,7 @@ struct bal_counts {
     uint64_t opened;         /* connections that it was given, or that this balancer was told of */
     uint64_t live;           /* of these; as of the core's last housekeeping, 100 ms ago at most */
     uint64_t held;           /* beside these: requests of CM, and packets in fragments, that are under way */
+    uint64_t clients;        /* that stick to it, persist_ns; of about a second ago */
 };
 struct bal_totals {
     uint64_t received, received_bytes;

@@ -33,7 +33,7 @@ service '1 2' | config | sed "s|^global_defs {|&\n    standby 10.78.0.2 7000\n  
 service '2 1' | config | sed "s|^global_defs {|&\n    sync_listen 10.78.0.2 7000\n    sync_key_file $work/key|; s|run-lb|run-lb2|; s|10.77.0.10/|10.77.0.11/|; s|fd77::10/|fd77::11/|" >"$work/standby.conf"
 sed "s|^global_defs {|&\n    standby 10.78.0.2 7000|" "$work/standby.conf" >"$work/nokey.conf"
 sed -i '/sync_key_file/d' "$work/nokey.conf"
-"$GPUWIRE" balance check "$work/nokey.conf" 2>&1 | grep -q 'want sync_key_file' || fail "a standby without a key is taken"
+"$GPUWIRE" balance check "$work/nokey.conf" 2>&1 | grep -q 'need sync_key_file' || fail "a standby without a key is taken"
 
 ip netns exec "$id-lb2" "$GPUWIRE" balance --config "$work/standby.conf" >"$work/standby.out" 2>&1 &
 standby=$!

@@ -227,9 +227,9 @@ static json_t *stats(struct gw_bal_agent *a)
             bal_worker_counts(a->bal, w->id, &c);
             if (!c.opened && !c.packets && !c.live && !c.held) continue;
             json_array_append_new(workers,
-                                  json_pack("[I,I,I,I,I,I]", (json_int_t)w->id, (json_int_t)c.packets,
+                                  json_pack("[I,I,I,I,I,I,I]", (json_int_t)w->id, (json_int_t)c.packets,
                                             (json_int_t)c.bytes, (json_int_t)c.opened, (json_int_t)c.live,
-                                            (json_int_t)c.held));
+                                            (json_int_t)c.held, (json_int_t)c.clients));
         }
     bal_totals(a->bal, -1, &t);
     tell_displaced(a, t.displaced);

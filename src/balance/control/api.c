@@ -102,6 +102,8 @@ static unsigned change_service(struct call *c)
     c->service->jet = wanted.jet;
     c->service->drain_limit_ns = wanted.drain_limit_ns;
     c->service->quorum = wanted.quorum;
+    c->service->persist_s = wanted.persist_s;
+    c->service->persist_bits = wanted.persist_bits;
     gw_bal_set_check(&c->core->model, c->service, &wanted.check);
     c->core->model.version++;
     return done(c->reply, 200, gw_bal_service_json(c->service));

@@ -207,8 +207,36 @@ static int set_drain_limit(parse *p, statement *s)
     return strcmp(s->word[1], "0") ? gw_bal_take_seconds(p, s, limit) : 0;
 }
 
+/* Without a number: 6 minutes, as in keepalived. */
+static int set_persistence(parse *p, statement *s)
+{
+    uint64_t n = 360;
+    int error = s->words == 1 ? 0 : gw_bal_take_number(p, s, 1, 0, GW_BAL_PERSIST_S, &n);
+    p->plan->service->service.persist_s = (uint32_t)n;
+    return error;
+}
+
+/* IPv4's is a netmask, IPv6's a number of bits; either takes a number. */
+static int set_granularity(parse *p, statement *s)
+{
+    uint64_t bits = 0;
+    struct gw_bal_addr mask;
+    uint8_t *out = &p->plan->service->service.persist_bits;
+    int dotted = strchr(s->word[1], '.') != NULL;
+    int error = dotted ? gw_bal_take_addr(p, s, 1, &mask) : gw_bal_take_number(p, s, 1, 1, 128, &bits);
+    if (error) return error;
+    while (dotted && bits < 32 && mask.bytes[bits / 8] & 0x80 >> bits % 8) bits++;
+    for (uint64_t i = bits; dotted && i < 32; i++)
+        if (!bits || mask.bytes[i / 8] & 0x80 >> i % 8)
+            return gw_bal_wrong(p, s, "%s: it must be a netmask, such as 255.255.255.0", s->word[1]);
+    *out = (uint8_t)bits;
+    return 0;
+}
+
 const struct gw_bal_keyword gw_bal_keywords_service[] = {
     {"drain_limit", 1, 1, set_drain_limit, NULL, NULL},
+    {"persistence_timeout", 0, 1, set_persistence, NULL, NULL},
+    {"persistence_granularity", 1, 1, set_granularity, NULL, NULL},
     {"sorry_server", 1, 2, set_sorry, NULL, NULL},
     {"sorry_server_lvs_method", 1, 8, set_sorry_kind, NULL, NULL},
     {"quorum", 1, 1, set_quorum, NULL, NULL},

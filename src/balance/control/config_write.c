@@ -44,6 +44,19 @@ static void write_worker(FILE *f, const struct gw_bal_service *s, const struct g
     fprintf(f, "    }\n");
 }
 
+static void write_persistence(FILE *f, const struct gw_bal_service *s)
+{
+    struct gw_bal_addr mask = {.family = 4};
+    char text[GW_BAL_ADDR];
+    if (!s->persist_s) return;
+    fprintf(f, "    persistence_timeout %u\n", s->persist_s);
+    for (unsigned i = 0; i < s->persist_bits && i < 32; i++) mask.bytes[i / 8] |= (uint8_t)(0x80 >> i % 8);
+    if (s->persist_bits && s->addr.family == 6)
+        fprintf(f, "    persistence_granularity %u\n", s->persist_bits);
+    else if (s->persist_bits)
+        fprintf(f, "    persistence_granularity %s\n", gw_bal_addr_text(&mask, text));
+}
+
 char *gw_bal_config_write(const struct gw_bal_model *m)
 {
     char *text = NULL, addr[GW_BAL_ADDR];
@@ -55,6 +68,7 @@ char *gw_bal_config_write(const struct gw_bal_model *m)
                 gw_bal_addr_text(&s->addr, addr), s->port, s->name, gw_bal_protocol_names[s->protocol],
                 gw_bal_sched_names[s->sched], gw_bal_forward_names[s->forward]);
         if (s->jet) fprintf(f, "    jet yes\n");
+        write_persistence(f, s);
         if (s->quorum) fprintf(f, "    quorum %u\n", s->quorum);
         uint64_t limit = gw_bal_drain_limit_of(s);
         if (limit != gw_bal_drain_default(s->protocol))

@@ -231,8 +231,15 @@ static void take_counts(struct gw_bal_model *m, const json_t *counts, uint64_t s
         return;
     struct gw_bal_worker *w = gw_bal_worker_by_id(m, (uint32_t)id);
     if (!w) return;
-    w->counts = (struct gw_bal_counts){(uint64_t)live, (uint64_t)opened, (uint64_t)packets, (uint64_t)bytes,
-                                       (uint64_t)held};
+    w->counts = (struct gw_bal_counts){
+        .live = (uint64_t)live,
+        .opened = (uint64_t)opened,
+        .packets = (uint64_t)packets,
+        .bytes = (uint64_t)bytes,
+        .held = (uint64_t)held,
+        /* a data plane from before an upgrade does not tell of them */
+        .clients = (uint64_t)json_integer_value(json_array_get(counts, 6)),
+    };
     w->counted = settled;
 }
 

@@ -65,6 +65,8 @@ json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_w
         "telemetry", "queue", (number)t->queue, "bytes", (number)t->bytes, "beat_ms",
         (number)(t->beat_ns / 1000000), "flows", "live", (number)w->counts.live, "opened",
         (number)w->counts.opened, "packets", (number)w->counts.packets, "bytes", (number)w->counts.bytes);
+    if (j && s->persist_s)
+        json_object_set_new(json_object_get(j, "flows"), "clients", json_integer((number)w->counts.clients));
     if (j && w->sorry) json_object_set_new(j, "sorry", json_true());
     if (j && w->inhibit) json_object_set_new(j, "inhibit", json_true());
     if (j && w->drain_end_ns) add_drain_json(j, w);
@@ -84,6 +86,9 @@ static json_t *service_json(const struct gw_bal_service *s, json_t *workers)
                   "protocol", gw_bal_protocol_names[s->protocol], "scheduler", gw_bal_sched_names[s->sched],
                   "forward", gw_bal_forward_names[s->forward], "jet", s->jet, "origin", (number)s->origin,
                   "check", check_json(&s->check), "workers", workers);
+    if (j && s->persist_s) json_object_set_new(j, "persistence_s", json_integer((number)s->persist_s));
+    if (j && s->persist_bits)
+        json_object_set_new(j, "persistence_bits", json_integer((number)s->persist_bits));
     if (j && s->quorum) json_object_set_new(j, "quorum", json_integer((number)s->quorum));
     if (j && gw_bal_sorry_server(s)) json_object_set_new(j, "sorry", json_boolean(!gw_bal_has_quorum(s)));
     if (j && s->refused[0]) json_object_set_new(j, "refused", json_string(s->refused));
@@ -271,9 +276,10 @@ static int only_known(const json_t *from, const char *const *known)
 int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
 {
     static const char *const known[] = {
-        "name",    "id",     "address", "port",    "protocol",  "forward",        "jet", "origin", "check",
-        "workers", "quorum", "sorry",   "refused", "scheduler", "drain_limit_ms", NULL};
-    uint64_t quorum = out->quorum;
+        "name",    "id",        "address",        "port",          "protocol",         "forward",
+        "jet",     "origin",    "check",          "workers",       "quorum",           "sorry",
+        "refused", "scheduler", "drain_limit_ms", "persistence_s", "persistence_bits", NULL};
+    uint64_t quorum = out->quorum, seconds = out->persist_s, bits = out->persist_bits;
     if (only_known(from, known) || gw_bal_get_text(from, "name", out->name, sizeof(out->name)) < 0 ||
         get_addr(from, &out->addr) < 0 || get_port(from, 0, &out->port) < 0 ||
         get_name(from, "protocol", gw_bal_protocol_names, &out->protocol) < 0 ||
@@ -281,9 +287,13 @@ int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
         get_name(from, "forward", gw_bal_forward_names, &out->forward) < 0 ||
         gw_bal_get_yes(from, "jet", &out->jet) < 0 ||
         gw_bal_get_drain_limit(from, &out->drain_limit_ns) < 0 ||
+        gw_bal_get_number(from, "persistence_s", 0, GW_BAL_PERSIST_S, &seconds) < 0 ||
+        gw_bal_get_number(from, "persistence_bits", 0, 128, &bits) < 0 ||
         gw_bal_get_number(from, "quorum", 0, UINT32_MAX, &quorum) < 0 || get_check(from, &out->check) < 0)
         return -EINVAL;
     out->quorum = (uint32_t)quorum;
+    out->persist_s = (uint32_t)seconds;
+    out->persist_bits = (uint8_t)bits;
     return out->addr.family ? 0 : gw_error(-EINVAL, "address: it is missing");
 }
 

@@ -9,14 +9,15 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define GW_BAL_NAME     64 /* bytes, with the final zero */
-#define GW_BAL_SERVICES 16384u
-#define GW_BAL_WORKERS  8192u /* of all services */
-#define GW_BAL_WEIGHT   65535u
-#define GW_BAL_ASKS     4u /* things that one check tries */
-#define GW_BAL_ADDR     48 /* bytes of an address as text */
-#define GW_BAL_ENDPOINT 64 /* bytes of "[address]:port/protocol" */
-#define GW_BAL_WHY      160
+#define GW_BAL_NAME      64 /* bytes, with the final zero */
+#define GW_BAL_SERVICES  16384u
+#define GW_BAL_WORKERS   8192u /* of all services */
+#define GW_BAL_WEIGHT    65535u
+#define GW_BAL_PERSIST_S 2678400u /* seconds: 31 days, as IPVS */
+#define GW_BAL_ASKS      4u       /* things that one check tries */
+#define GW_BAL_ADDR      48       /* bytes of an address as text */
+#define GW_BAL_ENDPOINT  64       /* bytes of "[address]:port/protocol" */
+#define GW_BAL_WHY       160
 
 enum gw_bal_protocol { GW_BAL_TCP, GW_BAL_UDP, GW_BAL_ROCE, GW_BAL_PROTOCOLS };
 enum gw_bal_forward { GW_BAL_DR, GW_BAL_TUN, GW_BAL_GUE, GW_BAL_NAT, GW_BAL_FORWARDS };
@@ -117,6 +118,7 @@ struct gw_bal_telemetry {
 /* What the data plane has counted for a worker. */
 struct gw_bal_counts {
     uint64_t live, opened, packets, bytes;
+    uint64_t clients; /* that stick to it */
     uint64_t held; /* beside `live`: what is about to be a connection, and the rest of packets in fragments */
 };
 
@@ -157,8 +159,10 @@ struct gw_bal_service {
     struct gw_bal_addr addr;
     uint16_t port; /* 0: any */
     uint8_t protocol, forward, sched, origin;
-    uint8_t jet;     /* track only flows whose choice has changed */
-    uint32_t quorum; /* the weight of workers that must be up, or the sorry server comes in; 0: 1 */
+    uint8_t jet;          /* track only flows whose choice has changed */
+    uint32_t persist_s;   /* persistence_timeout: clients stick to a worker for so long; 0: they do not */
+    uint8_t persist_bits; /* persistence_granularity: the bits of their addresses that count; 0: all */
+    uint32_t quorum;      /* the weight of workers that must be up, or the sorry server comes in; 0: 1 */
     uint8_t leave;
     uint64_t drain_limit_ns; /* drain.h; 0: the default */
     struct gw_bal_check check;

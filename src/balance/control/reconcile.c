@@ -56,13 +56,16 @@ static int update_service(struct gw_bal_model *m, struct gw_bal_service *s, cons
                           const struct gw_bal_service *wanted)
 {
     int error = 0, moved = s->forward != wanted->forward || s->sched != wanted->sched ||
-                           s->jet != wanted->jet || s->quorum != wanted->quorum;
+                           s->jet != wanted->jet || s->quorum != wanted->quorum ||
+                           s->persist_s != wanted->persist_s || s->persist_bits != wanted->persist_bits;
     gw_bal_rename_service(m, s, wanted->name);
     s->forward = wanted->forward;
     s->sched = wanted->sched;
     s->jet = wanted->jet;
     s->drain_limit_ns = wanted->drain_limit_ns;
     s->quorum = wanted->quorum;
+    s->persist_s = wanted->persist_s;
+    s->persist_bits = wanted->persist_bits;
     gw_bal_set_check(m, s, &wanted->check);
     s->origin = GW_BAL_OF_FILE;
     if (moved) m->version++;

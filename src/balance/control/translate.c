@@ -58,6 +58,8 @@ void gw_bal_to_service(const struct gw_bal_service *from, struct bal_service *to
                                .scheduler = scheds[from->sched],
                                .forward = forwards[from->forward],
                                .track_moved = from->jet,
+                               .persist_ns = from->persist_s * UINT64_C(1000000000),
+                               .persist_bits = from->persist_bits,
                                .port = from->port};
     gw_bal_to_addr(&from->addr, &to->vip);
 }

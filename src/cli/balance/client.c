@@ -230,10 +230,14 @@ static void print_worker(const json_t *w)
     if (json_is_integer(ms) && !strcmp(text_of(w, "state"), "draining"))
         snprintf(left, sizeof(left), "  ends in %lld s", (long long)json_integer_value(ms) / 1000 + 1);
     int down = refused || !json_is_true(json_object_get(health, "up"));
-    printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s%s%s\n", text_of(w, "name"), at, text_of(w, "state"),
+    json_t *clients = json_object_get(flows, "clients");
+    char stick[48] = "";
+    if (json_integer_value(clients))
+        snprintf(stick, sizeof(stick), "  %lld clients stick", (long long)json_integer_value(clients));
+    printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s%s%s%s\n", text_of(w, "name"), at, text_of(w, "state"),
            (long long)json_integer_value(json_object_get(w, "weight")),
            (long long)json_integer_value(json_object_get(flows, "live")),
-           (long long)json_integer_value(json_object_get(flows, "opened")),
+           (long long)json_integer_value(json_object_get(flows, "opened")), stick,
            json_is_true(json_object_get(w, "sorry")) ? "  sorry server" : "", left, down && *why ? "  " : "",
            down ? why : "");
 }
