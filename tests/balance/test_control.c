@@ -67,7 +67,7 @@ static void test_file(void **state)
     assert_int_equal(gw_bal_check_of(web, one)->kind, GW_BAL_HTTP_GET);
     assert_string_equal(gw_bal_check_of(web, one)->path, "/health");
     assert_int_equal(gw_bal_check_of(web, one)->interval_ns, 5 * S);
-    assert_int_equal(gw_bal_check_of(web, one)->status, 204);
+    assert_int_equal(gw_bal_check_of(web, one)->status[0].from, 204);
     assert_int_equal(gw_bal_check_of(web, two)->kind, GW_BAL_TCP_CHECK);
     assert_int_equal(gw_bal_check_of(web, two)->port, 81);
     assert_int_equal(gw_bal_check_of(web, two)->fall, 7);
@@ -490,8 +490,13 @@ static void test_http_status(void **state)
     (void)state;
     assert_int_equal(gw_bal_http_status("HTTP/1.1 200 OK\r\n", 17, 0, why, sizeof(why)), 1);
     assert_int_equal(gw_bal_http_status("HTTP/1.1 2", 10, 0, why, sizeof(why)), 0);
-    assert_int_equal(gw_bal_http_status("HTTP/1.1 204 x", 14, 204, why, sizeof(why)), 1);
-    assert_int_equal(gw_bal_http_status("HTTP/1.1 204 x", 14, 200, why, sizeof(why)), -1);
+    assert_int_equal(gw_bal_http_status("HTTP/1.1 204 x", 14,
+                                        (struct gw_bal_range[GW_BAL_RANGES]){{204, 204}}, why, sizeof(why)),
+                     1);
+    assert_int_equal(gw_bal_http_status("HTTP/1.1 204 x", 14,
+                                        (struct gw_bal_range[GW_BAL_RANGES]){{200, 203}, {205, 599}}, why,
+                                        sizeof(why)),
+                     -1);
     assert_string_equal(why, "HTTP status 204");
     assert_int_equal(gw_bal_http_status("HTTP/1.1 2x4 x", 14, 0, why, sizeof(why)), -1);
     assert_int_equal(gw_bal_http_status("SSH-2.0-OpenSSH\n", 16, 0, why, sizeof(why)), -1);

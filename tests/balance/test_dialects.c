@@ -28,6 +28,19 @@ static char *text_of(const char *file)
     return text;
 }
 
+static int reads_back(const char *model)
+{
+    struct gw_bal_config c;
+    char *text = strdup(model);
+    int error = gw_bal_config_parse("saved", text, &c);
+    char *again = error ? NULL : gw_bal_config_write(&c.model);
+    int same = again && !strcmp(again, model);
+    free(again);
+    free(text);
+    gw_bal_config_free(&c);
+    return same;
+}
+
 /* What is said of a file, and what it is read as. */
 static char *reading_of(const char *file)
 {
@@ -39,6 +52,7 @@ static char *reading_of(const char *file)
     char *model = error ? NULL : gw_bal_config_write(&c.model);
     gw_bal_report_print(&c.report, f, "");
     if (model) fputs(model, f);
+    if (model && !reads_back(model)) fprintf(f, "and this does not read back into itself\n");
     fclose(f);
     free(model);
     gw_bal_config_free(&c);

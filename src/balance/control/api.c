@@ -61,6 +61,13 @@ static int is(const struct call *c, const char *method)
     return !strcmp(c->method, method);
 }
 
+/* Who may call the API may not run programs by it: only the file names scripts. */
+static int no_script(const struct call *c, const struct gw_bal_check *check)
+{
+    if (!json_object_get(c->body, "check") || !gw_bal_check_asks(check, GW_BAL_MISC_CHECK)) return 0;
+    return gw_error(-EINVAL, "check: only the file may name a script; add MISC_CHECK there");
+}
+
 /* ---- services ---- */
 
 static unsigned services(struct call *c)
@@ -75,6 +82,7 @@ static unsigned services(struct call *c)
     }
     if (!is(c, "POST")) return only(c->reply, "GET and POST");
     int error = gw_bal_service_from(c->body, &s);
+    if (!error) error = no_script(c, &s.check);
     if (!error && s.protocol == GW_BAL_ROCE && !s.port) s.port = 4791;
     if (!error) error = gw_bal_add_service(&c->core->model, &s, &mine);
     if (!error && (error = gw_bal_model_check(&c->core->model)))
@@ -88,6 +96,7 @@ static unsigned change_service(struct call *c)
 {
     struct gw_bal_service wanted = *c->service;
     int error = gw_bal_service_from(c->body, &wanted);
+    if (!error) error = no_script(c, &wanted.check);
     if (!error &&
         (wanted.protocol != c->service->protocol || wanted.port != c->service->port ||
          !gw_bal_addr_same(&wanted.addr, &c->service->addr) || strcmp(wanted.name, c->service->name)))
@@ -126,6 +135,7 @@ static unsigned add_worker(struct call *c, uint8_t origin)
     struct gw_bal_worker w = {.weight = 1, .origin = origin}, *mine;
     if (c->worker_name) snprintf(w.name, sizeof(w.name), "%s", c->worker_name);
     int error = gw_bal_worker_from(c->body, &w);
+    if (!error) error = no_script(c, &w.check);
     if (w.port == c->service->port) w.port = 0;
     if (!error) error = gw_bal_add_worker(&c->core->model, c->service, &w, &mine);
     if (!error && (error = gw_bal_model_check(&c->core->model)))

@@ -130,6 +130,7 @@ static const struct gw_bal_keyword global_keywords[] = {
     {"vrrp", 1, 1, set_vrrp, NULL, NULL},
     {"standby", 2, 2, set_standby, NULL, NULL},
     {"sync_listen", 2, 2, set_listen, NULL, NULL},
+    {"script_user", 1, 2, gw_bal_set_script_user, NULL, NULL},
     {"sync_key_file", 1, 1, set_sync_key, NULL, NULL},
     {"seed_file", 1, 1, set_seed, NULL, NULL},
     {0},

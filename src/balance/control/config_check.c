@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/balance/control/config_check.h"
 
+#include <ctype.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/balance/control/config_plan.h"
@@ -33,12 +35,12 @@ int gw_bal_set_check_retry(parse *p, statement *s)
     p->plan->said->fall++;
     return error;
 }
-static int set_rise(parse *p, statement *s)
+int gw_bal_set_check_rise(parse *p, statement *s)
 {
     p->plan->said->has |= GW_BAL_SAID_RISE;
     return gw_bal_take_u16(p, s, 1, 1, 1000, &p->plan->said->rise);
 }
-static int set_fall(parse *p, statement *s)
+int gw_bal_set_check_fall(parse *p, statement *s)
 {
     p->plan->said->has |= GW_BAL_SAID_FALL;
     return gw_bal_take_u16(p, s, 1, 1, 1001, &p->plan->said->fall);
@@ -69,11 +71,92 @@ int gw_bal_set_check_host(parse *p, statement *s)
     p->plan->said->has |= GW_BAL_SAID_HOST;
     return take_token(p, s, p->plan->said->ask.host, sizeof(p->plan->said->ask.host));
 }
+static int take_status(parse *p, statement *s, unsigned k, struct gw_bal_range *out)
+{
+    char *dash = strchr(s->word[k], '-'), *end = NULL;
+    unsigned long from = strtoul(s->word[k], &end, 10), to = from;
+    if (dash && end == dash) to = strtoul(dash + 1, &end, 10);
+    if (*end || from < 100 || to > 599 || from > to)
+        return gw_bal_wrong(p, s, "%.64s: it must be a status from 100 to 599, or a range such as 200-299",
+                            s->word[k]);
+    *out = (struct gw_bal_range){(uint16_t)from, (uint16_t)to};
+    return 0;
+}
+
+/* "200-299 404 503" */
 static int set_status(parse *p, statement *s)
 {
+    struct gw_bal_ask *a = &p->plan->said->ask;
+    int error = 0;
     p->plan->said->has |= GW_BAL_SAID_STATUS;
-    return gw_bal_take_u16(p, s, 1, 100, 599, &p->plan->said->ask.status);
+    memset(a->status, 0, sizeof(a->status));
+    for (unsigned k = 1; k < s->words && !error; k++) error = take_status(p, s, k, &a->status[k - 1]);
+    return error;
 }
+
+static int set_digest(parse *p, statement *s)
+{
+    p->plan->said->has |= GW_BAL_SAID_DIGEST;
+    if (strlen(s->word[1]) != 32 || strspn(s->word[1], "0123456789abcdefABCDEF") != 32)
+        return gw_bal_wrong(p, s, "%.64s: it must be an MD5 sum, 32 hexadecimal digits, as genhash prints it",
+                            s->word[1]);
+    return gw_bal_take_text(p, s, p->plan->said->ask.digest, sizeof(p->plan->said->ask.digest));
+}
+static int set_connect(parse *p, statement *s)
+{
+    p->plan->said->has |= GW_BAL_SAID_CONNECT;
+    return gw_bal_take_addr(p, s, 1, &p->plan->said->ask.connect);
+}
+static int set_bind(parse *p, statement *s)
+{
+    p->plan->said->has |= GW_BAL_SAID_BIND;
+    return gw_bal_take_addr(p, s, 1, &p->plan->said->ask.bind);
+}
+
+/* ---- UDP_CHECK ---- */
+
+/* keepalived's free form: "Ab12f 3" is AB 12 0F 03. `any`: x stands for any digit. It becomes pairs of
+ * digits. */
+static int take_hex(parse *p, statement *s, int any, char *out, size_t size)
+{
+    size_t n = 0;
+    for (unsigned k = 1; k < s->words; k++)
+        for (const char *c = s->word[k] + strspn(s->word[k], " \t"); *c; c += strspn(c, " \t")) {
+            size_t digits = strspn(c, any ? "0123456789abcdefABCDEFxX" : "0123456789abcdefABCDEF");
+            if (!digits) return gw_bal_wrong(p, s, "%.64s: it must be hexadecimal digits", s->word[k]);
+            if (digits > 2) digits = 2;
+            if (n + 3 > size) return gw_bal_wrong(p, s, "it may have %zu bytes", (size - 1) / 2);
+            if (digits == 1) out[n++] = '0';
+            for (size_t i = 0; i < digits; i++) out[n++] = (char)tolower((unsigned char)*c++);
+        }
+    out[n] = 0;
+    return 0;
+}
+
+static int set_payload(parse *p, statement *s)
+{
+    p->plan->said->has |= GW_BAL_SAID_PATH;
+    return take_hex(p, s, 0, p->plan->said->ask.path, sizeof(p->plan->said->ask.path));
+}
+static int set_reply(parse *p, statement *s)
+{
+    p->plan->said->has |= GW_BAL_SAID_REPLY | GW_BAL_SAID_MODEL;
+    p->plan->said->ask.needs_reply = 1;
+    return take_hex(p, s, 1, p->plan->said->ask.model, sizeof(p->plan->said->ask.model));
+}
+static int set_least(parse *p, statement *s)
+{
+    p->plan->said->has |= GW_BAL_SAID_LEAST;
+    return gw_bal_take_u16(p, s, 1, 0, 65507, &p->plan->said->ask.least);
+}
+static int set_most(parse *p, statement *s)
+{
+    p->plan->said->has |= GW_BAL_SAID_MOST;
+    return gw_bal_take_u16(p, s, 1, 0, 65507, &p->plan->said->ask.most);
+}
+
+/* ---- others ---- */
+
 static int set_model(parse *p, statement *s)
 {
     p->plan->said->has |= GW_BAL_SAID_MODEL;
@@ -100,6 +183,21 @@ int gw_bal_begin_http(parse *p, statement *s)
 {
     (void)s;
     return begin_check(p, GW_BAL_HTTP_GET);
+}
+int gw_bal_begin_ssl(parse *p, statement *s)
+{
+    (void)s;
+    return begin_check(p, GW_BAL_SSL_GET);
+}
+int gw_bal_begin_udp(parse *p, statement *s)
+{
+    (void)s;
+    return begin_check(p, GW_BAL_UDP_CHECK);
+}
+int gw_bal_begin_misc(parse *p, statement *s)
+{
+    (void)s;
+    return begin_check(p, GW_BAL_MISC_CHECK);
 }
 int gw_bal_begin_rdma(parse *p, statement *s)
 {
@@ -132,28 +230,55 @@ static int end_url(parse *p, statement *s)
     return 0;
 }
 
-/* What was not given comes from elsewhere. What one kind of check alone has is that kind's. */
+static int is_http(const struct gw_bal_said *c)
+{
+    return c->ask.kind == GW_BAL_HTTP_GET || c->ask.kind == GW_BAL_SSL_GET;
+}
+
+/* Which values of another one can count: how often and where, and for the same kind all that this kind has.
+ * (What several have in common is of no kind.) A script's time-out is no connection's. */
+static unsigned said_mask(const struct gw_bal_said *to, const struct gw_bal_said *from)
+{
+    unsigned mask = GW_BAL_SAID_INTERVAL | GW_BAL_SAID_RISE | GW_BAL_SAID_FALL | GW_BAL_SAID_AGAIN |
+                    GW_BAL_SAID_PORT | GW_BAL_SAID_TIMEOUT;
+    int same = to->ask.kind == from->ask.kind || (is_http(to) && is_http(from));
+    if (same) return ~0u;
+    if (to->ask.kind == GW_BAL_MISC_CHECK || from->ask.kind == GW_BAL_MISC_CHECK)
+        mask &= ~GW_BAL_SAID_TIMEOUT;
+    return from->ask.kind == GW_BAL_NO_CHECK && is_http(to) ? mask | GW_BAL_SAID_HOST : mask;
+}
+
+/* What was not given comes from elsewhere. */
 static void said_fill(struct gw_bal_said *to, const struct gw_bal_said *from)
 {
-    unsigned missing = from->has & ~to->has;
+    unsigned missing = from->has & ~to->has & said_mask(to, from);
     if (missing & GW_BAL_SAID_PORT) to->ask.port = from->ask.port;
     if (missing & GW_BAL_SAID_TIMEOUT) to->ask.timeout_ns = from->ask.timeout_ns;
-    if (missing & GW_BAL_SAID_STATUS) to->ask.status = from->ask.status;
+    if (missing & GW_BAL_SAID_STATUS) memcpy(to->ask.status, from->ask.status, sizeof(to->ask.status));
     if (missing & GW_BAL_SAID_PATH) memcpy(to->ask.path, from->ask.path, sizeof(to->ask.path));
     if (missing & GW_BAL_SAID_HOST) memcpy(to->ask.host, from->ask.host, sizeof(to->ask.host));
+    if (missing & GW_BAL_SAID_HOST) to->ask.uid = from->ask.uid;
+    if (missing & GW_BAL_SAID_HOST) to->ask.gid = from->ask.gid;
+    if (missing & GW_BAL_SAID_DYNAMIC) to->ask.dynamic = from->ask.dynamic;
     if (missing & GW_BAL_SAID_MODEL) memcpy(to->ask.model, from->ask.model, sizeof(to->ask.model));
+    if (missing & GW_BAL_SAID_DIGEST) memcpy(to->ask.digest, from->ask.digest, sizeof(to->ask.digest));
+    if (missing & GW_BAL_SAID_CONNECT) to->ask.connect = from->ask.connect;
+    if (missing & GW_BAL_SAID_BIND) to->ask.bind = from->ask.bind;
+    if (missing & GW_BAL_SAID_REPLY) to->ask.needs_reply = from->ask.needs_reply;
+    if (missing & GW_BAL_SAID_LEAST) to->ask.least = from->ask.least;
+    if (missing & GW_BAL_SAID_MOST) to->ask.most = from->ask.most;
     if (missing & GW_BAL_SAID_INTERVAL) to->interval_ns = from->interval_ns;
     if (missing & GW_BAL_SAID_RISE) to->rise = from->rise;
     if (missing & GW_BAL_SAID_FALL) to->fall = from->fall;
     if (missing & GW_BAL_SAID_AGAIN) to->again_ns = from->again_ns;
-    to->has |= from->has;
+    to->has |= missing;
 }
 
 int gw_bal_end_check(parse *p, statement *s)
 {
     struct gw_bal_saids *all = gw_bal_plan_checks(p->plan);
     struct gw_bal_said *alone = all->n == p->plan->begun ? add_check(p, s) : NULL;
-    if (alone) *alone = (struct gw_bal_said){.ask.kind = p->plan->block.ask.kind};
+    if (alone) *alone = p->plan->block;
     for (unsigned i = p->plan->begun; i < all->n; i++) said_fill(&all->check[i], &p->plan->block);
     p->plan->said = &all->common;
     return 0;
@@ -168,12 +293,22 @@ int gw_bal_no_check(parse *p, statement *s)
 
 #define COMMON_CHECK                                                                                         \
     GW_BAL_CHECK_PACE, {"connect_port", 1, 1, set_check_port, NULL, NULL},                                   \
-        {"rise", 1, 1, set_rise, NULL, NULL},                                                                \
+        {"connect_ip", 1, 1, set_connect, NULL, NULL}, {"bindto", 1, 1, set_bind, NULL, NULL},               \
+        {"bind_to", 1, 1, set_bind, NULL, NULL}, {"rise", 1, 1, gw_bal_set_check_rise, NULL, NULL},          \
     {                                                                                                        \
-        "fall", 1, 1, set_fall, NULL, NULL                                                                   \
+        "fall", 1, 1, gw_bal_set_check_fall, NULL, NULL                                                      \
     }
 
 const struct gw_bal_keyword gw_bal_keywords_tcp[] = {COMMON_CHECK, {0}};
+
+const struct gw_bal_keyword gw_bal_keywords_udp[] = {
+    COMMON_CHECK,
+    {"payload", 1, GW_BAL_WORDS, set_payload, NULL, NULL},
+    {"require_reply", 0, GW_BAL_WORDS, set_reply, NULL, NULL},
+    {"min_reply_length", 1, 1, set_least, NULL, NULL},
+    {"max_reply_length", 1, 1, set_most, NULL, NULL},
+    {0},
+};
 
 const struct gw_bal_keyword gw_bal_keywords_rdma[] = {
     COMMON_CHECK,
@@ -183,7 +318,8 @@ const struct gw_bal_keyword gw_bal_keywords_rdma[] = {
 
 static const struct gw_bal_keyword url_keywords[] = {
     {"path", 1, 1, set_path, NULL, NULL},
-    {"status_code", 1, 1, set_status, NULL, NULL},
+    {"status_code", 1, GW_BAL_RANGES, set_status, NULL, NULL},
+    {"digest", 1, 1, set_digest, NULL, NULL},
     {"virtualhost", 1, 1, gw_bal_set_check_host, NULL, NULL},
     {0},
 };
@@ -202,7 +338,14 @@ static void said_default(struct gw_bal_said *to)
     struct gw_bal_check c;
     gw_bal_check_default(&c);
     struct gw_bal_said all = {c.ask, c.rise, c.fall, c.interval_ns, c.again_ns, ~0u};
+    unsigned has = to->has;
+    all.ask.kind = to->ask.kind;
+    if (!is_http(to) && to->ask.kind != GW_BAL_DEFAULT_CHECK) all.ask.path[0] = 0;
+    if (to->ask.kind == GW_BAL_UDP_CHECK) all.ask.model[0] = 0;
     said_fill(to, &all);
+    /* A script may take as long as the next one is away. */
+    if (to->ask.kind == GW_BAL_MISC_CHECK && !(has & GW_BAL_SAID_TIMEOUT))
+        to->ask.timeout_ns = to->interval_ns;
 }
 
 /* One check of all: as often as the most impatient says, and up only when each would be. */

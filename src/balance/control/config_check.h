@@ -18,6 +18,13 @@ enum {
     GW_BAL_SAID_RISE = 128,
     GW_BAL_SAID_FALL = 256,
     GW_BAL_SAID_AGAIN = 512,
+    GW_BAL_SAID_CONNECT = 1024,
+    GW_BAL_SAID_BIND = 2048,
+    GW_BAL_SAID_DIGEST = 4096,
+    GW_BAL_SAID_REPLY = 8192,
+    GW_BAL_SAID_LEAST = 16384,
+    GW_BAL_SAID_MOST = 32768,
+    GW_BAL_SAID_DYNAMIC = 65536,
 };
 
 struct gw_bal_said {
@@ -42,6 +49,9 @@ int gw_bal_saids_of_worker(const struct gw_bal_saids *service, const struct gw_b
 /* Keywords of a service and of a worker. */
 int gw_bal_begin_tcp(struct gw_bal_parse *p, const struct gw_bal_statement *s);
 int gw_bal_begin_http(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_begin_ssl(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_begin_udp(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_begin_misc(struct gw_bal_parse *p, const struct gw_bal_statement *s);
 int gw_bal_begin_rdma(struct gw_bal_parse *p, const struct gw_bal_statement *s);
 int gw_bal_no_check(struct gw_bal_parse *p, const struct gw_bal_statement *s);
 int gw_bal_end_check(struct gw_bal_parse *p, const struct gw_bal_statement *s);
@@ -49,8 +59,16 @@ int gw_bal_set_check_timeout(struct gw_bal_parse *p, const struct gw_bal_stateme
 int gw_bal_set_check_interval(struct gw_bal_parse *p, const struct gw_bal_statement *s);
 int gw_bal_set_check_again(struct gw_bal_parse *p, const struct gw_bal_statement *s);
 int gw_bal_set_check_retry(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_set_check_rise(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+int gw_bal_set_check_fall(struct gw_bal_parse *p, const struct gw_bal_statement *s);
 int gw_bal_set_check_host(struct gw_bal_parse *p, const struct gw_bal_statement *s);
-extern const struct gw_bal_keyword gw_bal_keywords_tcp[], gw_bal_keywords_http[], gw_bal_keywords_rdma[];
+extern const struct gw_bal_keyword gw_bal_keywords_tcp[], gw_bal_keywords_http[], gw_bal_keywords_rdma[],
+    gw_bal_keywords_udp[], gw_bal_keywords_misc[];
+
+/* Of scripts (config_script.c). */
+int gw_bal_set_script_user(struct gw_bal_parse *p, const struct gw_bal_statement *s);
+/* A script without a user of its own gets the file's, else keepalived_script or nobody. */
+void gw_bal_script_users(const struct gw_bal_plan *plan, struct gw_bal_check *c);
 
 #define GW_BAL_CHECK_PACE                                                                                    \
     {"connect_timeout", 1, 1, gw_bal_set_check_timeout, NULL, NULL},                                         \
@@ -64,6 +82,9 @@ extern const struct gw_bal_keyword gw_bal_keywords_tcp[], gw_bal_keywords_http[]
 #define GW_BAL_CHECKS                                                                                        \
     {"TCP_CHECK", 0, 0, gw_bal_begin_tcp, gw_bal_keywords_tcp, gw_bal_end_check},                            \
         {"HTTP_GET", 0, 0, gw_bal_begin_http, gw_bal_keywords_http, gw_bal_end_check},                       \
+        {"SSL_GET", 0, 0, gw_bal_begin_ssl, gw_bal_keywords_http, gw_bal_end_check},                         \
+        {"UDP_CHECK", 0, 0, gw_bal_begin_udp, gw_bal_keywords_udp, gw_bal_end_check},                        \
+        {"MISC_CHECK", 0, 0, gw_bal_begin_misc, gw_bal_keywords_misc, gw_bal_end_check},                     \
         {"RDMA_CHECK", 0, 0, gw_bal_begin_rdma, gw_bal_keywords_rdma, gw_bal_end_check},                     \
         {"NO_CHECK", 0, 0, gw_bal_no_check, NULL, NULL},                                                     \
     {                                                                                                        \

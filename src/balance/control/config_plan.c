@@ -15,11 +15,18 @@ struct gw_bal_saids *gw_bal_plan_checks(struct gw_bal_plan *plan)
 
 static int checks_fit(const struct gw_bal_check *c, const char *of)
 {
-    return c->others ? gw_error(-EINVAL, "%s: it has several checks or urls; keep one", of) : 0;
+    for (unsigned i = 0; i <= c->others; i++) {
+        const struct gw_bal_ask *a = gw_bal_ask_of(c, i);
+        if (c->others && a->kind == GW_BAL_NO_CHECK)
+            return gw_error(-EINVAL, "%s: NO_CHECK beside another check; remove one of them", of);
+        if (a->kind == GW_BAL_MISC_CHECK && a->path[0] != '/')
+            return gw_error(-EINVAL, "%s: MISC_CHECK needs misc_path, which begins with /", of);
+    }
+    return 0;
 }
 
-static int plan_worker(const struct gw_bal_plan_service *in, struct gw_bal_plan_worker *w,
-                       struct gw_bal_model *m, struct gw_bal_service *s)
+static int plan_worker(const struct gw_bal_parse *p, const struct gw_bal_plan_service *in,
+                       struct gw_bal_plan_worker *w, struct gw_bal_model *m, struct gw_bal_service *s)
 {
     struct gw_bal_check *c = &w->worker.check;
     int has = w->worker.sorry ? in->has_sorry_forward : w->has_forward;
@@ -34,6 +41,7 @@ static int plan_worker(const struct gw_bal_plan_service *in, struct gw_bal_plan_
         ask.kind = s->check.kind;
         c->ask = ask;
     }
+    gw_bal_script_users(p->plan, c);
     int error = w->worker.has_check ? checks_fit(c, "real_server") : 0;
     return error ? error : gw_bal_add_worker(m, s, &w->worker, NULL);
 }
@@ -44,6 +52,7 @@ static void plan_service(struct gw_bal_parse *p, struct gw_bal_plan_service *pla
     struct gw_bal_model *m = &p->config->model;
     struct gw_bal_service *s = NULL;
     gw_bal_saids_of_service(&plan->checks, &plan->service.check);
+    gw_bal_script_users(p->plan, &plan->service.check);
     if (checks_fit(&plan->service.check, "virtual_server") || gw_bal_add_service(m, &plan->service, &s)) {
         gw_bal_wrong_at(p, &plan->at);
         return;
@@ -51,7 +60,7 @@ static void plan_service(struct gw_bal_parse *p, struct gw_bal_plan_service *pla
     for (struct gw_bal_plan_worker *w = plan->workers; w; w = w->next) {
         uint16_t port = w->worker.port;
         if (port == s->port) w->worker.port = 0;
-        if (plan_worker(plan, w, m, s)) gw_bal_wrong_at(p, &w->at);
+        if (plan_worker(p, plan, w, m, s)) gw_bal_wrong_at(p, &w->at);
         w->worker.port = port;
     }
 }

@@ -47,7 +47,9 @@ struct gw_bal_plan {
     struct gw_bal_plan_worker *worker;
     /* The check that is being read, or what some have in common; the block around an url; one for nothing */
     struct gw_bal_said *said, block, spare;
-    unsigned begun; /* checks before that block */
+    unsigned begun;                  /* checks before that block */
+    uint32_t script_uid, script_gid; /* who runs scripts that name nobody */
+    char script_user[GW_BAL_NAME];   /* the same for people; "": nobody was named */
     struct gw_bal_plan_service spare_service;
     struct gw_bal_plan_worker spare_worker;
 };

@@ -6,26 +6,61 @@
 #include "src/balance/control/config.h"
 #include "src/balance/control/drain.h"
 
+static void write_http(FILE *f, const struct gw_bal_ask *a, const char *in)
+{
+    fprintf(f, "%s    url {\n%s        path \"%s\"\n", in, in, a->path);
+    if (a->status[0].from) fprintf(f, "%s        status_code", in);
+    for (unsigned i = 0; i < GW_BAL_RANGES && a->status[i].from; i++)
+        fprintf(f, a->status[i].from == a->status[i].to ? " %u" : " %u-%u", a->status[i].from,
+                a->status[i].to);
+    if (a->status[0].from) fprintf(f, "\n");
+    if (a->digest[0]) fprintf(f, "%s        digest %s\n", in, a->digest);
+    if (a->host[0]) fprintf(f, "%s        virtualhost \"%s\"\n", in, a->host);
+    fprintf(f, "%s    }\n", in);
+}
+
+static void write_udp(FILE *f, const struct gw_bal_ask *a, const char *in)
+{
+    if (a->path[0]) fprintf(f, "%s    payload %s\n", in, a->path);
+    if (!a->needs_reply) return;
+    fprintf(f, "%s    require_reply%s%s\n%s    min_reply_length %u\n%s    max_reply_length %u\n", in,
+            a->model[0] ? " " : "", a->model, in, a->least, in, a->most);
+}
+
+static void write_script(FILE *f, const struct gw_bal_ask *a, const char *in)
+{
+    fprintf(f, "%s    misc_path \"%s\"\n", in, a->path);
+    if (a->dynamic) fprintf(f, "%s    misc_dynamic\n", in);
+    if (a->host[0]) fprintf(f, "%s    user %s\n", in, a->host);
+}
+
+static void write_ask(FILE *f, const struct gw_bal_check *c, const struct gw_bal_ask *a, const char *in)
+{
+    static const char *const names[] = {
+        [GW_BAL_TCP_CHECK] = "TCP_CHECK",   [GW_BAL_HTTP_GET] = "HTTP_GET",
+        [GW_BAL_RDMA_CHECK] = "RDMA_CHECK", [GW_BAL_SSL_GET] = "SSL_GET",
+        [GW_BAL_UDP_CHECK] = "UDP_CHECK",   [GW_BAL_MISC_CHECK] = "MISC_CHECK"};
+    char addr[GW_BAL_ADDR];
+    int script = a->kind == GW_BAL_MISC_CHECK;
+    fprintf(f, "%s%s {\n%s    delay_loop %g\n%s    %s %g\n%s    rise %u\n%s    fall %u\n", in, names[a->kind],
+            in, (double)c->interval_ns / 1e9, in, script ? "misc_timeout" : "connect_timeout",
+            (double)a->timeout_ns / 1e9, in, c->rise, in, c->fall);
+    if (c->again_ns) fprintf(f, "%s    delay_before_retry %g\n", in, (double)c->again_ns / 1e9);
+    if (a->port && !script) fprintf(f, "%s    connect_port %u\n", in, a->port);
+    if (a->connect.family) fprintf(f, "%s    connect_ip %s\n", in, gw_bal_addr_text(&a->connect, addr));
+    if (a->bind.family) fprintf(f, "%s    bindto %s\n", in, gw_bal_addr_text(&a->bind, addr));
+    if (a->kind == GW_BAL_HTTP_GET || a->kind == GW_BAL_SSL_GET) write_http(f, a, in);
+    if (a->kind == GW_BAL_RDMA_CHECK) fprintf(f, "%s    model \"%s\"\n", in, a->model);
+    if (a->kind == GW_BAL_UDP_CHECK) write_udp(f, a, in);
+    if (script) write_script(f, a, in);
+    fprintf(f, "%s}\n", in);
+}
+
 static void write_check(FILE *f, const struct gw_bal_check *c, const char *in)
 {
-    static const char *const names[] = {"NO_CHECK", "TCP_CHECK", "HTTP_GET", "RDMA_CHECK"};
-    if (c->kind == GW_BAL_NO_CHECK) {
-        fprintf(f, "%sNO_CHECK\n", in);
-        return;
-    }
-    fprintf(f, "%s%s {\n%s    delay_loop %g\n%s    connect_timeout %g\n%s    rise %u\n%s    fall %u\n", in,
-            names[c->kind], in, (double)c->interval_ns / 1e9, in, (double)c->timeout_ns / 1e9, in, c->rise,
-            in, c->fall);
-    if (c->again_ns) fprintf(f, "%s    delay_before_retry %g\n", in, (double)c->again_ns / 1e9);
-    if (c->port) fprintf(f, "%s    connect_port %u\n", in, c->port);
-    if (c->kind == GW_BAL_HTTP_GET) {
-        fprintf(f, "%s    url {\n%s        path \"%s\"\n", in, in, c->path);
-        if (c->status) fprintf(f, "%s        status_code %u\n", in, c->status);
-        if (c->host[0]) fprintf(f, "%s        virtualhost \"%s\"\n", in, c->host);
-        fprintf(f, "%s    }\n", in);
-    }
-    if (c->kind == GW_BAL_RDMA_CHECK) fprintf(f, "%s    model \"%s\"\n", in, c->model);
-    fprintf(f, "%s}\n", in);
+    if (c->kind == GW_BAL_NO_CHECK) fprintf(f, "%sNO_CHECK\n", in);
+    for (unsigned i = 0; i <= c->others && c->kind != GW_BAL_NO_CHECK; i++)
+        write_ask(f, c, gw_bal_ask_of(c, i), in);
 }
 
 static void write_worker(FILE *f, const struct gw_bal_service *s, const struct gw_bal_worker *w)

@@ -46,10 +46,11 @@ struct daemon {
 /* ---- health ---- */
 
 /* With the lock. */
-static void checked(void *ctx, uint32_t id, const char *why)
+static void checked(void *ctx, uint32_t id, const char *why, int weight)
 {
     struct daemon *d = ctx;
     struct gw_bal_worker *w = gw_bal_worker_by_id(&d->core.model, id);
+    if (w) gw_bal_health_weight(&d->core.model, w, why ? -1 : weight);
     if (!w || !gw_bal_health_done(&d->core.model, w->service, w, why, gw_deadline(0))) return;
     printf("%s: worker %s is %s%s%s\n", w->service->name, w->name, w->health.up ? "up" : "down",
            why ? ": " : "", why ? w->health.why : "");
@@ -64,7 +65,7 @@ static uint64_t begin_checks(struct daemon *d)
     if (gw_bal_health_due(&d->core.model, now, &d->due, &next)) return now + AGAIN_NS;
     for (size_t i = 0; i < d->due.n; i++) {
         struct gw_bal_due *o = &d->due.due[i];
-        if (!gw_bal_probe_room(&d->probes, gw_bal_check_of(o->service, o->worker)->kind)) continue;
+        if (!gw_bal_probe_room(&d->probes, gw_bal_check_of(o->service, o->worker))) continue;
         o->worker->health.busy = 1;
         gw_bal_probe_begin(&d->probes, o->service, o->worker, now, checked, d);
     }

@@ -83,7 +83,10 @@ static uint64_t hash_worker(const struct gw_bal_worker *w)
     uint64_t h = hash_more(2, &w->service->id, sizeof(w->service->id));
     said.next = said.next_name = said.next_place = NULL;
     said.service = NULL;
-    said.health = (struct gw_bal_health){.up = w->health.up, .known = w->health.known};
+    said.health = (struct gw_bal_health){.up = w->health.up,
+                                         .known = w->health.known,
+                                         .has_weight = w->health.has_weight,
+                                         .weight = w->health.weight};
     said.telemetry = (struct gw_bal_telemetry){.beat_ns = w->telemetry.beat_ns};
     said.counts = (struct gw_bal_counts){0};
     said.counted = said.changed = 0;

@@ -65,7 +65,6 @@ static const struct foreign words[] = {
     {"*timer_expired*", AT_TOP, NULL},
     {"rs_init_notifies", AT_TOP, NULL},
     {"instance", AT_TOP, NULL},
-    {"script_user", AT_TOP, NULL},
     /* VRRP, addresses and routes: keepalived beside the balancer goes on to care for them */
     {"vrrp_*", AT_TOP, NULL},
     {"static_*", AT_TOP, NULL},
@@ -103,6 +102,7 @@ static const struct foreign words[] = {
     {"mh-fallback", AT_SERVICE, NULL},
     {"mh-port", AT_SERVICE, NULL}, /* mh looks at the port */
     {"log_all_failures", AT_CHECK, NULL},
+    {"enable_sni", AT_CHECK, NULL}, /* virtualhost is said to TLS anyway */
     {"fast_recovery", AT_CHECK, NULL},
     {"http_protocol", AT_CHECK, NULL},
     {"tls_compliant", AT_CHECK, NULL},
@@ -115,6 +115,7 @@ static const struct foreign words[] = {
     {"lthreshold", AT_WORKER, NO_LIMIT},
     {"regex*", AT_CHECK, NO_MATCHING},
     {"fwmark", AT_CHECK | AT_GROUP, NO_MARK},
+    {"sni_name", AT_CHECK, "the name that TLS is asked for is the virtualhost's; give virtualhost"},
     {"bind_port", AT_CHECK, "checks come from any port; remove it"},
     {"bind_if", AT_CHECK, "the routes of the host choose the interface; remove it"},
     {"SSL", AT_TOP, "checks by SSL_GET bring no certificate of their own, and verify none; remove the block"},

@@ -50,6 +50,14 @@ void gw_bal_due_list_free(struct gw_bal_due_list *l)
     *l = (struct gw_bal_due_list){0};
 }
 
+void gw_bal_health_weight(struct gw_bal_model *m, struct gw_bal_worker *w, int weight)
+{
+    uint32_t before = gw_bal_weight_of(w);
+    w->health.has_weight = weight >= 0;
+    w->health.weight = weight >= 0 ? (uint32_t)weight : 0;
+    if (gw_bal_weight_of(w) != before) m->version++;
+}
+
 static int verdict(const struct gw_bal_health *h, const struct gw_bal_check *c)
 {
     if (!h->known) return h->good > 0;

@@ -26,6 +26,9 @@ int gw_bal_health_due(const struct gw_bal_model *m, uint64_t now_ns, struct gw_b
                       uint64_t *next_ns);
 void gw_bal_due_list_free(struct gw_bal_due_list *l);
 
+/* A script has said how much the worker weighs; -1: it has not, and what was configured counts. */
+void gw_bal_health_weight(struct gw_bal_model *m, struct gw_bal_worker *w, int weight);
+
 /* The check that was begun has ended: `why` is NULL when it went well. Returns 1 when the worker went up or
  * down, which is a change of the model. The first result counts at once. Later it takes `rise` good ones in a
  * row to go up, and `fall` bad ones to go down. */

@@ -15,21 +15,13 @@ typedef json_int_t number;
 
 /* ---- out ---- */
 
-static json_t *check_json(const struct gw_bal_check *c)
-{
-    return json_pack("{s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:s, s:s, s:s}", "kind",
-                     gw_bal_check_names[c->kind], "port", (number)c->port, "interval_ms",
-                     (number)(c->interval_ns / 1000000), "timeout_ms", (number)(c->timeout_ns / 1000000),
-                     "again_ms", (number)(c->again_ns / 1000000), "rise", (number)c->rise, "fall",
-                     (number)c->fall, "status", (number)c->status, "path", c->path, "host", c->host, "model",
-                     c->model);
-}
-
 static json_t *health_json(const struct gw_bal_health *h)
 {
-    return json_pack("{s:b, s:b, s:I, s:I, s:I, s:I, s:s}", "up", h->up, "known", h->known, "good",
-                     (number)h->good, "bad", (number)h->bad, "checks", (number)h->checks, "failures",
-                     (number)h->failures, "why", h->why);
+    json_t *j = json_pack("{s:b, s:b, s:I, s:I, s:I, s:I, s:s}", "up", h->up, "known", h->known, "good",
+                          (number)h->good, "bad", (number)h->bad, "checks", (number)h->checks, "failures",
+                          (number)h->failures, "why", h->why);
+    if (j && h->has_weight) json_object_set_new(j, "weight", json_integer((number)h->weight));
+    return j;
 }
 
 /* A limit on the wire: 0 is none, and what is not there is the default. */
@@ -73,7 +65,7 @@ json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_w
     if (j && w->file_drain) json_object_set_new(j, "file_drain", json_true());
     if (j && (w->refused[0] || s->refused[0]))
         json_object_set_new(j, "refused", json_string(w->refused[0] ? w->refused : s->refused));
-    if (j && w->has_check) json_object_set_new(j, "check", check_json(&w->check));
+    if (j && w->has_check) json_object_set_new(j, "check", gw_bal_check_json(&w->check));
     return j;
 }
 
@@ -85,7 +77,7 @@ static json_t *service_json(const struct gw_bal_service *s, json_t *workers)
                   (number)s->id, "address", gw_bal_addr_text(&s->addr, addr), "port", (number)s->port,
                   "protocol", gw_bal_protocol_names[s->protocol], "scheduler", gw_bal_sched_names[s->sched],
                   "forward", gw_bal_forward_names[s->forward], "jet", s->jet, "origin", (number)s->origin,
-                  "check", check_json(&s->check), "workers", workers);
+                  "check", gw_bal_check_json(&s->check), "workers", workers);
     if (j && s->persist_s) json_object_set_new(j, "persistence_s", json_integer((number)s->persist_s));
     if (j && s->persist_bits)
         json_object_set_new(j, "persistence_bits", json_integer((number)s->persist_bits));
@@ -223,42 +215,6 @@ int gw_bal_get_drain_limit(const json_t *from, uint64_t *limit_ns)
     return found;
 }
 
-static int check_numbers(const json_t *j, struct gw_bal_check *c)
-{
-    uint64_t interval = c->interval_ns / 1000000, timeout = c->timeout_ns / 1000000,
-             again = c->again_ns / 1000000, status = c->status, rise = c->rise, fall = c->fall;
-    if (gw_bal_get_number(j, "interval_ms", 10, 86400000, &interval) < 0 ||
-        gw_bal_get_number(j, "timeout_ms", 10, 86400000, &timeout) < 0 ||
-        gw_bal_get_number(j, "again_ms", 0, 86400000, &again) < 0 ||
-        gw_bal_get_number(j, "status", 0, 599, &status) < 0 ||
-        gw_bal_get_number(j, "rise", 1, 1000, &rise) < 0 || gw_bal_get_number(j, "fall", 1, 1001, &fall) < 0)
-        return -EINVAL;
-    c->interval_ns = interval * 1000000;
-    c->timeout_ns = timeout * 1000000;
-    c->again_ns = again * 1000000;
-    c->status = (uint16_t)status;
-    c->rise = (uint16_t)rise;
-    c->fall = (uint16_t)fall;
-    return 0;
-}
-
-/* 1: there is one. */
-static int get_check(const json_t *from, struct gw_bal_check *c)
-{
-    const json_t *j = json_object_get(from, "check");
-    if (!j) return 0;
-    if (!json_is_object(j)) return gw_error(-EINVAL, "check: an object is wanted");
-    if (get_name(j, "kind", gw_bal_check_names, &c->kind) < 0 || get_port(j, 0, &c->port) < 0 ||
-        check_numbers(j, c) || gw_bal_get_text(j, "path", c->path, sizeof(c->path)) < 0 ||
-        gw_bal_get_text(j, "host", c->host, sizeof(c->host)) < 0 ||
-        gw_bal_get_text(j, "model", c->model, sizeof(c->model)) < 0)
-        return -EINVAL;
-    if (c->path[0] != '/') return gw_error(-EINVAL, "check: path %s: a path begins with /", c->path);
-    for (const char *at = c->path; *at; at++)
-        if (isspace((unsigned char)*at)) return gw_error(-EINVAL, "check: path %s: it has a blank", c->path);
-    return 1;
-}
-
 /* A misspelt member would be ignored in silence. */
 static int only_known(const json_t *from, const char *const *known)
 {
@@ -289,7 +245,8 @@ int gw_bal_service_from(const json_t *from, struct gw_bal_service *out)
         gw_bal_get_drain_limit(from, &out->drain_limit_ns) < 0 ||
         gw_bal_get_number(from, "persistence_s", 0, GW_BAL_PERSIST_S, &seconds) < 0 ||
         gw_bal_get_number(from, "persistence_bits", 0, 128, &bits) < 0 ||
-        gw_bal_get_number(from, "quorum", 0, UINT32_MAX, &quorum) < 0 || get_check(from, &out->check) < 0)
+        gw_bal_get_number(from, "quorum", 0, UINT32_MAX, &quorum) < 0 ||
+        gw_bal_get_check(from, &out->check) < 0)
         return -EINVAL;
     out->quorum = (uint32_t)quorum;
     out->persist_s = (uint32_t)seconds;
@@ -315,7 +272,7 @@ int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out)
     if (!out->has_check) gw_bal_check_default(&out->check);
     if (!out->has_check) out->check.kind = out->sorry ? GW_BAL_NO_CHECK : GW_BAL_TCP_CHECK;
     out->has_check |= out->sorry;
-    int checked = get_check(from, &out->check);
+    int checked = gw_bal_get_check(from, &out->check);
     if (checked < 0) return checked;
     out->has_check |= (uint8_t)checked;
     return out->addr.family ? 0 : gw_error(-EINVAL, "address: it is missing");
@@ -326,7 +283,7 @@ int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out)
 /* A reason is another host's words, and a state must be read whatever they are: what cannot be read is 0. */
 static void health_from(const json_t *from, struct gw_bal_health *h)
 {
-    uint64_t good = 0, bad = 0;
+    uint64_t good = 0, bad = 0, weight = 0;
     const json_t *j = json_object_get(from, "health");
     gw_bal_get_yes(j, "up", &h->up);
     gw_bal_get_yes(j, "known", &h->known);
@@ -335,6 +292,8 @@ static void health_from(const json_t *from, struct gw_bal_health *h)
     gw_bal_get_number(j, "checks", 0, INT64_MAX, &h->checks);
     gw_bal_get_number(j, "failures", 0, INT64_MAX, &h->failures);
     gw_bal_get_text(j, "why", h->why, sizeof(h->why));
+    h->has_weight = gw_bal_get_number(j, "weight", 0, GW_BAL_WEIGHT, &weight) > 0;
+    h->weight = (uint32_t)weight;
     h->good = (uint16_t)good;
     h->bad = (uint16_t)bad;
 }

@@ -20,6 +20,10 @@ int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out);
  * cannot be read are counted in m->lost, and stay away. -EINVAL: it is no state at all. */
 int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns);
 
+json_t *gw_bal_check_json(const struct gw_bal_check *c);
+/* The member `check`. 1: there is one, 0: there is none. */
+int gw_bal_get_check(const json_t *from, struct gw_bal_check *c);
+
 /* A part of the model: the objects whose marks are set in `what`, by id, and which ids have gone. */
 struct gw_bal_part {
     uint8_t service[GW_BAL_SERVICES], worker[GW_BAL_WORKERS]; /* enum gw_bal_mark */

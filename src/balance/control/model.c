@@ -18,6 +18,7 @@ void gw_bal_check_default(struct gw_bal_check *c)
 {
     *c = (struct gw_bal_check){
         .kind = GW_BAL_DEFAULT_CHECK, .rise = 2, .fall = 3, .interval_ns = 2 * S, .timeout_ns = S};
+    c->most = 255;
     snprintf(c->path, sizeof(c->path), "/");
     snprintf(c->model, sizeof(c->model), "identity");
 }
@@ -344,7 +345,7 @@ int gw_bal_has_quorum(const struct gw_bal_service *s)
 {
     uint64_t weight = 0;
     for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
-        if (!w->sorry && gw_bal_state_of(w) == GW_BAL_UP) weight += w->weight;
+        if (!w->sorry && gw_bal_state_of(w) == GW_BAL_UP) weight += gw_bal_weight_of(w);
     return weight >= (s->quorum ? s->quorum : 1);
 }
 
@@ -355,9 +356,21 @@ const struct gw_bal_worker *gw_bal_sorry_server(const struct gw_bal_service *s)
     return w;
 }
 
+uint32_t gw_bal_weight_of(const struct gw_bal_worker *w)
+{
+    return w->health.has_weight ? w->health.weight : w->weight;
+}
+
 const struct gw_bal_ask *gw_bal_ask_of(const struct gw_bal_check *c, unsigned i)
 {
     return i ? &c->other[i - 1] : &c->ask;
+}
+
+int gw_bal_check_asks(const struct gw_bal_check *c, uint8_t kind)
+{
+    for (unsigned i = 0; i <= c->others; i++)
+        if (gw_bal_ask_of(c, i)->kind == kind) return 1;
+    return 0;
 }
 
 uint16_t gw_bal_port_of(const struct gw_bal_service *s, const struct gw_bal_worker *w)

@@ -38,6 +38,9 @@ enum gw_bal_check_kind {
     GW_BAL_TCP_CHECK,
     GW_BAL_HTTP_GET,
     GW_BAL_RDMA_CHECK,
+    GW_BAL_SSL_GET,
+    GW_BAL_UDP_CHECK,
+    GW_BAL_MISC_CHECK,
     GW_BAL_DEFAULT_CHECK
 };
 /* DRAINED: it would be up, drains, and has no connections. REFUSED: the data plane cannot run it. */
@@ -66,14 +69,27 @@ int gw_bal_addr_parse(const char *text, struct gw_bal_addr *out);
 const char *gw_bal_addr_text(const struct gw_bal_addr *a, char text[GW_BAL_ADDR]);
 int gw_bal_addr_same(const struct gw_bal_addr *a, const struct gw_bal_addr *b);
 
+/* HTTP statuses that are good. */
+#define GW_BAL_RANGES 8u
+#define GW_BAL_PATH   256
+struct gw_bal_range {
+    uint16_t from, to; /* from 0: none, and none behind it */
+};
+
 #define GW_BAL_ASK_FIELDS                                                                                    \
     uint8_t kind;                                                                                            \
-    uint16_t port;   /* 0: the worker's */                                                                   \
-    uint16_t status; /* HTTP_GET: that is good; 0: any of 200 to 299 */                                      \
+    uint8_t needs_reply;  /* UDP_CHECK */                                                                    \
+    uint8_t dynamic;      /* MISC_CHECK: its status sets the weight */                                       \
+    uint16_t port;        /* 0: the worker's */                                                              \
+    uint16_t least, most; /* UDP_CHECK: bytes of the answer */                                               \
+    uint32_t uid, gid;    /* MISC_CHECK */                                                                   \
     uint64_t timeout_ns;                                                                                     \
-    char path[128];         /* HTTP_GET */                                                                   \
-    char host[GW_BAL_NAME]; /* HTTP_GET: the virtual host; "": the worker's address */                       \
-    char model[GW_BAL_NAME] /* RDMA_CHECK: of `gpuwire serve`, which answers one request */
+    struct gw_bal_addr connect, bind;          /* to where and from where; family 0: the worker, any */      \
+    struct gw_bal_range status[GW_BAL_RANGES]; /* HTTP_GET, SSL_GET; none: 200 to 299 */                     \
+    char digest[33];                           /* of the body, MD5; "": any */                               \
+    char path[GW_BAL_PATH];     /* MISC_CHECK: the program and its words; UDP_CHECK: what is sent, in hex */ \
+    char host[GW_BAL_NAME];     /* the virtual host; "": the address; MISC_CHECK: the user, for people */    \
+    char model[2 * GW_BAL_NAME] /* RDMA_CHECK: of `gpuwire serve`; UDP_CHECK: the answer, in hex */
 
 /* One thing that is tried. */
 struct gw_bal_ask {
@@ -95,6 +111,7 @@ struct gw_bal_check {
     uint64_t again_ns; /* after a failure of a worker that is up; 0: interval_ns */
 };
 const struct gw_bal_ask *gw_bal_ask_of(const struct gw_bal_check *c, unsigned i);
+int gw_bal_check_asks(const struct gw_bal_check *c, uint8_t kind);
 
 /* What the checks of one worker have found. */
 struct gw_bal_health {
@@ -103,7 +120,9 @@ struct gw_bal_health {
     uint16_t good, bad; /* in a row */
     uint64_t next_ns;
     uint64_t checks, failures;
-    char why[128]; /* why the last one failed */
+    char why[128];      /* why the last one failed */
+    uint8_t has_weight; /* a script says how much the worker weighs */
+    uint32_t weight;
 };
 
 /* What a worker says of itself. */
@@ -244,6 +263,8 @@ enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w);
 /* Is the weight of those that are up enough? The sorry server does not count. */
 int gw_bal_has_quorum(const struct gw_bal_service *s);
 const struct gw_bal_worker *gw_bal_sorry_server(const struct gw_bal_service *s); /* NULL: none */
+/* What the file or the API says, or a script since. */
+uint32_t gw_bal_weight_of(const struct gw_bal_worker *w);
 uint16_t gw_bal_port_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
 const struct gw_bal_check *gw_bal_check_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
 

@@ -12,7 +12,7 @@
 const char *const gw_bal_protocol_names[] = {"tcp", "udp", "roce", NULL};
 const char *const gw_bal_forward_names[] = {"DR", "TUN", "GUE", "NAT", NULL};
 const char *const gw_bal_sched_names[] = {"rr", "wrr", "lc", "wlc", "sh", "mh", "p2c", "lb", NULL};
-const char *const gw_bal_check_names[] = {"none", "tcp", "http", "rdma", NULL};
+const char *const gw_bal_check_names[] = {"none", "tcp", "http", "rdma", "https", "udp", "script", NULL};
 const char *const gw_bal_state_names[] = {"up", "draining", "down", "drained", "refused", NULL};
 
 int gw_bal_name_index(const char *const *names, const char *text)

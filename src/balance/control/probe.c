@@ -11,7 +11,11 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include "src/balance/control/probe_impl.h"
 #include "src/balance/control/probe_rdma.h"
+#include "src/balance/control/probe_script.h"
+
+static void stop_ask(struct gw_bal_probe *p);
 
 #define LEAST_PLACES 64u
 #define MOST_PLACES  65536u
@@ -30,7 +34,7 @@ void gw_bal_probes_init(struct gw_bal_probes *p)
 void gw_bal_probes_free(struct gw_bal_probes *p)
 {
     for (unsigned i = 0; i < p->places; i++)
-        if (p->probe[i].fd >= 0) close(p->probe[i].fd);
+        if (p->probe[i].busy) stop_ask(&p->probe[i]);
     free(p->probe);
     *p = (struct gw_bal_probes){0};
 }
@@ -42,35 +46,31 @@ static void add_places(struct gw_bal_probes *p)
     struct gw_bal_probe *bigger = places > p->places ? realloc(p->probe, places * sizeof(*bigger)) : NULL;
     if (!bigger) return;
     p->probe = bigger;
-    for (; p->places < places; p->places++) p->probe[p->places].fd = -1;
+    for (; p->places < places; p->places++) p->probe[p->places].busy = 0;
 }
 
 static struct gw_bal_probe *free_place(struct gw_bal_probes *p)
 {
     if (p->next == p->places) add_places(p);
     for (; p->next < p->places; p->next++)
-        if (p->probe[p->next].fd < 0) return &p->probe[p->next];
+        if (!p->probe[p->next].busy) return &p->probe[p->next];
     return NULL;
 }
 
-int gw_bal_probe_room(struct gw_bal_probes *p, uint8_t kind)
+int gw_bal_probe_room(struct gw_bal_probes *p, const struct gw_bal_check *c)
 {
-    if (kind == GW_BAL_RDMA_CHECK && !gw_bal_rdma_room()) return 0;
+    if (gw_bal_check_asks(c, GW_BAL_RDMA_CHECK) && !gw_bal_rdma_room()) return 0;
+    if (gw_bal_check_asks(c, GW_BAL_MISC_CHECK) && (p->reserved == GW_BAL_SCRIPTS || !gw_bal_script_room()))
+        return 0;
     return free_place(p) != NULL;
 }
 
-static void end(struct gw_bal_probe *p, const char *why, gw_bal_probe_done done, void *ctx)
-{
-    close(p->fd);
-    p->fd = -1;
-    done(ctx, p->worker, why);
-}
+/* ---- sockets ---- */
 
-static void end_errno(struct gw_bal_probe *p, const char *what, int error, gw_bal_probe_done done, void *ctx)
+int gw_bal_probe_fails(const char *what, int error, char *why, size_t size)
 {
-    char why[128];
-    snprintf(why, sizeof(why), "%s: %s", what, strerror(error));
-    end(p, why, done, ctx);
+    snprintf(why, size, "%s: %s", what, strerror(error));
+    return -1;
 }
 
 static socklen_t fill_address(const struct gw_bal_addr *a, uint16_t port, struct sockaddr_storage *out)
@@ -90,83 +90,29 @@ static socklen_t fill_address(const struct gw_bal_addr *a, uint16_t port, struct
     return sizeof(*four);
 }
 
-static void write_request(struct gw_bal_probe *p, const struct gw_bal_worker *w)
+int gw_bal_probe_connect(struct gw_bal_probe *p, int type, char *why, size_t size)
 {
-    char host[GW_BAL_NAME], path[sizeof(p->check.path)];
-    int six = !p->check.host[0] && w->addr.family == 6;
-    memcpy(path, p->check.path, sizeof(path));
-    memcpy(host, p->check.host, sizeof(host));
-    if (!host[0]) gw_bal_addr_text(&w->addr, host);
-    int n = snprintf(
-        p->request, sizeof(p->request),
-        "GET %s HTTP/1.0\r\nHost: %s%s%s\r\nUser-Agent: gpuwire-balance\r\nConnection: close\r\n\r\n", path,
-        six ? "[" : "", host, six ? "]" : "");
-    p->bytes = n > 0 && (size_t)n < sizeof(p->request) ? (unsigned)n : 0;
-}
-
-void gw_bal_probe_begin(struct gw_bal_probes *set, const struct gw_bal_service *s,
-                        const struct gw_bal_worker *w, uint64_t now_ns, gw_bal_probe_done done, void *ctx)
-{
-    struct sockaddr_storage to;
-    const struct gw_bal_check *c = gw_bal_check_of(s, w);
-    struct gw_bal_probe *p = free_place(set);
-    if (!p) return;
-    *p = (struct gw_bal_probe){
-        .worker = w->id, .kind = c->kind, .check = *c, .deadline_ns = now_ns + c->timeout_ns};
-    uint16_t port = c->port ? c->port : gw_bal_port_of(s, w);
-    if (c->kind == GW_BAL_RDMA_CHECK) {
-        p->fd = gw_bal_rdma_begin(&w->addr, port, c);
-        if (p->fd < 0) done(ctx, w->id, "cannot start a thread for the check");
-        return;
-    }
+    struct sockaddr_storage to, from;
+    const struct gw_bal_ask *a = gw_bal_probe_ask(p);
+    uint16_t port = a->port ? a->port : p->port;
     if (!port) {
-        p->fd = -1;
-        done(ctx, w->id, "the service has all ports: give connect_port");
-        return;
-    }
-    socklen_t length = fill_address(&w->addr, port, &to);
-    p->fd = socket(to.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (p->fd < 0) {
-        done(ctx, w->id, "no socket for the check: too many files are open");
-        return;
-    }
-    if (c->kind == GW_BAL_HTTP_GET) write_request(p, w);
-    if (connect(p->fd, (struct sockaddr *)&to, length) && errno != EINPROGRESS)
-        end_errno(p, "connect", errno, done, ctx);
-}
-
-unsigned gw_bal_probes_fds(const struct gw_bal_probes *set, struct pollfd *fds, uint64_t *until_ns)
-{
-    unsigned n = 0;
-    for (unsigned i = 0; i < set->places; i++) {
-        const struct gw_bal_probe *p = &set->probe[i];
-        if (p->fd < 0) continue;
-        int reads = p->kind == GW_BAL_RDMA_CHECK || (p->connected && p->sent == p->bytes);
-        fds[n++] = (struct pollfd){.fd = p->fd, .events = reads ? POLLIN : POLLOUT};
-        if (p->deadline_ns < *until_ns) *until_ns = p->deadline_ns;
-    }
-    return n;
-}
-
-int gw_bal_http_status(const char *line, unsigned bytes, uint16_t wanted, char *why, unsigned size)
-{
-    unsigned status = 0;
-    if (bytes < 12 && !memchr(line, '\n', bytes)) return 0;
-    if (bytes < 12 || memcmp(line, "HTTP/1.", 7) || line[8] != ' ') {
-        snprintf(why, size, "the answer is not HTTP");
+        snprintf(why, size, "the service has all ports: give connect_port");
         return -1;
     }
-    for (int i = 9; i < 12; i++) {
-        if (line[i] < '0' || line[i] > '9') status = 10000;
-        status = status * 10 + (unsigned)(line[i] - '0') % 10;
+    socklen_t length = fill_address(a->connect.family ? &a->connect : &p->addr, port, &to);
+    p->fd = socket(to.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (p->fd < 0) {
+        snprintf(why, size, "no socket for the check: too many files are open");
+        return -1;
     }
-    if (wanted ? status == wanted : status >= 200 && status < 300) return 1;
-    snprintf(why, size, "HTTP status %.3s", line + 9);
-    return -1;
+    if (a->bind.family && bind(p->fd, (struct sockaddr *)&from, fill_address(&a->bind, 0, &from)))
+        return gw_bal_probe_fails("bindto", errno, why, size);
+    if (connect(p->fd, (struct sockaddr *)&to, length) && errno != EINPROGRESS)
+        return gw_bal_probe_fails("connect", errno, why, size);
+    return 0;
 }
 
-/* Connected: 1, not yet: 0, or a negative errno. */
-static int connection(struct gw_bal_probe *p)
+int gw_bal_probe_connected(struct gw_bal_probe *p, char *why, size_t size)
 {
     struct pollfd now = {.fd = p->fd, .events = POLLOUT};
     int error = 0;
@@ -174,71 +120,159 @@ static int connection(struct gw_bal_probe *p)
     if (p->connected) return 1;
     if (poll(&now, 1, 0) < 1) return 0;
     if (getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &length)) error = errno;
-    p->connected = !error;
-    return error ? -error : 1;
+    if (error) return gw_bal_probe_fails("connect", error, why, size);
+    p->connected = 1;
+    return 1;
 }
 
-static void talk_http(struct gw_bal_probe *p, gw_bal_probe_done done, void *ctx)
+/* ---- kinds that need no file of their own ---- */
+
+static int tcp_begin(struct gw_bal_probe *p, char *why, size_t size)
 {
-    char why[64];
-    while (p->sent < p->bytes) {
-        ssize_t n = send(p->fd, p->request + p->sent, p->bytes - p->sent, MSG_NOSIGNAL);
-        if (n < 0 && errno == EAGAIN) return;
-        if (n < 0) {
-            end_errno(p, "sending the request", errno, done, ctx);
-            return;
-        }
-        p->sent += (unsigned)n;
-    }
-    ssize_t n = recv(p->fd, p->answer + p->got, sizeof(p->answer) - p->got, 0);
-    if (n < 0 && errno == EAGAIN) return;
-    if (n < 0) {
-        end_errno(p, "reading the answer", errno, done, ctx);
-        return;
-    }
-    p->got += (unsigned)n;
-    int good = gw_bal_http_status(p->answer, p->got, p->check.status, why, sizeof(why));
-    if (good > 0)
-        end(p, NULL, done, ctx);
-    else if (good < 0)
-        end(p, why, done, ctx);
-    else if (!n)
-        end(p, "the connection was closed without an answer", done, ctx);
+    return gw_bal_probe_connect(p, SOCK_STREAM, why, size);
+}
+static short tcp_waits(const struct gw_bal_probe *p)
+{
+    (void)p;
+    return POLLOUT;
 }
 
-static void run_rdma(struct gw_bal_probe *p, gw_bal_probe_done done, void *ctx)
+static int rdma_begin(struct gw_bal_probe *p, char *why, size_t size)
+{
+    const struct gw_bal_ask *a = gw_bal_probe_ask(p);
+    p->fd = gw_bal_rdma_begin(a->connect.family ? &a->connect : &p->addr, a->port ? a->port : p->port, a);
+    if (p->fd >= 0) return 0;
+    snprintf(why, size, "cannot start a thread for the check");
+    return -1;
+}
+static int rdma_run(struct gw_bal_probe *p, char *why, size_t size)
+{
+    ssize_t n = read(p->fd, why, size - 1);
+    if (n < 0 && errno == EAGAIN) return 0;
+    why[n < 0 ? 0 : n] = 0;
+    if (n <= 0) snprintf(why, size, "the check ended without a result");
+    return strcmp(why, "ok") ? -1 : 1;
+}
+static short rdma_waits(const struct gw_bal_probe *p)
+{
+    (void)p;
+    return POLLIN;
+}
+
+static const struct gw_bal_probe_kind tcp_kind = {tcp_begin, gw_bal_probe_connected, tcp_waits, NULL, NULL};
+static const struct gw_bal_probe_kind rdma_kind = {rdma_begin, rdma_run, rdma_waits, NULL, NULL};
+
+static const struct gw_bal_probe_kind *kind_of(const struct gw_bal_probe *p)
+{
+    switch (gw_bal_probe_ask(p)->kind) {
+    case GW_BAL_HTTP_GET:
+    case GW_BAL_SSL_GET: return &gw_bal_probe_http;
+    case GW_BAL_UDP_CHECK: return &gw_bal_probe_udp;
+    case GW_BAL_MISC_CHECK: return &gw_bal_probe_script;
+    case GW_BAL_RDMA_CHECK: return &rdma_kind;
+    default: return &tcp_kind;
+    }
+}
+
+/* ---- one check ---- */
+
+const struct gw_bal_ask *gw_bal_probe_ask(const struct gw_bal_probe *p)
+{
+    return gw_bal_ask_of(&p->check, p->at);
+}
+
+static void stop_ask(struct gw_bal_probe *p)
+{
+    const struct gw_bal_probe_kind *kind = kind_of(p);
+    if (kind->end) kind->end(p);
+    if (p->fd >= 0) close(p->fd);
+    p->fd = -1;
+    p->connected = 0;
+}
+
+/* What was tried has gone well (`why` NULL) or not. The next thing is begun. 1: all is over. */
+static int end_ask(struct gw_bal_probe *p, char *why, size_t size)
+{
+    stop_ask(p);
+    while (!*why && p->at < p->check.others) {
+        p->at++;
+        p->deadline_ns = p->now_ns + gw_bal_probe_ask(p)->timeout_ns;
+        if (!kind_of(p)->begin(p, why, size)) return 0;
+        stop_ask(p);
+    }
+    return 1;
+}
+
+static void finish(struct gw_bal_probes *set, struct gw_bal_probe *p, const char *why, gw_bal_probe_done done,
+                   void *ctx)
+{
+    char text[160];
+    const struct gw_bal_ask *a = gw_bal_probe_ask(p);
+    int has_path = a->kind == GW_BAL_HTTP_GET || a->kind == GW_BAL_SSL_GET;
+    set->reserved -= p->reserved;
+    p->busy = 0;
+    if (*why && p->check.others) { /* which of them */
+        snprintf(text, sizeof(text), "%s%s%.60s: %.80s", gw_bal_check_names[a->kind], has_path ? " " : "",
+                 has_path ? a->path : "", why);
+        why = text;
+    }
+    done(ctx, p->worker, *why ? why : NULL, p->weight);
+}
+
+void gw_bal_probe_begin(struct gw_bal_probes *set, const struct gw_bal_service *s,
+                        const struct gw_bal_worker *w, uint64_t now_ns, gw_bal_probe_done done, void *ctx)
 {
     char why[128] = "";
-    ssize_t n = read(p->fd, why, sizeof(why) - 1);
-    if (n < 0 && errno == EAGAIN) return;
-    if (n <= 0)
-        end(p, "the check ended without a result", done, ctx);
-    else
-        end(p, strcmp(why, "ok") ? why : NULL, done, ctx);
+    const struct gw_bal_check *c = gw_bal_check_of(s, w);
+    struct gw_bal_probe *p = free_place(set);
+    if (!p) return;
+    *p = (struct gw_bal_probe){.worker = w->id,
+                               .fd = -1,
+                               .busy = 1,
+                               .reserved = (uint8_t)gw_bal_check_asks(c, GW_BAL_MISC_CHECK),
+                               .weight = -1,
+                               .now_ns = now_ns,
+                               .deadline_ns = now_ns + c->timeout_ns,
+                               .addr = w->addr,
+                               .port = gw_bal_port_of(s, w),
+                               .check = *c};
+    set->reserved += p->reserved;
+    if (kind_of(p)->begin(p, why, sizeof(why)) && end_ask(p, why, sizeof(why)))
+        finish(set, p, why, done, ctx);
 }
 
-static void run_one(struct gw_bal_probe *p, gw_bal_probe_done done, void *ctx)
+/* ---- all of them ---- */
+
+unsigned gw_bal_probes_fds(const struct gw_bal_probes *set, struct pollfd *fds, uint64_t *until_ns)
 {
-    if (p->kind == GW_BAL_RDMA_CHECK) {
-        run_rdma(p, done, ctx);
-        return;
+    unsigned n = 0;
+    for (unsigned i = 0; i < set->places; i++) {
+        const struct gw_bal_probe *p = &set->probe[i];
+        if (!p->busy) continue;
+        fds[n++] = (struct pollfd){.fd = p->fd, .events = kind_of(p)->waits(p)};
+        if (p->deadline_ns < *until_ns) *until_ns = p->deadline_ns;
     }
-    int ready = connection(p);
-    if (ready < 0)
-        end_errno(p, "connect", -ready, done, ctx);
-    else if (ready && p->kind == GW_BAL_TCP_CHECK)
-        end(p, NULL, done, ctx);
-    else if (ready)
-        talk_http(p, done, ctx);
+    return n;
+}
+
+static void run_one(struct gw_bal_probes *set, struct gw_bal_probe *p, uint64_t now_ns,
+                    gw_bal_probe_done done, void *ctx)
+{
+    char why[128] = "";
+    const struct gw_bal_probe_kind *kind = kind_of(p);
+    p->now_ns = now_ns;
+    int got = kind->run(p, why, sizeof(why));
+    if (!got && now_ns < p->deadline_ns) return;
+    if (got > 0 || (!got && kind->silence && kind->silence(p)))
+        why[0] = 0;
+    else if (!got)
+        snprintf(why, sizeof(why), p->connected ? "connected, but no answer in time" : "no answer in time");
+    if (end_ask(p, why, sizeof(why))) finish(set, p, why, done, ctx);
 }
 
 void gw_bal_probes_run(struct gw_bal_probes *set, uint64_t now_ns, gw_bal_probe_done done, void *ctx)
 {
-    for (unsigned i = 0; i < set->places; i++) {
-        struct gw_bal_probe *p = &set->probe[i];
-        if (p->fd >= 0) run_one(p, done, ctx);
-        if (p->fd >= 0 && now_ns >= p->deadline_ns)
-            end(p, p->connected ? "connected, but no answer in time" : "no answer in time", done, ctx);
-    }
+    for (unsigned i = 0; i < set->places; i++)
+        if (set->probe[i].busy) run_one(set, &set->probe[i], now_ns, done, ctx);
     set->next = 0;
 }

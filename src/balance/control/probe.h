@@ -1,23 +1,29 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Health checks under way: each is a socket that does not block, or a thread for RDMA. One thread uses a
- * set. */
+/* Health checks under way: each is a socket that does not block, a thread for RDMA, or a process. One thread
+ * uses a set. */
 #ifndef GW_BALANCE_CONTROL_PROBE_H
 #define GW_BALANCE_CONTROL_PROBE_H
 
 #include <poll.h>
+#include <sys/types.h>
 
 #include "src/balance/control/model.h"
 
+struct gw_bal_http; /* probe_http.c */
+
 struct gw_bal_probe {
     uint32_t worker; /* its id: the worker itself may be gone when the check ends */
-    int fd;          /* -1: the place is free */
-    uint8_t kind, connected;
-    uint64_t deadline_ns;
+    int fd;          /* -1: the place is free, or what is tried has no descriptor yet */
+    uint8_t busy, connected;
+    uint8_t at;       /* which of the things that the check tries */
+    uint8_t reserved; /* a script may be one of them */
+    int weight;       /* that a script has set; -1: none */
+    uint64_t deadline_ns, now_ns;
+    struct gw_bal_addr addr; /* the worker's, and its port */
+    uint16_t port;
     struct gw_bal_check check;
-    char request[512];
-    unsigned sent, bytes; /* of the request */
-    char answer[64];
-    unsigned got;
+    struct gw_bal_http *http;
+    pid_t pid; /* of a script */
 };
 
 /* Each worker has one check under way at most. So there are as many places as workers that are checked at
@@ -26,15 +32,16 @@ struct gw_bal_probes {
     struct gw_bal_probe *probe;
     unsigned places, most; /* that there are now, and that there may be */
     unsigned next;         /* no place before this one is free */
+    unsigned reserved;     /* for scripts */
 };
 
-/* `why` NULL: it went well. */
-typedef void (*gw_bal_probe_done)(void *ctx, uint32_t worker, const char *why);
+/* `why` NULL: it went well. `weight` is what a script said, or -1. */
+typedef void (*gw_bal_probe_done)(void *ctx, uint32_t worker, const char *why, int weight);
 
 void gw_bal_probes_init(struct gw_bal_probes *p);
 void gw_bal_probes_free(struct gw_bal_probes *p);
-/* Is there room for a check of this kind (enum gw_bal_check_kind) now? */
-int gw_bal_probe_room(struct gw_bal_probes *p, uint8_t kind);
+/* Is there room for this check now? */
+int gw_bal_probe_room(struct gw_bal_probes *p, const struct gw_bal_check *c);
 /* Begins a check, for which there is room; `done` may be called at once. */
 void gw_bal_probe_begin(struct gw_bal_probes *p, const struct gw_bal_service *s,
                         const struct gw_bal_worker *w, uint64_t now_ns, gw_bal_probe_done done, void *ctx);
@@ -43,7 +50,9 @@ unsigned gw_bal_probes_fds(const struct gw_bal_probes *p, struct pollfd *fds, ui
 /* Goes on with all that can, and ends those whose time is over. */
 void gw_bal_probes_run(struct gw_bal_probes *p, uint64_t now_ns, gw_bal_probe_done done, void *ctx);
 
-/* Is this the first line of a good answer? 1: yes. 0: it has not all come. -1: no, and `why` says so. */
-int gw_bal_http_status(const char *line, unsigned bytes, uint16_t wanted, char *why, unsigned size);
+/* Is this the first line of a good answer? 1: yes. 0: it has not all come. -1: no, and `why` says so. `good`:
+ * GW_BAL_RANGES of them, or NULL for 200 to 299. */
+int gw_bal_http_status(const char *line, unsigned bytes, const struct gw_bal_range *good, char *why,
+                       unsigned size);
 
 #endif

@@ -15,7 +15,7 @@
 #include <gpuwire/exec.h>
 
 struct job {
-    char server[GW_BAL_ENDPOINT + 8], model[GW_BAL_NAME];
+    char server[GW_BAL_ENDPOINT + 8], model[2 * GW_BAL_NAME];
     uint64_t timeout_ns;
     int out;
 };
@@ -74,7 +74,7 @@ static int start(struct job *job)
     return error;
 }
 
-int gw_bal_rdma_begin(const struct gw_bal_addr *addr, uint16_t port, const struct gw_bal_check *c)
+int gw_bal_rdma_begin(const struct gw_bal_addr *addr, uint16_t port, const struct gw_bal_ask *c)
 {
     int ends[2];
     char text[GW_BAL_ADDR];

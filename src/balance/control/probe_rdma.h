@@ -12,6 +12,6 @@ int gw_bal_rdma_room(void);
 
 /* A descriptor from which "ok", or why it went wrong, can be read; it does not block. -1: no thread, no
  * memory. */
-int gw_bal_rdma_begin(const struct gw_bal_addr *addr, uint16_t port, const struct gw_bal_check *check);
+int gw_bal_rdma_begin(const struct gw_bal_addr *addr, uint16_t port, const struct gw_bal_ask *ask);
 
 #endif

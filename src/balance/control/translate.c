@@ -70,7 +70,7 @@ void gw_bal_to_worker(const struct gw_bal_service *s, const struct gw_bal_worker
     *to = (struct bal_worker){.used = true,
                               .service = (uint16_t)s->id,
                               .port = from->port,
-                              .weight = from->weight,
+                              .weight = gw_bal_weight_of(from),
                               .via = port_to(g, &from->addr)};
     if (from->silent || from->drain_over || (!from->health.up && !from->inhibit))
         to->state = BAL_DOWN;

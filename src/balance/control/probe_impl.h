@@ -1,0 +1,32 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* What the kinds of checks share: each kind is a table of functions, in a file of its own. */
+#ifndef GW_BALANCE_CONTROL_PROBE_IMPL_H
+#define GW_BALANCE_CONTROL_PROBE_IMPL_H
+
+#include <stddef.h>
+
+#include "src/balance/control/probe.h"
+
+/* begin: 0 with p->fd, or -1 with the reason. run, when the descriptor is ready or time has gone by: 1: it
+ * went well, 0: not yet, -1 with the reason. waits: poll's events. end: gives back what `begin` took, but for
+ * p->fd; NULL: nothing. */
+struct gw_bal_probe_kind {
+    int (*begin)(struct gw_bal_probe *p, char *why, size_t size);
+    int (*run)(struct gw_bal_probe *p, char *why, size_t size);
+    short (*waits)(const struct gw_bal_probe *p);
+    void (*end)(struct gw_bal_probe *p);
+    int (*silence)(const struct gw_bal_probe *p); /* is no answer in time a good one? NULL: no */
+};
+
+extern const struct gw_bal_probe_kind gw_bal_probe_http, gw_bal_probe_udp, gw_bal_probe_script;
+
+/* What the probe tries now. */
+const struct gw_bal_ask *gw_bal_probe_ask(const struct gw_bal_probe *p);
+/* Begins to connect a socket (SOCK_STREAM or SOCK_DGRAM) from and to where the check says. 0, or -1. */
+int gw_bal_probe_connect(struct gw_bal_probe *p, int type, char *why, size_t size);
+/* Is it connected? 1, 0, or -1 with the reason. */
+int gw_bal_probe_connected(struct gw_bal_probe *p, char *why, size_t size);
+/* "WHAT: the error's name"; returns -1. */
+int gw_bal_probe_fails(const char *what, int error, char *why, size_t size);
+
+#endif
