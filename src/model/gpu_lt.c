@@ -36,7 +36,7 @@ struct product {
     int64_t lda, ldb, ldy;          /* and from one column to the next */
     size_t a_start, b_start;        /* bytes */
     bool ta, tb;                    /* as cuBLASLt means it */
-    bool bias, relu, sum, half, tf32;
+    bool bias, sum, half, tf32;
     float alpha;
 };
 
@@ -125,12 +125,11 @@ static int describe(struct lt_call *c, const struct product *q)
 {
     struct gwm_lt *t = c->t;
     cublasOperation_t ta = q->ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb = q->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
-    cublasLtEpilogue_t end =
-        (cublasLtEpilogue_t)((q->bias ? CUBLASLT_EPILOGUE_BIAS : 0) | (q->relu ? CUBLASLT_EPILOGUE_RELU : 0));
+    /* Its own Relu is the larger of a number and 0. Nothing says that NaN comes out of it. */
+    cublasLtEpilogue_t end = q->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     const void *aligned = (const void *)GWM_ARENA_ALIGN; /* as the bias will be */
     int rc;
 
-    if (!q->bias && !q->relu) end = CUBLASLT_EPILOGUE_DEFAULT;
     if (t->cublasLtMatmulDescCreate(
             &c->op, q->tf32 && !q->half ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F) ||
         t->cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof(ta)) ||
@@ -207,7 +206,6 @@ int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct 
                         .ldy = q->oc,
                         .ta = true,
                         .bias = true,
-                        .relu = to->act.kind == GWM_ACT_RELU,
                         .sum = to->add >= 0,
                         .half = p->half,
                         .tf32 = p->tf32};
@@ -228,7 +226,7 @@ int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct 
                        to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form | to->last, true),
                        gwm_gpu_scratch(p, c->work + 1, GW_DTYPE_U8)};
     rc = gwm_lib_call(p, &c->call, buf);
-    return rc || m.relu ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
+    return rc ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
 }
 
 static int row(struct gwm_gpu *p, const float *x, int32_t n, bool half)
@@ -269,7 +267,6 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                         .b_start = (size_t)b->start * width,
                         .alpha = q->alpha * a->scale * b->scale,
                         .bias = q->bias != NULL,
-                        .relu = to->act.kind == GWM_ACT_RELU,
                         .sum = to->add >= 0,
                         .half = p->half,
                         .tf32 = p->tf32};
@@ -288,5 +285,5 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                        to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form | to->last, true),
                        gwm_gpu_scratch(p, c->work + 1, GW_DTYPE_U8)};
     rc = gwm_lib_call(p, &c->call, buf);
-    return rc || m.relu ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
+    return rc ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
 }
