@@ -344,7 +344,7 @@ static void say_node(const struct gwm_graph *g, int node, char *text, size_t siz
 {
     const struct gwm_node *n = node >= 0 ? &g->node[node] : NULL;
 
-    if (n) snprintf(text, size, "node '%.60s' (%.30s)", n->name, n->type);
+    if (n) snprintf(text, size, "node '%.60s' (%.30s)", *n->name ? n->name : g->value[n->out].name, n->type);
 }
 
 enum gwm_rows gwm_graph_rows(const struct gwm_graph *g, uint32_t rows, char *node, size_t size)
@@ -371,4 +371,39 @@ enum gwm_rows gwm_graph_rows(const struct gwm_graph *g, uint32_t rows, char *nod
     free(uses);
     free(maker);
     return worst.is == MET ? GWM_ROWS_MEET : worst.is == UNKNOWN ? GWM_ROWS_UNKNOWN : GWM_ROWS_APART;
+}
+
+/* ---- how many rows there are ---- */
+
+/* Constants of one size with different contents. */
+static bool values_differ(const struct gwm_graph *a, int va, const struct gwm_graph *b, int vb)
+{
+    const struct gwm_value *x = &a->value[a->value[va].root], *y = &b->value[b->value[vb].root];
+
+    return x->data && y->data && x->dtype == y->dtype && x->count == y->count &&
+           memcmp(x->data, y->data, gwm_bytes(x)) != 0;
+}
+
+static bool nodes_differ(const struct gwm_graph *a, const struct gwm_node *x, const struct gwm_graph *b,
+                         const struct gwm_node *y)
+{
+    bool differ = memcmp(&x->act, &y->act, sizeof(x->act)) != 0;
+
+    for (uint32_t k = 0; k < x->nin && !differ; k++) differ = values_differ(a, x->in[k], b, y->in[k]);
+    return differ;
+}
+
+bool gwm_graphs_differ(const struct gwm_graph *a, const struct gwm_graph *b, char *node, size_t size)
+{
+    for (int i = 0; i < a->nnode && a->nnode == b->nnode; i++) {
+        const struct gwm_node *x = &a->node[i], *y = &b->node[i];
+        if (x->dead || y->dead || x->op != y->op || x->nin != y->nin || !nodes_differ(a, x, b, y)) continue;
+        if (size) {
+            say_node(a, i, node, size);
+            size_t n = strlen(node);
+            snprintf(node + n, size - n, ", which takes their number");
+        }
+        return true;
+    }
+    return false;
 }

@@ -9,6 +9,8 @@
 #ifndef GW_MODEL_MEET_H
 #define GW_MODEL_MEET_H
 
+#include <stdbool.h>
+
 #include <gpuwire/model.h>
 
 enum gwm_rows {
@@ -25,5 +27,8 @@ enum gwm_rows gwm_model_rows(const struct gw_model *model, uint32_t rows, char *
 /* The same of the importer's own object, and of a graph for that many rows. */
 enum gwm_rows gwm_onnx_rows(const void *model, uint32_t rows, char *node, size_t size);
 enum gwm_rows gwm_graph_rows(const struct gwm_graph *g, uint32_t rows, char *node, size_t size);
+/* Do the graphs of one file for two numbers of rows compute with different numbers? Then a row's results
+ * depend on how many others share its batch. */
+bool gwm_graphs_differ(const struct gwm_graph *a, const struct gwm_graph *b, char *node, size_t size);
 
 #endif

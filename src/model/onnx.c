@@ -201,13 +201,18 @@ int gwm_onnx_program(const void *plan, struct gwm_program *program, struct gwm_p
 
 enum gwm_rows gwm_onnx_rows(const void *model, uint32_t rows, char *node, size_t size)
 {
+    const struct gwm_graph *g = (const struct gwm_graph *)model;
     const struct gwm_msg quiet = {0};
-    struct gwm_graph *many;
+    struct gwm_graph *many, *more = NULL;
     enum gwm_rows is = GWM_ROWS_UNKNOWN;
 
     if (size) *node = '\0';
-    if (import_rows((const struct gwm_graph *)model, rows, &many, &quiet)) return is; /* no plan either */
+    if (import_rows(g, rows, &many, &quiet)) return is; /* no plan either */
     is = gwm_graph_rows(many, rows, node, size);
+    if (is == GWM_ROWS_APART && !import_rows(g, rows + 1, &more, &quiet) &&
+        gwm_graphs_differ(many, more, node, size))
+        is = GWM_ROWS_MEET;
+    gwm_graph_free(more);
     gwm_graph_free(many);
     return is;
 }

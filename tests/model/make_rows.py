@@ -133,6 +133,10 @@ def shapes():
         fold = [node("Reshape", "x to", "f"), node("Softmax", "f", "s", axis=1), node("Reshape", "s back", "y")]
         add(RUNS_MEET, f"the batch in {parts} parts", (12,), fold, {"to": i64(parts, -1), "back": i64(-1, 12)})
     add(MEET, "scale of all", (4,), [node("Abs", "x", "a"), node("ReduceMax", "a", "m", keepdims=0), node("Div", "x m", "d"), node("Round", "d", "y")])
+    count = [node("Shape", "x", "s"), node("Gather", "s zero", "n"), node("Cast", "n", "f", to=1)]
+    add(MEET, "divided by the number of rows", (4,), count + [node("Div", "x f", "y")], {"zero": i64(0)})
+    add(MEET, "plus the number of rows", (4,), count + [node("Mul", "w f", "a"), node("Add", "x a", "y")], {"zero": i64(0), "w": w(1, 4)})
+    add(APART, "divided by the number of columns", (4,), count + [node("Div", "x f", "y")], {"zero": i64(1)})
     places = [helper.make_tensor_value_info("i", TensorProto.INT64, ["N", 4])]
     add(RUNS_APART, "GatherElements 1", (4,), [node("GatherElements", "x i", "y", axis=1)], more=places)
     add(RUNS_MEET, "GatherElements 0", (4,), [node("GatherElements", "x i", "y", axis=0)], more=places)

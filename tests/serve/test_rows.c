@@ -104,6 +104,7 @@ static void runs_tell(void **state)
     int wrong = 0;
     (void)state;
     while (next_record(&p, &r)) {
+        if (strstr(r.name, "the number of rows")) continue; /* which is the same in all runs */
         struct gw_model *m = open_record(&r);
         int is = GW_APART;
         for (int i = 0; i < SIZES && is == GW_APART; i++) {
