@@ -96,7 +96,7 @@ void gw_bal_tls_close(struct gw_bal_tls *t)
     *t = (struct gw_bal_tls){.fd = -1};
 }
 
-/* What a call that returned n means: -EAGAIN and *events, or the end of the connection. */
+/* A call returned n <= 0: -EAGAIN and *events, or the end of the connection. */
 static int tls_error(const struct gw_bal_tls *t, int n, short *events)
 {
     switch (SSL_get_error(t->ssl, n)) {
@@ -139,19 +139,27 @@ int gw_bal_tls_shake(struct gw_bal_tls *t, uint64_t deadline_ns)
     return error;
 }
 
+/* What a call that returned n has moved; 0: it may try again. */
+static int tls_moved(const struct gw_bal_tls *t, int n, uint64_t silence_ns)
+{
+    short events = 0;
+    if (n > 0) return n;
+    int error = tls_error(t, n, &events);
+    return error == -EAGAIN ? tls_wait(t, events, gw_deadline(silence_ns)) : error;
+}
+
+static int tls_most(size_t bytes)
+{
+    return bytes > INT_MAX ? INT_MAX : (int)bytes;
+}
+
 int gw_bal_tls_write(struct gw_bal_tls *t, const void *data, size_t bytes, uint64_t silence_ns)
 {
     const char *at = data;
-    while (bytes) {
-        short events = 0;
+    for (int n; bytes; at += n, bytes -= (size_t)n) {
         ERR_clear_error();
-        int n = SSL_write(t->ssl, at, bytes > INT_MAX ? INT_MAX : (int)bytes);
-        int error = n > 0 ? 0 : tls_error(t, n, &events);
-        if (error == -EAGAIN) error = tls_wait(t, events, gw_deadline(silence_ns));
-        if (error) return error;
-        if (n <= 0) continue;
-        at += n;
-        bytes -= (size_t)n;
+        n = tls_moved(t, SSL_write(t->ssl, at, tls_most(bytes)), silence_ns);
+        if (n < 0) return n;
     }
     return 0;
 }
@@ -159,16 +167,10 @@ int gw_bal_tls_write(struct gw_bal_tls *t, const void *data, size_t bytes, uint6
 int gw_bal_tls_read(struct gw_bal_tls *t, void *data, size_t bytes, uint64_t silence_ns)
 {
     char *at = data;
-    while (bytes) {
-        short events = 0;
+    for (int n; bytes; at += n, bytes -= (size_t)n) {
         ERR_clear_error();
-        int n = SSL_read(t->ssl, at, bytes > INT_MAX ? INT_MAX : (int)bytes);
-        int error = n > 0 ? 0 : tls_error(t, n, &events);
-        if (error == -EAGAIN) error = tls_wait(t, events, gw_deadline(silence_ns));
-        if (error) return error;
-        if (n <= 0) continue;
-        at += n;
-        bytes -= (size_t)n;
+        n = tls_moved(t, SSL_read(t->ssl, at, tls_most(bytes)), silence_ns);
+        if (n < 0) return n;
     }
     return 0;
 }
