@@ -311,14 +311,14 @@ static int parse_all(const char *file, char *text, struct gw_bal_config *c, int 
     p.port = &p.spare_port;
     c->model.file_hash = gw_bal_config_hash(0, text);
     gw_bal_reader_open(&p.reader, file, text);
-    gw_bal_parse_block(&p, keywords, NULL);
+    if (gw_bal_parse_from(&p, p.reader.at))
+        wrong_whole(&p, file);
+    else
+        gw_bal_parse_block(&p, keywords, NULL);
     gw_bal_plan_carry_out(&p);
     look_at_whole(&p, file);
     gw_bal_plan_free(p.plan);
-    for (struct gw_bal_file_name *n = p.names, *next; n; n = next) {
-        next = n->next;
-        free(n);
-    }
+    gw_bal_parse_free(&p);
     return config_verdict(&c->report);
 }
 

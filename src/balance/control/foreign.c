@@ -24,7 +24,8 @@ struct foreign {
 #define NO_MATCHING    "the balancer does not search in answers; use status_code or digest"
 #define NO_MARK        "the balancer sees no firewall marks; name the addresses and ports"
 #define NO_LIMIT       "the balancer does not limit connections of a worker; remove it, or use lb_algo lc"
-#define NO_SCRIPTED    "the balancer has no parameters, sequences and lists; write the statements out"
+#define NO_SCRIPTED                                                                                          \
+    "no such parameter is defined in one line above, and there are no sequences and lists; write it out"
 
 static const struct foreign words[] = {
     {"SMTP_CHECK", AT_WORKER | AT_SERVICE, NOT_THAT_CHECK},

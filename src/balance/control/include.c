@@ -9,6 +9,7 @@
 
 #include <gpuwire/error.h>
 
+#include "src/balance/control/params.h"
 #include "src/balance/control/parse.h"
 
 #define INCLUDE_DEPTH 8u
@@ -38,6 +39,35 @@ char *gw_bal_parse_text(const char *file, size_t most, size_t *bytes)
     return NULL;
 }
 
+int gw_bal_parse_from(struct gw_bal_parse *p, const char *text)
+{
+    struct gw_bal_filled *f = malloc(sizeof(*f));
+    if (!f || !(f->text = gw_bal_params_fill(text, &p->params))) {
+        if (!f) gw_error(-ENOMEM, "no memory");
+        free(f);
+        return -EINVAL;
+    }
+    f->next = p->filled;
+    p->filled = f;
+    p->reader.at = f->text;
+    p->reader.held = 0;
+    return 0;
+}
+
+void gw_bal_parse_free(struct gw_bal_parse *p)
+{
+    for (struct gw_bal_filled *f = p->filled, *next; f; f = next) {
+        next = f->next;
+        free(f->text);
+        free(f);
+    }
+    for (struct gw_bal_file_name *n = p->names, *next; n; n = next) {
+        next = n->next;
+        free(n);
+    }
+    gw_bal_params_free(p->params);
+}
+
 /* Messages name files until the last has been read. */
 static const char *keep_name(struct gw_bal_parse *p, const char *file)
 {
@@ -62,7 +92,10 @@ static int include_one(struct gw_bal_parse *p, const struct gw_bal_keyword *keyw
     struct gw_bal_reader outer = p->reader;
     gw_bal_reader_open(&p->reader, name, text);
     p->depth++;
-    gw_bal_parse_block(p, keywords, NULL);
+    if (gw_bal_parse_from(p, p->reader.at))
+        gw_bal_wrong(p, s, "%.200s: %s", file, gw_last_error());
+    else
+        gw_bal_parse_block(p, keywords, NULL);
     p->depth--;
     p->reader = outer;
     p->block = block;
@@ -103,7 +136,11 @@ int gw_bal_parse_include(struct gw_bal_parse *p, const struct gw_bal_keyword *ke
     if (none == GLOB_NOMATCH && !strpbrk(pattern, "*?[{"))
         return gw_bal_wrong(p, s, "%.200s: there is no such file", pattern);
     if (none) return none == GLOB_NOMATCH ? 0 : gw_bal_wrong(p, s, "%.200s: cannot be looked for", pattern);
+    const struct gw_bal_param *before = p->params;
     int error = include_all(p, keywords, s, &found);
     globfree(&found);
-    return error;
+    if (error || p->params == before) return error;
+    /* What the files have defined counts in the rest of this one. */
+    if (p->reader.held) *p->reader.at = p->reader.held;
+    return gw_bal_parse_from(p, p->reader.at) ? gw_bal_wrong(p, s, "%s", gw_last_error()) : 0;
 }

@@ -110,6 +110,10 @@ struct gw_bal_worker *gw_bal_find_worker(const struct gw_bal_service *s, const c
 
 void gw_bal_check_changed(struct gw_bal_model *m, struct gw_bal_worker *w)
 {
+    if (w->health.has_weight && !gw_bal_check_asks(gw_bal_check_of(w->service, w), GW_BAL_MISC_CHECK)) {
+        w->health.has_weight = 0; /* the script that said so is gone */
+        m->version++;
+    }
     if (gw_bal_check_of(w->service, w)->kind != GW_BAL_NO_CHECK || w->health.up) return;
     w->health.up = 1;
     m->version++;

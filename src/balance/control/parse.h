@@ -19,6 +19,12 @@ struct gw_bal_file_name {
     char text[];
 };
 
+/* A text with the values of its parameters. */
+struct gw_bal_filled {
+    struct gw_bal_filled *next;
+    char *text;
+};
+
 struct gw_bal_plan; /* config_plan.h */
 
 struct gw_bal_parse {
@@ -33,6 +39,8 @@ struct gw_bal_parse {
     unsigned depth, includes;
     size_t bytes; /* of all files */
     struct gw_bal_file_name *names;
+    struct gw_bal_param *params;
+    struct gw_bal_filled *filled; /* texts that are being read */
 };
 
 /* least and most: how many words follow the keyword. `inside`: it opens a block of these keywords, and `set`
@@ -55,6 +63,9 @@ void gw_bal_parse_block(struct gw_bal_parse *p, const struct gw_bal_keyword *key
 /* The files that an include statement names are read as if they stood in its place. */
 int gw_bal_parse_include(struct gw_bal_parse *p, const struct gw_bal_keyword *keywords,
                          const struct gw_bal_statement *s);
+/* Reads on from `text`, with the values of its parameters in it. -EINVAL with words. */
+int gw_bal_parse_from(struct gw_bal_parse *p, const char *text);
+void gw_bal_parse_free(struct gw_bal_parse *p);
 /* The text of a file, which the caller frees; NULL with words: none, too long, or no text. */
 char *gw_bal_parse_text(const char *file, size_t most, size_t *bytes);
 
