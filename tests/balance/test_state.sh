@@ -87,7 +87,7 @@ start first
 eventually is web alive .state up || fail "the good worker is not up"
 eventually checked 8 || fail "the evil worker is not checked"
 is other evil .state down || fail "a worker that answers nonsense is up"
-ask list | grep -q 'evil.*HTTP status' || fail "list does not show the evil worker: $(ask list)"
+ask list | grep -q 'evil.*status' || fail "list does not show the evil worker: $(ask list)"
 [ -z "$(stats .refused)" ] || fail "the data plane refuses a state: $(stats .refused)"
 ask drain web alive >/dev/null || fail "drain fails because of another worker"
 eventually is web alive .state drained || fail "a drained worker that is well is $(ask list | grep alive)"

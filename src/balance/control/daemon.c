@@ -132,6 +132,18 @@ static void talk(struct daemon *d)
 
 /* ---- the file ---- */
 
+static void say_refused(const struct gw_bal_model *m)
+{
+    for (const struct gw_bal_service *s = m->services; s; s = s->next) {
+        if (s->refused[0])
+            fprintf(stderr, "gpuwire balance: service %s is refused: %s\n", s->name, s->refused);
+        for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
+            if (w->refused[0])
+                fprintf(stderr, "gpuwire balance: service %s: worker %s is refused: %s\n", s->name, w->name,
+                        w->refused);
+    }
+}
+
 static int begin_model(struct daemon *d)
 {
     int found = 0;
@@ -147,6 +159,7 @@ static int begin_model(struct daemon *d)
         error = gw_bal_model_refuse(&d->core.model);
     else
         error = gw_bal_begin(&d->core.model, &d->config.model);
+    if (error >= 0) say_refused(&d->core.model);
     if (error >= 0 || !found) return error < 0 ? error : 0;
     /* What ran goes on: a start must not fail because of what the API has added. */
     fprintf(stderr, "gpuwire balance: %s: %s; what ran goes on\n", d->opts->config, gw_last_error());

@@ -26,15 +26,20 @@ int gw_bal_exchange_state(struct gw_bal_exchange *e, struct gw_bal_model *m, int
     return error;
 }
 
+/* Returns 1. Only what is new is said. */
+static uint8_t take_refusal(const char *what, const char *name, char refused[GW_BAL_WHY], const char *why)
+{
+    if (strcmp(refused, why)) fprintf(stderr, "gpuwire balance: %s %s is refused: %s\n", what, name, why);
+    snprintf(refused, GW_BAL_WHY, "%s", why);
+    return 1;
+}
+
 /* Which objects the data plane cannot run: it has the last word, as its network ports may be other ones. */
 static void take_refusals(struct gw_bal_model *m, const json_t *answer)
 {
     size_t i;
     json_t *one;
-    for (struct gw_bal_service *s = m->services; s; s = s->next) {
-        s->refused[0] = 0;
-        for (struct gw_bal_worker *w = s->workers; w; w = w->next) w->refused[0] = 0;
-    }
+    struct gw_bal_part still = {0};
     json_array_foreach(json_object_get(answer, "refused"), i, one)
     {
         const char *what, *why;
@@ -42,11 +47,13 @@ static void take_refusals(struct gw_bal_model *m, const json_t *answer)
         if (json_unpack(one, "[s,I,s]", &what, &id, &why) || id < 0) continue;
         struct gw_bal_service *s = *what == 's' ? gw_bal_service_by_id(m, (uint32_t)id) : NULL;
         struct gw_bal_worker *w = *what == 'w' ? gw_bal_worker_by_id(m, (uint32_t)id) : NULL;
-        if (s) snprintf(s->refused, sizeof(s->refused), "%s", why);
-        if (w) snprintf(w->refused, sizeof(w->refused), "%s", why);
-        if (s || w)
-            fprintf(stderr, "gpuwire balance: %s %s is refused: %s\n", s ? "service" : "worker",
-                    s ? s->name : w->name, why);
+        if (s) still.service[id] = take_refusal("service", s->name, s->refused, why);
+        if (w) still.worker[id] = take_refusal("worker", w->name, w->refused, why);
+    }
+    for (struct gw_bal_service *s = m->services; s; s = s->next) {
+        if (!still.service[s->id]) s->refused[0] = 0;
+        for (struct gw_bal_worker *w = s->workers; w; w = w->next)
+            if (!still.worker[w->id]) w->refused[0] = 0;
     }
 }
 
