@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Housekeeping goes on while the server's thread is at a change of models, which may take many seconds:
- * without it no session that was closed could be opened again, of any model. */
+/* Housekeeping goes on while the server's thread changes the models, which may take many seconds. Without it
+ * no session that was closed could be opened again, of any model. */
 #include <time.h>
 
 #include <gpuwire/exec.h>
