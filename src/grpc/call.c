@@ -12,10 +12,10 @@
 
 #include "src/grpc/conn_impl.h"
 
-#define OVERHEAD     1024u       /* bytes that a message takes beside its own */
-#define SMALL        (16u << 10) /* the stream's first window is enough for such a message */
-#define ADVANCE_MOST (1u << 30)  /* that a peer's window grows by at once */
-#define WHY_MOST     1700        /* bytes of a grpc-message: 512 of text, encoded */
+#define OVERHEAD     1024u                      /* bytes that a message takes beside its own */
+#define SMALL        (GW_GRPC_FIRST_WINDOW / 2) /* for such a message the window is wide enough */
+#define ADVANCE_MOST (1u << 30)                 /* that a peer's window grows by at once */
+#define WHY_MOST     1700                       /* bytes of a grpc-message: 512 of text, encoded */
 
 enum answered { NOT_YET, ANSWERED, REFUSED };
 
@@ -286,9 +286,12 @@ static int may_receive(const struct gw_grpc_call *c)
 
 static void keep_early(struct gw_grpc_call *c, const uint8_t *data, size_t n)
 {
-    uint8_t *more = realloc(c->early, c->earlies + n);
+    struct gw_grpc_conn *conn = c->conn;
+    int has_place = gw_grpc_place_grow(&conn->env->accounts, conn->client, n);
+    uint8_t *more = has_place ? realloc(c->early, c->earlies + n) : NULL;
     if (!more) {
-        gw_grpc_call_finish(c, GW_GRPC_RESOURCE_EXHAUSTED, "the server has no memory left");
+        if (has_place) conn->freed += n;
+        gw_grpc_call_finish(c, GW_GRPC_RESOURCE_EXHAUSTED, "there is no memory for the message: try again");
         return;
     }
     memcpy(more + c->earlies, data, n);
@@ -296,21 +299,19 @@ static void keep_early(struct gw_grpc_call *c, const uint8_t *data, size_t n)
     c->earlies += n;
 }
 
-static void take_data(struct gw_grpc_call *c, const uint8_t *data, size_t n)
+/* Returns how many bytes were taken. */
+static size_t take_data(struct gw_grpc_call *c, const uint8_t *data, size_t n)
 {
-    while (n && !c->done) {
+    size_t at = 0;
+    while (at < n && !c->done && may_receive(c)) {
         size_t used;
-        if (!may_receive(c)) {
-            keep_early(c, data, n);
-            return;
-        }
-        enum gw_grpc_inbox_news news = gw_grpc_inbox_put(&c->inbox, data, n, &used);
-        data += used;
-        n -= used;
+        enum gw_grpc_inbox_news news = gw_grpc_inbox_put(&c->inbox, data + at, n - at, &used);
+        at += used;
         widen(c, used);
         if (news == GW_GRPC_INBOX_HEAD) heed_length(c);
         if (news == GW_GRPC_INBOX_WHOLE) turn_new(c);
     }
+    return at;
 }
 
 static void feed_early(struct gw_grpc_call *c)
@@ -318,16 +319,25 @@ static void feed_early(struct gw_grpc_call *c)
     uint8_t *early = c->early;
     size_t n = c->earlies;
     if (!n || !may_receive(c)) return;
-    c->early = NULL;
+    c->early = NULL; /* so that an end of the call leaves it alone */
     c->earlies = 0;
-    take_data(c, early, n);
-    free(early);
+    size_t used = take_data(c, early, n);
+    if (c->done) used = n;
+    c->conn->freed += used;
+    if (used == n) {
+        free(early);
+        return;
+    }
+    memmove(early, early + used, n - used);
+    c->early = early;
+    c->earlies = n - used;
 }
 
 static void drop_input(struct gw_grpc_call *c)
 {
     struct gw_grpc_conn *n = c->conn;
     free(c->early);
+    n->freed += c->earlies;
     c->early = NULL;
     c->earlies = 0;
     gw_grpc_inbox_free(&c->inbox);
@@ -406,7 +416,8 @@ void gw_grpc_call_begin(struct gw_grpc_call *c)
 void gw_grpc_call_data(struct gw_grpc_call *c, const uint8_t *data, size_t n)
 {
     if (c->done) return;
-    take_data(c, data, n);
+    size_t used = take_data(c, data, n);
+    if (used < n && !c->done) keep_early(c, data + used, n - used);
     call_pump(c);
 }
 

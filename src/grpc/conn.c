@@ -125,6 +125,7 @@ static int set_up(struct gw_grpc_conn *n, nghttp2_session_callbacks *cb, nghttp2
     static const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, STREAMS},
         {NGHTTP2_SETTINGS_MAX_HEADER_LIST_SIZE, GW_GRPC_HEADERS},
+        {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE, GW_GRPC_FIRST_WINDOW},
         {NGHTTP2_SETTINGS_NO_RFC7540_PRIORITIES, 1},
     };
     nghttp2_session_callbacks_set_on_begin_frame_callback(cb, on_begin_frame);

@@ -18,6 +18,9 @@
 #define GW_GRPC_WORTH_MESSAGE   8
 #define GW_GRPC_WORTH_FRAME     4 /* of an answer: the peer's windows grow by frames */
 
+/* Bytes that a peer may send on a stream before it has heard of more. */
+#define GW_GRPC_FIRST_WINDOW (256u << 10)
+
 struct gw_grpc_call {
     struct gw_grpc_waiter waiter; /* first, so that one is the other */
     struct gw_grpc_call *next, **link;
@@ -30,7 +33,7 @@ struct gw_grpc_call {
     struct gw_grpc_inbox inbox;
     uint64_t place;           /* that the message on its way in has */
     uint8_t *early;           /* bytes that cannot be looked at yet; at most what a stream's window holds */
-    size_t earlies;           /* of them */
+    size_t earlies;           /* of them; the account has them */
     uint32_t advance, owed;   /* bytes that the peer may send already; that its window lacks */
     int waits;                /* for the message's place */
     int has_message, has_all; /* a message has come whole; the client sends no more */

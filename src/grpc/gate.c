@@ -25,9 +25,9 @@
 #define EACH        64u /* connections of one client, unless the option says otherwise */
 #define EVENTS      32
 #define STACK       (256u << 10)
-#define ROOM        (64u << 10) /* bytes that are read from one connection before it is another's turn */
-#define CLOSE_NS    5000000u    /* how often connections are looked at that are to end */
-#define LOOK_NS     10000000u   /* deadlines are met so exactly */
+#define ROOM        (128u << 10) /* bytes that are read from one connection before it is another's turn */
+#define CLOSE_NS    5000000u     /* how often connections are looked at that are to end */
+#define LOOK_NS     10000000u    /* deadlines are met so exactly */
 
 /* A connection, as the gate knows it. */
 struct guest {

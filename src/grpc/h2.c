@@ -7,7 +7,7 @@
 #include <string.h>
 #include <sys/socket.h>
 
-#define OUT        (64u << 10) /* bytes that are put together before they are sent */
+#define OUT        (256u << 10) /* bytes that are put together before they are sent */
 #define FRAME_HEAD 9u
 
 /* ---- the socket under TLS. OpenSSL's own writes with write(), which may raise SIGPIPE. ---- */

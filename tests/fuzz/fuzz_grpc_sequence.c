@@ -20,9 +20,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 size_t __sanitizer_get_current_allocated_bytes(void);
 
 enum { PEERS = 3, STEPS = 400, ROOM = 65536, MESSAGE = 64 << 10, MEMORY = 256 << 10, CALLS = 16, EACH = 6 };
-/* Messages and answers; of each call what a stream's first window holds; and for each connection a buffer,
- * HPACK's tables, and what nghttp2 keeps of streams and frames. */
-enum { BOUND = MEMORY + CALLS * (64 << 10) + (PEERS + 1) * (512 << 10) };
+/* Messages and answers; and for each connection a buffer, HPACK's tables, and what nghttp2 keeps of streams
+ * and frames. */
+enum { BOUND = MEMORY + (PEERS + 1) * (512 << 10) };
 #define TOKEN       "a-token-of-the-fuzzer"
 #define PATIENCE_NS UINT64_C(20000000000)
 #define IDLE_NS     UINT64_C(300000000000)
