@@ -147,6 +147,10 @@ static int get_ask(const json_t *j, struct gw_bal_ask *a)
     if (got < 0) return got;
     if (i < 0) return gw_error(-EINVAL, "kind %s: it must be none, tcp, http, https, udp or rdma", kind);
     if (i == GW_BAL_UDP_CHECK && i != a->kind) a->path[0] = a->model[0] = 0;
+    /* What another kind had there is no path. */
+    int http = i == GW_BAL_HTTP_GET || i == GW_BAL_SSL_GET;
+    if (http && a->kind != GW_BAL_HTTP_GET && a->kind != GW_BAL_SSL_GET)
+        snprintf(a->path, sizeof(a->path), "/");
     a->kind = (uint8_t)i;
     if (get_ask_numbers(j, a) || get_status(j, a->status) < 0 ||
         gw_bal_get_text(j, "path", a->path, sizeof(a->path)) < 0 ||
