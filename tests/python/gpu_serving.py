@@ -153,6 +153,13 @@ def replay_us(module, example):
     return sorted(times)[len(times) // 2]
 
 
+class Softmax(torch.nn.Module):
+    """Over the samples, and so over what several clients have sent."""
+
+    def forward(self, x):
+        return torch.softmax(x, 0)
+
+
 class HostCall(torch.nn.Module):
     """Has the host called in the midst of its graph, which a GPU cannot do by itself."""
 
@@ -241,6 +248,12 @@ class Serving(unittest.TestCase):
             self.server.add(HostCall(), torch.zeros(1, 4, device="cuda"), name="host", batch_sizes=(1,))
         print(raised.exception, flush=True)
         self.assertIn("a host function", str(raised.exception))
+        self.finish(self.ask("pictures", "pictures", 1))
+
+    def test_5_rows_that_meet_take_no_batches(self):
+        self.server.add(Softmax(), torch.rand(2, 4, device="cuda"), name="meets")
+        self.assertEqual(list(self.server.stats("meets")["batches"]), [1])
+        self.server.stop("meets")
         self.finish(self.ask("pictures", "pictures", 1))
 
     def test_6_over_http(self):
