@@ -303,8 +303,9 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
     gw_bal_probes_init(&d->probes);
     int error = gw_bal_config_read(o->config, &d->config);
     error = gw_bal_config_say(o->config, &d->config, error);
-    if (!error && (error = gw_bal_core_init(&d->core))) gw_bal_config_free(&d->config);
+    if (!error) error = gw_bal_core_init(&d->core);
     if (error) {
+        gw_bal_config_free(&d->config);
         free(d);
         return error;
     }
