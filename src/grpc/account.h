@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each client has of the gRPC door, and what all have together: calls, streams, memory of messages, and
- * work that came to nothing. All of it is counted from the first byte of a connection, before any token.
+/* The door counts what each client has of it, and what all have together: calls, streams, memory of messages,
+ * and work that came to nothing. It counts from the first byte of a connection, before any token.
  *
  * A message has its place from the moment its length is known until its answer has left. One client gets
  * three quarters of the memory at most. Calls whose message has no place yet wait, in the order in which they

@@ -180,8 +180,8 @@ static void cut_off(struct gw_grpc_conn *n)
     end_io(n);
 }
 
-/* Sends what there is. What the socket does not take waits for it, and nothing is read meanwhile: a peer that
- * takes nothing gets nothing done. */
+/* Sends what there is. While the socket takes no more, the server reads nothing from it either: a peer who
+ * takes no answers asks for no more. */
 static void push_out(struct gw_grpc_conn *n)
 {
     if (n->over || !n->h2.shaken) return;

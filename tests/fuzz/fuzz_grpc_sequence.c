@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Two clients on three connections send HTTP/2 frames to the gRPC door in any order: whole calls, with the
- * token and without, and calls in pieces; floods of each kind of frame; and bytes that are no frames. They
- * read the answers, or do not. Calls are worked on, time passes, connections close. What must hold: no client
- * has more than its share. What the door keeps is bounded. Another client's call is answered meanwhile. In
- * the end nothing is left.
+ * Two clients on three connections send HTTP/2 frames to the gRPC door in any order. They send whole calls,
+ * with the token and without, and calls in pieces. They send floods of each kind of frame, and bytes that are
+ * no frames. They read the answers, or do not. Threads work on calls, time passes, connections close. After
+ * each step no client has more than its share, and what the door keeps is bounded. The door answers another
+ * client's call meanwhile. In the end nothing is left.
  */
 #include <poll.h>
 #include <string.h>
