@@ -9,12 +9,14 @@ struct framing {
     const char *length;
     unsigned hosts, codings;
     int wrong; /* two lengths that differ */
+    int odd;   /* a name that others may read as another one */
 };
 
 static enum MHD_Result look_at_header(void *arg, enum MHD_ValueKind kind, const char *name, const char *value)
 {
     struct framing *f = arg;
     (void)kind;
+    if (!*name || name[strcspn(name, " \t\r\n\v\f:")]) f->odd = 1;
     if (!strcasecmp(name, "Host")) f->hosts++;
     if (!strcasecmp(name, "Transfer-Encoding")) f->codings++;
     if (!strcasecmp(name, "Content-Length")) {
@@ -29,6 +31,7 @@ const char *gw_http_framing(struct MHD_Connection *c)
 {
     struct framing f = {0};
     MHD_get_connection_values(c, MHD_HEADER_KIND, look_at_header, &f);
+    if (f.odd) return "the call has a header whose name has a space";
     if (f.hosts > 1) return "the call has two headers Host";
     if (f.wrong) return "the call has two headers Content-Length, which differ";
     if (f.length && f.codings) return "the call has both Content-Length and Transfer-Encoding";

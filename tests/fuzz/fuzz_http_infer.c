@@ -119,7 +119,7 @@ void gw_call_leave_slot(struct gw_call *call)
 }
 int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
 {
-    require(!f.inside && !ask->flags);
+    require(!f.inside && !(ask->flags & ~GW_SERVE_RECALL));
     require(f.taken && ask->rows == f.rows);
     call->error = f.fate == 1 ? -EREMOTEIO : f.fate == 2 ? -ETIME : f.fate == 3 ? -ESHUTDOWN : 0;
     return f.fate == 4 ? -EIO : 0;

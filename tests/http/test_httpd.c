@@ -100,6 +100,8 @@ static void a_call_with_two_ends_is_refused(void **state)
         "Content-Length: 2\r\ncontent-length: 02\r\n\r\n{}",
         "Transfer-Encoding: chunked\r\nTransfer-Encoding: identity\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
         "Host: other\r\nContent-Length: 2\r\n\r\n{}",
+        "Transfer-Encoding : chunked\r\nContent-Length: 2\r\n\r\n{}",
+        "Content-Length\t: 5\r\nContent-Length: 2\r\n\r\n{}",
     };
     struct gw_httpd *server = start(&(struct gw_httpd_opts){0});
     char request[512], text[4096];
