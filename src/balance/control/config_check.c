@@ -340,7 +340,7 @@ static void said_default(struct gw_bal_said *to)
     struct gw_bal_said all = {c.ask, c.rise, c.fall, c.interval_ns, c.again_ns, ~0u};
     unsigned has = to->has;
     all.ask.kind = to->ask.kind;
-    if (!is_http(to) && to->ask.kind != GW_BAL_DEFAULT_CHECK) all.ask.path[0] = 0;
+    if (to->ask.kind == GW_BAL_UDP_CHECK || to->ask.kind == GW_BAL_MISC_CHECK) all.ask.path[0] = 0;
     if (to->ask.kind == GW_BAL_UDP_CHECK) all.ask.model[0] = 0;
     said_fill(to, &all);
     /* A script may take as long as the next one is away. */

@@ -139,6 +139,21 @@ static int ask_is_good(const struct gw_bal_ask *a)
     return 0;
 }
 
+/* What path and model mean depends on the kind. */
+static void get_ask_kind(struct gw_bal_ask *a, uint8_t kind)
+{
+    struct gw_bal_check fresh;
+    gw_bal_check_default(&fresh);
+    if (kind == GW_BAL_UDP_CHECK)
+        a->path[0] = a->model[0] = 0;
+    else if (a->kind == GW_BAL_UDP_CHECK || a->kind == GW_BAL_MISC_CHECK || a->path[0] != '/') {
+        memcpy(a->path, fresh.path, sizeof(a->path));
+        memcpy(a->model, fresh.model, sizeof(a->model));
+        a->host[0] = 0;
+    }
+    a->kind = kind;
+}
+
 static int get_ask(const json_t *j, struct gw_bal_ask *a)
 {
     char kind[GW_BAL_NAME] = "";
@@ -146,12 +161,7 @@ static int get_ask(const json_t *j, struct gw_bal_ask *a)
     int i = got > 0 ? gw_bal_name_index(gw_bal_check_names, kind) : a->kind;
     if (got < 0) return got;
     if (i < 0) return gw_error(-EINVAL, "kind %s: it must be none, tcp, http, https, udp or rdma", kind);
-    if (i == GW_BAL_UDP_CHECK && i != a->kind) a->path[0] = a->model[0] = 0;
-    /* What another kind had there is no path. */
-    int http = i == GW_BAL_HTTP_GET || i == GW_BAL_SSL_GET;
-    if (http && a->kind != GW_BAL_HTTP_GET && a->kind != GW_BAL_SSL_GET)
-        snprintf(a->path, sizeof(a->path), "/");
-    a->kind = (uint8_t)i;
+    if (i != a->kind) get_ask_kind(a, (uint8_t)i);
     if (get_ask_numbers(j, a) || get_status(j, a->status) < 0 ||
         gw_bal_get_text(j, "path", a->path, sizeof(a->path)) < 0 ||
         gw_bal_get_text(j, "host", a->host, sizeof(a->host)) < 0 ||

@@ -138,10 +138,7 @@ int gw_bal_http_status(const char *line, unsigned bytes, const struct gw_bal_ran
     if (!good || !good[0].from) good = any;
     for (unsigned i = 0; i < GW_BAL_RANGES && good[i].from; i++)
         if (status >= good[i].from && status <= good[i].to) return 1;
-    if (status < 1000)
-        snprintf(why, size, "HTTP status %u", status);
-    else
-        snprintf(why, size, "the answer's status is no number");
+    snprintf(why, size, "HTTP status %.3s", line + 9); /* gw_bal_health_done makes it plain */
     return -1;
 }
 
