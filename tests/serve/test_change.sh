@@ -7,7 +7,7 @@ need curl python3
 cd "$work" || exit 1
 mkdir -p models/slow/1
 cp -r "$source_dir/tests/serve/models/echo" models
-python3 "$source_dir/tests/security/onnx_bytes.py" slow 300 >models/slow/1/model.onnx
+python3 "$source_dir/tests/security/onnx_bytes.py" slow 600 >models/slow/1/model.onnx
 head -c $((32 * 128 * 128 * 4)) /dev/zero >input
 serve worker --models models --model-control --sessions 4
 taken() { curl -sf "http://$server/metrics" | grep -q '^gpuwire_door_slots_taken{model="slow".*} 1$'; }
