@@ -331,11 +331,11 @@ static uint16_t move(struct bal_core *core, struct bal_work *w)
     return worker;
 }
 
-/* The lot has fallen on an unproven flow. Other packets of the burst need not know: none looks again. */
+/* The lot has fallen on an unproven flow. Other packets of the burst need not know: none looks again. Where
+ * an insertion may have moved the flow, its next lot will do: a second look would cost more than all this. */
 static void prove(struct bal_core *core, struct bal_work *w)
 {
-    refresh(core, w, true);
-    if (w->found.slot == GW_FLOW_NONE || w->found.state != BAL_UNPROVEN) return;
+    if (core->burst.inserted) return;
     gw_flow_set_state(bal_table_of(core, w), w->found.slot, BAL_ESTABLISHED);
     w->found.state = BAL_ESTABLISHED;
 }
@@ -387,7 +387,8 @@ static void of_stranger(struct bal_core *core, struct bal_work *w)
     if (w->m.kind == BAL_K_TCP) {
         if (first == BAL_LOOSE && w->side == BAL_CLIENT_ONLY && bal_seq_follows_syn(core, w))
             first = BAL_UNPROVEN;
-        bal_seq_note(core, w);
+        /* A SYN's number is needed where its flow may find no room, or lose it. */
+        if (w->m.flags & BAL_FIN || bal_is_crowded(core, w)) bal_seq_note(core, w);
     }
     if (first >= 0 && w->m.kind != BAL_K_ERROR)
         open_flow(core, w, first);
