@@ -27,6 +27,7 @@ extern "C" {
 #define COLUMNS 96
 #define CLIENTS 6
 #define ROWS    3 /* of a request at most */
+#define BATCH   8 /* rows of a graph at most */
 
 static struct gw_serving *serving;
 static uint64_t end;
@@ -124,7 +125,7 @@ static int add(const char *name, const uint32_t *rows, uint32_t n, enum kind kin
     require(!gw_serving_pause(serving));
     for (uint32_t i = 0; i < n; i++) {
         graph[i].rows = rows[i];
-        if (!mine[i].x) mine[i] = memory(rows[i]);
+        if (!mine[i].x) mine[i] = memory(BATCH); /* a later call may have more rows than this one */
         graph[i].graph = capture(&mine[i], rows[i], kind);
         graph[i].in[0] = mine[i].x;
         graph[i].out[0] = mine[i].y;
@@ -213,7 +214,7 @@ static void nap(uint64_t ns)
 /* Each step prints where it is, so that a hang is found. */
 static void change_models(void)
 {
-    const uint32_t sizes[] = {1, 2, 4, 8}, one[] = {1}, other[] = {4};
+    const uint32_t sizes[] = {1, 2, 4, BATCH}, one[] = {1}, other[] = {4};
     for (uint32_t round = 0; gw_deadline(0) < end; round++) {
         nap(300000000);
         report("affine");
@@ -257,7 +258,7 @@ static void check_meeting(void)
 
 int main(int argc, char **argv)
 {
-    const uint32_t sizes[] = {1, 2, 4, 8};
+    const uint32_t sizes[] = {1, 2, 4, BATCH};
     pthread_t thread[CLIENTS];
     char why[200];
     if (!gw_exec_gpu_available(why, sizeof(why))) {
