@@ -130,6 +130,15 @@ static void settle(struct gw_control *c, struct wish *w, int result, const char 
     pthread_cond_broadcast(&c->done);
 }
 
+static void log_wish(struct gw_control *c, const struct wish *w, int result)
+{
+    const char *what = w->what == GW_CONTROL_LOAD ? "loaded" : "unloaded";
+    if (result)
+        gw_say(&c->said, "a client wants model %s to be %s: %s", w->model, what, gw_last_error());
+    else
+        gw_log(GW_LOG_INFO, "model %s is %s, as a client wants", w->model, what);
+}
+
 void gw_control_do(struct gw_control *c)
 {
     struct wish *w;
@@ -139,11 +148,7 @@ void gw_control_do(struct gw_control *c)
     while ((w = take(c))) {
         pthread_mutex_unlock(&c->lock); /* who asked waits, so the wish stays */
         int result = carry_out(c, w);
-        const char *what = w->what == GW_CONTROL_LOAD ? "loaded" : "unloaded";
-        if (result)
-            gw_say(&c->said, "a client wants model %s to be %s: %s", w->model, what, gw_last_error());
-        else
-            gw_log(GW_LOG_INFO, "model %s is %s, as a client wants", w->model, what);
+        if (w->what != GW_CONTROL_RUN) log_wish(c, w, result);
         pthread_mutex_lock(&c->lock);
         settle(c, w, result, result ? gw_last_error() : "");
     }

@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * What a standby is sent: frames of an active balancer, and of those who only look like one. The input is a
- * row of frames: kind, ways to spoil it, length, content. The magic, the sizes and the number are right
- * unless they are to be spoiled, because a fuzzer does not guess them. A table may be the standby's own, with
- * one byte changed. No record counts twice, and no flow is there that was not told.
+ * row of frames: kind, ways to spoil it, length, content. The sender has the key, and TLS is the real one.
+ * The magic, the sizes and the number are right unless they are to be spoiled, because a fuzzer does not
+ * guess them. A table may be the standby's own, with one byte changed. No record counts twice, and no flow
+ * is there that was not told.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -16,18 +17,10 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum {
-    HEAD = 4,
-    SPOIL_MAGIC = 1,
-    SPOIL_NUMBER = 2,
-    SPOIL_RECORD = 4,
-    SPOIL_LENGTH = 8,
-    KEY = 16,
-    OWN_TABLE = 32
-};
+enum { HEAD = 4, SPOIL_MAGIC = 1, SPOIL_NUMBER = 2, SPOIL_RECORD = 4, SPOIL_LENGTH = 8, OWN_TABLE = 32 };
+#define SECOND UINT64_C(1000000000)
 enum { MOST = 32768 }; /* bytes of an input: as many as a socket surely takes */
 
-static char key[] = "a-key-that-both-balancers-have";
 static struct gw_bal_sync sync_state;
 static char *table;
 
@@ -39,8 +32,9 @@ static void begin(struct plane *p)
     require(table != NULL);
     json_decref(question);
     json_decref(answer);
-    sync_state = (struct gw_bal_sync){.bal = p->bal, .global = &p->global, .agent = p->agent, .key = key};
+    sync_state = (struct gw_bal_sync){.bal = p->bal, .global = &p->global, .agent = p->agent};
     sync_state.end_fd = eventfd(0, EFD_CLOEXEC);
+    require(!gw_bal_tls_key_make("a-key-that-both-balancers-have", &sync_state.key));
 }
 
 /* The content of a frame, from `n` bytes of the input; returns its length. */
@@ -48,7 +42,6 @@ static size_t fill(char content[4096], uint8_t kind, uint8_t how, const uint8_t 
 {
     size_t own = strlen(table);
     memcpy(content, at, n);
-    if (kind == GW_BAL_SYNC_HELLO && how & KEY) memcpy(content, key, n = strlen(key));
     if (kind != GW_BAL_SYNC_TABLE || !(how & OWN_TABLE)) return n;
     require(own < 4096);
     memcpy(content, table, own);
@@ -57,10 +50,10 @@ static size_t fill(char content[4096], uint8_t kind, uint8_t how, const uint8_t 
 }
 
 /* Returns how many bytes of the input the frame has taken. */
-static size_t send_one(int fd, uint64_t number, const uint8_t *at, size_t left)
+static size_t send_one(struct gw_bal_tls *t, uint64_t number, const uint8_t *at, size_t left)
 {
     char content[4096];
-    uint8_t kind = at[0] & 3, how = at[1];
+    uint8_t kind = at[0] & 7, how = at[1];
     size_t used = at[2] | (size_t)(at[3] & 3) << 8;
     if (used > left - HEAD) used = left - HEAD;
     size_t n = fill(content, kind, how, at + HEAD, used);
@@ -69,25 +62,39 @@ static size_t send_one(int fd, uint64_t number, const uint8_t *at, size_t left)
     if (how & SPOIL_NUMBER) f.number ^= 1u << (how >> 6);
     if (how & SPOIL_RECORD) f.record--;
     if (how & SPOIL_LENGTH) f.bytes ^= 1u << (at[3] >> 3);
-    require(send(fd, &f, sizeof(f), MSG_NOSIGNAL) == (ssize_t)sizeof(f));
-    require(!n || send(fd, content, n, MSG_NOSIGNAL) == (ssize_t)n);
+    require(!gw_bal_tls_write(t, &f, sizeof(f), SECOND));
+    require(!n || !gw_bal_tls_write(t, content, n, SECOND));
     return HEAD + used;
+}
+
+/* Both ends of a connection, which have proved the key. */
+static void connect_ends(struct gw_bal_tls *active, struct gw_bal_tls *standby)
+{
+    int pair[2], left = 2;
+    short events;
+    require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+    require(!gw_bal_tls_open(&sync_state.key, pair[0], sync_state.end_fd, 0, active));
+    require(!gw_bal_tls_open(&sync_state.key, pair[1], sync_state.end_fd, 1, standby));
+    for (int i = 0; i < 8 && left; i++)
+        left = (gw_bal_tls_step(active, &events) != 0) + (gw_bal_tls_step(standby, &events) != 0);
+    require(!left);
 }
 
 static void receive(const uint8_t *data, size_t size)
 {
-    int pair[2];
+    struct gw_bal_tls active, standby;
     uint64_t number = 0;
-    require(!socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair));
+    connect_ends(&active, &standby);
     while (size >= HEAD && number < 64) {
-        size_t used = send_one(pair[0], ++number, data, size);
+        size_t used = send_one(&active, ++number, data, size);
         data += used;
         size -= used;
     }
-    close(pair[0]);
+    shutdown(active.fd, SHUT_WR); /* it still takes answers */
     sync_state.received = sync_state.unknown = sync_state.lost = 0;
-    gw_bal_sync_receive(&sync_state, pair[1]);
-    close(pair[1]);
+    gw_bal_sync_receive(&sync_state, &standby);
+    gw_bal_tls_close(&standby);
+    gw_bal_tls_close(&active);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
@@ -97,7 +104,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     if (size > MOST) return 0;
     receive(data, size);
     uint64_t records = sync_state.received + sync_state.unknown;
-    require(!sync_state.connected && !sync_state.lost && records <= size / sizeof(struct bal_record));
+    require(!sync_state.active && !sync_state.lost && records <= size / sizeof(struct bal_record));
     if (!records) return 0;
     plane_keep(p, (unsigned)(records / 64) + 1);
     require(plane_live(p) <= sync_state.received);

@@ -17,7 +17,9 @@ of_libc = {"sigaction", "signal", "ssignal", "sysv_signal", "__sysv_signal", "bs
            "fstatat", "fstatat64", "stat", "stat64", "lstat", "lstat64", "__xstat", "__xstat64", "__lxstat", "__lxstat64",
            "access", "faccessat", "euidaccess", "eaccess", "readlink", "readlinkat", "realpath", "__realpath_chk", "__fxstatat",
            "__fxstatat64", "statx", "scandir", "scandir64", "scandirat", "scandirat64", "glob", "glob64", "chdir", "freopen",
-           "freopen64", "getxattr", "lgetxattr", "__readlink_chk", "__readlinkat_chk", "canonicalize_file_name", "socket", "dlmopen"}
+           "freopen64", "getxattr", "lgetxattr", "__readlink_chk", "__readlinkat_chk", "canonicalize_file_name", "socket", "dlmopen",
+           "getcwd", "__getcwd_chk", "get_current_dir_name", "creat", "creat64", "fchdir", "fts_open", "fts64_open", "ftw", "ftw64",
+           "nftw", "nftw64", "inotify_add_watch", "statfs", "statfs64", "statvfs", "statvfs64"}
 parts = dict(part.split(":") for part in sys.argv[2:])
 owned = {header: lib for lib, headers in parts.items() for header in headers.split(",") if header}
 rest = next(lib for lib, headers in parts.items() if not headers)

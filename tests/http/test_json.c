@@ -199,7 +199,7 @@ static void senseless_requests_are_refused(void **state)
 /* Where 2.5 is written 2,5; it is made when the system has none. */
 static int set_german(void)
 {
-    char dir[] = "/tmp/gw-test-locale-XXXXXX", command[256];
+    char dir[] = "/tmp/json-locale-XXXXXX", command[256];
     if (setlocale(LC_ALL, "de_DE.UTF-8")) return 0;
     if (!mkdtemp(dir)) return -1;
     snprintf(command, sizeof(command), "localedef -i de_DE -f UTF-8 %s/de_DE.UTF-8 >/dev/null 2>&1", dir);

@@ -217,7 +217,7 @@ static void spoilt_headers_and_lengths(void **state)
     assert_refused(&f, IN_BYTES);
     foe_request(&f, 1)->bytes = UINT64_MAX;
     assert_refused(&f, IN_BYTES);
-    foe_request(&f, 1)->flags = 4;
+    foe_request(&f, 1)->flags = GW_SERVE_FLAGS + 1;
     assert_refused(&f, IN_BYTES);
     foe_request(&f, 1)->flags = GW_SERVE_PLACED; /* and all the same it brings them */
     assert_refused(&f, IN_BYTES);
