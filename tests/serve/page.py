@@ -90,7 +90,7 @@ MODEL = """(() => {
     const tiles = {};
     for (const t of card.querySelectorAll('.tile')) tiles[t.querySelector('.name').textContent] = t.querySelector('.value').textContent;
     return {tiles, bars: [...card.querySelectorAll('.chart > div')].filter((b) => b.getBoundingClientRect().height > 1).length,
-            label: card.querySelector('.chart')?.getAttribute('aria-label'), batches: card.querySelector('.batch')?.innerText};
+            label: card.querySelector('.chart')?.getAttribute('aria-label'), batches: [...card.querySelectorAll('.batch')].map((b) => b.innerText).join('\\n')};
 })()"""
 
 

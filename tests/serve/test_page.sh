@@ -11,7 +11,7 @@ cp -r "$source_dir/tests/serve/models/echo" "$source_dir/tests/serve/models/sum"
 cp "$source_dir/tests/serve/models/echo/1/model.onnx" "models/$odd/3"
 
 # ---- what HTTP says of it
-serve open --models models
+serve open --resident auto --models models
 curl -s -D head -o page.html "http://$server/" || fail 'no page'
 for line in 'HTTP/1.1 200' 'Content-Type: text/html; charset=utf-8' "Content-Security-Policy: default-src 'none'; script-src 'self'" \
     'X-Content-Type-Options: nosniff'; do
