@@ -268,10 +268,14 @@ GW_API int gw_cq_destroy(struct gw_cq *cq); /* -EBUSY: queue pairs use it */
 GW_API struct gw_cq_handle *gw_cq_handle(const struct gw_cq *cq);
 
 /*
- * Sleeps until the CQ is not empty, and returns 1. Errors: -ETIMEDOUT at the deadline (-EAGAIN with
- * deadline 0, or on a CQ without GW_CQ_SLEEP: it looks once); -ECANCELED: *stop is non-zero or stop_fd is
- * readable (stop may be NULL, stop_fd -1; it is not read); -EIO: the device or the CQ has died; -EOPNOTSUPP:
- * its kernels run on a GPU.
+ * Sleeps until the CQ is not empty, and returns 1. With deadline 0, or on a CQ without GW_CQ_SLEEP, it looks
+ * once. stop may be NULL, and stop_fd -1; it does not read from stop_fd. Errors:
+ *
+ *   `-ETIMEDOUT`   the deadline has passed;
+ *   `-EAGAIN`      the CQ is empty, and the call only looked;
+ *   `-ECANCELED`   *stop is non-zero, or stop_fd is readable;
+ *   `-EIO`         the device or the CQ has died;
+ *   `-EOPNOTSUPP`  the CQ's kernels run on a GPU.
  */
 GW_API int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd);
 

@@ -266,9 +266,8 @@ GW_FN int64_t gwm_compare1(int32_t kind, float a, float b)
 }
 
 /*
- * A float as an integer of that type (enum gw_dtype). NaN becomes 0. What 32 bits do not hold becomes the
- * nearest number of the type, and so does what 64 bits do not hold where the type has those. Other numbers
- * keep their low bits.
+ * A float as an integer of that type (enum gw_dtype). NaN becomes 0. A number too large for 32 bits, or for
+ * 64 where the type has 64, becomes the nearest number of the type. Other numbers keep their low bits.
  */
 GW_FN int64_t gwm_whole(uint32_t type, double f)
 {

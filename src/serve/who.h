@@ -13,8 +13,9 @@
  *   "user 1000"      that user of this host, whichever of the host's addresses it uses;
  *   "this host"      a process of this host whose user is not known, or has no number in this user namespace;
  *   "192.0.2.7"      another host; of an IPv6 address the first 64 bits, as a host chooses the others freely.
- * Always writes a name. 0, or -ENOTCONN: the peer has closed its end. Nobody is there to be answered, and
- * nothing may be done in anyone's name. */
+ *
+ * Always writes a name. 0, or -ENOTCONN: the peer has closed its end. There is no client to answer, and the
+ * server must do nothing in anyone's name. */
 int gw_who(int fd, char who[GW_WHO_TEXT]);
 
 union gw_peer_address;

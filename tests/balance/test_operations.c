@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Random operations on a whole balancer, beside a simple model of what must be served: reloads, calls of the
- * API, answers of workers to their checks, and deaths of either plane, also before a change has reached the
- * data plane. After each, both planes must have what the model has: the control plane shows it, and a new
- * connection gets a worker that may have it, or none where there is none.
+ * Random operations on a whole balancer, beside a simple model of what must be served. The operations are
+ * reloads, calls of the API, workers' answers to checks, and deaths of either plane. A plane may die before a
+ * change has reached the data plane. After each, both planes must have what the model has. The control plane
+ * shows it, and a new connection gets a worker that may have it, or none where there is none.
  *
  *     test_balance_operations [SECONDS [SEED]]
  *

@@ -7,9 +7,13 @@
 
 #include "src/balance/control/probe.h"
 
-/* begin: 0 with p->fd, or -1 with the reason. run, when the descriptor is ready or time has gone by: 1: it
- * went well, 0: not yet, -1 with the reason. waits: poll's events. end: gives back what `begin` took, but for
- * p->fd; NULL: nothing. */
+/* One kind of check.
+ *
+ *   begin  starts a check: 0 with p->fd, or -1 with the reason.
+ *   run    goes on, when the descriptor is ready or time has passed. 1: the worker is well. 0: not yet. -1
+ *          with the reason.
+ *   waits  names the events of poll that the check waits for.
+ *   end    gives back what `begin` took, except p->fd. NULL: there is nothing to give back. */
 struct gw_bal_probe_kind {
     int (*begin)(struct gw_bal_probe *p, char *why, size_t size);
     int (*run)(struct gw_bal_probe *p, char *why, size_t size);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is said of a configuration file: all its mistakes in the order of its lines, notes on what is read in
- * another way than it is written, and the words that have no meaning for balancing. */
+/* The report on a configuration file. It has all mistakes, in the order of the lines, and notes on statements
+ * that the balancer reads in its own way. It also lists the words that have no meaning for balancing. */
 #ifndef GW_BALANCE_CONTROL_REPORT_H
 #define GW_BALANCE_CONTROL_REPORT_H
 
