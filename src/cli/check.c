@@ -14,7 +14,7 @@
 #include <gpuwire/model.h>
 
 #include "src/cli/options.h"
-#include "src/model/graph.h"
+#include "src/model/graph/graph.h"
 #include "src/serve/repository.h"
 
 static const char usage[] =

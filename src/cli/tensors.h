@@ -5,7 +5,7 @@
 
 #include <gpuwire/client.h>
 
-#include "src/model/npy.h"
+#include "src/model/import/npy.h"
 
 /* NAME=FILE, several times. A name of NULL is the model's only tensor. */
 struct gw_files {

@@ -11,10 +11,10 @@
 #include <unistd.h>
 
 #include "src/model/each.h"
-#include "src/model/graph.h"
-#include "src/model/meet.h"
+#include "src/model/graph/graph.h"
+#include "src/model/graph/meet.h"
 #include "src/model/plugin.h"
-#include "src/model/program.h"
+#include "src/model/kernels/program.h"
 
 #define MAX_FILE ((size_t)1 << 30)
 

@@ -3,9 +3,9 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/model/meet.h"
+#include "src/model/graph/meet.h"
 #include "src/model/place.h"
-#include "src/model/program.h"
+#include "src/model/kernels/program.h"
 
 /* A plan of either place. */
 struct plan {

@@ -4,14 +4,14 @@
 #define GW_MODEL_PLACE_H
 
 #include "src/model/each.h"
-#include "src/model/graph.h"
+#include "src/model/graph/graph.h"
 
 struct gwm_cpu;
 struct gwm_gpu;
 struct gwm_program;
 struct gwm_program_times;
 
-/* cpu.c: own loops and oneDNN (cpu_dnnl.c). */
+/* cpu.c: own loops and oneDNN (dnnl.c). */
 int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_cpu **plan,
                  const struct gwm_msg *msg);
 void gwm_cpu_free(struct gwm_cpu *p);

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stdlib.h>
 
-#include "src/model/half.h"
+#include "src/model/graph/half.h"
 
 #define ALIGN 64u
 /* Of the largest result: libraries may add up in another order. Numbers of 16 bits are coarser. */

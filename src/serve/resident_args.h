@@ -3,7 +3,7 @@
 #ifndef GW_SERVE_RESIDENT_ARGS_H
 #define GW_SERVE_RESIDENT_ARGS_H
 
-#include "src/model/program.h"
+#include "src/model/kernels/program.h"
 #include "src/serve/shared.h"
 
 /* Its own words, in the executor's memory. */

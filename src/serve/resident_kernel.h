@@ -9,7 +9,7 @@
 #ifndef GW_SERVE_RESIDENT_KERNEL_H
 #define GW_SERVE_RESIDENT_KERNEL_H
 
-#include "src/model/program_run.h"
+#include "src/model/kernels/program_run.h"
 #include "src/serve/resident_args.h"
 #include "src/serve/serve_stages.h"
 

@@ -8,7 +8,7 @@
 #include <gpuwire/loop.h>
 #include <gpuwire/serve.h>
 
-#include "src/model/meet.h"
+#include "src/model/graph/meet.h"
 #include "src/serve/apart.h"
 #include "src/serve/log.h"
 

@@ -11,7 +11,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
-#include "src/model/graph.h"
+#include "src/model/graph/graph.h"
 #include "tests/model/pack.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -16,8 +16,8 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
-#include "src/model/gpu.h"
-#include "src/model/graph.h"
+#include "src/model/gpu/gpu.h"
+#include "src/model/graph/graph.h"
 #include "tests/rnd.h"
 
 struct sizes {

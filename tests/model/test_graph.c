@@ -13,7 +13,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
-#include "src/model/npy.h"
+#include "src/model/import/npy.h"
 #include "tests/model/pack.h"
 
 #define SIDE      224

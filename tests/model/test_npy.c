@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "src/model/npy.h"
+#include "src/model/import/npy.h"
 
 static char path[] = "/tmp/gw-npy-XXXXXX";
 

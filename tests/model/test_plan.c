@@ -15,8 +15,8 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
-#include "src/model/arena.h"
-#include "src/model/graph.h"
+#include "src/model/graph/arena.h"
+#include "src/model/graph/graph.h"
 #include "tests/model/pack.h"
 #include "tests/rnd.h"
 

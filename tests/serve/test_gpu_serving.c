@@ -24,7 +24,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
-#include "src/model/npy.h"
+#include "src/model/import/npy.h"
 #include "tests/rnd.h"
 
 #define PICTURES  4

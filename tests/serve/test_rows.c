@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/model/meet.h"
+#include "src/model/graph/meet.h"
 #include "src/serve/apart.h"
 #include "src/serve/session_pool.h"
 #include "tests/model/pack.h"

@@ -19,7 +19,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
-#include "src/model/npy.h"
+#include "src/model/import/npy.h"
 #include "tests/serve/ask.h"
 #include "tests/serve/process.h"
 

@@ -1,0 +1,151 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Who is in which layout: activations, which are reordered where two steps disagree, and constants, which are
+ * brought into the layout that is wanted once. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "src/model/cpu/dnnl.h"
+
+int gwm_dnnl_reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, const_md_t to_md)
+{
+    dnnl_engine_t e = p->dnnl->engine;
+    dnnl_primitive_attr_t attr = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    struct gwm_prim *q;
+    int rc = gwm_dnnl_attr(1, false, NULL, &attr);
+
+    if (!rc) rc = gwm_dnnl_status(dnnl_reorder_primitive_desc_create(&pd, from_md, e, to_md, e, attr));
+    if (!rc && (q = gwm_prim_new(p, pd, &rc)) && !(rc = gwm_prim_step(p, q, pd)) &&
+        !(rc = gwm_prim_arg(p, q, DNNL_ARG_FROM, from, from_md)))
+        rc = gwm_prim_arg(p, q, DNNL_ARG_TO, to, to_md);
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    if (attr) dnnl_primitive_attr_destroy(attr);
+    return rc;
+}
+
+const struct gwm_form *gwm_form_find(const struct gwm_cpu *p, int root, const_md_t md)
+{
+    for (const struct gwm_form *f = p->dnnl->forms; f; f = f->next)
+        if (f->root == root && (md ? dnnl_memory_desc_equal(f->md, md) : f->made)) return f;
+    return NULL;
+}
+
+static int form_in(struct gwm_cpu *p, int root, const_md_t md, bool made, int buf)
+{
+    struct gwm_form *f = calloc(1, sizeof(*f));
+
+    if (!f || !(f->md = md_copy(md))) {
+        free(f);
+        return -ENOMEM;
+    }
+    f->root = root;
+    f->buf = buf;
+    f->made = made;
+    f->next = p->dnnl->forms;
+    p->dnnl->forms = f;
+    return buf;
+}
+
+int gwm_form_add(struct gwm_cpu *p, int root, const_md_t md, bool made)
+{
+    int b = gwm_cpu_buf(p, dnnl_memory_desc_get_size(md));
+
+    return b < 0 ? b : form_in(p, root, md, made, b);
+}
+
+int gwm_form_share(struct gwm_cpu *p, int root, const_md_t md, int buf)
+{
+    return form_in(p, root, md, true, buf);
+}
+
+md_t gwm_dnnl_c_order(const struct gwm_cpu *p, int root)
+{
+    const struct gwm_shape *s = &p->g->value[root].shape;
+    dnnl_dims_t dims = {0};
+
+    if (s->rank == 4 || s->rank == 3) {
+        dims[0] = s->d[0];
+        dims[1] = s->d[1];
+        dims[2] = s->rank == 4 ? s->d[2] : 1;
+        dims[3] = s->d[s->rank - 1];
+        return md_new(dims, 4, dnnl_nchw);
+    }
+    return NULL;
+}
+
+int gwm_dnnl_plain(struct gwm_cpu *p, int root)
+{
+    const struct gwm_form *f = p->plain[root] ? NULL : gwm_form_find(p, root, NULL);
+
+    if (!f) return 0;
+    md_t md = gwm_dnnl_c_order(p, root);
+    int rc = md ? gwm_dnnl_reorder(p, f->buf, f->md, root, md) : -EIO;
+    md_free(md);
+    p->plain[root] = !rc;
+    return rc;
+}
+
+int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t want)
+{
+    const struct gwm_form *f = gwm_form_find(p, root, want);
+
+    if (f) return f->buf;
+    int rc = gwm_dnnl_plain(p, root);
+    if (rc || dnnl_memory_desc_equal(have, want)) return rc ? rc : root;
+    int b = gwm_form_add(p, root, want, false);
+    if (b >= 0) rc = gwm_dnnl_reorder(p, root, have, b, want);
+    return rc ? rc : b;
+}
+
+/* Memory for constants that lives as long as the plan; the buffer's number. -E2BIG: more than the plan
+ * may have; oneDNN's layouts make small tensors many times as large. */
+static int fixed_buf(struct gwm_cpu *p, size_t bytes)
+{
+    if (bytes > p->most - p->weight_bytes) return -E2BIG;
+    struct gwm_fixed *f = calloc(1, sizeof(*f));
+    int b = f ? gwm_cpu_buf(p, bytes) : -ENOMEM;
+
+    if (b < 0 || !(f->data = aligned_alloc(64, (bytes + 127) / 64 * 64))) {
+        free(f);
+        return -ENOMEM;
+    }
+    f->next = p->dnnl->weights;
+    p->dnnl->weights = f;
+    p->weight_bytes += bytes;
+    p->buf[b].kind = GWM_BUF_FIXED;
+    p->buf[b].fixed = f->data;
+    return b;
+}
+
+int gwm_fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have, const_md_t want)
+{
+    dnnl_engine_t e = p->dnnl->engine;
+    dnnl_memory_t from = NULL, to = NULL;
+    dnnl_primitive_desc_t pd = NULL;
+    dnnl_primitive_t prim = NULL;
+    int b = fixed_buf(p, dnnl_memory_desc_get_size(want));
+    if (b < 0) return b;
+    dnnl_status_t s = dnnl_memory_create(&from, have, e, (void *)data);
+    if (!s) s = dnnl_memory_create(&to, want, e, p->buf[b].fixed);
+    if (!s) s = dnnl_reorder_primitive_desc_create(&pd, have, e, want, e, NULL);
+    if (!s) s = dnnl_primitive_create(&prim, pd);
+    if (!s) {
+        dnnl_exec_arg_t args[2] = {{DNNL_ARG_FROM, from}, {DNNL_ARG_TO, to}};
+        s = dnnl_primitive_execute(prim, p->dnnl->stream, 2, args);
+        dnnl_stream_wait(p->dnnl->stream);
+    }
+    if (prim) dnnl_primitive_destroy(prim);
+    if (pd) dnnl_primitive_desc_destroy(pd);
+    if (to) dnnl_memory_destroy(to);
+    if (from) dnnl_memory_destroy(from);
+    return s ? gwm_dnnl_status(s) : b;
+}
+
+int gwm_fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n, float factor)
+{
+    int b = fixed_buf(p, (size_t)n * sizeof(float));
+
+    for (int32_t i = 0; b >= 0 && i < n; i++) ((float *)p->buf[b].fixed)[i] = factor * bias[i];
+    return b;
+}

@@ -1,0 +1,125 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Between import.c, which walks the file's nodes, and ops_*.c, which turn each into part of the graph. */
+#ifndef GW_MODEL_OPS_H
+#define GW_MODEL_OPS_H
+
+#include "onnx.pb-c.h"
+#include "src/model/graph/graph.h"
+
+#define GWM_MAX_INPUTS 4096 /* of one node (Concat) */
+
+struct gwm_names;
+
+/* The file, unpacked. Graphs made of it keep pointers into it. */
+struct gwm_source {
+    Onnx__ModelProto *model;
+    ProtobufCAllocator allocator;
+    size_t left,
+        len; /* left: bytes that unpacking may still take; len: of the file and of its external data */
+    int64_t opset;
+    char *file;
+};
+
+/* The import under way, and the node at hand. */
+struct gwm_import {
+    struct gwm_graph *g;
+    const struct gwm_msg *msg;
+    const struct gwm_check *check; /* or NULL; then msg gets reasons only */
+    struct gwm_names *names;
+    int64_t opset;
+    uint32_t rows; /* the size of an open batch dimension */
+    const Onnx__NodeProto *node;
+    const int *in; /* values, -1 for an input left out */
+    uint32_t nin;
+    size_t done; /* outputs of the node that are defined */
+    bool failed; /* something was told to `check` */
+};
+
+struct gwm_operator {
+    const char *name;
+    uint32_t min_in, max_in;
+    int takes; /* what its first input may be: false, floats that are computed as float32; true, anything */
+    const char *attrs; /* the attributes it knows, each followed by a space */
+    int (*import)(struct gwm_import *im);
+};
+#define GWM_REALS 2 /* or floats, float64 among them */
+
+/* Ended by a NULL name. */
+extern const struct gwm_operator gwm_ops_window[], gwm_ops_elementwise[], gwm_ops_product[], gwm_ops_reduce[],
+    gwm_ops_shape[], gwm_ops_move[], gwm_ops_index[], gwm_ops_resize[], gwm_ops_scatter[];
+
+/* "FILE: node 'NAME' (TYPE): …" */
+int gwm_op_fail(const struct gwm_import *im, int code, const char *fmt, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/*
+ * Attributes of the node at hand. 1 when it is there, 0 when not (*out is untouched), negative when it is of
+ * another type. gwm_attr_ints returns the count or -ENOENT; a list longer than max is an error.
+ */
+int gwm_attr_int(const struct gwm_import *im, const char *name, int64_t *out);
+int gwm_attr_float(const struct gwm_import *im, const char *name, float *out);
+int gwm_attr_string(const struct gwm_import *im, const char *name, char *out, size_t size);
+int gwm_attr_ints(const struct gwm_import *im, const char *name, int64_t *out, int max);
+const Onnx__AttributeProto *gwm_attr(const struct gwm_import *im, const char *name);
+
+/* Input i of the node at hand, NULL when left out. The pointer is good until a value is made. */
+const struct gwm_value *gwm_in(const struct gwm_import *im, uint32_t i);
+
+/* Input i as integer constants; their count, -ENOENT when left out, or another error. */
+int gwm_in_ints(const struct gwm_import *im, uint32_t i, int64_t *out, int max);
+
+/* Input i as float constants of `count` elements; NULL when it is not that. */
+const float *gwm_in_floats(const struct gwm_import *im, uint32_t i, int32_t count);
+
+/* An axis in [-rank, rank) made positive, or an error. */
+int gwm_axis(const struct gwm_import *im, int64_t axis, uint32_t rank);
+
+/* A new node and the value it makes, of the type of its first input (or of that type); the node's number. An
+ * empty name is an intermediate value. */
+int gwm_emit(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, const struct gwm_shape *out,
+             const char *name);
+int gwm_emit_as(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, uint32_t type,
+                const struct gwm_shape *out, const char *name);
+/* To be called when the node is complete: evaluates it if all its inputs are constants. Returns its value. */
+int gwm_settle(struct gwm_import *im, int node);
+/* A constant; data is copied when not NULL, else *room is where to write it. */
+int gwm_const(struct gwm_import *im, uint32_t dtype, const struct gwm_shape *shape, const void *data,
+              void **room);
+/* Another shape for the same elements. */
+int gwm_reshape(struct gwm_import *im, int of, const struct gwm_shape *shape);
+
+/* Says that the node's first output, or its i-th, is this value (or that an error happened: negative values
+ * are passed on). */
+int gwm_result(struct gwm_import *im, int value);
+int gwm_result_at(struct gwm_import *im, size_t i, int value);
+
+/* import.c: gives a value its name in the file; 0 or an error. */
+#define GWM_NOT_COMPUTED (-1) /* the result of an operator that we do not compute */
+#define GWM_UNKNOWN      (-2) /* what a node that failed would have made */
+int gwm_define(struct gwm_import *im, const char *name, int value);
+
+/* ops_elementwise.c, for operators that are made of several nodes; `a` and `b` are values. The new value. */
+int gwm_emit_unary(struct gwm_import *im, struct gwm_act act, int x, const char *name);
+int gwm_emit_binary(struct gwm_import *im, enum gwm_binary kind, int a, int b, const char *name);
+/* Integers are computed with 64 bits. Those of narrower types are brought back into what their type holds. */
+bool gwm_is_narrow(uint32_t type);
+int gwm_emit_wrapped(struct gwm_import *im, int x, const char *name);
+/* The same elements as a type; a view where nothing changes. */
+int gwm_emit_convert(struct gwm_import *im, int x, uint32_t type, const char *name);
+/* ops_move.c: x with its axes permuted. */
+int gwm_emit_transpose(struct gwm_import *im, int x, const int32_t *perm, const char *name);
+
+/* tensor.c: a tensor of the file becomes a constant; its number. */
+int gwm_tensor(struct gwm_import *im, const Onnx__TensorProto *t);
+/* The type of ONNX' number for it: enum gw_dtype, or 0. And its name in messages. */
+uint32_t gwm_type(int64_t data_type);
+const char *gwm_type_name(int64_t data_type);
+
+/* source.c: reads an external tensor into the message; import.c: a graph of the whole. */
+int gwm_external(struct gwm_source *s, int dir, const struct gwm_msg *msg);
+int gwm_import_graph(struct gwm_import *im, const Onnx__GraphProto *graph);
+
+/* wire.c: is this a well-formed message of that type? -EBADMSG, or -ELOOP when nested too deeply. */
+int gwm_wire_check(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t len);
+
+#endif

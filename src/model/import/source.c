@@ -1,0 +1,123 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The file behind graphs: unpacked once, with weights from other files, and kept while a graph points into
+ * it. */
+#include "src/model/import/ops.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OPSET_MIN 7
+#define OPSET_MAX 26
+
+/* Unpacking may take a few times the file's size, and no more: tiny nested messages cost far more than they
+ * weigh. */
+static void *budget_alloc(void *data, size_t size)
+{
+    size_t *left = data;
+
+    if (size > *left) return NULL;
+    *left -= size;
+    return malloc(size ? size : 1);
+}
+
+static void budget_free(void *data, void *p)
+{
+    (void)data;
+    free(p);
+}
+
+void gwm_source_free(struct gwm_source *s)
+{
+    if (!s) return;
+    if (s->model) onnx__model_proto__free_unpacked(s->model, &s->allocator);
+    free(s->file);
+    free(s);
+}
+
+static int check_versions(struct gwm_source *s, const struct gwm_msg *msg)
+{
+    for (size_t i = 0; i < s->model->n_opset_import; i++) {
+        const Onnx__OperatorSetIdProto *o = s->model->opset_import[i];
+        if (!o->domain || !*o->domain || !strcmp(o->domain, "ai.onnx")) s->opset = o->version;
+    }
+    if (!s->opset && s->model->n_opset_import && s->model->opset_import[0]->domain)
+        return gwm_fail(msg, -ENOTSUP,
+                        "its operators are of domain '%.60s'; supported are those of ONNX itself",
+                        s->model->opset_import[0]->domain);
+    if (s->opset < OPSET_MIN || s->opset > OPSET_MAX)
+        return gwm_fail(msg, -ENOTSUP,
+                        "operator set %" PRId64
+                        "; supported are %d to %d (onnx.version_converter changes it)",
+                        s->opset, OPSET_MIN, OPSET_MAX);
+    return 0;
+}
+
+static int unpack(struct gwm_source *s, const void *bytes, size_t len, const struct gwm_msg *msg)
+{
+    int rc = len ? gwm_wire_check(&onnx__model_proto__descriptor, bytes, len) : -EBADMSG;
+
+    if (rc == -ELOOP) return gwm_fail(msg, -EBADMSG, "messages are nested too deeply: not a model");
+    s->len = len;
+    s->left = ((size_t)64 << 20) + 8 * len;
+    s->allocator =
+        (ProtobufCAllocator){.alloc = budget_alloc, .free = budget_free, .allocator_data = &s->left};
+    if (!rc) s->model = onnx__model_proto__unpack(&s->allocator, len, bytes);
+    if (!s->model || !s->model->graph) return gwm_fail(msg, -EBADMSG, "not an ONNX model, or truncated");
+    return 0;
+}
+
+/* A graph of the file for so many rows. */
+static int make_graph(struct gwm_source *s, uint32_t rows, const struct gwm_check *check,
+                      struct gwm_graph **graph, const struct gwm_msg *msg)
+{
+    struct gwm_import im = {.msg = msg, .check = check, .opset = s->opset, .rows = rows};
+    int rc = 0;
+
+    im.g = gwm_graph_new(((size_t)64 << 20) + 12 * s->len);
+    if (!im.g) return gwm_fail(msg, -ENOMEM, "out of memory");
+    im.g->work = ((int64_t)1 << 28) + 16 * (int64_t)s->len;
+    im.g->rows = rows;
+    rc = gwm_import_graph(&im, s->model->graph);
+    if (!rc && gwm_optimise(im.g)) rc = gwm_fail(msg, -ENOMEM, "out of memory");
+    if (rc)
+        gwm_graph_free(im.g);
+    else
+        *graph = im.g;
+    return rc;
+}
+
+int gwm_import_file(const void *bytes, size_t len, int dir, const struct gwm_check *check,
+                    struct gwm_graph **graph, const struct gwm_msg *msg)
+{
+    struct gwm_source *s = calloc(1, sizeof(*s));
+    int rc = s ? 0 : gwm_fail(msg, -ENOMEM, "out of memory");
+
+    *graph = NULL;
+    if (!rc) rc = unpack(s, bytes, len, msg);
+    if (!rc) rc = check_versions(s, msg);
+    if (!rc && dir >= 0) rc = gwm_external(s, dir, msg);
+    if (!rc && !(s->file = strdup(msg->file ? msg->file : "model")))
+        rc = gwm_fail(msg, -ENOMEM, "out of memory");
+    if (!rc) rc = make_graph(s, 1, check, graph, msg);
+    if (rc)
+        gwm_source_free(s);
+    else
+        (*graph)->source = s;
+    return rc;
+}
+
+int gwm_import(const void *bytes, size_t len, struct gwm_graph **graph, const struct gwm_msg *msg)
+{
+    return gwm_import_file(bytes, len, -1, NULL, graph, msg);
+}
+
+int gwm_import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_graph **graph,
+                    const struct gwm_msg *msg)
+{
+    const struct gwm_msg here = {msg->text, msg->len, g->source->file};
+
+    *graph = NULL;
+    return make_graph(g->source, rows, NULL, graph, &here);
+}

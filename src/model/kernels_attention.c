@@ -1,5 +1,0 @@
-/* SPDX-License-Identifier: Apache-2.0 */
-#include "src/model/kernels_attention.h"
-
-#define GWM_ATTEND(size, a) gwm_attend_rows(a, size)
-GWM_ATTENTIONS(gwm_attention_)
