@@ -18,6 +18,9 @@ function(gw_module name)
   cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${name} STATIC ${A_SOURCES})
   target_link_libraries(${name} PUBLIC ${A_LIBS})
+  if(GW_HAVE_SDT)
+    target_compile_definitions(${name} PRIVATE $<$<COMPILE_LANGUAGE:C>:GW_HAVE_SDT=1>)
+  endif()
 endfunction()
 
 # A test that has not ended by then, in seconds, hangs. It says nothing of how long tests take: a busy machine, or a

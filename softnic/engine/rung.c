@@ -9,6 +9,7 @@
  */
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
+#include "src/trace/trace.h"
 
 static bool takes_rings(enum ibv_qp_state state)
 {
@@ -83,6 +84,7 @@ static void go_to(struct sn_qp *qp, uint16_t pi)
     /* Each ringer rings before the next one writes its record. So what rings for less has been rung over. */
     for (unsigned half = 0; half < 2; half++)
         if (is_behind(qp->sq_rung[half], qp->sq_pi)) qp->sq_rung[half] = qp->sq_pi;
+    GW_TRACE(softnic, doorbell, qp->number, qp->sq_pi, pi);
     sn_ringer_at(qp, pi);
     sn_qp_wake(qp);
 }

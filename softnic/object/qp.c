@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finding queue pairs, and the list of those that have work. */
 #include "softnic/object/nic.h"
+#include "src/trace/trace.h"
 
 struct sn_qp *sn_qp_find(struct sn_nic *nic, uint32_t qpn)
 {
@@ -23,5 +24,6 @@ void sn_qp_set_state(struct sn_qp *qp, enum ibv_qp_state state)
 
     if (ringable != qp->ringable) __atomic_fetch_add(&qp->nic->ringable, ringable ? 1 : -1, __ATOMIC_RELAXED);
     qp->ringable = ringable;
+    GW_TRACE(softnic, qp_state, qp->number, qp->state, state);
     qp->state = state;
 }

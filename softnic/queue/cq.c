@@ -6,6 +6,7 @@
 
 #include "softnic/mem/guard.h"
 #include "softnic/queue/queue.h"
+#include "src/trace/trace.h"
 
 static const uint32_t poison = 0xffffffff; /* no arm word has its upper bits set */
 
@@ -250,6 +251,7 @@ int sn_cq_post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *
         die(cq, "its memory is not mapped");
         goto dead;
     }
+    GW_TRACE(softnic, cqe, qp->number, wc->wqe_counter, wc->opcode, wc->syndrome, wc->byte_cnt, cq->number);
     cq->pi++;
     cq->since_event = older(cq->since_event);
     if (sn_list_empty(&cq->news_link)) sn_list_add(&cq->init.uar->news, &cq->news_link);
@@ -257,7 +259,10 @@ int sn_cq_post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *
     cq->has_solicited |= wc->solicited || error;
     sn_count(&cq->nic->count.cqes, 1);
     if (error) sn_count(&cq->nic->count.error_cqes, 1);
-    if (error && !qp->syndrome && wc->syndrome != GW_MLX5_SYND_FLUSHED) qp->syndrome = wc->syndrome;
+    if (error && !qp->syndrome && wc->syndrome != GW_MLX5_SYND_FLUSHED) {
+        GW_TRACE(softnic, error, qp->number, wc->wqe_counter, wc->syndrome, wc->vendor);
+        qp->syndrome = wc->syndrome;
+    }
     sn_activity(cq->nic);
     maybe_fire(cq, 1); /* this one, at least */
     return 0;

@@ -13,6 +13,7 @@
 #include "softnic/mem/guard.h"
 #include "softnic/queue/queue.h"
 #include "src/roce/segment.h"
+#include "src/trace/trace.h"
 
 /* ---- room for requests --------------------------------------------------------------------------------- */
 
@@ -214,6 +215,7 @@ bool sn_sq_fetch(struct sn_qp *qp, sn_wqe_check *check)
         bad_wqe(qp, s, w);
     else
         check_wqe(qp, s, w, check);
+    GW_TRACE(softnic, wqe, qp->number, s->index, w->opcode, w->length, s->psn, s->packets);
     s->arena_bytes = arena_take(r, w, waste);
     r->tail_psn = roce_psn_add(r->tail_psn, s->packets);
     r->end++;

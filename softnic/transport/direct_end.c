@@ -5,6 +5,7 @@
  * they did not take.
  */
 #include "softnic/transport/direct.h"
+#include "src/trace/trace.h"
 
 /* ---- PSNs that are not taken --------------------------------------------------------------------------- */
 
@@ -60,6 +61,7 @@ static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
         s->eager = !s->by_packets; /* what stands before it is sent as packets meanwhile: eager_copy.c */
         return;
     }
+    GW_TRACE(softnic, copied, qp->number, s->index, s->wqe->length);
     sn_count(&qp->nic->count.direct_requests, 1);
     sn_sq_complete(qp);
 }

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "softnic/transport/transport.h"
+#include "src/trace/trace.h"
 
 /* ---- out ----------------------------------------------------------------------------------------------- */
 
@@ -128,6 +129,7 @@ void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struc
 
 void sn_tx_count(struct sn_qp *qp, const struct roce_hdr *h, uint32_t payload_len)
 {
+    GW_TRACE(softnic, tx, qp->number, h->psn, h->opcode, payload_len);
     qp->count.tx_packets++;
     qp->count.tx_bytes += roce_ops[h->opcode].hdr_len + payload_len + h->pad + ROCE_ICRC_LEN;
 }
@@ -302,6 +304,7 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
         sn_count(&nic->count.drop_opcode, 1);
         return;
     }
+    GW_TRACE(softnic, rx, qp->number, h.psn, h.opcode, len);
     qp->count.rx_packets++;
     qp->count.rx_bytes += f->len;
     if (f->ecn == ROCE_CE) sn_count(&nic->count.ecn_marked, 1);

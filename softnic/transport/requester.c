@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "softnic/transport/transport.h"
+#include "src/trace/trace.h"
 
 enum { MIN_WINDOW = 4, FIRST_WINDOW = 48, ACKREQ_PER_WINDOW = 4 };
 
@@ -198,6 +199,7 @@ static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
     if (psn == r->una_psn || s->eager) qp->nic->tx_urgent = true;
     if (!sn_eager_like(s)) sn_eager_not_before(r, r->cur);
     if (roce_psn_diff(end, r->max_psn) <= 0) {
+        GW_TRACE(softnic, retransmit, qp->number, psn, n, s->index);
         sn_count(&qp->nic->count.retransmits, 1);
         qp->count.retransmits++;
     } else {
@@ -354,6 +356,7 @@ void sn_requester_back(struct sn_qp *qp)
     r->window_grow = 0;
     r->window_full = r->probing = false;
     sn_requester_lost(r);
+    GW_TRACE(softnic, go_back, qp->number, r->una_psn);
     sn_count(&qp->nic->count.go_backs, 1);
     qp->count.go_backs++;
     sn_qp_wake(qp);

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "softnic/transport/transport.h"
+#include "src/trace/trace.h"
 
 enum { NAKS_WITHOUT_PROGRESS = 100 };
 
@@ -299,10 +300,13 @@ static void ack(struct sn_qp *qp, const struct roce_hdr *h)
         return;
     }
     if (roce_aeth_is_ack(h->syndrome)) {
+        GW_TRACE(softnic, ack_received, qp->number, h->psn);
         acknowledged(qp, roce_psn_add(h->psn, 1));
     } else if (roce_aeth_is_rnr(h->syndrome)) {
+        GW_TRACE(softnic, nak_received, qp->number, h->psn, h->syndrome);
         receiver_not_ready(qp, h);
     } else if (roce_aeth_is_nak(h->syndrome)) {
+        GW_TRACE(softnic, nak_received, qp->number, h->psn, h->syndrome);
         sn_count(&qp->nic->count.naks_received, 1);
         qp->count.naks_received++;
         if ((h->syndrome & ROCE_AETH_VALUE) == ROCE_NAK_PSN_SEQ)

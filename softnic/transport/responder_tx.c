@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "softnic/transport/transport.h"
+#include "src/trace/trace.h"
 
 /* The oldest READ or atomic that has to be answered. Slots are taken in turn, so from the next to be taken on
  * they are in order of age. */
@@ -114,6 +115,7 @@ static enum sn_step refuse(struct sn_qp *qp)
     struct sn_responder *r = &qp->resp;
 
     if (acknowledge(qp, r->nak, r->nak_psn) == SN_FULL) return SN_FULL;
+    GW_TRACE(softnic, nak_sent, qp->number, r->nak_psn, r->nak);
     count_nak(qp, r->nak);
     r->nak_pending = false;
     if (!r->fatal) return SN_DID;
@@ -135,6 +137,7 @@ enum sn_step sn_responder_step(struct sn_qp *qp)
     if (r->nak_pending) return refuse(qp);
     if (!r->ack_pending) return SN_IDLE;
     if (acknowledge(qp, ROCE_AETH_ACK_NO_CREDITS, r->ack_psn) == SN_FULL) return SN_FULL;
+    GW_TRACE(softnic, ack_sent, qp->number, r->ack_psn);
     sn_count(&qp->nic->count.acks_sent, 1);
     r->ack_pending = false;
     return SN_DID;

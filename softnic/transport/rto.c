@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The requester's clock: how long answers take, when one is overdue, and what is done about it. */
 #include "softnic/transport/transport.h"
+#include "src/trace/trace.h"
 
 enum { MAX_PROBES = 6 };
 
@@ -62,6 +63,7 @@ static void timed_out(struct sn_qp *qp)
     struct sn_requester *r = &qp->req;
     char text[SN_WHY];
 
+    GW_TRACE(softnic, timeout, qp->number, r->una_psn, r->retries);
     sn_count(&qp->nic->count.timeouts, 1);
     qp->count.timeouts++;
     if (r->retries++ >= qp->attr.retry_cnt) {

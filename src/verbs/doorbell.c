@@ -8,6 +8,7 @@
 #include <stdlib.h>
 
 #include "src/verbs/proxy.h"
+#include "src/trace/trace.h"
 
 struct gw_route {
     uint64_t *mailbox, *reg;
@@ -26,6 +27,7 @@ bool gw_doorbell_round(struct gw_proxy *p)
         /* Taken out by exchange: a ring that comes in between is either in v or still there at the next look.
          * Acquire, and the flush: the record, written before the mailbox, comes before the register. */
         v = gw_exch_acquire_u64(r->mailbox, 0);
+        GW_TRACE(verbs, ring_carried, v);
         gw_mmio_flush();
         gw_mmio_st64(r->reg, v);
         gw_mmio_flush(); /* out of the write-combining buffer, before the next one is written over it */

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "src/verbs/repost.h"
+#include "src/trace/trace.h"
 
 #define PIECES GW_MLX5_MAX_DS
 
@@ -19,6 +20,7 @@ static int post_receive(struct gw_repost_qp *q, struct gw_repost_sent *s)
     if (gw_mlx5_rwqe_parse(&w, qp->rq.buf, qp->rq.wqes, qp->rq.stride, q->rq_next) < 0) return -EINVAL;
     while (wr.num_sge < PIECES && gw_mlx5_rwqe_piece(&w, &unit, &p))
         if (p.length) sge[wr.num_sge++] = (struct ibv_sge){p.addr, p.length, p.lkey};
+    GW_TRACE(verbs, receive_posted, qp->sq.qpn, s->index, wr.num_sge);
     return -ibv_post_recv(qp->qp, &wr, &bad);
 }
 

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "src/verbs/repost.h"
+#include "src/trace/trace.h"
 
 #define BATCH 16 /* requests per ibv_post_send */
 
@@ -99,7 +100,12 @@ static void post_batch(struct gw_repost_qp *q)
         err = -EINVAL;
         n = (uint32_t)(bad - wr);
     }
-    for (i = 0; i < n; i++) q->sq_next += ((struct gw_repost_sent *)(uintptr_t)wr[i].wr_id)->wqebbs;
+    for (i = 0; i < n; i++) {
+        const struct gw_repost_sent *s = (const void *)(uintptr_t)wr[i].wr_id;
+
+        GW_TRACE(verbs, posted, q->qp->sq.qpn, s->index, s->opcode, s->length);
+        q->sq_next += s->wqebbs;
+    }
     if (!err) return;
     (void)gw_repost_parse(q, &w, q->sq_next);
     refuse(q, &w);

@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "src/verbs/repost.h"
+#include "src/trace/trace.h"
 
 #define BATCH 16 /* completions per ibv_poll_cq */
 
@@ -22,6 +23,7 @@ static void write_cqe(struct gw_repost_cq *c, const struct gw_mlx5_wc *wc)
     uint8_t last = gw_mlx5_cqe_build(cqe, wc, c->pi, cq->cqes);
     const uint64_t one = 1;
 
+    GW_TRACE(verbs, cqe, wc->qpn, wc->wqe_counter, wc->opcode, wc->syndrome, wc->byte_cnt);
     gw_st_release_u8(&cqe->op_own, last); /* the entry before its owner bit */
     c->pi++;
     if (cq->event_fd < 0) return;

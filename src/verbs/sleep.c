@@ -6,6 +6,7 @@
 #include <sched.h>
 
 #include "src/verbs/impl.h"
+#include "src/trace/trace.h"
 
 int gw_channel_make(struct gw_device *dev, struct ibv_comp_channel **out)
 {
@@ -29,6 +30,7 @@ void gw_cpu_rang_(struct gw_qp *qp)
 {
     struct ibv_send_wr *bad;
 
+    GW_TRACE(verbs, ring, qp->sq.qpn);
     if (qp->tell)
         (void)ibv_post_send(qp->tell, NULL, &bad);
     else
