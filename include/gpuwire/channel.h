@@ -142,8 +142,8 @@ GW_API int gw_channel_end_parse(const char *text, struct gw_channel_end *end);
  */
 GW_API int gw_channel_connect(struct gw_channels *set, uint32_t i, const struct gw_channel_end *peer);
 
-/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it meanwhile. 0.
- * -EINVAL: no such endpoint; -EIO, -ETIMEDOUT: the NIC does not take it back. */
+/* Back to where it was after creation, with a new end (gw_channel_end). No kernel may use it during the call.
+ * 0. -EINVAL: no such endpoint; -EIO, -ETIMEDOUT: the NIC does not take it back. */
 GW_API int gw_channel_reset(struct gw_channels *set, uint32_t i);
 
 /* As gw_qp_fault, of endpoint i's queue pair. */

@@ -89,8 +89,8 @@ struct gw_client_request {
 /* Where a request's time went, in nanoseconds. On one machine client and worker (on CPU threads) read the
  * same clock. Else the client estimates the clocks' difference from the exchange itself, as NTP does: from
  * the request with the least time on the network so far. Until the first answers are in, net_in and net_out
- * are halves of what the network took in all. A worker that runs the model sees no arrivals meanwhile: what
- * then waits in its NIC counts as net_in. Over HTTP only `total` is known; the others are 0. */
+ * are halves of what the network took in all. A worker sees no arrivals while it runs the model: what then
+ * waits in its NIC counts as net_in. Over HTTP only `total` is known; the others are 0. */
 struct gw_client_times {
     int64_t total;  /* submit to answer, on the client's clock */
     int64_t net_in; /* from submit until the worker's NIC had announced the request */
@@ -162,7 +162,7 @@ GW_API const char *gw_client_door(const struct gw_client *c);
 GW_API void *gw_client_slot_input(struct gw_client *c, uint32_t slot, uint32_t i, uint32_t rows);
 
 /* Sends what is in the slot. It waits, a second at most (-ETIMEDOUT), only when the network has lost the
- * acknowledgements of all the last requests. A worker ends sessions that nobody uses. So the first request
+ * acknowledgements of all the last requests. A worker ends sessions that are not used. So the first request
  * after a long pause asks over HTTP for the session, and opens another one when it has ended. Errors are then
  * as from gw_client_open. -EINVAL: no such slot, or more rows than gw_client_rows. -EBUSY: the slot's last
  * request has not been answered. -ECONNRESET (the server has gone), -EIO and others: the connection is
@@ -205,7 +205,7 @@ struct gw_client_stats {
     uint64_t success_ns, queue_ns, input_ns, infer_ns, output_ns;
     uint32_t batches; /* entries of the next two */
     uint32_t batch[32];
-    uint64_t batch_count[32]; /* executions with so many samples */
+    uint64_t batch_count[32]; /* executions with this number of samples */
 };
 /* Asks GET v2/models/M/stats. Errors as from gw_client_open; -ENOTSUP: this server does not tell. */
 GW_API int gw_client_stats(struct gw_client *c, struct gw_client_stats *out);

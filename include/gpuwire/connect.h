@@ -56,12 +56,12 @@ GW_API void gw_record_of(const struct gw_qp *qp, const struct gw_mr *mr, struct 
 
 /*
  * An endpoint's text (gw_endpoint_format) and, when there is a region, `:ADDR:LENGTH:RKEY` in hexadecimal
- * behind it: gw:1:GID:QPN:PSN:MTU:LID[:ADDR:LENGTH:RKEY] Letters, digits and colons only, no newline.
+ * after it: gw:1:GID:QPN:PSN:MTU:LID[:ADDR:LENGTH:RKEY] Letters, digits and colons only, no newline.
  */
 GW_API void gw_record_format(const struct gw_record *record, char text[GW_RECORD_TEXT]);
 
 /*
- * Reads such a text and nothing else: no blanks, no newline, nothing behind it. Any text is safe to pass.
+ * Reads such a text and nothing else: no blanks, no newline, nothing after it. Any text is safe to pass.
  * -EPROTONOSUPPORT: a record of another version; -EINVAL: not of that form, or a value out of range. *record
  * is then unchanged. That the text is well-formed says nothing about whether such a queue pair exists.
  */
@@ -137,8 +137,8 @@ GW_API void gw_cm_refuse(struct gw_request *request, const char *why);
  * failure reset the queue pair (gw_qp_reset): it needs that if the peer has answered. (Nine arguments, for
  * the same reason.)
  *
- *   `-ECONNREFUSED`                  nobody listens there, or the peer refuses: the line has its reason.
- *   `-ECONNRESET`                    the peer gave up meanwhile.
+ *   `-ECONNREFUSED`                  the peer does not listen there, or refuses: the line has its reason.
+ *   `-ECONNRESET`                    the peer gave up during the call.
  *   `-EHOSTUNREACH`, `-ENETUNREACH`  no way there.
  *   `-ETIMEDOUT`, `-ECANCELED`       no answer before the deadline, or before stop_fd.
  *   `-EPROTO`                        the peer answers and does not speak this.

@@ -106,8 +106,8 @@ GW_API int gw_mem_register(struct gw_exec *exec, void *start, size_t size, uint3
 GW_API void gw_mem_unregister(struct gw_mem *mem);
 
 /* Copies between host memory and memory of the executor (addresses as its kernels see them) and waits for the
- * copy. For set-up and tests. It does not wait for kernels, and works while a loop runs. A kernel may
- * meanwhile store a word of 4 or 8 bytes (gw_st_relaxed_u32, _u64): it is copied whole if everything is
+ * copy. For set-up and tests. It does not wait for kernels, and works while a loop runs. During the copy a
+ * kernel may store a word of 4 or 8 bytes (gw_st_relaxed_u32, _u64): it is copied whole if everything is
  * aligned to it. Returns 0, -EIO, or -EINVAL if CUDA does not know the addresses. */
 GW_API int gw_copy_in(struct gw_exec *exec, void *dev, const void *host, size_t size);
 GW_API int gw_copy_out(struct gw_exec *exec, void *host, const void *dev, size_t size);

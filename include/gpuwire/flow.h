@@ -39,8 +39,7 @@ extern "C" {
 struct gw_flow_table;
 
 struct gw_flow_attr {
-    uint64_t
-        flows; /* the table holds at least so many; it takes 17.1 bytes for each (and 54 with long keys) */
+    uint64_t flows;     /* the table holds at least these; each takes 17.1 bytes (and 54 with long keys) */
     uint32_t key_bytes; /* 8, or from 9 to GW_FLOW_KEY_MAX: then each key is also kept beside the table */
     uint32_t flags;     /* GW_FLOW_ */
     /* How long a flow lives after its last packet, by state. 0: such flows never end by themselves. */
@@ -84,7 +83,7 @@ GW_API void gw_flow_clock(struct gw_flow_table *table, uint64_t now_ns);
 GW_API uint64_t gw_flow_tick_ns(const struct gw_flow_table *table);
 
 /*
- * Looks n keys up, of key_bytes each, one behind the other. found[i] is the flow of key i; a flow that is
+ * Looks n keys up, of key_bytes each, one after the other. found[i] is the flow of key i; a flow that is
  * found has had a packet now. Returns how many were found. Memory is prefetched across the whole burst, so
  * bursts of 32 and more are several times as fast as single keys. Hundreds of keys in one call are faster
  * still, because each call begins and ends with few reads under way.
@@ -132,8 +131,8 @@ GW_API size_t gw_flow_expire(struct gw_flow_table *table, size_t buckets);
 /*
  * Visits flows, to copy or to change them. Starts at bucket *cursor (0 at first), looks at `buckets` buckets,
  * calls visit for each living flow, and moves *cursor on. Returns 1 while there is more, 0 at the end of the
- * table. `visit` may call gw_flow_set_state and gw_flow_set_worker. A flow that an insert moves meanwhile may
- * be visited twice, or not at all.
+ * table. `visit` may call gw_flow_set_state and gw_flow_set_worker. A flow that an insert moves during the
+ * call may be visited twice, or not at all.
  */
 GW_API int gw_flow_scan(struct gw_flow_table *table, uint64_t *cursor, size_t buckets,
                         void (*visit)(void *ctx, const void *key, const struct gw_flow *flow), void *ctx);

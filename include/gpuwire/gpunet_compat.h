@@ -26,7 +26,7 @@
  *
  * Calls are the block's: every thread calls them with the same arguments and gets the same result; those that
  * are named single_thread_… (and gputs_single, gprintf4_single) are one thread's. Results are counts, 0 at
- * the end of a stream, and negative errno values as socket.h gives them. Nothing waits for ever, as it did
+ * the end of a stream, and negative errno values as socket.h gives them. No call waits forever, as it did
  * there: a call that has not ended after the limit given to gpunet_open returns -ETIMEDOUT.
  *
  * There are other differences. The calls gconnect and gbind, for UNIX sockets, return -EAFNOSUPPORT where the
@@ -218,7 +218,7 @@ GW_DEV int gbind_in(const struct sockaddr_in *addr)
     return GPUNET_FIRST_(single_thread_gbind_in(addr));
 }
 
-/* The same for a UNIX socket's path, of so many bytes. */
+/* The same for a UNIX socket's path of namelen bytes. */
 GW_DEV int single_thread_gbind(const char *name, int namelen)
 {
     return gpunet_at_path_(name, namelen, 1);

@@ -45,7 +45,7 @@ GW_DEV void gw_group_first_three(enum gw_group g, uint64_t value[3]);
 GW_FN void gw_copy_share(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size);
 
 /* gw_copy_share to a place that another processor has read and will read next: a CPU thread copies past its
- * caches where that is faster. Later stores of the thread are ordered behind it. */
+ * caches where that is faster. Later stores of the thread are ordered after it. */
 GW_FN void gw_copy_share_away(void *to, const void *from, uint64_t n, uint32_t rank, uint32_t size);
 
 #include <gpuwire/detail/exec/group.h>

@@ -61,7 +61,7 @@ struct gw_host_attr {
         lines; /* that wait to be printed, 16 … 65536, rounded up to a power of two (1024); 512 bytes each */
     uint32_t reserved;
     /* Where lines go: called by the server's thread, with text that is not ended by a 0. NULL: the standard
-     * output. A call that takes long delays launches, and lines are lost meanwhile. */
+     * output. A call that takes long delays launches, and lines may be lost during it. */
     void (*print)(void *ctx, const char *text, size_t size);
     void *ctx;
 };
@@ -114,7 +114,7 @@ GW_SLOW_FN int gw_host_find(const struct gw_host *h, const char *name);
  *   `-ENOSYS`                the kernel has no GPU version.
  *   `-EIO`                   it failed.
  *   `-ENOMEM`, `-EAGAIN`     of the host.
- *   `-ETIMEDOUT`             it goes on, and nobody will hear of its end.
+ *   `-ETIMEDOUT`             it goes on, and its end is not reported.
  *   `-EAGAIN`, `-ETIMEDOUT`  the deadline had passed before it was asked for (-EAGAIN: it was 0).
  *
  * A kernel that waits for another waits until the deadline if at_once others do the same.
@@ -129,7 +129,7 @@ GW_DEV int gw_host_launch_thread(struct gw_host *h, uint32_t kernel, uint32_t gr
 /*
  * Asks for a launch and does not wait for it. A block, a warp or a thread calls it, as gw_host_launch. The
  * deadline is for a free slot, of which there are 32. *ticket, a variable of each thread's own, is for
- * gw_host_wait, which must follow. With ticket NULL nobody learns how the launch ended (gw_host_query counts
+ * gw_host_wait, which must follow. With ticket NULL the launch's result is not reported (gw_host_query counts
  * those that failed). 0; -EINVAL; -EAGAIN, -ETIMEDOUT: no slot was free. (Seven arguments: a launch's six and
  * the ticket.)
  */
@@ -152,7 +152,7 @@ GW_DEV int gw_host_wait_thread(struct gw_host *h, uint64_t ticket, uint64_t dead
 /*
  * Nanoseconds since the epoch (1970, UTC); any thread. CPU: CLOCK_REALTIME. On a GPU this is %globaltimer
  * plus its distance from the host's clock, as the server has found it. The distance is exact to a few µs. The
- * server finds it anew every 10 s, and only then is a step of the host's clock seen. One load from host
+ * server measures it again every 10 s, and only then is a step of the host's clock seen. One load from host
  * memory, about 1 µs. To measure with, take gw_clock_ns: this clock may go backwards.
  */
 GW_FN uint64_t gw_time(const struct gw_host *h);

@@ -197,7 +197,7 @@ GW_DEV uint64_t gw_shfl_u64(uint32_t mask, uint64_t v, uint32_t src)
 
 /* The calling thread's place. Outside a kernel: the only thread of the only block. The executor sets it for
  * its threads. The linker chooses how it is reached. A program that loads the library when it runs has no
- * room for the fastest way, which would want all of the library's variables of this kind, and CUDA's, in one
+ * room for the fastest way. That would need all of the library's variables of this kind, and CUDA's, in one
  * place. */
 struct gw_cpu_block;
 struct gw_cpu_thread {

@@ -22,7 +22,7 @@
  *
  * Times are nanoseconds; deadlines are on CLOCK_MONOTONIC, as gw_deadline makes them.
  *
- * A stage that waits must give up when gw_loop_stopping() says so. The stages behind it must then do nothing,
+ * A stage that waits must give up when gw_loop_stopping() says so. The stages after it must then do nothing,
  * or something harmless: a loop ends only after its last stage.
  */
 #ifndef GPUWIRE_LOOP_H
@@ -87,8 +87,8 @@ GW_FN void gw_loop_pick(struct gw_loop_ctl *ctl, uint32_t variant)
     ctl->picked = variant;
 }
 
-/* Not 0: this is the last iteration, and it runs no variant: whoever picks must ask before. Any thread of a
- * stage. It costs less than gw_loop_stopping, which says so earlier. Plain: only the end of an iteration
+/* Not 0: this is the last iteration, and it runs no variant: the kernel that picks must ask first. Any thread
+ * of a stage. It costs less than gw_loop_stopping, which says so earlier. Plain: only the end of an iteration
  * writes it. */
 GW_FN int gw_loop_ending(const struct gw_loop_ctl *ctl)
 {
@@ -118,8 +118,8 @@ struct gw_loop_stage {
 
     uint32_t variant; /* 0: a common stage, of every iteration; n: of variant n alone */
 
-    /* GPU: not 0: the kernel runs at the same time as so many stages of its variant that follow it; the one
-     * behind them waits for all. The kernel learns from those stages, through memory, when to end. It must
+    /* GPU: not 0: the kernel runs at the same time as this number of stages of its variant that follow it;
+     * the next stage waits for all. The kernel learns from those stages, through memory, when to end. It must
      * end by itself, too, should the GPU not start them beside it. */
     uint32_t beside;
 };
@@ -151,7 +151,7 @@ GW_API int gw_loop_prepare(struct gw_loop *loop);
 /* Starts the loop and returns. Errors: -EBUSY (started already), and those of gw_loop_prepare. */
 GW_API int gw_loop_start(struct gw_loop *loop);
 
-/* Starts a loop again that gw_loop_stop has ended. It allocates nothing, so other loops may run meanwhile;
+/* Starts a loop again that gw_loop_stop has ended. It allocates nothing, so other loops may run at that time;
  * iterations count on. One thread; no gw_loop_stop at the same time. Errors: -EBUSY (it still runs), -EINVAL
  * (it never ran), -EAGAIN (no thread), -EIO. */
 GW_API int gw_loop_restart(struct gw_loop *loop);

@@ -66,7 +66,7 @@ struct gw_plan_options {
 
 /*
  * GPU: the tensors given to the plan lie in the GPU's own memory. Without it they may lie in host memory,
- * which kernels reach slowly: then those that would be read more than once, or written in small pieces, are
+ * which kernels reach slowly. Then tensors that would be read more than once, or written in small pieces, are
  * copied in one go by kernels of their own, before and after.
  */
 #define GW_PLAN_GPU_IO 1u
@@ -95,8 +95,8 @@ struct gw_plan_options {
 
 /*
  * Addresses that kernels read when they run, so that a captured graph serves a different slot each time.
- * It lies where the GPU can read it; whoever writes it does so before the model's first kernel starts, by an
- * earlier kernel of the same stream or graph (which the kernel boundary orders) or before the launch.
+ * It lies where the GPU can read it; it must be written before the model's first kernel starts: by an earlier
+ * kernel of the same stream or graph (which the kernel boundary orders), or before the launch.
  */
 struct gw_plan_io {
     const void *in[GW_MODEL_MAX_IO];
@@ -111,8 +111,8 @@ struct gw_plan;
  * file leaves open: the first one of an input is the batch, others are refused.
  *
  * Errors: -ENOENT, -EACCES, -EIO (the file cannot be read); -EFBIG (larger than 1 GiB); -EBADMSG (no model,
- * or truncated); -ENOTSUP (sound, but it asks for something we lack: the line names node and operator);
- * -ENOMEM.
+ * or truncated); -ENOTSUP (a valid file, but it needs something that we lack: the line names node and
+ * operator); -ENOMEM.
  */
 GW_API int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen);
 
@@ -123,9 +123,10 @@ GW_API int gw_model_open_bytes(const void *bytes, size_t len, const char *file, 
 /*
  * Opens a plug-in: a shared object with a table named GW_MODEL_PLUGIN (below). Its code runs in this process,
  * with all rights of it. So the file and every folder above it must belong to this process's user or to root.
- * Nobody else may write there. gw_model_close unloads the code, so the plug-in ends its threads in `unload`.
+ * No other user may write there. gw_model_close unloads the code, so the plug-in ends its threads in
+ * `unload`.
  *
- * Returns -EPERM when somebody else owns the file or a folder, or may write there. Returns -ENOEXEC when the
+ * Returns -EPERM when another user owns the file or a folder, or may write there. Returns -ENOEXEC when the
  * loader refuses the file, or it has no such table. Returns -EPROTONOSUPPORT when the table is of another
  * version. Returns -EBADMSG when the table lacks a function, or describes tensors that cannot be. Other
  * errors are -ENOENT, -EACCES, and those of the plug-in's own `load`.
@@ -151,7 +152,7 @@ GW_API const char *gw_model_kind(const struct gw_model *model);
 
 /*
  * Makes a plan. With GW_PLACE_GPU it uploads the weights, allocates the arena and runs the model once on
- * zeros, which loads every kernel: so it must be called, and the plan freed, while no resident kernel runs.
+ * zeros, which loads every kernel. So it must be called, and the plan freed, while no resident kernel runs.
  * It also measures which kernels are fastest (GW_PLAN_OWN), which takes seconds the first time.
  *
  * Errors: -ENODEV (no such GPU, or built without CUDA); -E2BIG (more than options->memory); -EINVAL, -ENOMEM,
@@ -167,7 +168,7 @@ struct gw_plan_stats {
     uint32_t steps;                     /* that one run takes; on a GPU: kernels */
     uint32_t reserved;
     /* The time of a run on the GPU, measured when the plan was made. The run is a graph, or with
-     * GW_PLAN_RESIDENT a part of a kernel that runs already. 0: nobody has measured it. */
+     * GW_PLAN_RESIDENT a part of a kernel that runs already. 0: it has not been measured. */
     uint64_t run_ns;
 };
 /* What a plan costs. */
@@ -196,7 +197,7 @@ GW_API int gw_plan_enqueue(struct gw_plan *plan, void *stream, const void *const
 GW_API int gw_plan_enqueue_indirect(struct gw_plan *plan, void *stream, const struct gw_plan_io *io);
 
 /*
- * A back-end: what stands behind the calls above, with the same meanings and errors. `model` and `plan` are
+ * A back-end: what implements the calls above, with the same meanings and errors. `model` and `plan` are
  * the back-end's own objects. A function for a place that the back-end lacks returns -ENOTSUP.
  */
 struct gw_model_backend {
@@ -226,9 +227,9 @@ struct gw_model_backend {
  *         .abi = GW_MODEL_ABI, .name = "mine", .load_in = load, ...};
  *
  * The symbol's name has GW_MODEL_ABI in it, so a plug-in of another version is recognised before any of it
- * runs. All functions are wanted but one of load and load_in. They get no bytes (NULL, 0): `file` is the
- * plug-in's path, and `dir` its folder, where further files of the model may lie. examples/plugin is a whole
- * one.
+ * runs. All functions must be set, except that one of load and load_in is enough. They get no bytes (NULL,
+ * 0): `file` is the plug-in's path, and `dir` its folder, where further files of the model may lie.
+ * examples/plugin is a whole one.
  */
 #define GW_MODEL_PLUGIN_NAMED(abi) gw_model_plugin_##abi
 #define GW_MODEL_PLUGIN_OF(abi)    GW_MODEL_PLUGIN_NAMED(abi)

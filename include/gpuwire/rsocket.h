@@ -15,7 +15,7 @@
  *   7 control  The number 0 is a disconnect: neither side sends any more. With 1 it is a keep-alive. With 2
  *              it is a shutdown: the sender sends no more.
  *
- * Direct access: behind its table a side may offer a second one, of so many entries as it says when it
+ * Direct access: after its table a side may offer a second one. It says how many entries that has when it
  * connects. The peer writes there which of its memory may be written to, and its offset: `length` bytes from
  * `offset` on lie at `addr`.
  *
@@ -65,7 +65,7 @@ enum gw_rs_kind {
     GW_RS_MAPPED,       /* number: the entry of the table for direct access that has been written */
     GW_RS_NOTHING,
     GW_RS_END,   /* the peer sends no more */
-    GW_RS_CLOSED /* nor does it receive */
+    GW_RS_CLOSED /* it does not receive, either */
 };
 
 struct gw_rs_msg {

@@ -4,7 +4,7 @@
  * functions, no state.
  *
  * Each datagram socket has a UD queue pair and, at the same address and port, a UDP socket. As long as a
- * peer's queue pair is not known, datagrams for it go by UDP, behind a *note* that names the sender's queue
+ * peer's queue pair is not known, datagrams for it go by UDP, after a *note* that names the sender's queue
  * pair. The peer answers a note that brings data with one that brings none. From then on either side sends to
  * the other by UD, to the address that the note came from. Before the payload of a UD message stands a
  * *head*: the sender's address.
@@ -125,7 +125,7 @@ GW_FN int gw_datagram_head_get(const uint8_t *p, uint32_t n, struct gw_datagram_
 
 struct gw_datagram_note {
     uint32_t qpn;
-    uint32_t data; /* 1: a datagram's payload comes behind it */
+    uint32_t data; /* 1: a datagram's payload follows it */
 };
 
 /* Writes a note from that address; returns its length. */

@@ -47,7 +47,7 @@ enum gw_serving_resident {
     GW_SERVING_RESIDENT_ALWAYS = 2,
 };
 
-/* Zero means the default. Later versions may add members behind the last one: `size` says which a program
+/* Zero means the default. Later versions may add members after the last one: `size` says which a program
  * knows. The texts need only live until gw_serving_start returns. */
 struct gw_serving_opts {
     uint32_t size;          /* sizeof(struct gw_serving_opts) */
@@ -61,17 +61,17 @@ struct gw_serving_opts {
     uint32_t sessions_each; /* of them, what one client may have; 0: all but a quarter */
     uint32_t slots;         /* requests in flight of each session; 0: 8 */
     uint32_t reserved;
-    uint64_t idle_ns;      /* a session without requests for so long is closed; 0: 300 s; UINT64_MAX: never */
+    uint64_t idle_ns; /* a session is closed after this time without requests; 0: 300 s; UINT64_MAX: never */
     uint64_t model_memory; /* bytes that a model may take with its sessions' slots; 0: 2 GiB */
 
-    /* Doors, and who may come in. Whoever reaches the server may use it, unless there is a token. RDMA is
-     * never encrypted. */
+    /* Doors, and who may come in. Every client that reaches the server may use it, unless there is a token.
+     * RDMA is never encrypted. */
     uint32_t grpc;         /* 1: there is a gRPC door, too */
     uint32_t grpc_port;    /* its port; 0: any free one */
     uint32_t metrics_port; /* `metrics` is answered there, too, and nothing else; 0: nowhere else */
     uint32_t open_health;  /* 1: health may be asked without the token */
     const char
-        *tls_cert; /* PEM file, with the chain behind it: HTTP and gRPC are encrypted; NULL: they are not */
+        *tls_cert; /* PEM file, followed by the chain: HTTP and gRPC are encrypted; NULL: they are not */
     const char *tls_key;    /* and its key */
     const char *token;      /* of 16 characters or more, that every call must bring; NULL: none */
     const char *token_file; /* or the file that holds it, in one line */
@@ -80,8 +80,8 @@ struct gw_serving_opts {
     /* A repository (NAME/VERSION/model.onnx or model.so), whose models are served from the start. */
     const char *models;      /* its folder; NULL: there is none */
     uint32_t model_control;  /* 1: clients may load and unload its models */
-    uint32_t max_batch;      /* its models run up to so many rows together, where rows stay apart; 0: 1 */
-    uint64_t batch_delay_ns; /* a request for them waits so long for others to share its run */
+    uint32_t max_batch;      /* rows that its models run together at most, where rows stay apart; 0: 1 */
+    uint64_t batch_delay_ns; /* how long a request for them waits for others to share its run */
     const char *model;       /* serves this one of them alone; NULL: all */
     uint32_t
         watch; /* 1: versions and models that come into the repository are served, those that go are not */
@@ -93,7 +93,7 @@ struct gw_serving_opts {
     /* What the servers of this process say on standard error: "error", "warning", "info" or "debug". NULL: as
      * before, "info" at first. */
     const char *log_level;
-    uint64_t drain_ns; /* gw_serving_stop gives what is under way so long to finish; 0: it is cut off */
+    uint64_t drain_ns; /* how long gw_serving_stop lets what is under way finish; 0: it is cut off */
 
     /* HTTP, further. */
     uint32_t connections_each; /* of one client, of HTTP and of gRPC; 0: 64, or what its sessions need */
@@ -116,7 +116,7 @@ struct gw_serving_model {
      * takes the smallest that holds the requests which wait. If rows would meet in a run, a file is refused,
      * and captured graphs run one row at a time. */
     uint32_t batch_sizes[GW_SERVING_MAX_BATCHES];
-    uint64_t max_delay_ns; /* a request may wait so long for others to share its batch with; 0: not at all */
+    uint64_t max_delay_ns; /* how long a request may wait for others to share its batch with; 0: not at all */
 };
 
 /* Starts a server, without models unless there is a repository; it answers until gw_serving_stop. Errors:
@@ -137,8 +137,8 @@ GW_API int gw_serving_on_gpu(const struct gw_serving *serving);
 /*
  * Adds the model of a file (ONNX, or a plug-in when its name ends in .so) and serves it. Any thread.
  *
- * On a GPU, models that are being served pause meanwhile, since CUDA allocates nothing beside a resident
- * kernel: their requests wait and are then answered.
+ * On a GPU, models that are being served pause during the call, since CUDA allocates nothing beside a
+ * resident kernel: their requests wait and are then answered.
  *
  * Returns -EEXIST when there is one of that name (say `replace`), and -EINVAL for a name or batch size.
  * Returns -ENOTSUP when a GPU cannot launch the model's work itself. The text then names the node of the
@@ -156,7 +156,7 @@ struct gw_serving_tensor {
 };
 
 /* A graph that a program has captured for one batch size. It reads its inputs at fixed addresses of the GPU's
- * memory and leaves its outputs at others. Each tensor has `rows` rows, one behind the other, and begins at a
+ * memory and leaves its outputs at others. Each tensor has `rows` rows, one after the other, and begins at a
  * multiple of 16 bytes. */
 struct gw_serving_graph {
     uint32_t rows; /* 0: the tensors have no batch's dimension; then there is this graph alone */
@@ -176,7 +176,7 @@ struct gw_serving_captured {
 /*
  * Adds a model of captured graphs and serves it. Its batch sizes are the graphs'; model->batches is not
  * looked at. The graphs are copied. The memory that they use must stay as it is until gw_serving_remove or
- * gw_serving_stop has returned: the program writes nothing there meanwhile. Any thread.
+ * gw_serving_stop has returned: until then the program writes nothing there. Any thread.
  *
  * Errors: as gw_serving_add_file; -ENOTSUP when the server runs on CPU threads, or when a GPU cannot launch
  * one of the graphs' nodes: the text names it, and its kernel.
@@ -229,7 +229,7 @@ GW_API int gw_serving_wait(struct gw_serving *serving, uint64_t deadline_ns);
 /* Wakes a gw_serving_wait. Any thread, and signal handlers. */
 GW_API void gw_serving_wake(struct gw_serving *serving);
 
-/* Opens the access log's file again by its name, when somebody has moved it away. Any thread. 0; -ENOENT: the
+/* Opens the access log's file again by its name, after it has been moved away. Any thread. 0; -ENOENT: the
  * server writes no access log. */
 GW_API int gw_serving_reopen_log(struct gw_serving *serving);
 

@@ -53,7 +53,7 @@
  *
  * Errors of every call:
  *
- *   `-EBADF`   no such open socket, or another thread closes it meanwhile.
+ *   `-EBADF`   no such open socket, or another thread closes it during the call.
  *   `-EINVAL`  an argument makes no sense.
  *
  * Errors of calls on a connection:
@@ -127,8 +127,8 @@ struct gw_sockets_attr {
     uint32_t rbuf, wbuf;
     uint32_t writes; /* data writes under way, in each direction, 16 … 4096 (64) */
     uint32_t maps;   /* entries for direct access, of a socket and of its peer: 0 … 128 */
-    /* For a set for GW_RDMA_ONLY on RoCE. So many sockets at a time may be SOCK_DGRAM (0: none). They speak
-     * rsocket's datagrams, and rbuf and wbuf are their room, too. */
+    /* For a set for GW_RDMA_ONLY on RoCE. The number of sockets that may be SOCK_DGRAM at a time (0: none).
+     * They speak rsocket's datagrams, and rbuf and wbuf are their room, too. */
     uint32_t datagrams;
     uint32_t mem;       /* enum gw_mem_kind; 0: the executor's own memory if the NIC reaches it, else host */
     uint32_t post_mode; /* enum gw_post_mode */
@@ -224,7 +224,7 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
  *
  *   `-EISCONN`                       connected already.
  *   `-EALREADY`                      deadline 0, and it has begun before.
- *   `-ECONNREFUSED`                  nobody listens there.
+ *   `-ECONNREFUSED`                  the peer does not listen there.
  *   `-ENETUNREACH`, `-EHOSTUNREACH`  no way there.
  *   `-ETIMEDOUT`                     it goes on, as after -EINPROGRESS.
  *   `-ECONNABORTED`                  it has failed, and an earlier call said so: close the socket.
@@ -391,8 +391,8 @@ GW_DEV int64_t gw_sock_readv_thread(struct gw_net *net, int s, const struct iove
  * Receiving without a copy. `borrow` sets *bytes to the next bytes and returns how many lie there in a row:
  * at least 1; 0: the end of the stream. After each borrow that returned more than 0 the same group calls
  * give_back. It returns the first n bytes to the peer (all, some or none); the others come again. Between the
- * two no other group receives, and nobody closes the socket. -EINVAL from give_back: n is more than there
- * are, and nothing is given back.
+ * two no other group may receive, and no thread may close the socket. -EINVAL from give_back: n is more than
+ * there are, and nothing is given back.
  */
 GW_DEV int64_t gw_sock_borrow(struct gw_net *net, int s, const void **bytes, uint64_t deadline_ns);
 GW_DEV int64_t gw_sock_borrow_warp(struct gw_net *net, int s, const void **bytes, uint64_t deadline_ns);
@@ -407,7 +407,7 @@ GW_DEV int gw_sock_give_back_thread(struct gw_net *net, int s, uint64_t n);
  * After each reserve that returned more than 0 the same group calls commit, which sends the first n bytes
  * (all, some or none). `commit` waits until its own deadline, only for room in the send queue. Whatever it
  * returns, the reservation has ended: 0, or why nothing was sent; -EINVAL: more than there was room for.
- * Between the two no other group sends, and nobody closes the socket.
+ * Between the two no other group may send, and no thread may close the socket.
  */
 GW_DEV int64_t gw_sock_reserve(struct gw_net *net, int s, void **bytes, uint64_t deadline_ns);
 GW_DEV int64_t gw_sock_reserve_warp(struct gw_net *net, int s, void **bytes, uint64_t deadline_ns);

@@ -22,11 +22,11 @@ extern "C" {
  * a few more. It leaves the calls of all other libraries alone, except those that set handlers of SIGSEGV and
  * SIGBUS. The NIC needs its own handlers in front (docs/softnic-verbs.md). From then on ibv_get_device_list()
  * answers with the software NIC alone. The NIC itself starts when a device is first opened. A second call
- * attaches libraries that the process loaded since. In a preloaded library nobody has to call it again.
+ * attaches libraries that the process loaded since. A preloaded library need not call it again.
  *
  * Call it before this process's first use of libibverbs: device paths that a program was handed earlier keep
- * naming the real /sys. It sets and restores SYSFS_PATH, so no other thread may use the environment
- * meanwhile. Host only.
+ * naming the real /sys. It sets and restores SYSFS_PATH, so no other thread may use the environment during
+ * the call. Host only.
  *
  * Returns 0. Returns -ENOENT when the process has no libibverbs.so.1, or one that cannot be patched.
  * Returns -EACCES when an import table or the folder for the device's files cannot be written. Failures

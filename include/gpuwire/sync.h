@@ -46,8 +46,8 @@
  * look at while it is being written; a builder that publishes afterwards can use gw_store16 of fn.h. */
 GW_FN void gw_st_relaxed_2u64(void *p, uint64_t lo, uint64_t hi);
 
-/* Loads what gw_st_relaxed_2u64 stores, relaxed: *lo from p, *hi from behind it. Each half is single, the
- * pair is not. */
+/* Loads what gw_st_relaxed_2u64 stores, relaxed: *lo from p, *hi from the 8 bytes after it. Each half is
+ * single, the pair is not. */
 GW_FN void gw_ld_relaxed_2u64(const void *p, uint64_t *lo, uint64_t *hi);
 
 /* ---- fences ------------------------------------------------------------------------------------------- */

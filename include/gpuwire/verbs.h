@@ -66,8 +66,8 @@ struct gw_qp;
  * device leave where a program does not say it (docs/hardware.md). On InfiniBand connections within a subnet
  * go without a global routing header, unless GPUWIRE_GRH=1. Without GPUWIRE_GID_INDEX the device uses an IPv4
  * address over RoCE v2 if it has one, never one of a VLAN or of an interface that is down. On a GPU the call
- * waits for all kernels of the process that run there, as gw_device_close does: while one is resident, for
- * ever.
+ * waits for all kernels of the process that run there, as gw_device_close does: while one is resident,
+ * forever.
  *
  * On a GPU it also has a kernel post over a queue pair that is connected to itself, to host memory and to the
  * GPU's. That takes the NIC some milliseconds at most. What does not work within a second is not used: the
@@ -231,7 +231,7 @@ GW_API int gw_mr_free(struct gw_mr *mr); /* NULL is allowed */
 
 /*
  * Gives the region new keys: mr->lkey and mr->rkey change, and the old keys open nothing once it returns.
- * For memory that goes from one peer to the next. No request may use the region meanwhile. It calls
+ * For memory that goes from one peer to the next. No request may use the region during the call. It calls
  * libibverbs and not CUDA, so it may be called while a resident kernel runs. Any thread. For a moment the
  * memory is registered twice, which counts twice against what the process may lock. On an error (-ENOMEM,
  * or what the driver says) the old keys still hold.
@@ -246,9 +246,9 @@ enum gw_cq_flags {
 };
 
 struct gw_cq_attr {
-    uint32_t cqe;   /* at least so many entries; see below */
+    uint32_t cqe;   /* at least this number of entries; see below */
     uint32_t flags; /* enum gw_cq_flags */
-    uint32_t qps;   /* at most so many queue pairs use it; 0: 64 */
+    uint32_t qps;   /* at most this number of queue pairs use it; 0: 64 */
     uint32_t
         post_mode; /* enum gw_post_mode: of the queue pairs that use it; only PROXY_POST makes a difference */
     uint32_t placement; /* enum gw_placement */
@@ -323,8 +323,8 @@ GW_API int gw_qp_destroy(struct gw_qp *qp);
 
 /*
  * Posts n receives without a buffer, as gw_recv_empty does, from the host: so that a peer's first messages
- * find one before a kernel runs. No kernel may use the queue pair meanwhile. -EAGAIN: not n free; none was
- * posted.
+ * find one before a kernel runs. No kernel may use the queue pair during the call. -EAGAIN: not n free; none
+ * was posted.
  */
 GW_API int gw_qp_recv_empty(struct gw_qp *qp, uint32_t n, uint64_t wr_id);
 
@@ -373,7 +373,7 @@ struct gw_connect_opts {
     uint8_t timeout;       /* the peer's acknowledgement: 4.096 µs · 2^timeout, 1 … 31
                               (GPUWIRE_TIMEOUT, else 18: 1.07 s) */
     uint8_t retry_cnt;     /* 1 … 7 (7) */
-    uint8_t rnr_retry;     /* 1 … 7 (7: for ever) */
+    uint8_t rnr_retry;     /* 1 … 7 (7: forever) */
     uint8_t min_rnr_timer; /* 1 … 31 (12: 0.64 ms) */
     uint8_t rd_atomic;     /* READs and atomics in flight, each way (16, or what the device can) */
     uint8_t traffic_class; /* (GPUWIRE_TC, else 0) */
@@ -401,7 +401,7 @@ GW_API int gw_qp_activate(struct gw_qp *qp, uint32_t qkey);
 GW_API int gw_qp_abort(struct gw_qp *qp);
 
 enum gw_reset_flags {
-    GW_RESET_QUIET = 1, /* the caller promises that nobody polls the queue pair's CQs during the call */
+    GW_RESET_QUIET = 1, /* the caller promises that no thread polls the queue pair's CQs during the call */
 };
 
 /*
@@ -426,7 +426,7 @@ struct gw_ah {
  * How datagrams of this PD's queue pairs reach the host that peer names. Its gid and lid count, and opts'
  * traffic class and hop limit (opts may be NULL); each request names the queue pair there. It allocates no
  * memory of the executor: also while a resident kernel runs, though it may take milliseconds to find out who
- * that is. Any thread. -EHOSTUNREACH and others from libibverbs: nobody has that address; -EINVAL: a GID of
+ * that is. Any thread. -EHOSTUNREACH and others from libibverbs: no host has that address; -EINVAL: a GID of
  * zeros; -ENOMEM.
  */
 GW_API int gw_ah_create(struct gw_pd *pd, const struct gw_endpoint *peer, const struct gw_connect_opts *opts,

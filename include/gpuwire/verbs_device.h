@@ -16,7 +16,7 @@
  *
  * CPU threads that post to one queue pair take turns, as in ibv_post_send. A call then waits for the others
  * that are posting, for some seconds at most. Do not call from within a signal handler that has interrupted
- * one of them. If one of them does not run for so long, the call returns as if the queue were full. With
+ * one of them. If one of them does not run for that long, the call returns as if the queue were full. With
  * GW_QP_LOCK_FREE, and on a GPU, no call waits for another thread.
  *
  * Memory order. Posting: what the calling thread wrote before the call is visible to the NIC before the
@@ -50,8 +50,7 @@ struct gw_qp_handle;
 struct gw_ah_handle;
 struct gw_op;
 
-/* A send WQE leaves this behind for its completion. There is one for each WQEBB, and the WQE's first is
- * used. */
+/* A send WQE leaves this for its completion. There is one for each WQEBB; the WQE's first is used. */
 struct gw_sq_slot {
     uint64_t wr_id;
     uint64_t end; /* index after the WQE's last WQEBB, and what detail/verbs/sq.h adds to it */
@@ -68,7 +67,7 @@ struct gw_qp_entry {
 struct gw_flush_handle {
     struct gw_qp_handle *qp; /* connected to itself */
     struct gw_cq_handle *cq; /* its completions, and no others */
-    uint64_t at;             /* memory of the GPU: it READs the word there, into the one 64 bytes behind it */
+    uint64_t at;             /* memory of the GPU: it READs the word there, into the one 64 bytes after it */
     uint32_t lkey, rkey;
     uint32_t failed; /* written by the poller */
     uint32_t pad;
@@ -113,13 +112,13 @@ struct gw_qp_handle {
     uint64_t *db; /* the NIC's register, or the doorbell proxy's mailbox */
     struct gw_sq_slot *slot;
     uint64_t *rq_wr_id;
-    struct gw_qp *host; /* on CPU threads, when somebody in the process must hear of a ring; else NULL */
+    struct gw_qp *host; /* on CPU threads, when a ring must wake a thread of the process; else NULL */
     uint32_t max_send_sge, max_recv_sge;
     uint32_t rq_wqes;  /* receives that may be posted at once */
-    uint32_t interval; /* of ticketed requests so many WQEBBs apart are signalled; a power of two */
+    uint32_t interval; /* WQEBBs between ticketed requests that are signalled; a power of two */
     struct gw_cq_handle *send_cq;
     uint32_t *rq_ready; /* detail/verbs/rq.h */
-    uint64_t sink;      /* 8 bytes of the PD's, where answers go that nobody reads */
+    uint64_t sink;      /* 8 bytes of the PD's, where unused answers go */
     uint32_t sink_lkey;
     uint32_t pad1;
 
@@ -239,7 +238,7 @@ GW_FN int gw_recv(struct gw_qp_handle *qp, uint64_t laddr, uint32_t lkey, uint32
 
 /*
  * Rings for everything that was posted with GW_DEFER before the call; any thread may call it. This, or a post
- * without GW_DEFER, must follow a deferred request: what other threads have posted behind it may have to wait
+ * without GW_DEFER, must follow a deferred request: what other threads have posted after it may have to wait
  * for that, too. Where CPU threads take turns, one of them may be stuck while it posts. Then the call gives
  * up after some seconds, and that thread's ring is for these requests, too.
  */

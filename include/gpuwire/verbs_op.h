@@ -81,7 +81,7 @@ GW_FN struct gw_op gw_masked_fetch_add_op(uint64_t laddr, uint32_t lkey, uint64_
 GW_FN struct gw_op gw_with_imm(struct gw_op op, uint32_t imm);
 
 /*
- * A put, and behind it a fetch and add: the NIC adds `add` to the 8 bytes at raddr (aligned to 8). That is a
+ * A put, and after it a fetch and add: the NIC adds `add` to the 8 bytes at raddr (aligned to 8). That is a
  * second request under the same name or ticket; the value from before goes nowhere. The peer polls the 8
  * bytes, with acquire order. Once they have grown by `add`, it sees the put, and every earlier request of
  * this queue pair.

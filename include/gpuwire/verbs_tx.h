@@ -94,7 +94,7 @@ GW_FN void gw_tx_ring(struct gw_tx *tx);
  *   `-EINVAL`     no such ticket.
  *
  * deadline_ns: gw_clock_ns() + what it may take; in the past: one look. A wait for a request that is not
- * signalled posts an empty one behind it. _warp, _block: all wait for the highest of the threads' tickets.
+ * signalled posts an empty one after it. _warp, _block: all wait for the highest of the threads' tickets.
  */
 GW_FN int gw_tx_wait(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);
 GW_DEV int gw_tx_wait_warp(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns);

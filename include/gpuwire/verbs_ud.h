@@ -5,9 +5,9 @@
  * A UD queue pair (GW_QP_UD) has no peer. The function gw_qp_activate gives it a Q_Key. Each request says to
  * which host it goes, to which queue pair there, and with which Q_Key. A host is an address handle, which the
  * CPU makes: gw_ah_create. A message is one packet: at most the port's MTU (gw_device_info.mtu), else the
- * request completes with IBV_WC_LOC_LEN_ERR. Nobody acknowledges. A request completes when the packet has
- * left. The receiver drops a packet without a word if no receive is posted for it, or if its Q_Key is not the
- * receiver's.
+ * request completes with IBV_WC_LOC_LEN_ERR. There are no acknowledgements. A request completes when the
+ * packet has left. The receiver drops a packet without a word if no receive is posted for it, or if its Q_Key
+ * is not the receiver's.
  *
  * A receive needs GW_GRH bytes more than the message: what the network said of the packet lies in front of
  * it, byte_len counts it, and wc_flags has IBV_WC_GRH. The sender is in src_qp and gw_grh_source.

@@ -61,7 +61,7 @@ GW_FN void gw_fence_acquire(void)
 #endif
 }
 
-/* Behind an acquiring load that saw what a device wrote, before what the device wrote earlier is read. Only
+/* Between an acquiring load that saw what a device wrote, and reads of what the device wrote earlier. Only
  * where the load's own order does not reach devices: see above. */
 GW_FN void gw_fence_from_device_(void)
 {

@@ -32,7 +32,7 @@ GW_DEV uint64_t gw_group_first(enum gw_group g, uint64_t value)
         if (gw_thread_idx() == 0) *first = value;
         gw_syncthreads();
         value = *first;
-        gw_syncthreads(); /* nobody enters again while others still read *first */
+        gw_syncthreads(); /* no thread enters again while others still read *first */
     } else if (g == GW_WARP) {
         value = gw_shfl_u64(gw_warp_mask(), value, 0);
         gw_syncwarp(gw_warp_mask()); /* a shuffle orders no memory */
@@ -93,7 +93,7 @@ GW_FN uint64_t gw_stretch_(uint64_t n, uint32_t rank, uint32_t size, uint64_t *a
 #ifdef __CUDA_ARCH__
 /*
  * Units number rank, rank + size and so on of a copy of n. Eight are read before the first is written, since
- * each read takes most of a microsecond. Those past the end are left out, so that the last ones take no round
+ * each read takes most of a microsecond. Units past the end are left out, so that the last ones take no round
  * of their own each.
  */
 #define GW_COPY_UNITS_(name, unit, load, store)                                                              \
@@ -167,7 +167,7 @@ GW_FN void gw_copy_share(void *to, const void *from, uint64_t n, uint32_t rank, 
 #ifdef __cplusplus
 extern "C" {
 #endif
-/* Copies past the caches, where that is faster. Later stores are ordered behind it. */
+/* Copies past the caches, where that is faster. Later stores are ordered after it. */
 GW_API void gw_cpu_copy_away_(void *to, const void *from, uint64_t n);
 #ifdef __cplusplus
 }

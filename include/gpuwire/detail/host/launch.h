@@ -3,8 +3,8 @@
  * launch.h: how kernels ask for launches. Included by host.h; names that end in _ are private.
  *
  * A question is a slot in host memory. A kernel takes it (a word of the kernels' own), and writes the
- * question and then its state. The server writes the result and then the state. If nobody waits for a slot,
- * the next kernel that finds it ended takes it over.
+ * question and then its state. The server writes the result and then the state. If no kernel waits for a
+ * slot, the next kernel that finds it ended takes it over.
  *
  * More than six arguments: what a call has worked out travels as arguments, since a struct whose address is
  * passed would be forced into memory on a GPU.
@@ -17,7 +17,7 @@
 enum { GW_HOST_ASKS_ = 32, GW_HOST_NAME_ = 60 };
 
 enum { GW_HOST_IDLE_ = 0, GW_HOST_ASKED_ = 1, GW_HOST_STARTED_ = 2, GW_HOST_ENDED_ = 3 };
-enum { GW_HOST_FREE_ = 0, GW_HOST_TAKEN_ = 1, GW_HOST_LEFT_ = 2 /* nobody waits */, GW_HOST_MOVING_ = 3 };
+enum { GW_HOST_FREE_ = 0, GW_HOST_TAKEN_ = 1, GW_HOST_LEFT_ = 2 /* no kernel waits */, GW_HOST_MOVING_ = 3 };
 
 struct gw_host_ask_ {
     uint32_t state, kernel, grid, block;

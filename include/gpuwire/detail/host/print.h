@@ -108,7 +108,7 @@ GW_FN struct gw_print_line_ *gw_print_take_(struct gw_host *h, uint32_t *number)
     return &h->line[head & (h->lines - 1)];
 }
 
-/* Copies a string behind those that are there, in words of 8 bytes; where it is and how long. */
+/* Copies a string after those that are there, in words of 8 bytes; where it is and how long. */
 GW_FN uint64_t gw_print_text_(struct gw_print_ *p, const char *s)
 {
     uint32_t from = p->used, n = 0;

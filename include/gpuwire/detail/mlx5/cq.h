@@ -15,7 +15,7 @@ enum gw_mlx5_cqe_opcode {
     GW_MLX5_CQE_RESP_SEND_INV = 4,
     GW_MLX5_CQE_REQ_ERR = 13,
     GW_MLX5_CQE_RESP_ERR = 14,
-    GW_MLX5_CQE_INVALID = 15, /* nobody has written this entry yet */
+    GW_MLX5_CQE_INVALID = 15, /* this entry has not been written yet */
 };
 
 enum gw_mlx5_syndrome {

@@ -47,7 +47,7 @@ GW_FN void gw_mlx5_put_inline_flat_(uint8_t *to, const struct gw_mlx5_sge *sge, 
         gw_mlx5_copy_(to, (const uint8_t *)(uintptr_t)sge[i].addr, sge[i].length);
 }
 
-/* Copies the entries' bytes behind an inline header of `total` bytes, zero-padded, unit by unit across the
+/* Copies the entries' bytes after an inline header of `total` bytes, zero-padded, unit by unit across the
  * end. */
 GW_FN void gw_mlx5_put_inline(const struct gw_mlx5_sq *sq, uint32_t unit, const struct gw_mlx5_sge *sge,
                               uint32_t num_sge, uint32_t total)

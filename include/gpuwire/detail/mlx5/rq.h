@@ -37,7 +37,7 @@ GW_FN int gw_mlx5_put_recv(const struct gw_mlx5_rq *rq, uint32_t idx, const stru
 
 /*
  * A shared receive queue's WQE begins with a segment that names the entry to be used after it; its list of
- * data comes behind. The queue's user links the entries, so that any of them may be the next.
+ * data follows. The queue's user links the entries, so that any of them may be the next.
  */
 GW_FN struct gw_u128 gw_mlx5_srq_next(uint32_t next_idx)
 {

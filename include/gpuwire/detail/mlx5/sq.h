@@ -33,7 +33,7 @@ GW_FN void gw_mlx5_put(const struct gw_mlx5_sq *sq, uint32_t unit, struct gw_u12
     gw_store16(gw_mlx5_sq_at(sq, unit), seg);
 }
 
-/* The n-th unit of a WQE at WQEBB idx, one of the first four: those of one WQEBB lie behind each other. */
+/* The n-th unit of a WQE at WQEBB idx, one of the first four: those of one WQEBB lie one after another. */
 GW_FN void gw_mlx5_put_nth_(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t n, struct gw_u128 seg)
 {
     gw_store16((uint8_t *)sq->buf + (size_t)(idx & (sq->wqebbs - 1)) * GW_MLX5_WQEBB + n * GW_MLX5_UNIT, seg);
@@ -143,7 +143,7 @@ GW_FN int gw_mlx5_is_atomic(uint32_t opcode)
     return gw_mlx5_head_units(opcode) >= 3;
 }
 
-/* Units that a request with so many in front of its payload needs, or a negative errno. */
+/* Units that a request needs, given the units in front of its payload, or a negative errno. */
 GW_FN int gw_mlx5_units_behind_(uint32_t units, const struct gw_mlx5_wr *wr)
 {
     uint64_t bytes = 0;
@@ -236,7 +236,7 @@ GW_FN int gw_mlx5_put_units(const struct gw_mlx5_sq *sq, uint32_t idx, const str
 
 /*
  * Writes the whole WQE at WQEBB idx and returns the WQEBBs it takes (1 … 16), or what gw_mlx5_wr_units
- * returns, with nothing written. The caller has made sure that so many are free. Zero-length entries are
+ * returns, with nothing written. The caller has made sure that they are free. Zero-length entries are
  * skipped.
  */
 GW_FN int gw_mlx5_put_wr(const struct gw_mlx5_sq *sq, uint32_t idx, const struct gw_mlx5_wr *wr)
@@ -268,7 +268,7 @@ GW_FN int gw_mlx5_put_xrc(const struct gw_mlx5_sq *sq, uint32_t idx, const struc
 /*
  * The address vector of a UD WQE from unit u on, for QP dqpn with this Q_Key. The rest is as av has it. The
  * hardware does not look at the word that gets `mark`, and for hardware that must be 0. Returns the unit
- * behind it.
+ * after it.
  */
 GW_HOT_FN uint32_t gw_mlx5_put_av(const struct gw_mlx5_sq *sq, uint32_t u,
                                   const struct gw_u128 av[GW_MLX5_AV_UNITS], uint32_t mark, uint32_t dqpn,

@@ -67,8 +67,8 @@ GW_SLOW_FN int gw_sock_poll_thread(struct gw_net *net, struct pollfd *fds, uint3
 /* ---- data --------------------------------------------------------------------------------------------- */
 
 /* Takes the turn if it is free and the socket has begun, and returns its kind. Returns 0 if it is not so
- * plain. The turn was ours for a moment at most then. What is looked at one behind the other takes a GPU a
- * quarter of a microsecond each. */
+ * plain. The turn was ours for a moment at most then. Looks one after the other take a GPU a quarter of a
+ * microsecond each. */
 GW_FN uint32_t gw_sock_turn_at_once_(struct gw_sock_ *k, int sending)
 {
     uint32_t *turn = sending ? &k->send_lock : &k->recv_lock, begun, closing;

@@ -21,7 +21,7 @@ enum {
     GW_DATAGRAM_NAP_ = 10000000, /* ns: another thread may take the completion that a sleeper waits for */
 };
 
-/* Where a peer is. seq: odd while it is written; 0: nobody has been here yet. */
+/* Where a peer is. seq: odd while it is written; 0: it was never used. */
 struct gw_datagram_peer_ {
     uint64_t seq;
     struct gw_datagram_addr addr;
@@ -49,7 +49,7 @@ struct gw_datagram_end_ {
 
     uint32_t lock; /* of looking at the completion queues, and of what follows up to `dropped` */
     uint32_t failed;
-    uint32_t have, slot;          /* a message that nobody has received yet: where, … */
+    uint32_t have, slot;          /* a message that has not been received yet: where, … */
     uint32_t head, bytes;         /* … of its bytes its head, and all; … */
     struct gw_datagram_addr from; /* … and whose it is */
     uint64_t done;                /* sends that have completed */
@@ -88,7 +88,7 @@ GW_SLOW_FN int gw_datagram_find_(const struct gw_datagram_shared_ *t, const stru
     for (i = 0; i < GW_DATAGRAM_PEERS_; i++) {
         const struct gw_datagram_peer_ *p = &t->peer[(at + i) % GW_DATAGRAM_PEERS_];
 
-        seq = gw_ld_acquire_u64(&p->seq); /* acquire: what it covers comes behind it */
+        seq = gw_ld_acquire_u64(&p->seq); /* acquire: what it covers is read after it */
         if (!seq) return 0;
         for (k = 0; k < 3; k++) is.w[k] = gw_ld_relaxed_u64(&p->addr.w[k]);
         if (seq & 1 || !gw_datagram_same(&is, a)) continue;
@@ -131,7 +131,7 @@ GW_FN void gw_datagram_came_(struct gw_datagram_end_ *e, const struct ibv_wc *wc
     gw_st_release_u32_gpu(&e->have, 1); /* release: which one it is */
 }
 
-/* Takes in what has completed, up to the next message, unless somebody else is at it. */
+/* Takes in what has completed, up to the next message, unless another thread does so. */
 GW_SLOW_FN void gw_datagram_look_(struct gw_datagram_end_ *e)
 {
     struct ibv_wc wc;
@@ -195,7 +195,7 @@ GW_FN int64_t gw_datagram_may_recv_(const struct gw_sock_ *k, struct gw_datagram
 GW_FN void gw_datagram_taken_(struct gw_datagram_end_ *e)
 {
     if (gw_datagram_post_(e, e->slot)) gw_st_relaxed_u32_gpu(&e->failed, 1);
-    gw_st_release_u32_gpu(&e->have, 0); /* release: whoever looks next writes them anew */
+    gw_st_release_u32_gpu(&e->have, 0); /* release: the next thread that looks writes them again */
 }
 
 /* ---- anybody ------------------------------------------------------------------------------------------ */

@@ -26,7 +26,7 @@ GW_SLOW_FN int gw_datagram_room_(const struct gw_sock_ *k, struct gw_datagram_en
     }
 }
 
-/* Whom a datagram is for: `to`, or else the peer. */
+/* The receiver of a datagram: `to`, or else the peer. */
 GW_FN int gw_datagram_whom_(struct gw_net *net, int s, const struct sockaddr *to, socklen_t len,
                             struct gw_sock_addr_ *a, struct gw_datagram_addr *whom)
 {
@@ -35,7 +35,7 @@ GW_FN int gw_datagram_whom_(struct gw_net *net, int s, const struct sockaddr *to
 
     a->len = 0;
     if (!to) {
-        *whom = e->peer; /* only a connect by somebody else, at this very moment, changes it */
+        *whom = e->peer; /* only a connect by another thread, at this very moment, changes it */
         return e->joined ? 0 : -EDESTADDRREQ;
     }
     err = gw_sock_addr_(a, to, len);
@@ -63,7 +63,7 @@ GW_SLOW_FN int gw_datagram_head_(struct gw_net *net, int s, uint64_t n, const st
     return (int)gw_datagram_head_put(&e->self, e->wbuf + (size_t)(e->put % e->sends) * GW_DATAGRAM_MESSAGE);
 }
 
-/* The payload lies behind its head: off it goes, to where the peer is now. */
+/* The payload lies after its head: it is sent to where the peer is now. */
 GW_SLOW_FN int gw_datagram_go_(struct gw_net *net, int s, uint32_t bytes, const struct sockaddr *to,
                                socklen_t len)
 {
@@ -160,7 +160,7 @@ GW_SLOW_DEV int64_t gw_datagram_recv_g_(enum gw_group g, struct gw_net *net, int
             if (!(flags & MSG_PEEK)) gw_datagram_taken_(e);
         }
     }
-    gw_group_sync(g); /* nobody reads what belongs to the message any more */
+    gw_group_sync(g); /* no thread reads what belongs to the message any more */
     if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].recv_lock);
     return may == GW_STREAM_END_ ? 0 : may < 0 ? may : flags & MSG_TRUNC ? whole : n;
 }

@@ -4,7 +4,7 @@
  * that end in _ are private.
  *
  * The peer's announcements are taken as they arrive, under the flow's lock (stream.h). Ours go out in the
- * sender's turn, and so do writes. Those lie in the stream's own buffer meanwhile. They take neither credit
+ * sender's turn, and so do writes. Until then they lie in the stream's own buffer. They take neither credit
  * nor room of the peer's buffers, and the peer is not told.
  */
 #include <gpuwire/socket.h> /* which includes this file where it belongs */
@@ -57,7 +57,7 @@ GW_SLOW_FN int gw_stream_write_(struct gw_stream_out_ *o, uint64_t offset, uint3
     uint64_t ticket;
     int err = gw_stream_find_(st, offset, &to);
 
-    if (!err && to.length < n) err = -ENXIO; /* the peer has taken it back meanwhile */
+    if (!err && to.length < n) err = -ENXIO; /* the peer has taken it back by now */
     while (!err) {
         err = gw_stream_post_(st, st->tx, gw_put_op(st->wbuf_addr + at, st->lkey, to.addr, to.key, n), flags,
                               &ticket);

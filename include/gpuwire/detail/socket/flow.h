@@ -29,7 +29,7 @@ struct gw_flow_ {
     uint32_t brief;        /* CPU threads: the last wait that slept was over soon */
 };
 
-/* So many messages at a time; on a GPU, whose stack is small, one, since there is rarely more than one. */
+/* Messages taken at a time; on a GPU, whose stack is small, one, since there is rarely more than one. */
 #ifdef __CUDACC__
 enum { GW_FLOW_TAKE_ = 1 };
 #else
@@ -89,9 +89,9 @@ GW_FN int gw_flow_there_(struct gw_flow_seen_ *seen)
 
 /*
  * Takes a completion of the usual kind, a good one of a write with an immediate. 0: it is of another kind, or
- * not there. The host's memory is a microsecond or two away, so no more of the entry is read than is needed:
+ * not there. The host's memory is a microsecond or two away, so only the needed part of the entry is read:
  * the tail, which was seen before, and the 16 bytes that name the message. Under the flow's lock. It orders
- * these reads before the thread that posts the receive again, and so before the NIC writes there anew. The
+ * these reads before the thread that posts the receive again, and so before the NIC writes there again. The
  * CQ's record waits for that, too: gw_flow_record_.
  */
 GW_FN int gw_flow_take_one_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, struct gw_flow_msg_ *msg)
@@ -101,7 +101,7 @@ GW_FN int gw_flow_take_one_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, stru
 
     if (!gw_mlx5_cqe_ready((uint8_t)(seen->tail >> 56), seen->ci, seen->cqes)) return 0;
     gw_ld_relaxed_2u64(&seen->entry->srqn_uidx_be, &lo, &hi);
-    if (ci != seen->ci) { /* somebody has taken it meanwhile */
+    if (ci != seen->ci) { /* another thread has taken it by now */
         gw_flow_at_(l, seen);
         if (!gw_flow_there_(seen)) return 0;
         gw_ld_relaxed_2u64(&seen->entry->srqn_uidx_be, &lo, &hi);
@@ -160,9 +160,9 @@ GW_FN void gw_flow_repost_(struct gw_flow_ *l)
 
 /*
  * Takes up to GW_FLOW_TAKE_ messages that have arrived, and returns how many. It sets *failed to the error
- * behind them, for gw_flow_fail_ once they have been understood. The receives that have completed are added
- * to *unposted, which the caller keeps in l->unposted. The call of gw_flow_repost_ is left to the caller.
- * Under the flow's lock.
+ * after them, for gw_flow_fail_ once they have been understood. The receives that have completed are added to
+ * *unposted, which the caller keeps in l->unposted. The call of gw_flow_repost_ is left to the caller. Under
+ * the flow's lock.
  */
 GW_FN uint32_t gw_flow_take_(struct gw_flow_ *l, struct gw_flow_seen_ *seen, uint32_t *unposted,
                              struct gw_flow_msg_ msg[GW_FLOW_TAKE_], int *failed)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * host_datagram.h: datagram sockets of the host's, UDP or UNIX, as kernels see them. Each is a host stream
- * (host_stream.h) whose rings hold records: a header with an address, and the bytes behind it. A record lies
+ * (host_stream.h) whose rings hold records: a header with an address, and the bytes after it. A record lies
  * in a row; where the ring ends before one does, the rest is skipped. Included by socket.h; names that end in
  * _ are private.
  *
@@ -131,7 +131,7 @@ GW_FN int64_t gw_host_datagram_may_recv_(struct gw_host_stream_ *p)
         if (gw_ld_relaxed_u32_gpu(&p->shut) & GW_HOST_STREAM_SHUT_RD_) return GW_STREAM_END_;
         return gw_host_datagram_error_(&p->reported_in, &p->ends->error);
     }
-    /* What is skipped comes together with the record behind it. */
+    /* A skipped part comes together with the record after it. */
     if (((const struct gw_host_datagram_ *)(p->rbuf + at))->len == GW_HOST_DATAGRAM_SKIP_)
         (void)gw_host_stream_take_(p, p->rbuf_size - at);
     return 1;
@@ -170,7 +170,7 @@ GW_SLOW_DEV int64_t gw_host_datagram_recv_g_(enum gw_group g, struct gw_net *net
             if (!(flags & MSG_PEEK)) (void)gw_host_stream_take_(p, gw_host_datagram_size_(whole));
         }
     }
-    gw_group_sync(g); /* nobody reads the socket's counts any more */
+    gw_group_sync(g); /* no thread reads the socket's counts any more */
     if (gw_group_rank(g) == 0) gw_turn_leave_(&net->sock[s].recv_lock);
     return may == GW_STREAM_END_ ? 0 : may < 0 ? may : flags & MSG_TRUNC ? whole : n;
 }

@@ -30,7 +30,7 @@ struct gw_host_stream_ends_ {
     /* The kernels'. */
     uint64_t put __attribute__((aligned(64))); /* bytes put into wbuf */
     uint64_t taken;                            /* bytes read from rbuf */
-    uint32_t shut;                             /* enum gw_host_stream_shut_, behind what was put */
+    uint32_t shut;                             /* enum gw_host_stream_shut_, after what was put */
     /* CPU threads that sleep on news, or are about to. */
     uint32_t sleepers __attribute__((aligned(64)));
 } __attribute__((aligned(64)));
@@ -52,8 +52,8 @@ struct gw_host_stream_ {
 
 /* ---- the proxy ---------------------------------------------------------------------------------------- */
 
-/* What it tells all kernels of the set. Behind it: a byte for each group of sockets, then one for each
- * socket. */
+/* What it tells all kernels of the set. After it: a byte for each group of sockets, then one for each socket.
+ * */
 struct gw_sock_proxy_ {
     uint32_t asked; /* a kernel has asked something (struct gw_sock_ask_); as a bell */
 } __attribute__((aligned(64)));
@@ -198,7 +198,7 @@ GW_FN int gw_host_stream_goodbye_(struct gw_host_stream_ *p, uint64_t deadline_n
 
 /* ---- receiving ---------------------------------------------------------------------------------------- */
 
-/* It is not so plain: there is nothing behind the first `skip` bytes, or there was not a moment ago. */
+/* It is not so plain: there is nothing after the first `skip` bytes, or there was not a moment ago. */
 GW_SLOW_FN int64_t gw_host_stream_may_end_(struct gw_host_stream_ *p, uint64_t skip)
 {
     /* Errors and the end are read first and told last: bytes that came before them are received. */
@@ -211,7 +211,7 @@ GW_SLOW_FN int64_t gw_host_stream_may_end_(struct gw_host_stream_ *p, uint64_t s
     return have ? (int64_t)have : end ? GW_STREAM_END_ : err;
 }
 
-/* How many bytes are there behind the first `skip`? 0: none yet. GW_STREAM_END_; or an error. As in
+/* How many bytes are there after the first `skip`? 0: none yet. GW_STREAM_END_; or an error. As in
  * gw_host_stream_may_send_ all is asked for at a time. */
 GW_FN int64_t gw_host_stream_may_recv_(struct gw_host_stream_ *p, uint64_t skip)
 {
@@ -243,7 +243,7 @@ GW_SLOW_FN int64_t gw_host_stream_bytes_(struct gw_host_stream_ *p, uint64_t ski
     }
 }
 
-/* n bytes have been read. -EINVAL: there are not so many. */
+/* n bytes have been read. -EINVAL: there are fewer. */
 GW_SLOW_FN int gw_host_stream_take_(struct gw_host_stream_ *p, uint64_t n)
 {
     if (n > p->seen - p->taken) p->seen = gw_ld_relaxed_u64(&p->ends->arrived); /* over the bus, on a GPU */
@@ -275,7 +275,7 @@ GW_FN int gw_host_stream_events_(struct gw_host_stream_ *p)
 
     if (gw_host_stream_may_recv_(p, 0))
         events |= POLLIN;                    /* bytes, the end or an error: receiving does not wait */
-    if (gw_turn_try_(&p->sock->send_lock)) { /* else somebody sends, and there is no saying */
+    if (gw_turn_try_(&p->sock->send_lock)) { /* else a thread sends, and we cannot know */
         if (gw_host_stream_may_send_(p)) events |= POLLOUT;
         gw_turn_leave_(&p->sock->send_lock);
     }
@@ -299,7 +299,7 @@ GW_FN int gw_host_datagram_events_(struct gw_host_stream_ *p)
     return shut == (GW_HOST_STREAM_SHUT_RD_ | GW_HOST_STREAM_SHUT_WR_) ? events | POLLHUP : events;
 }
 
-/* The socket is connected, and its ends are as new. Of its buffers so many bytes are used. */
+/* The socket is connected, and its ends are as new. The sizes say how many bytes of its buffers are used. */
 GW_FN void gw_host_stream_begin_(struct gw_host_stream_ *p, uint32_t rbuf, uint32_t wbuf)
 {
     p->rbuf_size = rbuf;

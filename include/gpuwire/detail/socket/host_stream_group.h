@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * host_stream_group.h: how a group sends and receives over a stream of the host's; it has entered. Included
- * by socket.h, behind iovec.h; names that end in _ are private.
+ * by socket.h, after iovec.h; names that end in _ are private.
  */
 #include <gpuwire/socket.h> /* which includes this file where it belongs */
 
@@ -18,7 +18,7 @@ GW_FN int64_t gw_host_stream_next_room_(struct gw_host_stream_ *p, uint64_t n, u
     return may < 0 ? may : (int64_t)gw_smaller_((uint64_t)may, n);
 }
 
-/* Behind that, whose answers are `may` and `at`. */
+/* After that, whose answers are `may` and `at`. */
 GW_SLOW_DEV int64_t gw_host_stream_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
                                            int64_t may, uint64_t at, uint64_t deadline_ns)
 {
@@ -38,7 +38,7 @@ GW_SLOW_DEV int64_t gw_host_stream_send_g_(enum gw_group g, struct gw_net *net, 
     return n != v.left || may > 0 ? (int64_t)(n - v.left) : may;
 }
 
-/* Up to n bytes behind the first `skip`: how many, in a row, at *at; 0: none; GW_STREAM_END_; or an error.
+/* Up to n bytes after the first `skip`: how many, in a row, at *at; 0: none; GW_STREAM_END_; or an error.
  * The first thread. */
 GW_FN int64_t gw_host_stream_next_bytes_(struct gw_host_stream_ *p, uint64_t skip, uint64_t n, int waits,
                                          uint64_t deadline_ns, uint64_t *at)
@@ -51,7 +51,7 @@ GW_FN int64_t gw_host_stream_next_bytes_(struct gw_host_stream_ *p, uint64_t ski
     return gw_smaller_(gw_smaller_((uint64_t)may, n), size - off);
 }
 
-/* Behind the first of these, whose answers are `may` and `at`. */
+/* After the first of these, whose answers are `may` and `at`. */
 GW_SLOW_DEV int64_t gw_host_stream_recv_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
                                            int flags, int64_t may, uint64_t at, uint64_t deadline_ns)
 {
@@ -65,7 +65,7 @@ GW_SLOW_DEV int64_t gw_host_stream_recv_g_(enum gw_group g, struct gw_net *net, 
         if (first && !peeks) (void)gw_host_stream_take_(p, (uint64_t)may);
         got += (uint64_t)may;
         if (got == n) break;
-        /* Behind the first byte only those who want all wait for more. */
+        /* After the first byte only calls that want all wait for more. */
         if (first)
             may = gw_host_stream_next_bytes_(p, peeks ? got : 0, n - got, !peeks && flags & MSG_WAITALL,
                                              deadline_ns, &at);

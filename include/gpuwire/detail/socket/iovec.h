@@ -10,7 +10,7 @@
 #define GW_SOCK_FIRST_(g, call)                                                                              \
     ((int64_t)gw_group_first(g, gw_group_rank(g) == 0 ? (uint64_t)(int64_t)(call) : 0))
 
-/* Stretches of memory, one behind the other; and how far a call has come in them. */
+/* Stretches of memory, one after the other; and how far a call has come in them. */
 struct gw_sock_vec_ {
     const struct iovec *iov;
     uint64_t left, at; /* bytes of all of them; of the first, those that are done */
@@ -31,7 +31,7 @@ GW_FN int gw_sock_vec_(struct gw_sock_vec_ *v, const struct iovec *iov, int n)
     return 0;
 }
 
-/* A look ahead takes a GPU some microseconds; so does a copy of so many bytes by a block. */
+/* A look ahead takes a GPU some microseconds; so does a copy of this number of bytes by a block. */
 enum { GW_SOCK_AHEAD_ = 131072 };
 
 /* How many threads, from the first on, a copy of n bytes can do without: of a block its first warp. */

@@ -12,7 +12,7 @@
 #ifndef GPUWIRE_DETAIL_SOCKET_KIND_H
 #define GPUWIRE_DETAIL_SOCKET_KIND_H
 
-/* The host's stream behind a socket; NULL: it is a stream over RDMA (or has datagrams: gw_sock_datagram_). */
+/* The host's stream of a socket; NULL: it is a stream over RDMA (or has datagrams: gw_sock_datagram_). */
 GW_FN struct gw_host_stream_ *gw_sock_host_stream_(struct gw_net *net, int s)
 {
     return net->sock[s].kind == GW_SOCK_STREAM_ || net->sock[s].kind == GW_SOCK_DATAGRAM_
@@ -99,7 +99,7 @@ GW_FN int gw_sock_goodbye_(struct gw_net *net, int s, uint64_t deadline_ns)
 
 /* ---- receiving: whose turn it is ---------------------------------------------------------------------- */
 
-/* How many bytes are there behind the first `skip`? 0: none yet. GW_STREAM_END_; or an error. */
+/* How many bytes are there after the first `skip`? 0: none yet. GW_STREAM_END_; or an error. */
 GW_FN int64_t gw_sock_may_recv_(struct gw_net *net, int s, uint64_t skip)
 {
     struct gw_host_stream_ *p = gw_sock_host_stream_(net, s);
@@ -128,7 +128,7 @@ GW_FN const uint8_t *gw_sock_bytes_at_(struct gw_net *net, int s, uint64_t skip,
     return (p ? p->rbuf : st->rbuf) + at;
 }
 
-/* The first n have been read. -EINVAL: there are not so many. */
+/* The first n have been read. -EINVAL: there are fewer. */
 GW_FN int gw_sock_take_(struct gw_net *net, int s, uint64_t n)
 {
     struct gw_host_stream_ *p = gw_sock_host_stream_(net, s);
@@ -174,17 +174,17 @@ GW_FN void gw_sock_options_(struct gw_net *net, int s)
                                               (uint64_t)gw_sock_opt_(net, s, GW_SOCK_OPT_COUNT_) *
                                               GW_SOCK_SECOND_);
     gw_st_relaxed_u64_gpu(&l->keepalive_ns, idle);
-    gw_st_relaxed_u64_gpu(&l->ask_ns, 0); /* anew, from the next wait on */
+    gw_st_relaxed_u64_gpu(&l->ask_ns, 0); /* again, from the next wait on */
 }
 
-/* Somebody polls it, and is about to sleep. */
+/* A thread polls it, and is about to sleep. */
 GW_FN void gw_sock_tend_(struct gw_net *net, int s, uint64_t now)
 {
     struct gw_flow_ *l;
 
     if (s < 0 || (uint32_t)s >= net->count || !gw_ld_acquire_u32_gpu(&net->sock[s].begun)) return;
     if (gw_sock_host_stream_(net, s) || gw_sock_datagram_(net, s))
-        return; /* the host's socket sees to that; or nobody can */
+        return; /* the host's socket sees to that; or it cannot be done */
     l = &net->stream[s].flow;
     if (!gw_ld_relaxed_u64_gpu(&l->keepalive_ns) || now < gw_ld_relaxed_u64_gpu(&l->ask_ns)) return;
     /* The closing thread keeps the lock. */
@@ -214,13 +214,13 @@ GW_FN void gw_sock_startle_(struct gw_net *net, int s)
     if (net->host && gw_sock_host_stream_(net, s)) gw_cpu_host_stream_wake_(net->host_stream[s].ends);
 }
 
-/* It is being closed, and nobody has a turn. Keeps out threads that look without one, until it is opened
+/* It is being closed, and no thread has a turn. Keeps out threads that look without one, until it is opened
  * again. */
 GW_FN void gw_sock_seal_(struct gw_net *net, int s)
 {
     if (gw_sock_host_stream_(net, s)) return; /* whose counts anybody may look at */
-    /* Threads that poll hold the flow's lock for moments. It stays with us, so that nobody touches the queues
-     * while the helper makes them new. */
+    /* Threads that poll hold the flow's lock for moments. It stays with us, so that no other thread touches
+     * the queues while the helper makes them again. */
     (void)gw_turn_take_(
         gw_sock_datagram_(net, s) ? &gw_sock_datagram_(net, s)->lock : &net->stream[s].flow.lock, UINT64_MAX);
     if (!gw_sock_datagram_(net, s)) gw_stream_quiesce_(&net->stream[s]);

@@ -42,7 +42,7 @@ GW_SLOW_FN int gw_sock_setsockopt_thread(struct gw_net *net, int s, int level, i
     return err;
 }
 
-/* The pending error, once: of a connect that nobody has asked about, or of the stream. */
+/* The pending error, once: of a connect whose result was not read, or of the stream. */
 GW_FN int gw_sock_pending_(struct gw_net *net, int s)
 {
     int err;

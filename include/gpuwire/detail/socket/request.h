@@ -171,8 +171,8 @@ GW_FN void gw_sock_asked_(struct gw_net *net, struct gw_sock_ask_ *ask)
     if (net->host) gw_cpu_sock_wake_(net->host);
 }
 
-/* A slot that was left, and was answered since: takes it. If it was opened or accepted for nobody, the socket
- * is closed first. Then the slot is left once more, and the result is 0. */
+/* A slot that was left, and was answered since: takes it. If it was opened or accepted and the caller has
+ * gone, the socket is closed first. Then the slot is left once more, and the result is 0. */
 GW_FN int gw_sock_take_left_(struct gw_net *net, uint32_t i)
 {
     struct gw_sock_ask_ *ask = &net->ask[i];
@@ -180,7 +180,7 @@ GW_FN int gw_sock_take_left_(struct gw_net *net, uint32_t i)
     if (gw_ld_relaxed_u32_gpu(&net->asking[i]) != GW_SOCK_LEFT_) return 0;
     if (gw_ld_relaxed_u32(&ask->state) != GW_SOCK_ANSWERED_) return 0;
     if (gw_cas_acq_rel_u32_gpu(&net->asking[i], GW_SOCK_LEFT_, GW_SOCK_SOMEBODY_) != GW_SOCK_LEFT_) return 0;
-    /* Acquire, and once more: another may have taken it meanwhile, asked, and left it. */
+    /* Acquire, and once more: another thread may have taken it since, asked, and left it. */
     if (gw_ld_acquire_u32(&ask->state) == GW_SOCK_ANSWERED_) {
         if ((ask->op != GW_SOCK_OPEN_ && ask->op != GW_SOCK_ACCEPT_) || ask->result < 0) return 1;
         ask->op = GW_SOCK_CLOSE_;
@@ -225,7 +225,7 @@ GW_SLOW_FN int gw_sock_ask_(struct gw_net *net, enum gw_sock_op_ op, int s, int 
     gw_sock_asked_(net, ask);
     for (;;) {
         news = gw_sock_news_(net);
-        if (gw_ld_acquire_u32(&ask->state) == GW_SOCK_ANSWERED_) break; /* acquire: the answer behind it */
+        if (gw_ld_acquire_u32(&ask->state) == GW_SOCK_ANSWERED_) break; /* acquire: the answer is next */
         err = gw_sock_pause_(net, news, &round, deadline);
         if (err) {                                                 /* the helper may still write to it */
             gw_st_release_u32_gpu(&net->asking[i], GW_SOCK_LEFT_); /* release: the question first */

@@ -189,7 +189,7 @@ GW_SLOW_FN int gw_sock_accept_thread(struct gw_net *net, int s, struct sockaddr 
     struct gw_sock_addr_ a;
 
     if (err) return err;
-    if (addr && !len) return -EINVAL; /* before somebody is accepted whose number nobody would know */
+    if (addr && !len) return -EINVAL; /* before a connection is accepted whose number would be lost */
     if (gw_sock_is_dgram_(net, s)) return -EOPNOTSUPP;
     deadline_ns = gw_sock_until_(net, s, 0, deadline_ns);
     for (;;) {

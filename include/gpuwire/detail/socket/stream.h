@@ -7,7 +7,7 @@
  * Three owners. The holder of the flow's lock owns all that arrives: bytes, credits and table entries. It
  * also tells the peer of our own buffer. Sending belongs to the sender whose turn it is, receiving to the
  * receiver. Each counts up in words that the others only read. Some work needs no turn, and other threads of
- * a group do it behind the group's turn: they show prepared requests to the NIC, give room back and look. A
+ * a group do it after the group's turn: they show prepared requests to the NIC, give room back and look. A
  * thread that has begun a turn asks for all that it needs at a time, before it looks at any of it. On a GPU a
  * load that waits for another takes another quarter of a microsecond.
  *
@@ -292,7 +292,7 @@ GW_FN void gw_stream_caught_up_(struct gw_stream_ *st)
     (void)gw_add_release_u32_gpu(&st->deferred, ~(uint32_t)0);
 }
 
-/* Nobody has a turn, or will: waits for all of these. None of them waits for a peer. */
+/* No thread has a turn, or gets one: waits for all of these. None of them waits for a peer. */
 GW_FN void gw_stream_quiesce_(const struct gw_stream_ *st)
 {
     uint32_t round = 0;
@@ -310,7 +310,8 @@ GW_SLOW_FN void gw_stream_look_deferred_(struct gw_stream_ *st, int come, int co
 
 /* ---- the beginning ------------------------------------------------------------------------------------ */
 
-/* The queue pair is connected to a peer that offered this; of our buffers so many bytes are used. */
+/* The queue pair is connected to a peer that offered this; the sizes say how many bytes of our buffers are
+ * used. */
 GW_FN void gw_stream_begin_(struct gw_stream_ *st, const struct gw_rs_conn *peer, uint32_t rbuf,
                             uint32_t wbuf)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stream_group.h: how a group sends and receives over a stream of ours; it has entered. Included by socket.h,
- * behind iovec.h; names that end in _ are private.
+ * after iovec.h; names that end in _ are private.
  *
  * The first thread says to all at once how many bytes, and where. Some work may end after the call. Other
  * threads do it, while the first one goes on. The second one shows the NIC what is to be sent. The third one
@@ -19,7 +19,7 @@ enum { GW_STREAM_CPU_STEP_ = 1 }; /* for tests: CPU threads do so as well */
 enum { GW_STREAM_CPU_STEP_ = 0 };
 #endif
 
-/* Of a group's threads the one that shows requests behind its turn, and the one that looks. 0: there are
+/* Of a group's threads the one that shows requests after its turn, and the one that looks. 0: there are
  * none. */
 GW_DEV uint32_t gw_stream_second_(enum gw_group g)
 {
@@ -35,9 +35,9 @@ GW_DEV uint32_t gw_stream_third_(enum gw_group g)
 }
 
 /*
- * For a send of n bytes: how many threads, from the first on, have other things to do meanwhile and take no
- * part in the copy. It is 0 for a short send, where that would cost more than it spares. It is 0 for CPU
- * threads, which would hold the queue pair's lock while they copy. Four warps copy as fast as eight.
+ * For a send of n bytes: how many threads, from the first on, have other things to do and take no part in the
+ * copy. It is 0 for a short send, where that would cost more than it spares. It is 0 for CPU threads, which
+ * would hold the queue pair's lock while they copy. Four warps copy as fast as eight.
  */
 GW_DEV uint32_t gw_stream_spare_(enum gw_group g, uint64_t n)
 {
@@ -45,8 +45,9 @@ GW_DEV uint32_t gw_stream_spare_(enum gw_group g, uint64_t n)
     return gw_block_dim() >= 6 * gw_warp_size() ? 2 * gw_warp_size() : 0;
 }
 
-/* There is room for `may` bytes in the peer's half that is written to: how much for n in both halves? For who
- * can send two writes at a time, since a send that ends behind the end of a half else takes two rounds. */
+/* There is room for `may` bytes in the peer's half that is written to: how much for n in both halves? For
+ * groups that can send two writes at a time. Otherwise a send that ends after the end of a half takes two
+ * rounds. */
 GW_FN uint32_t gw_stream_both_(const struct gw_stream_out_ *o, uint32_t may, uint64_t n)
 {
     uint32_t at = (uint32_t)o->wpos & (o->wbuf_size - 1), row;
@@ -58,8 +59,8 @@ GW_FN uint32_t gw_stream_both_(const struct gw_stream_out_ *o, uint32_t may, uin
     return row >= GW_SOCK_AHEAD_ ? row : may;
 }
 
-/* Room for up to n bytes: how many, in one write or with `both` in two, and what to look for meanwhile; or an
- * error. */
+/* Room for up to n bytes: how many, in one write or with `both` in two, and what to look for during the copy;
+ * or an error. */
 GW_SLOW_FN int64_t gw_stream_next_room_(struct gw_stream_out_ *o, uint64_t n, uint32_t both,
                                         uint64_t deadline_ns, uint64_t *at)
 {
@@ -74,8 +75,8 @@ GW_SLOW_FN int64_t gw_stream_next_room_(struct gw_stream_out_ *o, uint64_t n, ui
 
 /*
  * Copies the next bytes to `at`, as many as `may` says, while the first thread prepares the request that
- * sends them. Nobody waits for the second warp's first thread, which shows it to the NIC: the next steps, and
- * the next call's, take place meanwhile.
+ * sends them. The others do not wait for the second warp's first thread, which shows it to the NIC: the next
+ * steps, and the next call's, take place at the same time.
  */
 GW_DEV int64_t gw_stream_send_ahead_(enum gw_group g, struct gw_stream_out_ *o, struct gw_stream_ *st,
                                      struct gw_sock_vec_ *v, uint64_t at, int64_t may, uint32_t spare,
@@ -117,7 +118,7 @@ GW_FN int64_t gw_stream_first_room_(struct gw_net *net, int s, struct gw_stream_
     return gw_stream_next_room_(o, n, both, deadline_ns, at);
 }
 
-/* Behind that, whose answers are `may` and `at`. */
+/* After that, whose answers are `may` and `at`. */
 GW_SLOW_DEV int64_t gw_stream_send_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
                                       struct gw_stream_out_ *o, int64_t may, uint64_t at,
                                       uint64_t deadline_ns)
@@ -160,7 +161,7 @@ GW_SLOW_FN int64_t gw_stream_commit_(struct gw_net *net, int s, uint64_t n, uint
     return parts | ahead;
 }
 
-/* Up to n bytes behind the first `skip`: how many, in a row; 0: none; GW_STREAM_END_; or an error. */
+/* Up to n bytes after the first `skip`: how many, in a row; 0: none; GW_STREAM_END_; or an error. */
 GW_SLOW_FN int64_t gw_stream_next_bytes_(struct gw_stream_ *st, const struct gw_sock_ *sock, uint64_t skip,
                                          uint64_t n, int waits, uint64_t deadline_ns, uint64_t *at)
 {
@@ -174,7 +175,7 @@ GW_SLOW_FN int64_t gw_stream_next_bytes_(struct gw_stream_ *st, const struct gw_
     return gw_smaller_(gw_smaller_((uint64_t)may, n), size - off);
 }
 
-/* A group has read n bytes, all its threads. The room is given back behind the turn. */
+/* A group has read n bytes, all its threads. The room is given back after the turn. */
 GW_DEV void gw_stream_took_(enum gw_group g, struct gw_stream_ *st, uint64_t n)
 {
     uint32_t rank = gw_group_rank(g), third = gw_stream_third_(g);
@@ -189,7 +190,7 @@ GW_DEV void gw_stream_took_(enum gw_group g, struct gw_stream_ *st, uint64_t n)
         gw_stream_free_(st, n);
 }
 
-/* Behind the first of these, whose answers are `may` and `at`. */
+/* After the first of these, whose answers are `may` and `at`. */
 GW_SLOW_DEV int64_t gw_stream_recv_g_(enum gw_group g, struct gw_net *net, int s, struct gw_sock_vec_ v,
                                       int flags, int64_t may, uint64_t at, uint64_t deadline_ns)
 {
@@ -205,7 +206,7 @@ GW_SLOW_DEV int64_t gw_stream_recv_g_(enum gw_group g, struct gw_net *net, int s
         if (!peeks) gw_stream_took_(g, st, (uint64_t)may);
         got += (uint64_t)may;
         if (got == n) break;
-        /* Behind the first byte only those who want all wait for more. */
+        /* After the first byte only calls that want all wait for more. */
         if (first)
             may = gw_stream_next_bytes_(st, &net->sock[s], peeks ? got : 0, n - got,
                                         !peeks && flags & MSG_WAITALL, deadline_ns, &at);

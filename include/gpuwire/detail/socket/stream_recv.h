@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stream_recv.h: receiving over a stream, by the group's first thread whose turn it is; and what poll tells.
- * Included by socket.h, behind stream_send.h; names that end in _ are private.
+ * Included by socket.h, after stream_send.h; names that end in _ are private.
  */
 #include <gpuwire/socket.h> /* which includes this file where it belongs */
 
@@ -10,7 +10,7 @@
 
 #define GW_STREAM_END_ INT64_MAX
 
-/* It is not so plain: there is nothing behind the first `skip` bytes, or there was not a moment ago. */
+/* It is not so plain: there is nothing after the first `skip` bytes, or there was not a moment ago. */
 GW_SLOW_FN int64_t gw_stream_may_end_(const struct gw_stream_ *st, uint64_t skip)
 {
     /* Errors and the end are read first and told last: bytes that came before them are received. */
@@ -22,7 +22,7 @@ GW_SLOW_FN int64_t gw_stream_may_end_(const struct gw_stream_ *st, uint64_t skip
     return have ? (int64_t)have : end ? GW_STREAM_END_ : err;
 }
 
-/* How many bytes are there behind the first `skip`? 0: none yet. GW_STREAM_END_; or an error. */
+/* How many bytes are there after the first `skip`? 0: none yet. GW_STREAM_END_; or an error. */
 GW_FN int64_t gw_stream_may_recv_(const struct gw_stream_ *st, const struct gw_sock_ *sock, uint64_t skip)
 {
     uint32_t ended = gw_ld_relaxed_u32_gpu(&st->ended), shut = gw_ld_relaxed_u32_gpu(&st->shut_rd),
@@ -35,7 +35,7 @@ GW_FN int64_t gw_stream_may_recv_(const struct gw_stream_ *st, const struct gw_s
     return (int64_t)have;
 }
 
-/* As above, but waits for the first byte. Bytes that have come meanwhile are counted unless `want` bytes are
+/* As above, but waits for the first byte. Bytes that have come since are counted unless `want` bytes are
  * there. */
 GW_SLOW_FN int64_t gw_stream_bytes_(struct gw_stream_ *st, const struct gw_sock_ *sock, uint64_t skip,
                                     uint64_t want, uint64_t deadline_ns)
@@ -46,19 +46,19 @@ GW_SLOW_FN int64_t gw_stream_bytes_(struct gw_stream_ *st, const struct gw_sock_
     for (;;) {
         may = gw_stream_may_recv_(st, sock, skip);
         if (may > 0 && may != GW_STREAM_END_ && (uint64_t)may >= want) return may;
-        if (gw_stream_look_(st)) continue; /* also behind an end: the last bytes may not be counted yet */
+        if (gw_stream_look_(st)) continue; /* also after an end: the last bytes may not be counted yet */
         if (may) return may;
         may = gw_flow_pause_(&st->flow, &w, deadline_ns);
         if (may) return may;
     }
 }
 
-/* The receiver has read a half: the peer is told, if nobody else has done so. */
+/* The receiver has read a half: the peer is told, if no other thread has done so. */
 GW_SLOW_FN void gw_stream_tell_half_(struct gw_stream_ *st)
 {
     struct gw_stream_now_ now;
 
-    /* Held for a short time only. It must not be skipped: nobody else might ever tell. */
+    /* Held for a short time only. It must not be skipped: otherwise the peer might never be told. */
     (void)gw_turn_take_(&st->flow.lock, UINT64_MAX);
     gw_stream_now_(st, &now);
     if (!now.error && gw_stream_due_(&now)) gw_stream_tell_(st);
@@ -68,7 +68,7 @@ GW_SLOW_FN void gw_stream_tell_half_(struct gw_stream_ *st)
 /* n bytes have been read by everybody, and taken: their room is the peer's. Any thread. */
 GW_SLOW_FN void gw_stream_free_(struct gw_stream_ *st, uint64_t n)
 {
-    /* An older one is told yes in vain. */
+    /* An older value makes the check below true once too often, which does no harm. */
     uint64_t offered = gw_ld_relaxed_u64_gpu(&st->offered), freed;
 
     /* Release: the group's reads come before the peer is told (gw_stream_tell_). So do those of groups that
@@ -86,7 +86,7 @@ GW_FN void gw_stream_free_deferred_(struct gw_stream_ *st, uint64_t n, int look)
     gw_stream_caught_up_(st);
 }
 
-/* n bytes are taken, if there are so many; gw_stream_free_ has to follow. -EINVAL. */
+/* n bytes are taken, if they are there; gw_stream_free_ has to follow. -EINVAL. */
 GW_FN int gw_stream_take_(struct gw_stream_ *st, uint64_t n)
 {
     if (n > gw_ld_relaxed_u64_gpu(&st->arrived) - st->taken) return -EINVAL;
@@ -112,7 +112,7 @@ GW_FN int gw_stream_events_(struct gw_stream_ *st, struct gw_sock_ *sock)
     ended = gw_ld_relaxed_u32_gpu(&st->ended) || gw_ld_relaxed_u32_gpu(&st->shut_rd);
     if (gw_stream_may_recv_(st, sock, 0))
         events |= POLLIN;                 /* bytes, the end or an error: receiving does not wait */
-    if (gw_turn_try_(&sock->send_lock)) { /* else somebody sends, and there is no saying */
+    if (gw_turn_try_(&sock->send_lock)) { /* else a thread sends, and we cannot know */
         gw_stream_out_(st, sock, &o);
         if (gw_stream_may_send_(&o)) events |= POLLOUT;
         if (ended && st->shut_wr) events |= POLLHUP;

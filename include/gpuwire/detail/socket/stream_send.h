@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * stream_send.h: sending over a stream, by the group's first thread whose turn it is; and saying goodbye.
- * Included by socket.h, behind stream.h; names that end in _ are private.
+ * Included by socket.h, after stream.h; names that end in _ are private.
  */
 #include <gpuwire/socket.h> /* which includes this file where it belongs */
 
@@ -223,7 +223,7 @@ GW_FN void gw_stream_st_posted_(uint32_t *p, uint32_t v)
 #endif
 }
 
-/* Sends n bytes that lie in our buffer, behind gw_stream_may_send_. -EAGAIN: the send queue is full. */
+/* Sends n bytes that lie in our buffer, after gw_stream_may_send_. -EAGAIN: the send queue is full. */
 GW_SLOW_FN int gw_stream_put_(struct gw_stream_out_ *o, uint32_t n)
 {
     struct gw_stream_ *st = o->st;
@@ -251,7 +251,7 @@ GW_SLOW_FN int gw_stream_put_(struct gw_stream_out_ *o, uint32_t n)
 /*
  * Prepares the send of the next n bytes of our buffer, which may still be on their way there. It takes one
  * WQE, or two where the half that is written to ends within them. A call of gw_stream_show_ shows them to the
- * NIC. Posts of others meanwhile, credits among them, wait for that no longer than a copy takes. Returns how
+ * NIC. Other threads' posts in that time, credits among them, wait no longer than a copy takes. Returns how
  * many, the first at *at. Returns -EAGAIN if the send queue is full, -ECONNRESET or -ENOTCONN.
  */
 GW_FN int gw_stream_prepare_(struct gw_stream_out_ *o, uint32_t n, uint64_t *at)
@@ -302,7 +302,7 @@ GW_SLOW_FN int gw_stream_prepare_all_(struct gw_stream_out_ *o, uint32_t n, uint
     return err;
 }
 
-/* Shows the NIC what was prepared, when the group has met behind its bytes. The fence in it releases those
+/* Shows the NIC what was prepared, when the group has met after its bytes. The fence in it releases those
  * and the WQEs, as it does its own thread's. By a thread that gw_stream_deferred_ has counted. */
 GW_SLOW_FN void gw_stream_show_(struct gw_stream_ *st, uint64_t at, uint32_t parts)
 {
@@ -364,7 +364,8 @@ GW_SLOW_FN int gw_stream_shutdown_(struct gw_stream_ *st, int how, uint64_t dead
     return wr ? gw_stream_say_(st, GW_RS_SHUTDOWN, deadline_ns) : 0;
 }
 
-/* Says goodbye and waits until the peer's NIC has everything. A stream that has failed has nobody to tell. */
+/* Says goodbye and waits until the peer's NIC has everything. A stream that has failed has no peer to tell.
+ * */
 GW_FN int gw_stream_goodbye_(struct gw_stream_ *st, uint64_t deadline_ns)
 {
     struct gw_tx tx;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cq.h: how completions are polled, told, and retired. Included by verbs_device.h, behind sq.h, which says
- * what is ordered for whom; names that end in _ are private.
+ * cq.h: how completions are polled, told, and retired. Included by verbs_device.h, after sq.h, which says
+ * what is ordered and why; names that end in _ are private.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
 
@@ -110,7 +110,7 @@ GW_FN void gw_wc_fill_(struct ibv_wc *wc, const struct gw_mlx5_wc *c)
     if (c->grh) wc->wc_flags |= IBV_WC_GRH;
 }
 
-/* Stores behind a release fence. On CPU threads the store releases once more: see gw_dbrec_store_. */
+/* Stores after a release fence. On CPU threads the store releases once more: see gw_dbrec_store_. */
 GW_FN void gw_st_fenced_u64_gpu_(void *p, uint64_t v)
 {
 #ifdef __CUDACC__
@@ -216,7 +216,7 @@ GW_FN void gw_cq_leave_(struct gw_cq_handle *cq)
     if (!(cq->flags & GW_ONE_USER_)) gw_st_release_u32_gpu(&cq->lock, 0);
 }
 
-/* Entries up to ci are taken; `drop` of them were nobody's. */
+/* Entries up to ci are taken; `drop` of them belonged to no queue pair. */
 GW_FN void gw_cq_taken_(struct gw_cq_handle *cq, uint32_t ci, uint32_t drop)
 {
     if (drop) cq->dropped += drop;
@@ -285,13 +285,13 @@ GW_FN int gw_cq_consume_(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
 
 #ifdef __CUDACC__
 /*
- * Takes one entry and tells nobody. The last 8 bytes of an entry, owner byte and all, suffice to know a good
- * completion of a send. That is one load across the bus, instead of one for the owner and one for the rest. A
- * load takes a GPU a microsecond. (What wrote the entry wrote these before the owner, or with it.)
+ * Takes one entry and wakes no thread. The last 8 bytes of an entry, owner byte and all, suffice to know a
+ * good completion of a send. That is one load across the bus, instead of one for the owner and one for the
+ * rest. A load takes a GPU a microsecond. (What wrote the entry wrote these before the owner, or with it.)
  */
 GW_FN int gw_cq_retire_one_(struct gw_cq_handle *cq)
 {
-    /* Asked for before the load across the bus, and not behind it, when the cache has been emptied. */
+    /* Asked for before the load across the bus, and not after it, when the cache has been emptied. */
     const struct gw_qp_entry *table = cq->table;
     struct gw_flush_handle *flush = cq->flush;
     uint32_t mask = cq->table_mask, ci = gw_ld_relaxed_u32_gpu(&cq->ci);
@@ -315,7 +315,7 @@ GW_FN int gw_cq_retire_one_(struct gw_cq_handle *cq)
 }
 #endif
 
-/* For the fast calls, which look rarely and tell nobody. One entry at a time: to look whether there is a
+/* For the fast calls, which look rarely and wake no thread. One entry at a time: to look whether there is a
  * second one costs a GPU a microsecond across the bus. */
 GW_SLOW_FN int gw_cq_retire_(struct gw_cq_handle *cq)
 {
@@ -336,7 +336,7 @@ GW_FN int gw_poll_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc)
     return gw_cq_consume_(cq, n, wc);
 }
 
-#define GW_WAIT_SPIN_NS_ 20000 /* a CPU thread looks so long before it sleeps: what a wake-up costs */
+#define GW_WAIT_SPIN_NS_ 20000 /* how long a CPU thread looks before it sleeps: what a wake-up costs */
 
 GW_FN int gw_wait_cq(struct gw_cq_handle *cq, int n, struct ibv_wc *wc, uint64_t deadline_ns,
                      const uint32_t *stop, int stop_fd)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * doorbell.h: how the NIC is told of WQEs. Included by verbs_device.h, behind sq.h, which says what must be
+ * doorbell.h: how the NIC is told of WQEs. Included by verbs_device.h, after sq.h, which says what must be
  * ordered; names that end in _ are private.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
@@ -8,7 +8,7 @@
 #ifndef GPUWIRE_DETAIL_VERBS_DOORBELL_H
 #define GPUWIRE_DETAIL_VERBS_DOORBELL_H
 
-/* Stores one word of the doorbell record behind a release fence. On CPU threads the store releases once more,
+/* Stores one word of the doorbell record after a release fence. On CPU threads the store releases once more,
  * which is free there, so that a NIC in the process which loads it with acquire order needs no fence. */
 GW_FN void gw_dbrec_store_(uint32_t *dbrec, uint32_t word, uint32_t count)
 {
@@ -19,7 +19,7 @@ GW_FN void gw_dbrec_store_(uint32_t *dbrec, uint32_t word, uint32_t count)
 #endif
 }
 
-/* Rings, behind the record. */
+/* Rings, after the record. */
 GW_HOT_FN void gw_sq_register_(const struct gw_sq_ *q, uint64_t next)
 {
     /* Record before register: a NIC that was rung reads the record once, and must not find the old count
@@ -33,7 +33,7 @@ GW_HOT_FN void gw_sq_register_(const struct gw_sq_ *q, uint64_t next)
     if (q->flags & GW_DB_IO_) gw_mmio_flush();
 }
 
-/* Tells the NIC about everything up to `next`, behind a release fence that covers those WQEs. */
+/* Tells the NIC about everything up to `next`, after a release fence that covers those WQEs. */
 GW_HOT_FN void gw_sq_doorbell_(const struct gw_sq_ *q, uint64_t next)
 {
     gw_dbrec_store_(q->dbrec, GW_MLX5_DBREC_SEND, (uint32_t)next);

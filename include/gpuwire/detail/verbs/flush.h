@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * flush.h: how a poller makes sure that data has arrived in a GPU's memory. Included by verbs_device.h,
- * behind cq.h; names that end in _ are private.
+ * flush.h: how a poller makes sure that data has arrived in a GPU's memory. Included by verbs_device.h, after
+ * cq.h; names that end in _ are private.
  *
  * The NIC writes data to the GPU and the completion to host memory. These are two ways. A GPU need not
  * promise that who sees the completion sees the data (CUDA's GPU_DIRECT_RDMA_WRITES_ORDERING). Where it does

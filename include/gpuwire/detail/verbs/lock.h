@@ -1,16 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * lock.h: how CPU threads that share a send queue take turns. Included by verbs_device.h, behind sq.h; names
+ * lock.h: how CPU threads that share a send queue take turns. Included by verbs_device.h, after sq.h; names
  * that end in _ are private.
  *
  * A post reserves, writes and publishes under a lock, as with one owner. That takes one atomic operation, at
  * its beginning, when the stores of the last post have left the processor. Posting at once (ring.h) takes
- * three, each of which waits for the stores before it. On a GPU nobody takes turns: hundreds of warps would
- * wait where they can reserve side by side.
+ * three, each of which waits for the stores before it. On a GPU threads take no turns: hundreds of warps
+ * would wait where they can reserve side by side.
  *
- * It has a cost. A thread that is not run while it has the lock holds up the others, which give the processor
- * up meanwhile. In the other way their requests would have to wait for its request, too; but they could go
- * on. So a queue pair may be made for that (GW_QP_LOCK_FREE).
+ * It has a cost. A thread that is not run while it has the lock holds up the others, which yield the
+ * processor in the meantime. In the other way their requests would have to wait for its request, too; but
+ * they could go on. So a queue pair may be made for that (GW_QP_LOCK_FREE).
  *
  * Warps and blocks: the first thread has the lock while all of them write. All are in the call by then, so
  * that none of them can be waiting for it elsewhere.
@@ -31,7 +31,7 @@ GW_FN uint32_t gw_sq_turns_(uint32_t asked)
     return asked & (GW_ONE_USER_ | GW_LOCK_FREE_) ? 0 : GW_LOCKED_;
 }
 
-/* After so long we believe that the thread with the lock will not be run any more. */
+/* After this time we believe that the thread with the lock will not be run any more. */
 #define GW_SQ_LOCK_NS_ 4000000000u
 
 GW_SLOW_FN int gw_sq_lock_wait_(struct gw_qp_handle *qp)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * op.h: how operations (verbs_op.h) are made and become WQEs, for every call that posts them. Included by
- * verbs_device.h, behind ring.h; names that end in _ are private.
+ * verbs_device.h, after ring.h; names that end in _ are private.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
 
@@ -185,7 +185,7 @@ GW_HOT_FN void gw_op_write_datagram_(const struct gw_sq_ *q, uint32_t idx, const
     if (op->len) gw_mlx5_put_nth_(&q->sq, idx + 1, 0, gw_mlx5_data(op->laddr, op->len, op->lkey));
 }
 
-/* An atomic, because the responder puts it behind all earlier WRITEs. Its answer goes into the sink. */
+/* An atomic, because the responder executes it after all earlier WRITEs. Its answer goes into the sink. */
 GW_HOT_FN void gw_op_write_signal_(const struct gw_sq_ *q, uint32_t idx, const struct gw_op *op,
                                    uint32_t flags)
 {

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * post.h: how gw_post_op and gw_post_op_warp post, under names of the caller's. Included by verbs_device.h,
- * behind op.h; names that end in _ are private.
+ * after op.h; names that end in _ are private.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
 
@@ -84,7 +84,7 @@ struct gw_warp_post_ {
 /*
  * Reserves for the lanes that are on. A bit of `longer` stands for a lane whose request takes two WQEBBs and
  * not one. The first lane's look at the queue pair is `usable`. Returns 1 if the lanes that are on write
- * theirs, and 0 if nobody is on. With a negative errno nothing is posted.
+ * theirs, and 0 if no lane is on. With a negative errno nothing is posted.
  */
 GW_DEV int gw_warp_begin_(struct gw_warp_post_ *w, struct gw_qp_handle *qp, int on, uint32_t longer,
                           int usable)
@@ -123,7 +123,7 @@ GW_DEV int gw_post_op_warp(struct gw_qp_handle *qp, int on, struct gw_op op, uin
     if (on) gw_op_put_(&w.q, w.mine, &op, flags, wr_id);
     ends =
         op.bbs > 1 && gw_op_first_(&op) == 1 ? 1 : w.bbs; /* two WQEs of one WQEBB each: a put with signal */
-    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
+    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then comes after them too. */
     gw_syncwarp(gw_warp_all());
     if (gw_lane() == 0) gw_sq_publish_(&w.q, w.first, ends, w.n, flags);
     return 0;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * reserve.h: how room in a queue is reserved. Included by verbs_device.h, behind sq.h; names that end in _
+ * reserve.h: how room in a queue is reserved. Included by verbs_device.h, after sq.h; names that end in _
  * are private.
  *
  * Two ways. gw_reserve_ compares and swaps, and refuses only where there is no room; gw_sq_reserve_ adds,
@@ -14,8 +14,8 @@
 
 /*
  * Reserves n entries of a queue of `size`, of which *resv were reserved and *done completed so far. Returns 0
- * and the first one's index. Returns -EAGAIN if at a moment during the call n were not free. It waits for
- * nobody: it begins anew only when another thread has reserved meanwhile.
+ * and the first one's index. Returns -EAGAIN if at a moment during the call n were not free. It never waits:
+ * it starts again only when another thread has reserved in between.
  */
 GW_HOT_FN int gw_reserve_(uint64_t *resv, const uint64_t *done, uint32_t size, uint32_t one_user, uint32_t n,
                           uint64_t *first)
@@ -47,10 +47,10 @@ GW_HOT_FN int gw_reserve_(uint64_t *resv, const uint64_t *done, uint32_t size, u
 /* ---- by adding: sends that get tickets, and all of a GPU's --------------------------------------------- */
 
 /*
- * Takes back the reservation of n WQEBBs at `at`, unless there is room for it meanwhile. Returns the count of
+ * Takes back the reservation of n WQEBBs at `at`, unless there is room for it by now. Returns the count of
  * completed WQEBBs by which it did or did not. It works from the top down only. A thread below waits for
  * room, or for those above it, all of which are taking theirs back too. If one above has found room since,
- * there is room for this one. (Less reserved than that: somebody has reset the queue pair, which is forbidden
+ * there is room for this one. (Less reserved than that: a thread has reset the queue pair, which is forbidden
  * while threads post; but it must not hang them.)
  */
 GW_SLOW_FN uint64_t gw_sq_take_back_(struct gw_qp_handle *qp, uint64_t at, uint32_t n)
@@ -82,7 +82,7 @@ GW_HOT_FN int gw_sq_fits_(const struct gw_sq_ *q, uint64_t at, uint32_t n, uint6
     return at + n - seen <= q->sq.wqebbs;
 }
 
-/* Behind gw_sq_take_, whose answer is `at`. */
+/* After gw_sq_take_, whose answer is `at`. */
 GW_HOT_FN int gw_sq_keep_(const struct gw_sq_ *q, uint64_t at, uint32_t n, uint64_t *seen)
 {
     if (gw_sq_fits_(q, at, n, *seen)) return 0;
@@ -108,7 +108,7 @@ GW_SLOW_FN int gw_sq_full_(struct gw_qp_handle *qp, uint32_t n)
 
 /*
  * Where hundreds of blocks post to one queue, a compare-and-swap would fail most of the time. So a GPU adds
- * (gw_sq_reserve_), and looks before whether that may be in vain. Then -EAGAIN has a second meaning: there is
+ * (gw_sq_reserve_), and looks first whether that may fail. Then -EAGAIN has a second meaning: there is
  * no room for this together with what others try to reserve at this moment, and perhaps take back.
  */
 GW_FN int gw_sq_add_(const struct gw_sq_ *q, uint32_t n, uint64_t *first)

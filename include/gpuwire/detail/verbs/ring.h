@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * ring.h: how what was posted to a send queue is published and rung for; why, and what must be ordered, is
- * said in sq.h. Included by verbs_device.h, behind reserve.h; names that end in _ are private.
+ * said in sq.h. Included by verbs_device.h, after reserve.h; names that end in _ are private.
  * (tests/verbs/sq.pml is the model of it.)
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
@@ -15,17 +15,18 @@
  *   63…36  WQEBBs rung for (mod 2^28)
  *   35…17  rings asked for since the ringer has last looked; not 0: a ringer is at work
  *   1      gw_ring was called since then
- *   0      a poster may have left with ready WQEs unrung behind a hole: the one that fills it rings
+ *   0      a poster may have left with ready WQEs unrung after a hole: the one that fills it rings
  *
  * The ringer alone moves 63…36. It takes the role by being the first to ask. It lays the role down with a
- * CAS, which fails if anybody has asked since it looked: then it looks again. Hence nobody waits for anybody
- * else's WQEs: a reservation whose predecessors are still being written is left to the one that writes them
- * last. No count overflows: between two looks at most a queue of reservations (2^15) asks, and gw_ring, which
- * may be called any number of times, sets a bit.
+ * CAS, which fails if anybody has asked since it looked: then it looks again. Hence no thread waits for
+ * another thread's WQEs: a reservation whose predecessors are still being written is left to the one that
+ * writes them last. No count overflows: between two looks at most a queue of reservations (2^15) asks, and
+ * gw_ring, which may be called any number of times, sets a bit.
  *
- * A poster that defers asks nobody, for that is an atomic operation for each request. It says what is ready
- * in the slot alone, and looks whether it was a hole. That look may come too early, since nothing keeps our
- * store before our load; then what others had behind is rung for together with what was deferred.
+ * A poster that defers does not ask, because that would be an atomic operation for each request. It says what
+ * is ready in the slot alone, and looks whether it was a hole. That look may come too early, since nothing
+ * keeps our store before our load; then the others' later requests are rung for together with what was
+ * deferred.
  */
 #define GW_SQ_RUNG_  36
 #define GW_SQ_ASK_   ((uint64_t)1 << 17)
@@ -40,12 +41,12 @@ GW_FN uint64_t gw_sq_idle_(uint64_t rung)
 }
 
 /*
- * The role is laid down behind the ring. The next ringer's ring then follows ours, as its record follows our
+ * The role is given up after the ring. The next ringer's ring then follows ours, as its record follows our
  * record. The NIC may look at the index in the ring, and not at the record alone. An older ring that arrived
  * later would then take it back. (rdma-core orders rings for this reason, in its post_send_db.) Two stores of
  * two threads to one register: the first thread's fence and the second one's acquiring it order them. Both
  * are threads of one GPU, so the GPU's scope will do, which waits for less than the system's. On CPU threads
- * the release of the operation is enough. A register that is mapped write-combining was flushed behind the
+ * the release of the operation is enough. A register that is mapped write-combining was flushed after the
  * ring.
  */
 GW_HOT_FN uint64_t gw_sq_lay_down_(struct gw_qp_handle *qp, uint64_t word, uint64_t leave)
@@ -115,7 +116,7 @@ GW_SLOW_FN void gw_sq_ring_more_(struct gw_qp_handle *qp, uint64_t seen, uint64_
     if (q.host) gw_cpu_rang_(q.host);
 }
 
-/* Rings for our own, everything up to `end`, behind a release fence; `word` is the state that our claim has
+/* Rings for our own, everything up to `end`, after a release fence; `word` is the state that our claim has
  * made. */
 GW_HOT_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64_t end)
 {
@@ -129,7 +130,7 @@ GW_HOT_FN void gw_sq_ring_claimed_(const struct gw_sq_ *q, uint64_t word, uint64
         gw_cpu_rang_(q->host);
 }
 
-/* Asks for a ring, and rings unless somebody is at it. */
+/* Asks for a ring, and rings unless another thread is ringing. */
 GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
 {
     /* Release: our slot's word before the asking. Acquire: the last ringer's record and ring, and the words
@@ -143,13 +144,13 @@ GW_SLOW_FN void gw_sq_ask_(struct gw_qp_handle *qp)
     gw_sq_ring_more_(qp, word + GW_SQ_ASK_, rung);
 }
 
-/* Says to the ringer that what we have reserved is ready. Behind a release fence. */
+/* Says to the ringer that what we have reserved is ready. After a release fence. */
 GW_HOT_FN void gw_sq_ready_to_(struct gw_sq_slot *slot, uint64_t first, uint32_t bbs, uint32_t n)
 {
     gw_st_relaxed_u64_gpu(&slot->end, gw_sq_slot_word_(first + bbs) | (uint64_t)n << GW_SLOT_READY_);
 }
 
-/* The same, and has somebody ring. */
+/* The same, and makes sure that a thread rings. */
 GW_SLOW_FN void gw_sq_say_ready_(struct gw_qp_handle *qp, uint64_t first, uint32_t bbs, uint32_t n)
 {
     gw_sq_ready_to_(&qp->slot[first & (qp->sq.wqebbs - 1)], first, bbs, n);
@@ -166,9 +167,9 @@ GW_HOT_FN void gw_sq_defer_(const struct gw_sq_ *q, uint64_t first, uint32_t bbs
 }
 
 /*
- * Takes the ringer's role for what was reserved behind `run`, if everything before that is rung for and
- * nobody has it; gw_sq_idle_(run): taken. Others who ask until we ring leave theirs to us. Relaxed: a fence
- * behind it acquires what the last ringer did.
+ * Takes the ringer's role for what was reserved after `run`, if everything before that is rung for and the
+ * role is free; gw_sq_idle_(run): taken. Others who ask until we ring leave theirs to us. Relaxed: a fence
+ * after it acquires what the last ringer did.
  */
 GW_HOT_FN uint64_t gw_sq_claim_(const struct gw_sq_ *q, uint64_t run)
 {
@@ -239,7 +240,7 @@ GW_SLOW_FN void gw_sq_ring_(struct gw_qp_handle *qp, int sure)
     /* All that is reserved has been rung for, what we have deferred among it. */
     if (word >> GW_SQ_RUNG_ == (gw_ld_relaxed_u64_gpu(&qp->sq_resv) & GW_SQ_COUNT_)) return;
     /* A ringer at work may have looked before our slots said that they are ready, and must look again; if it
-     * has left meanwhile, we ring. Release: the slots' words before the bit. */
+     * has left by now, we ring. Release: the slots' words before the bit. */
     if ((word & GW_SQ_LOW_) >= GW_SQ_ASK_ &&
         (!sure || (gw_or_acq_rel_u64_gpu(&qp->sq_word, GW_SQ_AGAIN_) & GW_SQ_LOW_) >= GW_SQ_ASK_))
         return;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * rq.h: how receives are reserved, published and posted. Included by verbs_device.h, behind reserve.h; names
+ * rq.h: how receives are reserved, published and posted. Included by verbs_device.h, after reserve.h; names
  * that end in _ are private.
  *
  * A receive needs no ring: the NIC reads the record when a message comes. So what is written must be counted
@@ -23,10 +23,10 @@ GW_FN int gw_rq_reserve_(struct gw_qp_handle *qp, uint32_t n, uint64_t *first)
  *
  *   63…32  receives counted (mod 2^32)
  *   31…1   how often its writer was asked since it has last looked; not 0: there is one
- *   0      a poster may have left with ready receives behind a hole: the one that fills it asks
+ *   0      a poster may have left with ready receives after a hole: the one that fills it asks
  *
  * The first to ask has the role. It lays the role down with a CAS, which fails if anybody has asked since it
- * looked: then it looks again. So nobody waits for anybody: receives whose predecessors are still being
+ * looked: then it looks again. So no thread waits for another: receives whose predecessors are still being
  * written are left to the one that writes them last. (As for sends, ring.h, where there are rings in
  * addition; the model is tests/verbs/rq.pml.)
  *
@@ -43,9 +43,9 @@ GW_FN uint64_t gw_rq_idle_(uint64_t counted)
 }
 
 /*
- * Takes the role for what has just been reserved at `first`, if everything before is counted and nobody has
- * it. Called before the receives are written; what it returns is for gw_rq_publish_. Relaxed: the fence there
- * acquires.
+ * Takes the role for what has just been reserved at `first`, if everything before is counted and the role is
+ * free. Called before the receives are written; what it returns is for gw_rq_publish_. Relaxed: the fence
+ * there acquires.
  */
 GW_FN uint64_t gw_rq_claim_(struct gw_qp_handle *qp, uint64_t first)
 {
@@ -95,7 +95,8 @@ GW_SLOW_FN void gw_rq_write_more_(struct gw_qp_handle *qp, uint64_t seen, uint32
     } while (seen != word);
 }
 
-/* Says that the n receives from `first` on are ready, and writes the record unless somebody is at it. */
+/* Says that the n receives from `first` on are ready, and writes the record unless another thread is writing
+ * it. */
 GW_SLOW_FN void gw_rq_say_ready_(struct gw_qp_handle *qp, uint32_t first, uint32_t n)
 {
     uint64_t word;

@@ -37,7 +37,7 @@ enum {
     GW_NO_MASKED_ = 0x200,
     GW_DB_IO_ = 0x400, /* CPU threads ring a device's register, which may be mapped write-combining */
     GW_UD_ = 0x800,
-    GW_AH_NUMBER_ = 0x1000, /* whoever reads the queue knows address handles by their numbers */
+    GW_AH_NUMBER_ = 0x1000, /* the reader of the queue knows address handles by their numbers */
     GW_LOCKED_ = 0x2000,    /* CPU threads post in turn: lock.h */
     GW_LATE_ = 0x4000,      /* fetched data may come later than its completion: flush.h */
 };
@@ -103,7 +103,7 @@ GW_HOT_FN struct gw_sq_ gw_sq_of_(struct gw_qp_handle *qp)
 }
 
 /* A READ or an atomic is written: pollers flush before they tell of this queue pair's completions from now
- * on. Relaxed: the ring's fence releases it, and the NIC's completion comes behind the ring. */
+ * on. Relaxed: the ring's fence releases it, and the NIC's completion comes after the ring. */
 GW_HOT_FN void gw_sq_fetches_(const struct gw_sq_ *q)
 {
     if (q->flags & GW_LATE_) gw_st_relaxed_u32_gpu(&q->qp->fetches, 1);

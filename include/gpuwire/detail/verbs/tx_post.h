@@ -31,7 +31,7 @@ GW_HOT_FN void gw_tx_publish_alone_(struct gw_tx *tx, uint64_t end, uint32_t fla
         gw_sq_ring_alone_(&tx->q, end);
         tx->rung = end;
     }
-    /* For gw_ring and the owner's next view; behind the ring, so that no fence of this post waits for it. */
+    /* For gw_ring and the owner's next view; after the ring, so that no fence of this post waits for it. */
     gw_st_relaxed_u64_gpu(&tx->q.qp->sq_resv, end);
 }
 
@@ -86,7 +86,7 @@ GW_SLOW_FN void gw_tx_mark_copy_(struct gw_tx *tx, uint64_t ticket)
     }
 }
 
-/* Sees to it that a signalled request behind the ticket is on its way to the NIC, as far as there is room. */
+/* Makes sure that a signalled request after the ticket is on its way to the NIC, as far as there is room. */
 GW_FN void gw_tx_mark_(struct gw_tx *tx, uint64_t ticket)
 {
     struct gw_tx copy = *tx;
@@ -96,7 +96,7 @@ GW_FN void gw_tx_mark_(struct gw_tx *tx, uint64_t ticket)
 }
 
 /* It may be for more than there are from one signalled request to the next. Then requests that are not
- * signalled may hold the room, and a signalled one goes behind them. */
+ * signalled may hold the room, and a signalled one goes after them. */
 GW_SLOW_FN int gw_tx_make_room_copy_(struct gw_tx *tx, uint32_t n)
 {
     int err = gw_tx_room_(tx, n);
@@ -210,7 +210,7 @@ GW_DEV int gw_tx_post_warp_alone_(struct gw_tx *tx, int on, const struct gw_op *
     if ((int64_t)at < 0) return (int)(int64_t)at;
     if (on) gw_tx_write_(tx, at + before, op, flags);
     if (on && ticket) *ticket = at + before + op->bbs;
-    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then stands behind them too. */
+    /* All lanes' WQEs happen before lane 0 goes on; its fence in publishing then comes after them too. */
     gw_syncwarp(gw_warp_all());
     if (gw_lane() == 0) gw_tx_publish_alone_(tx, at + n, flags);
     return 0;
@@ -271,7 +271,8 @@ GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t 
         gw_tx_write_(tx, at + before * op.bbs, &op, flags);
         if (ticket) *ticket = at + (before + 1) * op.bbs;
     }
-    /* All WQEs before thread 0 goes on, as in a warp; and nobody enters again while others still read *b. */
+    /* All WQEs before thread 0 goes on, as in a warp; and no thread enters again while others still read *b.
+     * */
     gw_syncthreads();
     if ((int64_t)at < 0) return (int)(int64_t)at;
     if (gw_thread_idx() == 0 && all) gw_tx_publish_(tx, at, gw_op_first_(&op), all * op.bbs, flags);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tx_reserve.h: how the fast calls of verbs_tx.h reserve. Included by verbs_device.h, behind tx_write.h;
+ * tx_reserve.h: how the fast calls of verbs_tx.h reserve. Included by verbs_device.h, after tx_write.h;
  * names that end in _ are private.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
@@ -42,8 +42,8 @@ GW_HOT_FN int gw_tx_room_(struct gw_tx *tx, uint32_t n)
     if (!gw_tx_full_(tx, tx->next + n)) return 0;
     tx->done = gw_tx_look_(tx->q.qp, tx->cq, tx->next + n);
     if (!gw_tx_full_(tx, tx->next + n)) return 0;
-    /* The room may be waiting for a ring that was deferred. Of ours a ringer at work is told once: who tries
-     * in vain all the time must not keep it from leaving. */
+    /* The room may be waiting for a ring that was deferred. Of ours a ringer at work is told once: a thread
+     * that keeps trying must not keep it from leaving. */
     if (tx->q.flags & GW_ONE_USER_) {
         gw_tx_ring(tx);
     } else {
@@ -66,8 +66,8 @@ GW_HOT_FN void gw_tx_kept_(struct gw_tx *tx, uint64_t at, uint32_t n)
 GW_HOT_FN int gw_tx_keep_(struct gw_tx *tx, uint64_t at, uint32_t n)
 {
     if (gw_sq_keep_(&tx->q, at, n, &tx->done)) {
-        /* Others have filled it. So as not to add and take back in vain all the time, believe that there is
-         * no room for so many until something completes. */
+        /* Others have filled it. Adding and taking back all the time would be wasted, so assume that there is
+         * no room for that number until something completes. */
         tx->next = tx->done + tx->q.sq.wqebbs - n + 1;
         return -EAGAIN;
     }

@@ -22,7 +22,7 @@ GW_FN int gw_tx_wait(struct gw_tx *tx, uint64_t ticket, uint64_t deadline_ns)
     if (gw_tx_good_(tx, ticket)) return 0;
     gw_tx_mark_(tx, ticket);
     for (;;) {
-        /* Failed: but perhaps behind the ticket, so it is looked at once more. */
+        /* Failed: but perhaps after the ticket, so it is looked at once more. */
         int failed = gw_ld_acquire_u32_gpu(&tx->q.qp->state) == GW_QP_FAULTED;
 
         if (gw_tx_good_(tx, ticket)) return 0;
@@ -82,7 +82,7 @@ GW_DEV int gw_tx_wait_block(struct gw_tx *tx, uint64_t ticket, uint64_t deadline
     }
     gw_syncthreads();
     err = b->err;
-    gw_syncthreads(); /* nobody enters again while others still read *b */
+    gw_syncthreads(); /* no thread enters again while others still read *b */
     return err;
 }
 

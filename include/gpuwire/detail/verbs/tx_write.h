@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * tx_write.h: how an operation of the fast calls becomes WQEs. Included by verbs_device.h, behind verbs_tx.h;
+ * tx_write.h: how an operation of the fast calls becomes WQEs. Included by verbs_device.h, after verbs_tx.h;
  * names that end in _ are private.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wr.h: how the compatible calls post libibverbs' structs. Included by verbs_device.h, behind ring.h;
+ * wr.h: how the compatible calls post libibverbs' structs. Included by verbs_device.h, after ring.h;
  * names that end in _ are private.
  */
 #include <gpuwire/verbs_device.h> /* which includes this file where it belongs */
@@ -100,7 +100,7 @@ GW_HOT_FN int gw_ibv_look_(const struct gw_qp_handle *qp, const struct ibv_send_
     return 0;
 }
 
-/* The part behind the control segment. Atomics move 8 bytes whatever their entry says. */
+/* The part after the control segment. Atomics move 8 bytes whatever their entry says. */
 GW_HOT_FN void gw_ibv_put_rest_(const struct gw_sq_ *q, uint32_t idx, const struct ibv_send_wr *wr,
                                 const struct gw_ibv_ *r)
 {
@@ -129,7 +129,7 @@ GW_HOT_FN void gw_ibv_put_rest_(const struct gw_sq_ *q, uint32_t idx, const stru
                         gw_mlx5_data(sge[i].addr, r->head == 3 ? 8 : sge[i].length, sge[i].lkey));
 }
 
-/* Writes the WQE, and what it leaves behind for its completion. Returns the WQEBBs it takes. */
+/* Writes the WQE, and what it leaves for its completion. Returns the WQEBBs it takes. */
 GW_HOT_FN uint32_t gw_ibv_put_(const struct gw_sq_ *q, uint64_t at, const struct ibv_send_wr *wr,
                                const struct gw_ibv_ *r)
 {
@@ -206,11 +206,12 @@ GW_HOT_FN int gw_post_single_(struct gw_qp_handle *qp, const struct ibv_send_wr 
     return 0;
 }
 
-/* With several at once what is posted with one reservation and one ring must be known before: up to so many.
+/* With several at once, what is posted with one reservation and one ring must be known before: at most this
+ * number.
  */
 #define GW_RUN_ 32
 
-/* Posts the n requests from *wr on, which take bbs WQEBBs, and moves *wr behind them: or none, and -EAGAIN.
+/* Posts the n requests from *wr on, which take bbs WQEBBs, and moves *wr past them: or none, and -EAGAIN.
  */
 GW_HOT_FN int gw_post_run_(struct gw_qp_handle *qp, struct ibv_send_wr **wr, const struct gw_ibv_ *run,
                            uint32_t n, uint32_t bbs)
@@ -228,8 +229,8 @@ GW_HOT_FN int gw_post_run_(struct gw_qp_handle *qp, struct ibv_send_wr **wr, con
     return 0;
 }
 
-/* As long a run as is sound; then it is posted, in pieces of one request when there is no room for all. As
- * gw_post_list_alone_. */
+/* The longest valid run is taken; then it is posted, in pieces of one request when there is no room for all.
+ * As gw_post_list_alone_. */
 GW_FN int gw_post_list_(struct gw_qp_handle *qp, struct ibv_send_wr **wr)
 {
     uint32_t most = GW_RUN_, n, bbs;
@@ -249,7 +250,7 @@ GW_FN int gw_post_list_(struct gw_qp_handle *qp, struct ibv_send_wr **wr)
         if (!n) return err ? err : ENOMEM; /* one request larger than the queue */
         if (!gw_post_run_(qp, wr, run, n, bbs)) continue;
         if (n == 1) return ENOMEM;
-        err = 0; /* a request behind the run may be bad: it is found again when its turn comes */
+        err = 0; /* a request after the run may be bad: it is found again when its turn comes */
         most = 1;
     }
     return err;
