@@ -38,7 +38,7 @@ def _load_verbs() -> None:
     folder = _HERE / "verbs"
     want = os.environ.get("GPUWIRE_VERBS", "")
     if want not in ("", "system", "own"):
-        raise errors.Invalid(f"GPUWIRE_VERBS={want}: system or own is wanted")
+        raise errors.Invalid(f"GPUWIRE_VERBS={want}: must be system or own")
     if not folder.is_dir() or (want != "own" and _machine_has_verbs()):
         return
     if want == "system":
@@ -83,7 +83,7 @@ def check(result: int) -> int:
 
 def interruptible(call: Callable[[], Any], give_up: Optional[Callable[[], None]] = None) -> Any:
     """Runs a C call that may take seconds. Python runs signal handlers on the main thread alone and only between its own
-    steps, so the call runs on another thread meanwhile. An exception on this one (Ctrl-C) calls give_up, and is raised
+    steps, so the call runs on another thread. An exception on this one (Ctrl-C) calls give_up, and is raised
     when the call has come back."""
     if threading.current_thread() is not threading.main_thread():
         return call()

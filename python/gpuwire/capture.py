@@ -49,7 +49,7 @@ def capture(module: Any, example_inputs: Any, batch_sizes: Optional[Sequence[int
         module.eval()
     given = list(input_names or [n for n, _ in arguments])
     if len(given) != len(arguments) or len(set(given)) != len(given):
-        raise errors.Invalid(f"model {name}: {len(arguments)} different input names are wanted, not {given}")
+        raise errors.Invalid(f"model {name}: {len(arguments)} different input names expected, not {given}")
     sizes = sorted(set(batch_sizes)) if batch_sizes is not None else [1]
     if not sizes or sizes[0] < 1:
         raise errors.Invalid(f"model {name}: batch sizes {list(batch_sizes or [])}; give at least one, each 1 or more")
@@ -74,7 +74,7 @@ def capture(module: Any, example_inputs: Any, batch_sizes: Optional[Sequence[int
     batched = batch_sizes is not None
     outs = list(output_names or [n for n, _ in results])
     if len(outs) != len(results) or len(set(outs)) != len(outs):
-        raise errors.Invalid(f"model {name}: {len(results)} different output names are wanted, not {outs}")
+        raise errors.Invalid(f"model {name}: {len(results)} different output names expected, not {outs}")
     return Captured(device.index, [_info(n, t, batched) for n, t in zip(given, fixed)],
                     [_info(n, t, batched) for n, (_, t) in zip(outs, results)], variants)
 
@@ -124,14 +124,14 @@ def _device(torch: Any, module: Any, examples: List[Any], name: str) -> Any:
     parameters = list(module.parameters()) + list(module.buffers()) if hasattr(module, "parameters") else []
     devices = {t.device for t in parameters or examples}
     if len(devices) != 1 or next(iter(devices)).type != "cuda":
-        raise errors.Unsupported(f"model {name}: it lies on {', '.join(sorted(map(str, devices)))}; one GPU is wanted: "
+        raise errors.Unsupported(f"model {name}: it lies on {', '.join(sorted(map(str, devices)))}; all must be on one GPU: "
                                  "move it with module.cuda()")
     device = devices.pop()
     return torch.device("cuda", torch.cuda.current_device() if device.index is None else device.index)
 
 
 def _rows_of(example: Any, rows: int) -> Any:
-    """A tensor of so many samples, out of the example's own."""
+    """A tensor of `rows` samples, out of the example's own."""
     if example.dim() == 0 or example.shape[0] == 0:
         raise errors.Invalid(f"an example input of shape {list(example.shape)} has no samples; give batch_sizes=None for "
                              "a module that counts none")
@@ -171,7 +171,7 @@ def _capture_one(torch: Any, call: Any, fixed: List[Any], pool: Any, name: str, 
                 call()
         side.synchronize()
         graph = torch.cuda.CUDAGraph(keep_graph=True)
-        # What other threads ask of CUDA meanwhile (the NIC copies there) is no part of the capture.
+        # What other threads ask of CUDA at that time (the NIC copies there) is not captured.
         with torch.cuda.graph(graph, pool=pool, stream=side, capture_error_mode="thread_local"):
             results = [(n, _own(torch, t, inputs)) for n, t in _outputs(call(), name)]
         side.synchronize()

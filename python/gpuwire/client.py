@@ -14,7 +14,7 @@ from ._library import check, interruptible
 from ._regions import Regions
 
 _LOOK_S = 0.1  # how long a wait may keep Python from running signal handlers
-_IDLE_S = 2.0  # after so long a submit may first ask over HTTP whether the session still lives
+_IDLE_S = 2.0  # after this time a submit may first ask over HTTP whether the session still lives
 Inputs = Union[Any, Sequence[Any], Mapping[str, Any]]
 
 
@@ -220,12 +220,12 @@ class Client:
         names = [i.name for i in self.inputs]
         if isinstance(inputs, Mapping):
             if set(inputs) != set(names):
-                raise errors.Invalid(f"model {self.model}: inputs {', '.join(names)} are wanted, "
+                raise errors.Invalid(f"model {self.model}: inputs {', '.join(names)} expected, "
                                      f"{', '.join(map(str, inputs)) or 'none'} were given")
             return [inputs[n] for n in names]
         given = list(inputs) if isinstance(inputs, (tuple, list)) and (len(names) > 1 or _holds_tensor(inputs)) else [inputs]
         if len(given) != len(names):
-            raise errors.Invalid(f"model {self.model}: {len(names)} inputs are wanted ({', '.join(names)}), "
+            raise errors.Invalid(f"model {self.model}: {len(names)} inputs expected ({', '.join(names)}), "
                                  f"{len(given)} were given")
         return given
 

@@ -21,7 +21,7 @@ class Invalid(Error, ValueError):
 
 
 class Unsupported(Error):
-    """The request is sound, but something here cannot do it. The line names what, and the kernel or node."""
+    """The request is valid, but something here cannot do it. The line names what, and the kernel or node."""
 
 
 class Busy(Error):

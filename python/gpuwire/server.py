@@ -27,7 +27,7 @@ Path = Union[str, "os.PathLike[str]"]
 def _count(name: str, value: float, most: int) -> int:
     """ctypes cuts numbers that do not fit; here they are refused."""
     if not 0 <= value <= most:
-        raise errors.Invalid(f"Server: {name}={value}: a number from 0 to {most} is wanted")
+        raise errors.Invalid(f"Server: {name}={value}: must be a number from 0 to {most}")
     return int(value)
 
 
@@ -59,7 +59,7 @@ class Server:
         threads: that one run of a model uses on CPU threads.
         sessions: of each model at once; 0: 16.
         sessions_per_client: of them, what one client may have; 0: all but a quarter.
-        idle: a session without requests for so many seconds is closed; None: never.
+        idle: a session is closed after this number of seconds without requests; None: never.
         slots: requests in flight of each session; 0: 8.
         model_memory: bytes that a model may take with its sessions' slots; 0: 2 GiB.
         max_body: bytes of an HTTP inference's body, or of a gRPC message; 0: 64 MiB.
@@ -70,7 +70,7 @@ class Server:
         metrics_port: metrics are answered on this port, too, and nothing else is.
         models: a repository (NAME/VERSION/model.onnx or model.so), whose models are served from the start.
         model_control: clients may load and unload the repository's models.
-        max_batch: the repository's models run up to so many samples together, if samples do not meet there.
+        max_batch: samples that the repository's models run together at most, if samples do not meet there.
         batch_delay: seconds that a request for one of them may wait for others to share its run.
         model: serves this one of the repository alone.
         watch: versions and models that come into the repository are served, those that go are not any more.
@@ -81,7 +81,7 @@ class Server:
         connections_per_client: HTTP connections that one client may have; 0: 64, or what its sessions need.
         host_names: names of the server that calls may have in their Host, beside addresses, localhost and the host's own.
         trusted_proxies: whose X-Forwarded-For names the client: addresses, networks, or "user 33".
-        drain: close gives what is under way so many seconds to finish; 0: it is cut off.
+        drain: seconds that close gives what is under way to finish; 0: it is cut off.
     Raises:
         Unsupported: there is no such GPU or RDMA device, or no gRPC here. NotFound: no such file. Invalid: an argument
         does not fit. Error: the port is taken, or something else failed.
@@ -97,7 +97,7 @@ class Server:
                  access_log: Optional[Path] = None, log_level: Optional[str] = None, drain: float = 0.0,
                  connections_per_client: int = 0, host_names: Sequence[str] = (), trusted_proxies: Sequence[str] = ()):
         if resident not in _RESIDENT:
-            raise errors.Invalid(f"Server: resident={resident!r}: one of {', '.join(_RESIDENT)} is wanted")
+            raise errors.Invalid(f"Server: resident={resident!r}: must be one of {', '.join(_RESIDENT)}")
         self._lib = abi.library()
         opts = abi.Opts(size=ctypes.sizeof(abi.Opts), host=host.encode(), exec=exec.encode(),
                         device=device.encode() if device else None, open_health=open_health, model_control=model_control,
@@ -157,7 +157,7 @@ class Server:
     def add(self, module: Any, example_inputs: Any, *, name: str, version: int = 1,
             batch_sizes: Optional[Sequence[int]] = BATCH_SIZES, max_delay: float = 0.0,
             input_names: Optional[Sequence[str]] = None, output_names: Optional[Sequence[str]] = None) -> None:
-        """Captures a PyTorch module as CUDA graphs and serves it. Other models pause meanwhile, and lose no request.
+        """Captures a PyTorch module as CUDA graphs and serves it. Other models pause during that, and lose no request.
 
         Args:
             module: a torch.nn.Module on the server's GPU, or another callable of tensors. It is put into eval mode. Its
@@ -308,7 +308,7 @@ class Server:
     # ---- its life
 
     def wait(self, timeout: Optional[float] = None) -> bool:
-        """Sleeps until the time is over, for ever with None. Ctrl-C ends it as KeyboardInterrupt. Raises what made the
+        """Sleeps until the time is over, forever with None. Ctrl-C ends it as KeyboardInterrupt. Raises what made the
         server fail. Returns False when the time is over, and True when wake was called."""
         deadline = None if timeout is None else time.monotonic_ns() + int(timeout * 1e9)
         with self._use(shared=True):
@@ -330,7 +330,7 @@ class Server:
             self._lib.gw_serving_wake(self._handle)
 
     def reopen_log(self) -> None:
-        """Opens the access log's file again by its name, when somebody has moved it away. NotFound: there is none."""
+        """Opens the access log's file again by its name, after it has been moved away. NotFound: there is none."""
         with self._use(shared=True):
             check(self._lib.gw_serving_reopen_log(self._handle))
 

@@ -98,7 +98,7 @@ class _Torch(Source):
 
     def __init__(self, tensor: Any, want: Dtype, name: str):
         if str(tensor.dtype) != "torch." + want.torch:
-            raise errors.Invalid(f"input {name}: {want.name} is wanted, the tensor has {tensor.dtype}; convert it "
+            raise errors.Invalid(f"input {name}: must be {want.name}, the tensor has {tensor.dtype}; convert it "
                                  f"with .to(torch.{want.torch})")
         self.tensor = tensor.detach().contiguous()
         self.shape = tuple(tensor.shape)
@@ -132,7 +132,7 @@ class _Numpy(Source):
         if not same:
             hint = "give the upper halves of the floats as uint16" if want.name == "BF16" else \
                 f"convert it with .astype('{want.numpy}')"
-            raise errors.Invalid(f"input {name}: {want.name} is wanted, the array has {array.dtype}; {hint}")
+            raise errors.Invalid(f"input {name}: must be {want.name}, the array has {array.dtype}; {hint}")
         self.array = numpy.ascontiguousarray(array).reshape(array.shape)
         self.shape = tuple(array.shape)
         self.nbytes = self.array.nbytes
@@ -145,7 +145,7 @@ class _Buffer(Source):
     def __init__(self, view: memoryview, want: Dtype, dims: Sequence[int], batched: bool, name: str):
         raw = view.format in ("B", "b", "c") and view.ndim == 1
         if not raw and view.format != want.buffer:
-            raise errors.Invalid(f"input {name}: {want.name} is wanted, the buffer has elements of type "
+            raise errors.Invalid(f"input {name}: must be {want.name}, the buffer has elements of type "
                                  f"'{view.format}'; give it as bytes, or as '{want.buffer}'")
         self.view = view.cast("B") if view.c_contiguous else memoryview(view.tobytes())
         self.nbytes = self.view.nbytes
@@ -187,7 +187,7 @@ def source(x: Any, info: TensorInfo) -> Source:
     fits = made.shape[1:] == info.shape[1:] and len(made.shape) == len(info.shape) if info.batched else \
         made.shape == info.shape
     if not fits:
-        raise errors.Invalid(f"input {info.name}: shape {list(info.shape)} is wanted, the tensor has "
+        raise errors.Invalid(f"input {info.name}: shape must be {list(info.shape)}, the tensor has "
                              f"{list(made.shape)}")
     return made
 
