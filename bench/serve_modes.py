@@ -95,7 +95,7 @@ class Child:
 
 
 class Energy:
-    """Joules so far: of the GPU by NVML, of the processors by RAPL; None where nobody tells."""
+    """Joules so far: of the GPU by NVML, of the processors by RAPL; None where there is no counter."""
 
     def __init__(self, on_gpu: bool) -> None:
         self.gpu: Any = None
@@ -155,7 +155,7 @@ class Bench:
             child.hear()
 
     def load(self, url: str, model: str, clients: int, each: int, *how: str) -> Dict[str, Any]:
-        """gpuwire load with so many clients of `each` requests in flight."""
+        """gpuwire load with `clients` clients of `each` requests in flight."""
         with tempfile.NamedTemporaryFile(suffix=".json") as file:
             cores = CORES.many_clients if clients > 16 else CORES.clients
             command = [*CORES.on(cores), self.args.tool, "load", model, "--server", url, "--clients", str(clients), "--slots", str(each),

@@ -50,7 +50,7 @@ rconnects() {
     local run=("$bin/gpuwire" run -- "$bin/rsock_bench")
     both "${run[@]}" server 127.0.0.1 $port "$1" :: "${run[@]}" client 127.0.0.1 $port "$1"
 }
-many() { # CONNECTIONS, with a set's own buffers; so many sends that each of them has one at least
+many() { # CONNECTIONS, with a set's own buffers; enough sends that each connection has one at least
     local run=(env -u RBUF -u WBUF "$bin/sock_bench" many)
     both "${run[@]}" server 127.0.0.1 $port 262144 6144 "$1" :: "${run[@]}" client 127.0.0.1 $port 262144 6144 "$1"
 }

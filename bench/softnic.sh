@@ -1,9 +1,8 @@
 #!/usr/bin/env bash
 # The software NIC under unmodified perftest, UCX and Open MPI beside other ways between two processes of one host: UCX over
 # shared memory and over TCP, Open MPI over TCP, iperf3 over UDP; and what its library costs open(). One line for each comparison: our figure, the peer's, the ratio, what was aimed
-# at; medians of RUNS rounds (default 5), in each of which every program runs once, so that whatever else the machine
-# does meanwhile meets all of them. Rows whose programs are not installed (perftest, ucx-utils, iperf3, openmpi-bin with
-# libopenmpi-dev) are skipped.
+# at; medians of RUNS rounds (default 5), in each of which every program runs once, so that other work of the machine meets all
+# of them. Rows whose programs are not installed (perftest, ucx-utils, iperf3, openmpi-bin with libopenmpi-dev) are skipped.
 #     bench/softnic.sh [BUILD]        RUNS=5 SECONDS_EACH=2 ONLY="text of a row" CSV=FILE MACHINE=NAME (see csv.sh)
 # In a bundle BUILD is "."; what only more than two CPUs show: ONLY=threads=4.
 set -uo pipefail

@@ -60,7 +60,7 @@ if(GW_SERVE AND GW_BALANCE)
     gw_lacks(OpenSSL libssl-dev GW_BALANCE)
   endif()
 endif()
-# gRPC, of the server and the client, is built where its libraries are, unless somebody says otherwise. It needs an nghttp2
+# gRPC, of the server and the client, is built where its libraries are, unless an option says otherwise. It needs an nghttp2
 # with limits for what strangers send: 1.61, or an older one of a distribution that has mended it.
 set(GW_HAVE_GRPC OFF)
 if(GW_SERVE AND GW_GRPC)

@@ -54,7 +54,7 @@ function(gw_test name)
 endfunction()
 
 # gw_own_rpath(TARGET): an installed target has in the build tree the library path that it will have. CMake would reserve
-# room for that path with colons, each of which makes the loader look in the current folder, whoever wrote there.
+# room for that path with colons, each of which makes the loader look in the current folder, where any user may have written.
 function(gw_own_rpath target)
   set_target_properties(${target} PROPERTIES BUILD_WITH_INSTALL_RPATH ON)
 endfunction()

@@ -59,7 +59,7 @@ def functions(text):
             while ";" not in declaration and not re.search(r"\)\s*(\{|$)", declaration):
                 i += 1
                 declaration += " " + lines[i].strip()
-            if "/*" in declaration:  # said behind it
+            if "/*" in declaration:  # said after it
                 declaration, _, said = declaration.partition("/*")
                 comment = said.removesuffix("*/").strip()
             name = NAME.search(declaration)

@@ -21,7 +21,7 @@ BODY = re.compile(r"^(?:GW_\w+|static|int|void|struct|uint\w+|enum|bool)\b[^;{}=
 ROOM = "no room is ENOMEM to who calls ibv_-like"
 PARSE = "a CQE that cannot be parsed is dropped"
 RECEIVE = "gw_mlx5_put_recv is given what it takes"
-WAITS = "what the empty request behind a ticket runs into is looked at again until the deadline"
+WAITS = "what the empty request after a ticket runs into is looked at again until the deadline"
 FLUSH = "a flush whose READ cannot be posted is EIO"
 TRIAL = "the trial's completion queue is large enough"
 SWALLOWED = {
@@ -29,7 +29,7 @@ SWALLOWED = {
     "gw_device_open": {"ENOSPC": TRIAL},
     "gw_post_try": {"ENOSPC": TRIAL},
     "gw_reach_try": {"ENOSPC": TRIAL},
-    "gw_cm_listen": {"ETIMEDOUT": "nobody is waited for when it fails"},
+    "gw_cm_listen": {"ETIMEDOUT": "it has not waited when it fails"},
     "gw_post_send": {"EAGAIN": ROOM, "EMSGSIZE": ROOM},
     "gw_post_recv": {"EAGAIN": ROOM},
     "gw_poll_cq": {"EPROTO": PARSE, "EAGAIN": FLUSH, "ENOTCONN": FLUSH, "EOPNOTSUPP": FLUSH},
@@ -65,7 +65,7 @@ def can_return(name, code, seen):
     if name in seen or name not in code:
         return set()
     seen.add(name)
-    # A call whose result is thrown away, or that only asks whether it went well, gives its errors to nobody.
+    # A call whose result is thrown away, or that only asks whether it went well, passes no errors on.
     text = re.sub(r"\(void\)\s*\w+\([^;]*;", "", code[name])
     values = {v for r in RETURNED.findall(text) for v in ERRNO.findall(r)}
     for called in set(re.findall(r"\b(\w+)\s*\(", text)):

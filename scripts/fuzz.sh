@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# scripts/fuzz.sh SECONDS: builds every fuzz target with clang, AddressSanitizer and UndefinedBehaviorSanitizer, and runs
-# each for so long, one per processor at a time. The corpus lives in memory. Exit 1 at any finding; the input that
-# made it is kept in build-fuzz/findings/. scripts/fuzz.sh --build: builds them, and says only what fails.
+# scripts/fuzz.sh SECONDS: builds every fuzz target with clang, AddressSanitizer and UndefinedBehaviorSanitizer, and runs each
+# for SECONDS, one per processor at a time. The corpus lives in memory. Exit 1 at any finding; the input that made it is kept in
+# build-fuzz/findings/. scripts/fuzz.sh --build: builds them, and says only what fails.
 set -euo pipefail
 cd "$(dirname "$0")/.."
 

@@ -7,7 +7,7 @@ if [ ! -e gpu-tests.txt ]; then
     echo "gpuwire: this runs from a bundle: \`make gpu-check\` makes one, and runs it there" >&2
     exit 2
 fi
-# A kernel that is loaded lazily waits for the device to be idle, which it never is behind a resident loop.
+# A kernel that is loaded lazily waits for the device to be idle, which it never is while a resident loop runs.
 export CUDA_MODULE_LOADING=EAGER
 export GPUWIRE_NIC=${GPUWIRE_NIC:-addr=127.0.0.1} GPUWIRE=$PWD/bin/gpuwire
 logs=$(mktemp -d)
@@ -39,8 +39,8 @@ while read -r limit name args; do
     check "$limit" "$name $args" "tests/$name" $args # one that the bundle lacks fails, too
 done < gpu-tests.txt
 
-# Every access of the device API's kernels to memory, and of a block's threads to what they share, looked at by CUDA's own
-# tool, where there is one: several times slower, and so of the tests of every form alone.
+# CUDA's own tool, where there is one, checks each access of the device API's kernels to memory, and of a block's threads to
+# what they share. It is several times slower, so only the tests of every form run with it.
 sanitizer=$(command -v compute-sanitizer || find /usr/local/cuda*/bin -maxdepth 1 -name compute-sanitizer 2>/dev/null | tail -n 1)
 if [ -n "$sanitizer" ]; then
     for tool in memcheck racecheck; do
@@ -74,7 +74,7 @@ for args in "post --by warp --verify" "bw -o put -n 500 --verify --loopback" "bw
     # shellcheck disable=SC2086  # separate words
     check 60 "perf $args" bin/gpuwire perf $args --exec gpu --csv
 done
-# What a GPU of Hopper's never does, the software NIC does in its place: data that comes behind its completion, rings that
+# What a GPU of Hopper's never does, the software NIC does in its place: data that comes after its completion, rings that
 # get lost, and a NIC that dies while a kernel waits for it.
 for args in "lat -o put_imm -s 4k -n 300" "lat -o send -s 4k -n 300" "bw -o get -s 4k -n 300"; do
     # shellcheck disable=SC2086  # separate words

@@ -160,7 +160,7 @@ class Aiohttp(Mode):
 
 
 def timed(graph: Any, replays: int, times: int) -> float:
-    """Microseconds of a replay: the median of so many times."""
+    """Microseconds of a replay: the median of `times` runs."""
     import torch
     found = []
     for _ in range(times):
@@ -175,8 +175,8 @@ def timed(graph: Any, replays: int, times: int) -> float:
 
 
 def bare(mode: Mode, names: List[str]) -> Dict[str, float]:
-    """Each model's graph alone, in microseconds: `us`, one replay at a time, by CUDA's events; `behind_us`, of twenty, one behind the
-    other, which leaves out what a launch costs the CPU. And its tensors' bytes."""
+    """Each model's graph alone, in microseconds: `us`, one replay at a time, by CUDA's events; `behind_us`, of twenty, one after
+    the other, which leaves out what a launch costs the CPU. And its tensors' bytes."""
     import torch
     from gpuwire.capture import capture
     found: Dict[str, Any] = {}

@@ -48,7 +48,7 @@ def enlarge(picture):
 
 
 def psnr(a, b, border=SCALE):
-    """PSNR in dB of two luma arrays in [0, 1], without a border of so many pixels."""
+    """PSNR in dB of two luma arrays in [0, 1], without a border of `border` pixels."""
     d = a[border:-border, border:-border] - b[border:-border, border:-border]
     return 10.0 * math.log10(1.0 / max(float(np.mean(d * d)), 1e-12))
 
