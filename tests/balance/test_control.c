@@ -282,6 +282,56 @@ static void test_drain_limit(void **state)
     gw_bal_config_free(&c);
 }
 
+static json_t *member(json_t *worker, const char *object, const char *name)
+{
+    return json_object_get(json_object_get(worker, object), name);
+}
+
+/* Since when a worker has its state, and how many connections its drain began with, is told, also to the next
+ * control plane. */
+static void test_since(void **state)
+{
+    struct gw_bal_config c;
+    struct gw_bal_model again = {0};
+    (void)state;
+    struct gw_bal_service *s = a_service(&c);
+    struct gw_bal_worker *w = s->workers;
+    w->health.up = w->health.known = 1;
+    w->counts.live = 7;
+    gw_bal_tend(&c.model, 0, 10 * S);
+    assert_int_equal(w->since_ns, 10 * S);
+    gw_bal_tend(&c.model, 0, 11 * S);
+    assert_int_equal(w->since_ns, 10 * S); /* nothing has changed */
+    gw_bal_drain(&c.model, w, 1);
+    gw_bal_tend(&c.model, 0, 20 * S);
+    w->counts.live = 0;
+    w->counted = c.model.version;
+    gw_bal_tend(&c.model, c.model.version, 30 * S);
+    assert_int_equal(gw_bal_state_of(w), GW_BAL_DRAINED);
+    assert_int_equal(w->since_ns, 30 * S);
+    assert_int_equal(w->drain_from, 7);
+    json_t *j = gw_bal_worker_json(s, w);
+    assert_int_equal(json_integer_value(member(j, "flows", "drain_from")), 7);
+    assert_int_equal(json_integer_value(member(j, "health", "since_ns")), 30 * S);
+    assert_true(json_is_integer(member(j, "health", "state_ms")));
+    assert_null(member(j, "health", "last_ms")); /* it was not checked yet */
+    json_decref(j);
+    gw_bal_health_done(&c.model, s, w, "no answer", 31 * S);
+    j = gw_bal_worker_json(s, w);
+    assert_true(json_is_integer(member(j, "health", "last_ms")));
+    json_decref(j);
+    j = gw_bal_model_json(&c.model);
+    if (gw_bal_model_from(j, &again, 0)) fail_msg("%s", gw_last_error());
+    json_decref(j);
+    assert_int_equal(again.services->workers->since_ns, 30 * S);
+    assert_int_equal(again.services->workers->drain_from, 7);
+    gw_bal_drain(&c.model, w, 0);
+    gw_bal_tend(&c.model, 0, 40 * S);
+    assert_int_equal(w->drain_from, 0);
+    gw_bal_model_free(&again);
+    gw_bal_config_free(&c);
+}
+
 /* No id is given twice while its worker is there. */
 static void write_secret(const char *path, const char *secret)
 {
@@ -642,12 +692,12 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_file),          cmocka_unit_test(test_file_round),
         cmocka_unit_test(test_file_mistakes), cmocka_unit_test(test_drain),
-        cmocka_unit_test(test_drain_limit),   cmocka_unit_test(test_seed),
-        cmocka_unit_test(test_ids),           cmocka_unit_test(test_reload),
-        cmocka_unit_test(test_health),        cmocka_unit_test(test_turns),
-        cmocka_unit_test(test_silence),       cmocka_unit_test(test_http_status),
-        cmocka_unit_test(test_state_round),   cmocka_unit_test(test_api),
-        cmocka_unit_test(test_queue_pairs),
+        cmocka_unit_test(test_drain_limit),   cmocka_unit_test(test_since),
+        cmocka_unit_test(test_seed),          cmocka_unit_test(test_ids),
+        cmocka_unit_test(test_reload),        cmocka_unit_test(test_health),
+        cmocka_unit_test(test_turns),         cmocka_unit_test(test_silence),
+        cmocka_unit_test(test_http_status),   cmocka_unit_test(test_state_round),
+        cmocka_unit_test(test_api),           cmocka_unit_test(test_queue_pairs),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

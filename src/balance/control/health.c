@@ -74,6 +74,7 @@ int gw_bal_health_done(struct gw_bal_model *m, const struct gw_bal_service *s, s
     h->checks++;
     /* Workers that began together drift apart: the id adds up to a tenth of the interval. */
     uint64_t wait_ns = why && h->up && c->again_ns ? c->again_ns : c->interval_ns;
+    h->last_ns = now_ns;
     h->next_ns = now_ns + wait_ns + wait_ns / 10 * (w->id % 8) / 8;
     h->good = why ? 0 : (uint16_t)(h->good + (h->good < UINT16_MAX));
     h->bad = why ? (uint16_t)(h->bad + (h->bad < UINT16_MAX)) : 0;

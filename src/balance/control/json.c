@@ -42,6 +42,31 @@ static void add_drain_json(json_t *j, const struct gw_bal_worker *w)
         json_integer(w->drain_end_ns > now ? (number)((w->drain_end_ns - now) / 1000000) : 0));
 }
 
+static number age_ms(uint64_t now, uint64_t then)
+{
+    return now > then ? (number)((now - then) / 1000000) : 0;
+}
+
+/* The state's age for people, and its beginning for the next control plane. A data plane of an older version
+ * refuses members that it does not know, but not inside of these objects. */
+static void add_ages_json(json_t *j, const struct gw_bal_worker *w)
+{
+    uint64_t now = gw_deadline(0);
+    json_t *health = json_object_get(j, "health"), *flows = json_object_get(j, "flows");
+    if (w->since_ns) {
+        json_object_set_new(health, "since_ns", json_integer((number)w->since_ns));
+        json_object_set_new(health, "state_ms", json_integer(age_ms(now, w->since_ns)));
+    }
+    if (w->health.last_ns) {
+        json_object_set_new(health, "last_ms", json_integer(age_ms(now, w->health.last_ns)));
+        json_object_set_new(health, "next_ms", json_integer(age_ms(w->health.next_ns, now)));
+    }
+    if (w->drain_from) json_object_set_new(flows, "drain_from", json_integer((number)w->drain_from));
+    if (w->telemetry.at_ns)
+        json_object_set_new(json_object_get(j, "telemetry"), "age_ms",
+                            json_integer(age_ms(now, w->telemetry.at_ns)));
+}
+
 json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_worker *w)
 {
     static const char *const origins[] = {"file", "api", "itself"};
@@ -59,6 +84,7 @@ json_t *gw_bal_worker_json(const struct gw_bal_service *s, const struct gw_bal_w
         (number)w->counts.opened, "packets", (number)w->counts.packets, "bytes", (number)w->counts.bytes);
     if (j && s->persist_s)
         json_object_set_new(json_object_get(j, "flows"), "clients", json_integer((number)w->counts.clients));
+    if (j) add_ages_json(j, w);
     if (j && w->sorry) json_object_set_new(j, "sorry", json_true());
     if (j && w->inhibit) json_object_set_new(j, "inhibit", json_true());
     if (j && w->drain_end_ns) add_drain_json(j, w);
@@ -298,6 +324,16 @@ static void health_from(const json_t *from, struct gw_bal_health *h)
     h->bad = (uint16_t)bad;
 }
 
+/* A state that is not as it was shows at the next look. */
+static void since_from(const json_t *from, struct gw_bal_worker *w)
+{
+    char state[16] = "";
+    if (gw_bal_get_text(from, "state", state, sizeof(state)) > 0)
+        w->shown = (uint8_t)gw_bal_name_index(gw_bal_state_names, state);
+    gw_bal_get_number(json_object_get(from, "health"), "since_ns", 0, INT64_MAX, &w->since_ns);
+    gw_bal_get_number(json_object_get(from, "flows"), "drain_from", 0, INT64_MAX, &w->drain_from);
+}
+
 /* What a state says of a worker, and its id. */
 static int read_worker(const struct gw_bal_service *s, const json_t *from, uint64_t now_ns,
                        struct gw_bal_worker *w, uint64_t *id)
@@ -326,6 +362,7 @@ static int read_worker(const struct gw_bal_service *s, const json_t *from, uint6
     w->telemetry.beat_ns = beat * 1000000;
     w->telemetry.queue = (uint32_t)queue;
     health_from(from, &w->health);
+    since_from(from, w);
     return 0;
 }
 

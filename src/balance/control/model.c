@@ -406,6 +406,18 @@ static unsigned tend_worker(struct gw_bal_model *m, struct gw_bal_worker *w, uin
     return 1;
 }
 
+/* People ask since when a worker has its state, and how far its drain is. */
+static void note_state(struct gw_bal_worker *w, uint64_t now)
+{
+    enum gw_bal_state state = gw_bal_state_of(w);
+    int drains = state == GW_BAL_DRAINING || state == GW_BAL_DRAINED;
+    int drained = w->since_ns && (w->shown == GW_BAL_DRAINING || w->shown == GW_BAL_DRAINED);
+    if (w->since_ns && w->shown == state) return;
+    if (!drains || !drained) w->drain_from = drains ? w->counts.live : 0;
+    w->shown = (uint8_t)state;
+    w->since_ns = now;
+}
+
 unsigned gw_bal_tend(struct gw_bal_model *m, uint64_t published, uint64_t now_ns)
 {
     unsigned n = 0;
@@ -417,6 +429,7 @@ unsigned gw_bal_tend(struct gw_bal_model *m, uint64_t published, uint64_t now_ns
                 w->leave = 1; /* it comes back by itself */
                 w->changed = ++m->version;
             }
+            note_state(w, now_ns);
             if (!w->leave || !w->idle) continue;
             forget(m, s, w);
             n++;

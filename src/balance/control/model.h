@@ -115,10 +115,10 @@ int gw_bal_check_asks(const struct gw_bal_check *c, uint8_t kind);
 
 /* What the checks of one worker have found. */
 struct gw_bal_health {
-    uint8_t up, known;  /* known: at least one check has ended */
-    uint8_t busy;       /* one is under way */
-    uint16_t good, bad; /* in a row */
-    uint64_t next_ns;
+    uint8_t up, known;         /* known: at least one check has ended */
+    uint8_t busy;              /* one is under way */
+    uint16_t good, bad;        /* in a row */
+    uint64_t next_ns, last_ns; /* when the next one begins, and when the last one ended; 0: none has */
     uint64_t checks, failures;
     char why[128];      /* why the last one failed */
     uint8_t has_weight; /* a script says how much the worker weighs */
@@ -161,6 +161,9 @@ struct gw_bal_worker {
     uint8_t sorry;                         /* it serves only while the service has no quorum of others */
     uint8_t inhibit;                       /* when its checks fail, it keeps the flows that it has */
     uint8_t has_check;
+    uint8_t shown;             /* the state that gw_bal_tend has seen */
+    uint64_t since_ns;         /* when it saw that state first; 0: it has not looked yet */
+    uint64_t drain_from;       /* connections that the worker had when its drain began */
     struct gw_bal_check check; /* its own, if has_check; else the service's */
     struct gw_bal_health health;
     struct gw_bal_telemetry telemetry;
