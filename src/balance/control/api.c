@@ -300,6 +300,15 @@ static unsigned stats(struct call *c)
                           c->core->stats));
 }
 
+static unsigned history(struct call *c)
+{
+    uint64_t now = gw_deadline(0);
+    if (!is(c, "GET")) return only(c->reply, "GET");
+    return done(c->reply, 200,
+                c->service ? gw_bal_history_service_json(c->core->history, c->service, now)
+                           : gw_bal_history_json(c->core->history, now));
+}
+
 static unsigned reload(struct call *c)
 {
     if (!is(c, "POST")) return only(c->reply, "POST");
@@ -313,6 +322,7 @@ static unsigned top(struct call *c, const char *name)
     if (!strcmp(name, "reload")) return reload(c);
     if (!strcmp(name, "services")) return services(c);
     if (!strcmp(name, "stats")) return stats(c);
+    if (!strcmp(name, "history")) return history(c);
     if (!strcmp(name, "config")) return config(c);
     if (!strcmp(name, "health")) return done(c->reply, gw_bal_core_alive(c->core) ? 200 : 503, json_object());
     return fail(c->reply, 404, "no such call; see docs/balance.md");
@@ -339,6 +349,7 @@ static unsigned route(struct call *c, char *path)
     c->worker_name = word[3];
     if (n == 2) return service(c);
     if (n == 3 && !strcmp(word[2], "workers")) return workers(c);
+    if (n == 3 && !strcmp(word[2], "history")) return history(c);
     if (n == 4 && !strcmp(word[2], "workers")) return worker(c);
     if (n == 3 && !strcmp(word[2], "queue_pairs")) return queue_pairs(c);
     if (n == 5 && !strcmp(word[2], "workers") && !strcmp(word[4], "queue_pairs")) return worker_pairs(c);

@@ -19,6 +19,11 @@ int gw_bal_core_init(struct gw_bal_core *c)
     c->started_ns = gw_deadline(0);
     c->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->wake_fd < 0) return gw_error_errno(-errno, "eventfd");
+    c->history = calloc(1, sizeof(*c->history));
+    if (!c->history) {
+        close(c->wake_fd);
+        return gw_error_errno(-ENOMEM, "balance");
+    }
     pthread_mutex_init(&c->lock, NULL);
     pthread_condattr_t clock;
     pthread_condattr_init(&clock);
@@ -35,6 +40,7 @@ void gw_bal_core_free(struct gw_bal_core *c)
     pthread_cond_destroy(&c->moved);
     gw_bal_model_free(&c->model);
     json_decref(c->stats);
+    gw_bal_history_free(c->history);
     close(c->wake_fd);
     pthread_mutex_destroy(&c->lock);
 }

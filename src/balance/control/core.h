@@ -8,6 +8,7 @@
 #include <pthread.h>
 
 #include "src/balance/control/config.h"
+#include "src/balance/control/history.h"
 #include "src/balance/control/model.h"
 
 /* A queue pair that its ends have connected by themselves. */
@@ -27,6 +28,7 @@ struct gw_bal_core {
     struct gw_bal_model model;
     json_t *stats;     /* what the data plane said last; NULL: nothing yet */
     uint64_t stats_ns; /* when */
+    struct gw_bal_history *history;
     uint64_t started_ns;
     uint64_t heard_ns;                  /* when it last answered */
     int attached;                       /* there is a data plane */

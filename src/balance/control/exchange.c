@@ -270,6 +270,7 @@ int gw_bal_exchange_stats(struct gw_bal_exchange *e, struct gw_bal_core *c)
     json_decref(c->stats);
     c->stats = answer;
     c->stats_ns = c->heard_ns = gw_deadline(0);
+    gw_bal_history_take(c->history, &c->model, c->stats_ns);
     pthread_mutex_unlock(&c->lock);
     return 0;
 }
