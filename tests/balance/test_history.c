@@ -31,7 +31,8 @@ static struct gw_bal_service *add_service(struct gw_bal_model *m, unsigned n)
 
 static struct gw_bal_worker *add_worker(struct gw_bal_model *m, struct gw_bal_service *s, unsigned n)
 {
-    struct gw_bal_worker w = {.weight = 1, .addr = {.family = 4, .bytes = {10, 2, (uint8_t)(n >> 8), (uint8_t)n}}},
+    struct gw_bal_worker w = {.weight = 1,
+                              .addr = {.family = 4, .bytes = {10, 2, (uint8_t)(n >> 8), (uint8_t)n}}},
                          *mine;
     snprintf(w.name, sizeof(w.name), "w%u", n);
     assert_int_equal(gw_bal_put_worker(m, s, &w, GW_BAL_ANY_ID, &mine), 0);

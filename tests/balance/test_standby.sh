@@ -63,6 +63,10 @@ balance "$work/active.conf"
 eventually up_are redis 2 || fail "the workers are not up"
 connected() { [ "$(sync_of lb "$api" connected)" = true ] && [ "$(sync_of lb2 "$api2" connected)" = true ]; }
 eventually connected || fail "active and standby do not meet: $(cat "$work/standby.out")"
+[ "$(sync_of lb "$api" sends)$(sync_of lb2 "$api2" receives)" = truetrue ] || fail "who is active, and who the standby, is not told"
+for heard in "$(sync_of lb "$api" 'heard_ms | type')" "$(sync_of lb2 "$api2" 'heard_ms | type')"; do
+    [ "$heard" = '"number"' ] || fail "when the other balancer spoke last is not told"
+done
 
 mkfifo "$work/go"
 at client python3 - "$vip" "$work/go" >"$work/client.out" 2>&1 <<'EOP' &

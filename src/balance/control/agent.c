@@ -25,6 +25,7 @@
 #include "src/balance/neighbour.h"
 #include "src/balance/states.h"
 
+#define MS          1000000u
 #define PATIENCE_NS 5000000000u
 #define SETTLE_NS   300000000u /* counts of live flows are as old as that at most */
 
@@ -41,6 +42,7 @@ struct gw_bal_agent {
     uint64_t seen_ns;             /* when all cores were seen to have it; 0: not yet */
     uint64_t settled;
     struct gw_bal_fence fence;
+    uint64_t started_ns;
     uint64_t displaced, displaced_ns; /* what a line has told, and when */
     int ready;
     const struct gw_bal_sync *sync;
@@ -188,9 +190,13 @@ static json_t *sync_json(const struct gw_bal_sync *sync)
     struct gw_bal_sync_counts c;
     if (!sync) return json_null();
     gw_bal_sync_counts(sync, &c);
-    return json_pack("{s:I, s:I, s:I, s:I, s:b}", "sent", (json_int_t)c.sent, "received",
-                     (json_int_t)c.received, "unknown", (json_int_t)c.unknown, "lost", (json_int_t)c.lost,
-                     "connected", (int)c.connected);
+    json_t *j =
+        json_pack("{s:I, s:I, s:I, s:I, s:b, s:b, s:b}", "sent", (json_int_t)c.sent, "received",
+                  (json_int_t)c.received, "unknown", (json_int_t)c.unknown, "lost", (json_int_t)c.lost,
+                  "connected", (int)c.connected, "sends", (int)c.sends, "receives", (int)c.receives);
+    if (c.heard_ns)
+        json_object_set_new(j, "heard_ms", json_integer((json_int_t)((gw_deadline(0) - c.heard_ns) / MS)));
+    return j;
 }
 
 /* Before the counts are read: which version do they know of? */
@@ -235,8 +241,9 @@ static json_t *stats(struct gw_bal_agent *a)
     tell_displaced(a, t.displaced);
     for (int i = 0; i < BAL_DROPS; i++)
         json_object_set_new(drops, bal_drop_name((enum bal_drop)i), json_integer((json_int_t)t.drop[i]));
-    return json_pack("{s:o, s:I, s:I, s:o, s:o, s:o}", "sync", sync_json(a->sync), "settled",
-                     (json_int_t)a->settled, "pid", (json_int_t)getpid(), "totals", totals_json(&t), "drops",
+    return json_pack("{s:o, s:I, s:I, s:s, s:I, s:o, s:o, s:o}", "sync", sync_json(a->sync), "settled",
+                     (json_int_t)a->settled, "pid", (json_int_t)getpid(), "version", GW_VERSION, "uptime_ms",
+                     (json_int_t)((gw_deadline(0) - a->started_ns) / MS), "totals", totals_json(&t), "drops",
                      drops, "workers", workers);
 }
 
@@ -365,6 +372,7 @@ int gw_bal_agent_start(struct bal *bal, const struct gw_bal_global *g, void (*st
     *a = (struct gw_bal_agent){.bal = bal, .global = g, .stop = stop, .ctx = ctx, .listen_fd = -1};
     a->end_fd = eventfd(0, EFD_CLOEXEC);
     pthread_mutex_init(&a->lock, NULL);
+    a->started_ns = gw_deadline(0);
     gw_bal_fence_open(&a->fence, g);
     int error = open_socket(a);
     if (!error && (error = -pthread_create(&a->thread, NULL, run, a))) gw_error_errno(error, "thread");

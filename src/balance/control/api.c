@@ -292,7 +292,7 @@ static unsigned stats(struct call *c)
 {
     uint64_t now = gw_deadline(0);
     return done(c->reply, 200,
-                json_pack("{s:I, s:b, s:I, s:I, s:s, s:O?}", "uptime_ms",
+                json_pack("{s:s, s:I, s:b, s:I, s:I, s:s, s:O?}", "version", GW_VERSION, "uptime_ms",
                           (json_int_t)((now - c->core->started_ns) / 1000000), "attached",
                           gw_bal_core_alive(c->core), "age_ms",
                           (json_int_t)(c->core->stats_ns ? (now - c->core->stats_ns) / 1000000 : 0),

@@ -74,5 +74,8 @@ void gw_bal_sync_counts(const struct gw_bal_sync *s, struct gw_bal_sync_counts *
                                        .received = s->received,
                                        .unknown = s->unknown,
                                        .lost = s->lost,
+                                       .sends = (uint64_t)s->sends,
+                                       .receives = (uint64_t)s->receives,
+                                       .heard_ns = s->heard_ns,
                                        .connected = (!s->sends || s->standby) && (!s->receives || s->active)};
 }

@@ -13,10 +13,12 @@
 struct gw_bal_sync;
 
 struct gw_bal_sync_counts {
-    uint64_t sent, received; /* records */
-    uint64_t unknown;        /* that named a service or worker which is not here */
-    uint64_t lost;           /* that the cores did not take in time */
-    uint64_t connected;      /* 1: every balancer that the file names has spoken within seconds */
+    uint64_t sent, received;  /* records */
+    uint64_t unknown;         /* that named a service or worker which is not here */
+    uint64_t lost;            /* that the cores did not take in time */
+    uint64_t sends, receives; /* 1: there is a standby to tell; it is a standby itself */
+    uint64_t heard_ns;        /* when another balancer spoke last; 0: none has */
+    uint64_t connected;       /* 1: every balancer that the file names has spoken within seconds */
 };
 
 /* Sends, receives, or both, as the file says; *out is NULL when it says neither. 0 or a negative errno with

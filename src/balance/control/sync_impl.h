@@ -34,8 +34,9 @@ struct gw_bal_sync {
     pthread_t sender, listener;
     int sends, receives;
     _Atomic uint64_t sent, received, unknown, lost;
-    _Atomic uint32_t standby; /* 1: it answers */
-    _Atomic uint32_t active;  /* connections of active balancers that speak */
+    _Atomic uint64_t heard_ns; /* when the other one spoke last */
+    _Atomic uint32_t standby;  /* 1: it answers */
+    _Atomic uint32_t active;   /* connections of active balancers that speak */
 };
 
 /* Waits so long at most. 1: the threads are to end. */

@@ -118,6 +118,7 @@ static int take_frame(struct receiving *r, uint64_t number)
                 : f.kind == GW_BAL_SYNC_ASK   ? 0
                                               : -EPROTO;
     free(data);
+    if (!error) r->s->heard_ns = gw_deadline(0);
     return error ? error : answer(r, number);
 }
 

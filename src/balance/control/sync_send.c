@@ -35,7 +35,7 @@ static int take_answer(struct sending *o)
     if (f.magic != GW_BAL_SYNC_MAGIC || f.kind != GW_BAL_SYNC_ANSWER || f.bytes || !f.number ||
         f.number > o->number)
         return -EPROTO;
-    o->heard_ns = gw_deadline(0);
+    o->s->heard_ns = o->heard_ns = gw_deadline(0);
     return 0;
 }
 
