@@ -53,12 +53,12 @@ struct gw_host_server;
 
 /* All zero, or a NULL pointer: a clock and printing to the standard output. */
 struct gw_host_attr {
-    const struct gw_kernel *const
-        *kernels; /* that may be launched: a kernel calls them by their place here */
+    /* that may be launched: a kernel calls them by their place here */
+    const struct gw_kernel *const *kernels;
     uint32_t count;
     uint32_t at_once; /* launches that run at the same time, 1 … 16 (4) */
-    uint32_t
-        lines; /* that wait to be printed, 16 … 65536, rounded up to a power of two (1024); 512 bytes each */
+    /* that wait to be printed, 16 … 65536, rounded up to a power of two (1024); 512 bytes each */
+    uint32_t lines;
     uint32_t reserved;
     /* Where lines go: called by the server's thread, with text that is not ended by a 0. NULL: the standard
      * output. A call that takes long delays launches, and lines may be lost during it. */

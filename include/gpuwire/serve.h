@@ -70,8 +70,8 @@ struct gw_serving_opts {
     uint32_t grpc_port;    /* its port; 0: any free one */
     uint32_t metrics_port; /* `metrics` is answered there, too, and nothing else; 0: nowhere else */
     uint32_t open_health;  /* 1: health may be asked without the token */
-    const char
-        *tls_cert; /* PEM file, followed by the chain: HTTP and gRPC are encrypted; NULL: they are not */
+    /* PEM file, followed by the chain: HTTP and gRPC are encrypted; NULL: they are not */
+    const char *tls_cert;
     const char *tls_key;    /* and its key */
     const char *token;      /* of 16 characters or more, that every call must bring; NULL: none */
     const char *token_file; /* or the file that holds it, in one line */
@@ -83,13 +83,13 @@ struct gw_serving_opts {
     uint32_t max_batch;      /* rows that its models run together at most, where rows stay apart; 0: 1 */
     uint64_t batch_delay_ns; /* how long a request for them waits for others to share its run */
     const char *model;       /* serves this one of them alone; NULL: all */
-    uint32_t
-        watch; /* 1: versions and models that come into the repository are served, those that go are not */
+    /* 1: versions and models that come into the repository are served, those that go are not */
+    uint32_t watch;
 
     /* How the server is run. */
     uint32_t resident; /* enum gw_serving_resident */
-    const char
-        *access_log; /* a line of JSON for each request is appended to this file; "-" is standard output */
+    /* a line of JSON for each request is appended to this file; "-" is standard output */
+    const char *access_log;
     /* What the servers of this process say on standard error: "error", "warning", "info" or "debug". NULL: as
      * before, "info" at first. */
     const char *log_level;

@@ -57,14 +57,15 @@ struct gw_qp;
 
 /*
  * Opens a network device for kernels that run on `exec` (NULL: CPU threads). name: a device's name as
- * ibv_devices prints it, "softnic", or NULL to choose. Then it opens the device that GPUWIRE_DEVICE names.
- * Else it opens a ConnectX with an active port, else another RoCE or InfiniBand NIC with one, else the
- * software NIC. Of several it takes the one nearest to the executor's GPU in the PCI tree, else the first by
- * name. One process opens the software NIC or real devices, not both.
+ * ibv_devices prints it, "softnic", or NULL to choose. With NULL it opens the device that GPUWIRE_DEVICE
+ * names. Without that variable it opens a ConnectX with an active port, or another RoCE or InfiniBand NIC
+ * with one, or the software NIC, in this order. Of several it takes the one nearest to the executor's GPU in
+ * the PCI tree, or without a GPU the first by name. One process opens the software NIC or real devices, not
+ * both.
  *
- * GPUWIRE_GID_INDEX, GPUWIRE_PKEY, GPUWIRE_SL, GPUWIRE_TC and GPUWIRE_TIMEOUT say how connections of the
- * device leave where a program does not say it (docs/hardware.md). On InfiniBand connections within a subnet
- * go without a global routing header, unless GPUWIRE_GRH=1. Without GPUWIRE_GID_INDEX the device uses an IPv4
+ * GPUWIRE_GID_INDEX, GPUWIRE_PKEY, GPUWIRE_SL, GPUWIRE_TC and GPUWIRE_TIMEOUT set how connections of the
+ * device leave where a program does not (docs/hardware.md). On InfiniBand connections within a subnet go
+ * without a global routing header, unless GPUWIRE_GRH=1. Without GPUWIRE_GID_INDEX the device uses an IPv4
  * address over RoCE v2 if it has one, never one of a VLAN or of an interface that is down. On a GPU the call
  * waits for all kernels of the process that run there, as gw_device_close does: while one is resident,
  * forever.
@@ -75,8 +76,8 @@ struct gw_qp;
  *
  * A thread of the library's sleeps until the device has an asynchronous event. When the device dies, all its
  * queue pairs fail (gw_fault_of: IBV_WC_FATAL_ERR), and calls that wait return -EIO. So does a queue pair, or
- * all that complete on a completion queue, when the NIC gives up just that. That a link goes down or comes up
- * is a line on standard error. The thread reads the context's events: a program must not (gw_device_context).
+ * all that complete on a completion queue, when the NIC gives up just that. Link changes are printed on
+ * standard error. The thread reads the context's events: a program must not (gw_device_context).
  *
  *   `-ENODEV`      none works; the error line says what was tried and why it failed.
  *   `-ENOENT`      no device of that name.
@@ -129,14 +130,14 @@ struct gw_device_info {
     uint8_t gid[16];
     uint32_t lid;       /* 0 on Ethernet */
     uint32_t post_mode; /* enum gw_post_mode: what AUTO stands for */
-    uint32_t
-        gpu_reach; /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
+    /* enum gw_reach for memory in the executor's own memory; NONE: use mapped host memory */
+    uint32_t gpu_reach;
     uint32_t gpu_flush; /* 1: the GPU does not promise that a completion finds its data there, so each poll
                          * that takes such completions first has the NIC READ from that memory.
                          * GPUWIRE_GPU_FLUSH says 1 or 0 whatever the GPU promises */
-    uint32_t
-        masked_atomics;   /* 0: gw_with_masks and gw_masked_fetch_add_op are refused (-EOPNOTSUPP). 1: a queue
-                              * pair of this device has executed one, or masked_why says why not */
+    /* 0: gw_with_masks and gw_masked_fetch_add_op are refused (-EOPNOTSUPP). 1: a queue pair of this device
+     * has executed one, or masked_why says why not */
+    uint32_t masked_atomics;
     char post_why[400];   /* when post_mode is a proxy: why */
     char gpu_why[640];    /* when gpu_reach is NONE: why */
     char masked_why[200]; /* why not, or why that is not known */
@@ -249,8 +250,8 @@ struct gw_cq_attr {
     uint32_t cqe;   /* at least this number of entries; see below */
     uint32_t flags; /* enum gw_cq_flags */
     uint32_t qps;   /* at most this number of queue pairs use it; 0: 64 */
-    uint32_t
-        post_mode; /* enum gw_post_mode: of the queue pairs that use it; only PROXY_POST makes a difference */
+    /* enum gw_post_mode: of the queue pairs that use it; only PROXY_POST makes a difference */
+    uint32_t post_mode;
     uint32_t placement; /* enum gw_placement */
 };
 

@@ -131,8 +131,8 @@ struct gw_qp_handle {
 
     /* Written by threads that post receives. */
     uint64_t rq_resv; /* receives reserved so far */
-    uint64_t
-        rq_word; /* receives that the record counts, and who has yet to write it: see detail/verbs/rq.h */
+    /* receives that the record counts, and who has yet to write it: see detail/verbs/rq.h */
+    uint64_t rq_word;
     uint8_t pad3[48];
 
     /* Written by the pollers of its CQs. */

@@ -46,8 +46,8 @@ struct gw_host_stream_ {
     uint32_t shut;  /* written with the sender's turn */
     uint64_t taken; /* the receiver's: as in ends */
     uint64_t seen;  /* the receiver's: `arrived` at some look */
-    uint32_t reported_out,
-        reported_in; /* the sender's and the receiver's: the last error of datagrams that was told */
+    /* the sender's and the receiver's: the last error of datagrams that was told */
+    uint32_t reported_out, reported_in;
 } __attribute__((aligned(64)));
 
 /* ---- the proxy ---------------------------------------------------------------------------------------- */

@@ -23,9 +23,9 @@ enum { GW_SOCK_LIMITED_ = 8, GW_SOCK_AT_ONCE_ = 1 };
 /* The kernels' own state of a socket, whatever its kind. */
 struct gw_sock_ {
     uint32_t lock; /* of the beginning */
-    uint32_t
-        begun;     /* it is connected and its kind's parts are set up: its kind, and GW_SOCK_LIMITED_; or 0 */
-    uint32_t kind; /* which it has, or will have */
+    /* it is connected and its kind's parts are set up: its kind, and GW_SOCK_LIMITED_; or 0 */
+    uint32_t begun;
+    uint32_t kind;             /* which it has, or will have */
     uint32_t connect_reported; /* connect has returned its result */
     uint32_t closing;          /* no more calls, but the one that closes it */
     uint32_t send_lock;        /* whose turn it is to send, */

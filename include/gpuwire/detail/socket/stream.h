@@ -277,10 +277,10 @@ GW_SLOW_FN int gw_stream_look_(struct gw_stream_ *st)
     return came;
 }
 
-/* ---- behind a turn ------------------------------------------------------------------------------------ */
+/* ---- after a turn ------------------------------------------------------------------------------------- */
 
-/* Another thread of the group goes on with the stream when its turn is over. Whose turn it is says so before
- * it ends. */
+/* Another thread of the group goes on with the stream when the group's turn is over. The thread with the turn
+ * says so before the turn ends. */
 GW_FN void gw_stream_deferred_(struct gw_stream_ *st)
 {
     (void)gw_add_relaxed_u32_gpu(&st->deferred, 1); /* the turn's end releases it */

@@ -157,7 +157,8 @@ GW_SLOW_FN int64_t gw_stream_commit_(struct gw_net *net, int s, uint64_t n, uint
     ahead = gw_stream_short_(&o, (uint32_t)n);
     parts = gw_stream_prepare_all_(&o, (uint32_t)n, at, deadline_ns);
     if (parts <= 0 || !ahead) return parts;
-    gw_stream_deferred_(&net->stream[s]); /* who looks; who shows has been counted */
+    /* For the thread that looks. gw_stream_prepare_all_ has counted the one that shows. */
+    gw_stream_deferred_(&net->stream[s]);
     return parts | ahead;
 }
 

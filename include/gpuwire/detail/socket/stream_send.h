@@ -16,8 +16,8 @@ struct gw_stream_out_ {
     uint8_t *wbuf;
     uint64_t wpos, wdone, signaled;
     uint32_t seq, at, unsignaled, marked, done, shut, wbuf_size, writes;
-    uint32_t length, other,
-        credit; /* how much fits into the half that is written to; into the other; writes */
+    /* how much fits into the half that is written to; into the other; writes */
+    uint32_t length, other, credit;
 };
 
 /* All is loaded before the first is stored: a GPU's thread waits for what it stores. */
