@@ -61,7 +61,7 @@ static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
         s->eager = !s->by_packets; /* what stands before it is sent as packets meanwhile: eager_copy.c */
         return;
     }
-    GW_TRACE(softnic, copied, qp->number, s->index, s->wqe->length);
+    GW_TRACE(softnic, copied, qp->number, s->index);
     sn_count(&qp->nic->count.direct_requests, 1);
     sn_sq_complete(qp);
 }

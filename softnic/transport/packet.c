@@ -129,13 +129,13 @@ void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struc
 
 void sn_tx_count(struct sn_qp *qp, const struct roce_hdr *h, uint32_t payload_len)
 {
-    GW_TRACE(softnic, tx, qp->number, h->psn, h->opcode, payload_len);
     qp->count.tx_packets++;
     qp->count.tx_bytes += roce_ops[h->opcode].hdr_len + payload_len + h->pad + ROCE_ICRC_LEN;
 }
 
 void sn_tx_end(struct sn_qp *qp, uint8_t *frame, struct roce_hdr *h, uint32_t payload_len)
 {
+    GW_TRACE(softnic, tx, qp->number, h->psn, h->opcode, payload_len);
     sn_tx_end_to(qp->nic, &qp->peer, frame, h, payload_len);
     sn_rate_sent(qp, roce_ops[h->opcode].hdr_len + payload_len + ROCE_ICRC_LEN);
     sn_tx_count(qp, h, payload_len);

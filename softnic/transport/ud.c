@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "softnic/transport/transport.h"
+#include "src/trace/trace.h"
 
 enum {
     GRH_BYTES = 40,
@@ -63,6 +64,7 @@ enum sn_step sn_ud_send(struct sn_qp *qp, struct sn_sreq *s)
         return SN_DID;
     }
     h.qkey = w->qkey & GW_MLX5_QKEY_OF_QP ? qp->attr.qkey : w->qkey;
+    GW_TRACE(softnic, tx, qp->number, h.psn, h.opcode, w->length);
     sn_tx_end_to(qp->nic, &to, frame, &h, w->length);
     sn_tx_count(qp, &h, w->length);
     s->looped = to.loop;

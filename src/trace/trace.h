@@ -4,7 +4,8 @@
  * and where its arguments lie. bpftrace, perf and gdb put a breakpoint there: docs/debugging.md has them all.
  *
  * An argument is a number or a pointer that the code has at hand, in a register or in memory. Nothing may be
- * computed for a tracepoint, since that would be done also when nobody traces. Without <sys/sdt.h>, and in
+ * computed for a tracepoint, since that would be done also when nobody traces. gcc takes a tracepoint for
+ * long code: put none into a function that is to be inlined where time counts. Without <sys/sdt.h>, and in
  * code for GPUs, nothing is left of them.
  */
 #ifndef GPUWIRE_TRACE_TRACE_H
