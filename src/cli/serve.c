@@ -22,7 +22,7 @@
 #include "src/http/http.h"
 #include "src/infer/infer.h"
 #include "src/infer/watch.h"
-#include "src/serve/log.h"
+#include "src/door/log.h"
 #include "src/serve/server.h"
 
 #define KEPT_BYTES (4 << 20)

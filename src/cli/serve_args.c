@@ -7,8 +7,8 @@
 
 #include "src/cli/options.h"
 #include "src/cli/serve_config.h"
-#include "src/serve/listen.h"
-#include "src/serve/log.h"
+#include "src/door/listen.h"
+#include "src/door/log.h"
 #include "src/serve/wire.h"
 
 static const char usage[] =

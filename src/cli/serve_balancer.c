@@ -19,7 +19,7 @@
 #include "src/cli/serve_pairs.h"
 #include "src/client/http_client.h"
 #include "src/infer/stats.h"
-#include "src/serve/secret.h"
+#include "src/door/secret.h"
 
 #define BEAT_MS    1000u
 #define TIMEOUT_NS 3000000000u

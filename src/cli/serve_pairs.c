@@ -12,7 +12,7 @@
 
 #include <gpuwire/error.h>
 
-#include "src/serve/log.h"
+#include "src/door/log.h"
 
 #define PATIENCE_S 5 /* longer than one call to the balancer takes */
 

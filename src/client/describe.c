@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/serve/plain.h"
+#include "src/door/plain.h"
 
 /* ---- tensors ---- */
 

@@ -9,7 +9,7 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/serve/plain.h"
+#include "src/door/plain.h"
 
 #define WINDOW_MOST (1u << 30)
 #define TOKEN_MOST  (16u << 10) /* bytes of the header with the token */

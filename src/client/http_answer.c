@@ -9,7 +9,7 @@
 #include <strings.h>
 
 #include "src/client/http_json.h"
-#include "src/serve/plain.h"
+#include "src/door/plain.h"
 
 #define LENGTH_HEADER "Inference-Header-Content-Length:"
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/client/http_client.h"
-#include "src/serve/plain.h"
+#include "src/door/plain.h"
 
 #include <errno.h>
 #include <netdb.h>
@@ -11,7 +11,7 @@
 
 #include <gpuwire/error.h>
 
-#include "src/serve/plain.h"
+#include "src/door/plain.h"
 
 #define MAX_ANSWER (1u << 20) /* a server that sends more is not one of ours; opts.most_answer */
 

@@ -14,9 +14,9 @@
 #include <pthread.h>
 #include <stdint.h>
 
-#include "src/serve/who.h"
+#include "src/door/who.h"
 
-/* One client, as src/serve/who.h tells clients apart. It lives while somebody uses it. */
+/* One client, as src/door/who.h tells clients apart. It lives while somebody uses it. */
 struct gw_grpc_client {
     struct gw_grpc_client *next;
     uint32_t users; /* its connections */

@@ -30,7 +30,7 @@ const uint8_t *gw_grpc_turn_message(struct gw_grpc_turn *turn, size_t *bytes);
 uint64_t gw_grpc_turn_budget(const struct gw_grpc_turn *turn);
 /* The caller has gone: nobody reads the answer. */
 int gw_grpc_turn_cancelled(struct gw_grpc_turn *turn);
-/* The client, as src/serve/who.h tells clients apart. */
+/* The client, as src/door/who.h tells clients apart. */
 const char *gw_grpc_turn_who(const struct gw_grpc_turn *turn);
 /* Is the client a user of this host that has the connection open at this moment? */
 int gw_grpc_turn_is_here(struct gw_grpc_turn *turn);

@@ -12,7 +12,7 @@
 #include "src/grpc/account.h"
 #include "src/grpc/pool.h"
 #include "src/grpc/request.h"
-#include "src/serve/limit.h"
+#include "src/door/limit.h"
 
 struct gw_grpc_conn;
 

@@ -12,7 +12,7 @@
 #include "src/grpc/gate.h"
 #include "src/grpc/methods.h"
 #include "src/grpc/tls.h"
-#include "src/serve/secret.h"
+#include "src/door/secret.h"
 
 #define PATIENCE_NS 20000000000ull
 #define IDLE_NS     300000000000ull

@@ -18,7 +18,7 @@ struct gw_grpc_opts {
     uint16_t port;               /* 0: any free one */
     uint64_t message_most;       /* bytes; 0: GW_GRPC_MESSAGE */
     uint32_t connections_each;   /* of one client; 0: 64, or a quarter of all if that is less */
-    const char *trusted_proxies; /* who may have three quarters of all (src/serve/proxies.h); NULL: nobody */
+    const char *trusted_proxies; /* who may have three quarters of all (src/door/proxies.h); NULL: nobody */
     const char *cert, *key;      /* PEM files for TLS; NULL: in the clear */
     const char *token;           /* that every call must bring; NULL: see token_file */
     const char *token_file;      /* holds a token that every call must bring; NULL: none */

@@ -17,8 +17,8 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/sync.h>
 
-#include "src/serve/door.h"
-#include "src/serve/listen.h"
+#include "src/door/connections.h"
+#include "src/door/listen.h"
 
 #define THREADS     2 /* that read from connections */
 #define EACH_OPTION "--connections-per-client"

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/grpc/h2.h"
-#include "src/serve/secret.h"
+#include "src/door/secret.h"
 
 #define FIELD_OVERHEAD  32u /* of a header, as HTTP/2 counts */
 #define HEADERS_REFUSED 4u  /* times what there may be: the connection ends */

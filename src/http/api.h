@@ -5,7 +5,7 @@
 
 #include <stddef.h>
 
-#include "src/http/httpd.h"
+#include "src/door/httpd.h"
 #include "src/http/room.h"
 #include "src/infer/infer.h"
 #include "src/serve/server.h"

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/http/text.h"
+#include "src/door/text.h"
 
 /* Can elements of that type be numbers in JSON? FP16 and BF16 cannot. */
 int gw_elements_in_json(uint32_t dtype);

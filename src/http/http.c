@@ -9,9 +9,9 @@
 #include <gpuwire/error.h>
 
 #include "src/http/api.h"
-#include "src/http/httpd.h"
+#include "src/door/httpd.h"
 #include "src/http/page.h"
-#include "src/serve/secret.h"
+#include "src/door/secret.h"
 
 struct gw_http_door {
     struct gw_api api;

@@ -10,7 +10,7 @@
 
 #include "src/http/ask.h"
 #include "src/http/elements.h"
-#include "src/http/text.h"
+#include "src/door/text.h"
 
 #define NO_HEADER UINT64_MAX /* no Inference-Header-Content-Length: the whole body is JSON */
 #define STEP      (64u << 10)

@@ -5,7 +5,7 @@
 #ifndef GW_HTTP_INFER_H
 #define GW_HTTP_INFER_H
 
-#include "src/http/httpd.h"
+#include "src/door/httpd.h"
 #include "src/http/room.h"
 #include "src/infer/infer.h"
 

@@ -5,7 +5,7 @@
 #include <string.h>
 
 #include "src/http/calls.h"
-#include "src/http/text.h"
+#include "src/door/text.h"
 #include "src/infer/stats.h"
 #include "src/serve/cost.h"
 #include "src/serve/cputime.h"

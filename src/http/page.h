@@ -4,7 +4,7 @@
 #ifndef GW_HTTP_PAGE_H
 #define GW_HTTP_PAGE_H
 
-#include "src/http/httpd.h"
+#include "src/door/httpd.h"
 
 /* Its parts, for a gw_httpd_handler: lives as long as the program. */
 const struct gw_http_file *gw_http_page(void);

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/serve/who.h"
+#include "src/door/who.h"
 
 struct gw_room_client {
     struct gw_room_client *next;

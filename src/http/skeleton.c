@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/http/text.h"
+#include "src/door/text.h"
 
 #define MAX_DEPTH 16 /* jansson calls itself for each level, on the connection's small stack */
 #define MAX_BYTES (64u << 10)

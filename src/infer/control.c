@@ -10,8 +10,8 @@
 
 #include <gpuwire/error.h>
 
-#include "src/serve/limit.h"
-#include "src/serve/log.h"
+#include "src/door/limit.h"
+#include "src/door/log.h"
 #include "src/serve/repository.h"
 
 struct wish {

@@ -24,7 +24,7 @@
 #include "src/infer/control.h"
 #include "src/infer/error.h"
 #include "src/infer/region.h"
-#include "src/serve/access.h"
+#include "src/door/access.h"
 #include "src/serve/missing.h"
 #include "src/serve/worker.h"
 
@@ -97,7 +97,7 @@ struct gw_infer_tensor {
 
 struct gw_infer_request {
     const char *model, *version; /* version: NULL or "": whichever is served */
-    const char *who;             /* the client, as src/serve/who.h tells clients apart */
+    const char *who;             /* the client, as src/door/who.h tells clients apart */
     uint32_t inputs, outputs;    /* outputs 0: all that the model has, in the message */
     struct gw_infer_tensor input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO];
     int (*gone)(

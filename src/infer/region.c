@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/serve/who.h"
+#include "src/door/who.h"
 
 #define MOST      256u /* regions in all; each holds a descriptor */
 #define MOST_EACH 64u

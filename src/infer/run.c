@@ -10,7 +10,7 @@
 #include <gpuwire/exec.h>
 
 #include "src/serve/call.h"
-#include "src/serve/who.h"
+#include "src/door/who.h"
 
 #define PATIENCE_NS 30000000000u /* a request without a timeout waits so long for a slot */
 #define LOOK_NS     100000000u   /* how often it is asked meanwhile whether the client has gone */

@@ -14,8 +14,8 @@
 
 #include <gpuwire/error.h>
 
-#include "src/serve/limit.h"
-#include "src/serve/log.h"
+#include "src/door/limit.h"
+#include "src/door/log.h"
 #include "src/serve/repository.h"
 
 #define SETTLE_NS 300000000u   /* between the two looks that must find the same */

@@ -60,7 +60,7 @@ void gw_calls_hold(struct gw_calls *c);
 void gw_calls_release(struct gw_calls *c);
 
 /* Waits for a free call until the deadline (0: not at all), for the client that `who` names as
- * src/serve/who.h does. One client has three quarters of the calls at most. -EAGAIN: none is free and the
+ * src/door/who.h does. One client has three quarters of the calls at most. -EAGAIN: none is free and the
  * deadline is 0; -ETIMEDOUT; -ESHUTDOWN: gw_calls_close was called; -EBUSY and others: no session can be
  * had. */
 int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_call **out);

@@ -10,8 +10,8 @@
 #include <gpuwire/verbs.h>
 
 #include "src/serve/call.h"
-#include "src/serve/limit.h"
-#include "src/serve/who.h"
+#include "src/door/limit.h"
+#include "src/door/who.h"
 
 enum gw_call_state {
     CALL_FREE,

@@ -13,7 +13,7 @@
 #include <gpuwire/error.h>
 #include <jansson.h>
 
-#include "src/serve/plain.h"
+#include "src/door/plain.h"
 
 static unsigned version_of(const char *name)
 {

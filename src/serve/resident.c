@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "src/exec/c_locale.h"
-#include "src/serve/log.h"
+#include "src/door/log.h"
 
 GW_KERNEL_DECLARE(gw_resident);
 

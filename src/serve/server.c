@@ -8,7 +8,7 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/serve/log.h"
+#include "src/door/log.h"
 #include "src/serve/server_impl.h"
 
 #define SOON_NS      2000000u   /* while sessions wait to be made ready for the next client; more each time */

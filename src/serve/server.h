@@ -11,7 +11,7 @@
 
 #include <gpuwire/serve.h>
 
-#include "src/serve/access.h"
+#include "src/door/access.h"
 #include "src/serve/clock.h"
 #include "src/serve/missing.h"
 #include "src/serve/table.h"

@@ -11,7 +11,7 @@
 
 #include <gpuwire/error.h>
 
-#include "src/serve/log.h"
+#include "src/door/log.h"
 
 #define ASK_NS                                                                                               \
     30000000000u /* a session that is quiet for so long is asked whether its peer is there, or sooner: */

@@ -9,10 +9,10 @@
 #include <pthread.h>
 #include <stddef.h>
 
-#include "src/serve/access.h"
-#include "src/serve/limit.h"
+#include "src/door/access.h"
+#include "src/door/limit.h"
 #include "src/serve/session.h"
-#include "src/serve/who.h"
+#include "src/door/who.h"
 #include "src/serve/worker.h"
 
 #define GW_SESSION_ID 33 /* bytes of an id, with the final zero */

@@ -10,7 +10,7 @@
 
 #include "src/model/graph/meet.h"
 #include "src/serve/apart.h"
-#include "src/serve/log.h"
+#include "src/door/log.h"
 
 GW_KERNEL_DECLARE(gw_serve_wait);
 GW_KERNEL_DECLARE(gw_serve_send);

@@ -18,8 +18,8 @@
 #include "src/infer/infer.h"
 #include "src/infer/stats.h"
 #include "src/infer/watch.h"
-#include "src/serve/access.h"
-#include "src/serve/log.h"
+#include "src/door/access.h"
+#include "src/door/log.h"
 #include "src/serve/server.h"
 #include "src/serve/worker.h"
 #ifdef GW_HAVE_GRPC

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "tests/fuzz/fake_worker.h"
 
-#include "src/http/httpd.h"
+#include "src/door/httpd.h"
 #include "src/infer/control.h"
 #include "src/serve/worker.h"
 #include "tests/fuzz/stream.h"

@@ -2,7 +2,7 @@
 /* For fuzzers of what stands above src/serve/call.h: a worker that takes requests over RDMA only. */
 #include "src/serve/call.h"
 
-#include "src/http/httpd.h"
+#include "src/door/httpd.h"
 #include "src/infer/control.h"
 #include "src/serve/worker.h"
 #include "tests/fuzz/serve_world.h"

@@ -15,8 +15,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
-#include "src/http/httpd.h"
-#include "src/http/origin.h"
+#include "src/door/httpd.h"
+#include "src/door/origin.h"
 #include "src/http/room.h"
 
 static char last_who[64];

@@ -18,7 +18,7 @@
 
 #include "src/http/ask.h"
 #include "src/http/elements.h"
-#include "src/http/text.h"
+#include "src/door/text.h"
 
 static int reads(const char *text, uint32_t dtype, uint64_t count, void *to)
 {

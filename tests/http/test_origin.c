@@ -9,7 +9,7 @@
 /* cmocka wants the four above first */
 #include <cmocka.h>
 
-#include "src/http/origin.h"
+#include "src/door/origin.h"
 
 static const struct {
     const char *host, *origin;

@@ -24,7 +24,7 @@
 
 #include <gpuwire/error.h>
 #include "src/serve/cputime.h"
-#include "src/http/httpd.h"
+#include "src/door/httpd.h"
 #include "src/serve/repository.h"
 #include "tests/serve/ask.h"
 

@@ -19,8 +19,8 @@
 
 #include <gpuwire/error.h>
 
-#include "src/serve/access.h"
-#include "src/serve/log.h"
+#include "src/door/access.h"
+#include "src/door/log.h"
 
 static void lines_have_time_and_level_or_a_priority(void **state)
 {

@@ -13,7 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "src/serve/log.h"
+#include "src/door/log.h"
 #include "tests/model/pack.h"
 #include "tests/serve/worker_rig.h"
 

@@ -23,7 +23,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/serve/who.h"
+#include "src/door/who.h"
 
 enum { MALLORY = 1203, ALICE = 1204 };
 

@@ -12,7 +12,7 @@
 #include "src/balance/control/drain.h"
 #include "src/balance/control/json.h"
 #include "src/balance/control/pairs.h"
-#include "src/http/httpd.h"
+#include "src/door/httpd.h"
 
 /* A call on its way: what its path names. */
 struct call {

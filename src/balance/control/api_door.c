@@ -9,8 +9,8 @@
 #include "src/balance/control/api.h"
 #include "src/balance/control/page.h"
 #include "src/balance/control/token.h"
-#include "src/http/httpd.h"
-#include "src/serve/secret.h"
+#include "src/door/httpd.h"
+#include "src/door/secret.h"
 
 struct gw_bal_api {
     struct gw_bal_core *core;

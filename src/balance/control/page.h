@@ -4,7 +4,7 @@
 #ifndef GW_BALANCE_CONTROL_PAGE_H
 #define GW_BALANCE_CONTROL_PAGE_H
 
-#include "src/http/httpd.h"
+#include "src/door/httpd.h"
 
 extern const struct gw_http_file gw_bal_page[]; /* for a gw_httpd_handler */
 

@@ -13,7 +13,7 @@
 #include <gpuwire/error.h>
 
 #include "src/balance/control/claim.h"
-#include "src/serve/secret.h"
+#include "src/door/secret.h"
 
 static int of_secret(const char *file, uint64_t *seed)
 {

@@ -9,8 +9,8 @@
 #include <gpuwire/error.h>
 
 #include "src/balance/control/sync_impl.h"
-#include "src/serve/listen.h"
-#include "src/serve/secret.h"
+#include "src/door/listen.h"
+#include "src/door/secret.h"
 
 static int begin(struct gw_bal_sync *s)
 {

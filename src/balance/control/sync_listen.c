@@ -11,8 +11,8 @@
 #include <unistd.h>
 
 #include "src/balance/control/sync_impl.h"
-#include "src/serve/limit.h"
-#include "src/serve/listen.h"
+#include "src/door/limit.h"
+#include "src/door/listen.h"
 
 #define PROOF_NS  (5000 * MS) /* for the whole proof */
 #define TURN_NS   (500 * MS)

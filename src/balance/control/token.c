@@ -12,7 +12,7 @@
 
 #include <gpuwire/error.h>
 
-#include "src/serve/secret.h"
+#include "src/door/secret.h"
 
 #define TOKEN_BYTES 24u
 

@@ -7,7 +7,7 @@
 
 #include "src/cli/cli.h"
 #include "src/cli/options.h"
-#include "src/serve/log.h"
+#include "src/door/log.h"
 
 static const char usage[] =
     "usage: gpuwire balance --config FILE [--keep]\n"

@@ -11,7 +11,7 @@
 
 #include "src/client/http_client.h"
 #include "src/cli/options.h"
-#include "src/serve/secret.h"
+#include "src/door/secret.h"
 
 #define TIMEOUT_NS  60000000000u
 #define MOST_ANSWER (256u << 20) /* ten thousand services with their workers have some 10 MiB */

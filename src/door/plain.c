@@ -1,0 +1,12 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/door/plain.h"
+
+#include <stdio.h>
+
+const char *gw_plain_text(char *to, size_t size, const char *from)
+{
+    snprintf(to, size, "%s", from);
+    for (char *c = to; *c; c++)
+        if (*c < ' ' || *c > '~') *c = '?';
+    return to;
+}
