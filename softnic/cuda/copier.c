@@ -38,9 +38,9 @@ bool sn_copier_allowed(void)
 }
 
 /* Notes what the driver said to a call that makes a part; false: no. */
-static bool made(struct sn_copier *c, const char *call, sn_cu_result result)
+static bool made(struct sn_copier *c, const char *call, gw_cu_result result)
 {
-    if (result == SN_CU_SUCCESS) return true;
+    if (result == GW_CU_SUCCESS) return true;
     c->failed = call;
     c->error = result;
     return false;
@@ -48,10 +48,10 @@ static bool made(struct sn_copier *c, const char *call, sn_cu_result result)
 
 void sn_copier_make(struct sn_cuda_device *dev)
 {
-    const struct sn_cuda_api *api = dev->api;
+    const struct gw_cuda_driver *api = dev->api;
     struct sn_copier *c = &dev->copier;
-    sn_cu_function f = NULL;
-    sn_cu_module module;
+    gw_cu_function f = NULL;
+    gw_cu_module module;
     void *memory;
 
     if (!api->module_load || !api->module_function || !api->launch) return;
@@ -59,11 +59,11 @@ void sn_copier_make(struct sn_cuda_device *dev)
         !made(c, "cuModuleGetFunction", api->module_function(&f, module, "gw_copy")) ||
         /* Else the driver may put it off until the launch, which would then wait behind whatever runs. */
         (api->function_load && !made(c, "cuFuncLoad", api->function_load(f))) ||
-        !made(c, "cuStreamCreate", api->stream_create(&c->stream, SN_CU_STREAM_NON_BLOCKING)) ||
-        !made(c, "cuEventCreate", api->event_create(&c->ended, SN_CU_EVENT_DISABLE_TIMING)) ||
-        !made(c, "cuEventCreate", api->event_create(&c->redone, SN_CU_EVENT_DISABLE_TIMING)) ||
+        !made(c, "cuStreamCreate", api->stream_create(&c->stream, GW_CU_STREAM_NON_BLOCKING)) ||
+        !made(c, "cuEventCreate", api->event_create(&c->ended, GW_CU_EVENT_DISABLE_TIMING)) ||
+        !made(c, "cuEventCreate", api->event_create(&c->redone, GW_CU_EVENT_DISABLE_TIMING)) ||
         !made(c, "cuMemHostAlloc",
-              api->host_alloc(&memory, sizeof(*c->ring) + SN_CUDA_STAGE, SN_CU_HOST_ALLOC_PORTABLE)))
+              api->host_alloc(&memory, sizeof(*c->ring) + SN_CUDA_STAGE, GW_CU_HOST_ALLOC_PORTABLE)))
         return;
     c->ring = memory;
     c->bounce = (uint8_t *)memory + sizeof(*c->ring);
@@ -85,7 +85,7 @@ static void pause_it(struct sn_copier *c, uint64_t now)
 static void launch(struct sn_cuda_device *dev, uint64_t now)
 {
     struct sn_copier *c = &dev->copier;
-    sn_cu_result r;
+    gw_cu_result r;
     uint64_t first = c->issued + 1, number = c->launch + 1, idle = IDLE_NS, life = LIFE_NS;
     void *args[] = {&c->ring, &first, &number, &idle, &life};
 
@@ -230,7 +230,7 @@ int sn_copier_copy(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint3
     return issue(dev, dst, src, len, how, (const void *)(uintptr_t)src, how & SN_KERNEL_HERE ? len : 0);
 }
 
-int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, sn_cu_ctx ctx, uint32_t len)
+int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, gw_cu_ctx ctx, uint32_t len)
 {
     return issue(dev, dst, src, len, SN_KERNEL_FROM_PEER, &ctx, sizeof(ctx));
 }
@@ -238,10 +238,10 @@ int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, 
 /* ---- waiting ------------------------------------------------------------------------------------------- */
 
 /* Between two places on the GPU: a part after the other through the same buffer, in one stream. */
-static sn_cu_result bounce(struct sn_cuda_device *dev, const struct sn_kernel_command *k, uint32_t len)
+static gw_cu_result bounce(struct sn_cuda_device *dev, const struct sn_kernel_command *k, uint32_t len)
 {
-    const struct sn_cuda_api *api = dev->api;
-    sn_cu_result r = SN_CU_SUCCESS;
+    const struct gw_cuda_driver *api = dev->api;
+    gw_cu_result r = GW_CU_SUCCESS;
 
     for (uint32_t at = 0, n; at < len && !r; at += n) {
         n = len - at < SN_CUDA_STAGE ? len - at : SN_CUDA_STAGE;
@@ -251,7 +251,7 @@ static sn_cu_result bounce(struct sn_cuda_device *dev, const struct sn_kernel_co
     return r;
 }
 
-static sn_cu_result by_engine(struct sn_cuda_device *dev, const struct sn_kernel_command *k)
+static gw_cu_result by_engine(struct sn_cuda_device *dev, const struct sn_kernel_command *k)
 {
     uint32_t len = length_of(k);
 
@@ -261,7 +261,7 @@ static sn_cu_result by_engine(struct sn_cuda_device *dev, const struct sn_kernel
     if (k->how & SN_KERNEL_TO_HOST)
         return dev->api->copy_to_host((void *)(uintptr_t)k->dst, k->src, len, dev->in);
     if (k->how & SN_KERNEL_FROM_PEER) {
-        sn_cu_ctx ctx;
+        gw_cu_ctx ctx;
 
         memcpy(&ctx, k->bytes, sizeof(ctx));
         return dev->api->copy_peer(k->dst, dev->ctx, k->src, ctx, len, dev->in);
@@ -295,11 +295,11 @@ static void was_slow(struct sn_copier *c, uint64_t now)
 /* Of one that does not answer the driver may know more. False: it is no use to wait. */
 static bool asked(struct sn_cuda_device *dev, uint64_t since, uint64_t now)
 {
-    sn_cu_result r = dev->api->event_query(dev->copier.ended);
+    gw_cu_result r = dev->api->event_query(dev->copier.ended);
 
     /* Ended, and without a word: no kernel of ours does that. */
-    if (r == SN_CU_SUCCESS && gone(&dev->copier)) return true;
-    return r == SN_CU_NOT_READY && now - since < SN_CUDA_DEADLINE_NS;
+    if (r == GW_CU_SUCCESS && gone(&dev->copier)) return true;
+    return r == GW_CU_NOT_READY && now - since < SN_CUDA_DEADLINE_NS;
 }
 
 int sn_copier_wait(struct sn_cuda_device *dev, uint64_t number)

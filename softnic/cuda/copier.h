@@ -18,7 +18,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "softnic/cuda/api.h"
+#include "src/cuda/driver.h"
 #include "softnic/cuda/kernel.h"
 
 struct sn_cuda_device;
@@ -31,11 +31,11 @@ enum sn_copier_state {
 };
 
 struct sn_copier {
-    sn_cu_function function; /* NULL: the driver has no kernels for us, and copy engines do it all */
+    gw_cu_function function; /* NULL: the driver has no kernels for us, and copy engines do it all */
     const char *failed;      /* the driver's call that failed last, NULL: none did; and what it said */
-    sn_cu_result error;
-    sn_cu_stream stream;
-    sn_cu_event ended, redone;
+    gw_cu_result error;
+    gw_cu_stream stream;
+    gw_cu_event ended, redone;
     struct sn_kernel_ring *ring;
     uint8_t *bounce; /* SN_CUDA_STAGE bytes */
     enum sn_copier_state state;
@@ -63,7 +63,7 @@ bool sn_copier_ready(struct sn_cuda_device *dev);
 int sn_copier_copy(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_t len, uint32_t how);
 
 /* The same, from src of another GPU, whose memory this one's kernels reach, and its context. */
-int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, sn_cu_ctx ctx, uint32_t len);
+int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, gw_cu_ctx ctx, uint32_t len);
 
 /* Waits until command `number`, as of copier.issued, and all before it are done and visible. 0 or -EIO. */
 int sn_copier_wait(struct sn_cuda_device *dev, uint64_t number);

@@ -14,24 +14,24 @@ static struct sn_cuda_device *devices[MAX_DEVICES];
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
 
 struct pointer_info {
-    sn_cu_ctx ctx;
+    gw_cu_ctx ctx;
     unsigned type, managed, gives; /* gives: a handle of it can be had, so it is this process's own */
     int ordinal;
-    sn_cu_ptr start;
+    gw_cu_ptr start;
     size_t size;
 };
 
 /* False when the driver does not answer (not initialised, for one): then it has given out no memory. */
-static bool ask(const struct sn_cuda_api *api, uint64_t addr, struct pointer_info *info)
+static bool ask(const struct gw_cuda_driver *api, uint64_t addr, struct pointer_info *info)
 {
-    int attributes[] = {SN_CU_ATTR_CONTEXT,        SN_CU_ATTR_MEMORY_TYPE, SN_CU_ATTR_IS_MANAGED,
-                        SN_CU_ATTR_DEVICE_ORDINAL, SN_CU_ATTR_RANGE_START, SN_CU_ATTR_RANGE_SIZE,
-                        SN_CU_ATTR_IPC_CAPABLE};
+    int attributes[] = {GW_CU_ATTR_CONTEXT,        GW_CU_ATTR_MEMORY_TYPE, GW_CU_ATTR_IS_MANAGED,
+                        GW_CU_ATTR_DEVICE_ORDINAL, GW_CU_ATTR_RANGE_START, GW_CU_ATTR_RANGE_SIZE,
+                        GW_CU_ATTR_IPC_CAPABLE};
     void *data[] = {&info->ctx,   &info->type, &info->managed, &info->ordinal,
                     &info->start, &info->size, &info->gives};
 
     memset(info, 0, sizeof(*info));
-    return api->pointer_get_attributes(7, attributes, data, addr) == SN_CU_SUCCESS;
+    return api->pointer_get_attributes(7, attributes, data, addr) == GW_CU_SUCCESS;
 }
 
 static int refuse(char *why, int err, const char *text)
@@ -40,45 +40,45 @@ static int refuse(char *why, int err, const char *text)
     return err;
 }
 
-static int driver_error(const struct sn_cuda_api *api, char *why, const char *call, sn_cu_result result)
+static int driver_error(const struct gw_cuda_driver *api, char *why, const char *call, gw_cu_result result)
 {
     const char *name = NULL;
 
-    if (api->error_name(result, &name) != SN_CU_SUCCESS || !name) name = "unknown error";
+    if (api->error_name(result, &name) != GW_CU_SUCCESS || !name) name = "unknown error";
     if (why) snprintf(why, SN_CUDA_WHY, "%s: %s (%d)", call, name, result);
-    return result == SN_CU_OUT_OF_MEMORY ? -ENOMEM : -EIO;
+    return result == GW_CU_OUT_OF_MEMORY ? -ENOMEM : -EIO;
 }
 
 /* Streams, events and staging. The context is current. On failure what was made stays with the context. */
 static int make_parts(struct sn_cuda_device *dev, char *why)
 {
-    const struct sn_cuda_api *api = dev->api;
+    const struct gw_cuda_driver *api = dev->api;
     uint8_t *stage = NULL;
-    sn_cu_result r;
+    gw_cu_result r;
 
     r = api->host_alloc((void **)&stage, (size_t)BUFFER * (SN_CUDA_WRITERS + SN_CUDA_READERS),
-                        SN_CU_HOST_ALLOC_PORTABLE);
+                        GW_CU_HOST_ALLOC_PORTABLE);
     if (r) return driver_error(api, why, "cuMemHostAlloc of 4 MiB for staging", r);
     for (int i = 0; i < SN_CUDA_WRITERS; i++, stage += BUFFER) dev->writers[i].buffer = stage;
     for (int i = 0; i < SN_CUDA_READERS; i++, stage += BUFFER) dev->readers[i].buffer = stage;
 
     /* Non-blocking streams: a copy in them never waits for the application's work in its default stream. */
-    r = api->stream_create(&dev->in, SN_CU_STREAM_NON_BLOCKING);
-    if (!r) r = api->stream_create(&dev->out, SN_CU_STREAM_NON_BLOCKING);
+    r = api->stream_create(&dev->in, GW_CU_STREAM_NON_BLOCKING);
+    if (!r) r = api->stream_create(&dev->out, GW_CU_STREAM_NON_BLOCKING);
     if (r) return driver_error(api, why, "cuStreamCreate", r);
-    r = api->event_create(&dev->read_done, SN_CU_EVENT_DISABLE_TIMING);
+    r = api->event_create(&dev->read_done, GW_CU_EVENT_DISABLE_TIMING);
     for (int i = 0; !r && i < SN_CUDA_WRITERS; i++) {
-        r = api->event_create(&dev->writers[i].done, SN_CU_EVENT_DISABLE_TIMING);
+        r = api->event_create(&dev->writers[i].done, GW_CU_EVENT_DISABLE_TIMING);
     }
     return r ? driver_error(api, why, "cuEventCreate", r) : 0;
 }
 
-static int make_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, unsigned long long id, int gpu,
+static int make_device(const struct gw_cuda_driver *api, gw_cu_ctx ctx, unsigned long long id, int gpu,
                        struct sn_cuda_device **dev, char *why)
 {
     struct sn_cuda_device *d = calloc(1, sizeof(*d));
-    sn_cu_ctx popped;
-    sn_cu_result r;
+    gw_cu_ctx popped;
+    gw_cu_result r;
     int err;
 
     if (!d) return refuse(why, -ENOMEM, "out of memory");
@@ -121,14 +121,14 @@ static void meet_others(struct sn_cuda_device *dev)
 
 /* The device of a context, with one region more; a context that was destroyed and whose address another one
  * has now is told by its id. */
-static int get_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, struct sn_cuda_device **dev,
+static int get_device(const struct gw_cuda_driver *api, gw_cu_ctx ctx, int gpu, struct sn_cuda_device **dev,
                       char *why)
 {
     struct sn_cuda_device *made;
     unsigned long long id = 0;
     int i, err = 0;
 
-    if (!api->ctx_get_id || api->ctx_get_id(ctx, &id) != SN_CU_SUCCESS) id = 0;
+    if (!api->ctx_get_id || api->ctx_get_id(ctx, &id) != GW_CU_SUCCESS) id = 0;
     pthread_mutex_lock(&devices_lock);
     for (i = 0; i < MAX_DEVICES && devices[i]; i++) {
         if (devices[i]->api == api && devices[i]->ctx == ctx && devices[i]->ctx_id == id) break;
@@ -150,7 +150,7 @@ static int get_device(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, str
     return err;
 }
 
-int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, struct sn_cuda_region *region,
+int sn_cuda_region_in(const struct gw_cuda_driver *api, gw_cu_ctx ctx, int gpu, struct sn_cuda_region *region,
                       char *why)
 {
     return get_device(api, ctx, gpu, &region->dev, why);
@@ -163,7 +163,7 @@ void sn_cuda_disorder(void)
     disordered = true;
 }
 
-static int attribute(const struct sn_cuda_api *api, int which, sn_cu_device dev, int otherwise)
+static int attribute(const struct gw_cuda_driver *api, int which, gw_cu_device dev, int otherwise)
 {
     int value;
 
@@ -175,22 +175,22 @@ static int attribute(const struct sn_cuda_api *api, int which, sn_cu_device dev,
  * completion may come by one, and data by the other. A driver that does not know the question is older than
  * the promise. But then nobody has asked for it.
  */
-static bool unordered(const struct sn_cuda_api *api, int ordinal)
+static bool unordered(const struct gw_cuda_driver *api, int ordinal)
 {
-    sn_cu_device dev;
+    gw_cu_device dev;
 
     if (disordered) return true;
     if (!api->device_attribute || !api->device_get || api->device_get(&dev, ordinal)) return false;
-    return attribute(api, SN_CU_WRITES_ORDERING, dev, SN_CU_ORDERING_OWNER) < SN_CU_ORDERING_OWNER ||
-           attribute(api, SN_CU_MAJOR, dev, SN_CU_ORDERED_FROM) < SN_CU_ORDERED_FROM ||
-           attribute(api, SN_CU_HOST_ATOMICS, dev, 0) || attribute(api, SN_CU_HOST_PAGE_TABLES, dev, 0);
+    return attribute(api, GW_CU_WRITES_ORDERING, dev, GW_CU_ORDERING_OWNER) < GW_CU_ORDERING_OWNER ||
+           attribute(api, GW_CU_MAJOR, dev, GW_CU_ORDERED_FROM) < GW_CU_ORDERED_FROM ||
+           attribute(api, GW_CU_HOST_ATOMICS, dev, 0) || attribute(api, GW_CU_HOST_PAGE_TABLES, dev, 0);
 }
 
-int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t len,
+int sn_cuda_region_init(const struct gw_cuda_driver *api, uint64_t addr, uint64_t len,
                         struct sn_cuda_region *region, char *why)
 {
     struct pointer_info first, last;
-    sn_cu_ctx ctx;
+    gw_cu_ctx ctx;
 
     if (!api || !len || !ask(api, addr, &first)) return 0;
     if (!ask(api, addr + len - 1, &last)) return 0;
@@ -199,7 +199,7 @@ int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t l
                       "managed memory (cudaMallocManaged) moves by itself and cannot be a NIC's target; "
                       "use cudaMalloc or cudaHostAlloc");
     }
-    if (first.type != SN_CU_MEMORY_DEVICE && last.type != SN_CU_MEMORY_DEVICE) return 0;
+    if (first.type != GW_CU_MEMORY_DEVICE && last.type != GW_CU_MEMORY_DEVICE) return 0;
     if (first.type != last.type || first.ordinal != last.ordinal || first.ctx != last.ctx) {
         return refuse(why, -EFAULT,
                       "only a part of the range is memory of one GPU; does it end outside its allocation?");
@@ -208,7 +208,7 @@ int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t l
      * it. */
     ctx = first.ctx;
     if (!ctx) {
-        sn_cu_result r = api->primary_ctx_retain(&ctx, first.ordinal);
+        gw_cu_result r = api->primary_ctx_retain(&ctx, first.ordinal);
         if (r) return driver_error(api, why, "cuDevicePrimaryCtxRetain", r);
     }
     memset(region, 0, sizeof(*region));
@@ -235,5 +235,5 @@ void sn_cuda_forked(void)
     pthread_mutex_init(&devices_lock, NULL);
     memset(devices, 0, sizeof(devices));
     sn_cuda_export_forked();
-    sn_cuda_api_forked();
+    gw_cuda_driver_forked();
 }

@@ -22,7 +22,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "softnic/cuda/api.h"
+#include "src/cuda/driver.h"
 #include "softnic/nic/nic.h"
 
 enum {
@@ -81,7 +81,7 @@ void sn_cuda_disorder(void);
  * NULL. May allocate: not for the data path.
  */
 enum { SN_CUDA_WHY = 160 };
-int sn_cuda_region_init(const struct sn_cuda_api *api, uint64_t addr, uint64_t len,
+int sn_cuda_region_init(const struct gw_cuda_driver *api, uint64_t addr, uint64_t len,
                         struct sn_cuda_region *region, char *why);
 
 /*
@@ -103,7 +103,7 @@ void sn_cuda_files_close(struct sn_cuda_files *files);
  * -ENOSYS, -EIO. files: those of the allocation, which stay the caller's, if it is opened by them.
  * sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
  */
-int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
+int sn_cuda_open(const struct gw_cuda_driver *api, const struct sn_gpu_share *share,
                  const struct sn_cuda_files *files, struct sn_cuda_region *region, char *why);
 void sn_cuda_close(struct sn_cuda_region *region);
 /*

@@ -14,15 +14,15 @@ uint64_t sn_cuda_now(void)
 }
 
 /* cuEventSynchronize would spin or sleep as the application's context flags say, and without a deadline. */
-int sn_cuda_wait_event(struct sn_cuda_device *dev, sn_cu_event event)
+int sn_cuda_wait_event(struct sn_cuda_device *dev, gw_cu_event event)
 {
     uint64_t deadline = 0;
 
     for (unsigned round = 0;; round++) {
-        sn_cu_result r = dev->api->event_query(event);
+        gw_cu_result r = dev->api->event_query(event);
 
-        if (r == SN_CU_SUCCESS) return 0;
-        if (r == SN_CU_NOT_READY) {
+        if (r == GW_CU_SUCCESS) return 0;
+        if (r == GW_CU_NOT_READY) {
             if (round < 64) continue;
             sched_yield();
             if (!deadline) deadline = sn_cuda_now() + SN_CUDA_DEADLINE_NS;
@@ -44,7 +44,7 @@ int sn_cuda_enter(struct sn_cuda_region *region, uint64_t addr, uint64_t len)
 
     if (!sn_cuda_inside(region, addr, len)) return -EFAULT;
     pthread_mutex_lock(&dev->lock);
-    if (!dev->broken && dev->api->ctx_push(dev->ctx) != SN_CU_SUCCESS) dev->broken = true;
+    if (!dev->broken && dev->api->ctx_push(dev->ctx) != GW_CU_SUCCESS) dev->broken = true;
     if (!dev->broken) return 0;
     pthread_mutex_unlock(&dev->lock);
     return -EIO;
@@ -52,7 +52,7 @@ int sn_cuda_enter(struct sn_cuda_region *region, uint64_t addr, uint64_t len)
 
 void sn_cuda_leave(struct sn_cuda_device *dev)
 {
-    sn_cu_ctx ctx;
+    gw_cu_ctx ctx;
 
     dev->api->ctx_pop(&ctx);
     pthread_mutex_unlock(&dev->lock);

@@ -33,7 +33,7 @@ struct sn_cuda_writer {
     uint8_t *buffer; /* SN_CUDA_STAGE + SN_CUDA_SKEW bytes */
     uint8_t *data;   /* in it */
     uint64_t number; /* the kernel's command, when COPYING; 0: an engine copies, until the event */
-    sn_cu_event done;
+    gw_cu_event done;
 };
 
 /* A staging buffer for reads; request 0: holds nothing. */
@@ -46,8 +46,8 @@ struct sn_cuda_reader {
 };
 
 struct sn_cuda_device {
-    const struct sn_cuda_api *api;
-    sn_cu_ctx ctx;
+    const struct gw_cuda_driver *api;
+    gw_cu_ctx ctx;
     unsigned long long ctx_id; /* 0: not known */
     int gpu;                   /* its number */
     unsigned index;            /* among the devices */
@@ -56,12 +56,12 @@ struct sn_cuda_device {
     unsigned unshared;         /* atomic: regions so far whose memory other processes cannot open */
     uint64_t met;            /* devices, by index: those that it was to reach; with the lock of all of them */
     uint64_t reaches;        /* atomic: those whose memory its kernel and its engines reach */
-    sn_cu_result peer_error; /* atomic: why one could not be let in */
+    gw_cu_result peer_error; /* atomic: why one could not be let in */
     pthread_mutex_t lock;
     bool broken; /* the driver reported an error that it cannot recover from, or a copy never ended */
     uint64_t clock;
-    sn_cu_stream in, out;
-    sn_cu_event read_done;
+    gw_cu_stream in, out;
+    gw_cu_event read_done;
     struct sn_cuda_writer writers[SN_CUDA_WRITERS];
     struct sn_cuda_reader readers[SN_CUDA_READERS];
     struct sn_copier copier;
@@ -75,7 +75,7 @@ struct sn_cuda_device *sn_cuda_device(unsigned index);
 
 /* A region of memory that the context has, the GPU's or another one's; its addr and len are set. 0, or a
  * negative errno and why. */
-int sn_cuda_region_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, struct sn_cuda_region *region,
+int sn_cuda_region_in(const struct gw_cuda_driver *api, gw_cu_ctx ctx, int gpu, struct sn_cuda_region *region,
                       char *why);
 
 /* export.c. Makes files of what the region lies in, and tells how it is shared. NULL: no files can be had of
@@ -84,12 +84,12 @@ struct sn_cuda_export *sn_cuda_export(const struct sn_cuda_region *region, struc
 void sn_cuda_unexport(struct sn_cuda_export *e);
 void sn_cuda_export_forked(void);
 /* Finds what one call of cuMemMap mapped around addr. */
-bool sn_cuda_mapping(const struct sn_cuda_api *api, uint64_t addr, uint64_t *base, uint64_t *size);
+bool sn_cuda_mapping(const struct gw_cuda_driver *api, uint64_t addr, uint64_t *base, uint64_t *size);
 /* import.c. Maps what is shared by files, for that GPU. Not 0: that cannot be done. Both may wait for the
  * GPU. */
-int sn_cuda_import(const struct sn_cuda_api *api, int gpu, const struct sn_gpu_share *share,
+int sn_cuda_import(const struct gw_cuda_driver *api, int gpu, const struct sn_gpu_share *share,
                    const struct sn_cuda_files *files, uint64_t *at);
-void sn_cuda_unimport(const struct sn_cuda_api *api, uint64_t at, uint64_t size);
+void sn_cuda_unimport(const struct gw_cuda_driver *api, uint64_t at, uint64_t size);
 
 /* cuda_peer.c. Lets the two reach each other, if they can. With the lock of all devices. */
 void sn_cuda_meet(struct sn_cuda_device *a, struct sn_cuda_device *b);
@@ -111,7 +111,7 @@ void sn_cuda_leave(struct sn_cuda_device *dev);
 /* All below: between enter and leave. */
 
 /* 0 or -EIO: the device is broken. */
-int sn_cuda_wait_event(struct sn_cuda_device *dev, sn_cu_event event);
+int sn_cuda_wait_event(struct sn_cuda_device *dev, gw_cu_event event);
 
 /*
  * Kernel and engines take turns: what one of them copies is not ordered with what the other does. May the

@@ -14,11 +14,11 @@
 
 struct sn_cuda_export {
     struct sn_cuda_export *next;
-    const struct sn_cuda_api *api;
+    const struct gw_cuda_driver *api;
     unsigned users;
     struct sn_gpu_share share;
     struct sn_cuda_files files;
-    sn_cu_memory memory[SN_CUDA_FILES]; /* held, so that no other allocation gets one of these numbers */
+    gw_cu_memory memory[SN_CUDA_FILES]; /* held, so that no other allocation gets one of these numbers */
 };
 
 /* The lock is held for moments, never around a call of the driver: a peer's question waits for it. */
@@ -27,7 +27,7 @@ static pthread_mutex_t exports_lock = PTHREAD_MUTEX_INITIALIZER;
 static unsigned files_all;
 static uint64_t last_number;
 
-static bool has_files(const struct sn_cuda_api *api)
+static bool has_files(const struct gw_cuda_driver *api)
 {
     return api->device_get && api->device_uuid && api->mem_retain && api->mem_release &&
            api->mem_properties && api->mem_export;
@@ -35,10 +35,10 @@ static bool has_files(const struct sn_cuda_api *api)
 
 /* ---- what a region lies in ----------------------------------------------------------------------------- */
 
-bool sn_cuda_mapping(const struct sn_cuda_api *api, uint64_t addr, uint64_t *base, uint64_t *size)
+bool sn_cuda_mapping(const struct gw_cuda_driver *api, uint64_t addr, uint64_t *base, uint64_t *size)
 {
-    int attributes[] = {SN_CU_ATTR_MAPPING_BASE, SN_CU_ATTR_MAPPING_SIZE};
-    sn_cu_ptr start = 0;
+    int attributes[] = {GW_CU_ATTR_MAPPING_BASE, GW_CU_ATTR_MAPPING_SIZE};
+    gw_cu_ptr start = 0;
     size_t length = 0;
     void *data[] = {&start, &length};
 
@@ -49,13 +49,13 @@ bool sn_cuda_mapping(const struct sn_cuda_api *api, uint64_t addr, uint64_t *bas
 }
 
 /* May files be made of it, and is it memory of that GPU? */
-static bool may_export(const struct sn_cuda_api *api, sn_cu_memory memory, int gpu)
+static bool may_export(const struct gw_cuda_driver *api, gw_cu_memory memory, int gpu)
 {
-    struct sn_cu_memory_prop p;
+    struct gw_cu_memory_prop p;
 
     memset(&p, 0, sizeof(p));
-    return !api->mem_properties(&p, memory) && p.handle_types & SN_CU_HANDLE_FILE &&
-           p.location.type == SN_CU_LOCATION_DEVICE && p.location.id == gpu;
+    return !api->mem_properties(&p, memory) && p.handle_types & GW_CU_HANDLE_FILE &&
+           p.location.type == GW_CU_LOCATION_DEVICE && p.location.id == gpu;
 }
 
 static bool add_mapping(struct sn_cuda_export *e, uint64_t addr, int gpu, uint64_t *end)
@@ -78,7 +78,7 @@ static bool add_mapping(struct sn_cuda_export *e, uint64_t addr, int gpu, uint64
 static bool find_mappings(struct sn_cuda_export *e, const struct sn_cuda_region *region)
 {
     uint64_t at = region->addr, end = region->addr + region->len;
-    sn_cu_device dev;
+    gw_cu_device dev;
 
     if (e->api->device_get(&dev, region->dev->gpu) || e->api->device_uuid(e->share.gpu, dev)) return false;
     while (at < end)
@@ -93,7 +93,7 @@ static bool make_files(struct sn_cuda_export *e)
     for (unsigned i = 0; i < e->files.n; i++) {
         int fd = -1;
 
-        if (e->api->mem_export(&fd, e->memory[i], SN_CU_HANDLE_FILE, 0) || fd < 0) return false;
+        if (e->api->mem_export(&fd, e->memory[i], GW_CU_HANDLE_FILE, 0) || fd < 0) return false;
         (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
         e->files.fd[i] = fd;
     }

@@ -2,26 +2,26 @@
 /* Memory of another process, by the files that it handed over, mapped here one behind the other. */
 #include "softnic/cuda/device.h"
 
-static bool has_imports(const struct sn_cuda_api *api)
+static bool has_imports(const struct gw_cuda_driver *api)
 {
     return api->mem_import && api->mem_release && api->mem_reserve && api->mem_unreserve && api->mem_map &&
            api->mem_unmap && api->mem_access;
 }
 
 /* The mapping keeps the memory, so the handle need not be kept. */
-static bool map_one(const struct sn_cuda_api *api, uint64_t at, int fd, uint64_t size)
+static bool map_one(const struct gw_cuda_driver *api, uint64_t at, int fd, uint64_t size)
 {
-    sn_cu_memory memory;
+    gw_cu_memory memory;
     bool ok;
 
-    if (api->mem_import(&memory, (void *)(intptr_t)fd, SN_CU_HANDLE_FILE)) return false;
+    if (api->mem_import(&memory, (void *)(intptr_t)fd, GW_CU_HANDLE_FILE)) return false;
     ok = !api->mem_map(at, size, 0, memory, 0);
     api->mem_release(memory);
     return ok;
 }
 
 /* How many bytes are mapped now. */
-static uint64_t map_all(const struct sn_cuda_api *api, uint64_t at, const struct sn_cuda_files *files)
+static uint64_t map_all(const struct gw_cuda_driver *api, uint64_t at, const struct sn_cuda_files *files)
 {
     uint64_t mapped = 0;
 
@@ -33,7 +33,7 @@ static uint64_t map_all(const struct sn_cuda_api *api, uint64_t at, const struct
 }
 
 /* Each mapping by itself, as they were made. */
-static void unmap_all(const struct sn_cuda_api *api, uint64_t at, uint64_t size)
+static void unmap_all(const struct gw_cuda_driver *api, uint64_t at, uint64_t size)
 {
     uint64_t end = at + size, base;
 
@@ -50,12 +50,12 @@ static bool is_whole(const struct sn_gpu_share *share, const struct sn_cuda_file
     return files->n && files->n == share->files && sum == share->size;
 }
 
-int sn_cuda_import(const struct sn_cuda_api *api, int gpu, const struct sn_gpu_share *share,
+int sn_cuda_import(const struct gw_cuda_driver *api, int gpu, const struct sn_gpu_share *share,
                    const struct sn_cuda_files *files, uint64_t *at)
 {
-    struct sn_cu_access access = {{SN_CU_LOCATION_DEVICE, gpu}, SN_CU_ACCESS_READ_WRITE};
+    struct gw_cu_access access = {{GW_CU_LOCATION_DEVICE, gpu}, GW_CU_ACCESS_READ_WRITE};
     uint64_t mapped;
-    sn_cu_ptr p = 0;
+    gw_cu_ptr p = 0;
 
     if (!has_imports(api) || !files || !is_whole(share, files)) return -1;
     if (api->mem_reserve(&p, share->size, 0, 0, 0)) return -1;
@@ -69,7 +69,7 @@ int sn_cuda_import(const struct sn_cuda_api *api, int gpu, const struct sn_gpu_s
     return -1;
 }
 
-void sn_cuda_unimport(const struct sn_cuda_api *api, uint64_t at, uint64_t size)
+void sn_cuda_unimport(const struct gw_cuda_driver *api, uint64_t at, uint64_t size)
 {
     unmap_all(api, at, size);
     api->mem_unreserve(at, size);

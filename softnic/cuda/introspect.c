@@ -9,10 +9,10 @@
 #define LOCK_NS 500000000
 
 /* The remedy for an error of the driver's, as far as that can be told. */
-static const char *remedy(sn_cu_result error)
+static const char *remedy(gw_cu_result error)
 {
     switch (error) {
-    case SN_CU_OUT_OF_MEMORY: return "leave the GPU more free memory";
+    case GW_CU_OUT_OF_MEMORY: return "leave the GPU more free memory";
     case 209: /* NO_BINARY_FOR_GPU */
     case 218: /* INVALID_PTX */
     case 222: /* UNSUPPORTED_PTX_VERSION */
@@ -32,7 +32,7 @@ static void say_error(const struct sn_cuda_device *dev, char text[SN_CUDA_WHY])
     const struct sn_copier *c = &dev->copier;
     const char *name = NULL;
 
-    if (dev->api->error_name(c->error, &name) != SN_CU_SUCCESS || !name) name = "unknown error";
+    if (dev->api->error_name(c->error, &name) != GW_CU_SUCCESS || !name) name = "unknown error";
     snprintf(text, SN_CUDA_WHY, "%s: %s (%d)", c->failed, name, c->error);
 }
 
@@ -93,10 +93,10 @@ static void numbers(uint64_t set, char text[SN_CUDA_WHY])
 
 static void say_peers(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
 {
-    const struct sn_cuda_api *api = dev->api;
+    const struct gw_cuda_driver *api = dev->api;
     uint64_t direct = 0, staged = 0;
     char list[SN_CUDA_WHY];
-    sn_cu_device own, other;
+    gw_cu_device own, other;
     int n = 0, can, at = 0;
 
     text[0] = 0;

@@ -12,12 +12,12 @@ static int refuse(char *why, int err, const char *text)
     return err;
 }
 
-static bool has_ipc(const struct sn_cuda_api *api)
+static bool has_ipc(const struct gw_cuda_driver *api)
 {
     return api->ipc_get && api->ipc_open && api->ipc_close;
 }
 
-static bool knows_gpus(const struct sn_cuda_api *api)
+static bool knows_gpus(const struct gw_cuda_driver *api)
 {
     return api && api->device_count && api->device_get && api->device_uuid && api->primary_ctx_state;
 }
@@ -26,8 +26,8 @@ static bool knows_gpus(const struct sn_cuda_api *api)
 
 static bool find_allocation(const struct sn_cuda_region *region, struct sn_gpu_share *share, int *ordinal)
 {
-    int attributes[] = {SN_CU_ATTR_RANGE_START, SN_CU_ATTR_RANGE_SIZE, SN_CU_ATTR_DEVICE_ORDINAL};
-    sn_cu_ptr start = 0;
+    int attributes[] = {GW_CU_ATTR_RANGE_START, GW_CU_ATTR_RANGE_SIZE, GW_CU_ATTR_DEVICE_ORDINAL};
+    gw_cu_ptr start = 0;
     size_t size = 0;
     void *data[] = {&start, &size, ordinal};
 
@@ -40,20 +40,20 @@ static bool find_allocation(const struct sn_cuda_region *region, struct sn_gpu_s
 /* Memory of cuMemAlloc. */
 static bool share_by_handle(struct sn_cuda_region *region)
 {
-    const struct sn_cuda_api *api = region->dev->api;
-    sn_cu_device dev;
+    const struct gw_cuda_driver *api = region->dev->api;
+    gw_cu_device dev;
     int ordinal = -1;
 
     memset(&region->share, 0, sizeof(region->share));
     return has_ipc(api) && find_allocation(region, &region->share, &ordinal) &&
            !api->device_get(&dev, ordinal) && !api->device_uuid(region->share.gpu, dev) &&
-           !api->ipc_get((sn_cu_ipc *)region->share.handle, region->share.base);
+           !api->ipc_get((gw_cu_ipc *)region->share.handle, region->share.base);
 }
 
 bool sn_cuda_share(struct sn_cuda_region *region)
 {
-    const struct sn_cuda_api *api = region->dev->api;
-    sn_cu_ctx popped;
+    const struct gw_cuda_driver *api = region->dev->api;
+    gw_cu_ctx popped;
 
     region->shared = false;
     if (!knows_gpus(api) || api->ctx_push(region->dev->ctx)) return false;
@@ -68,11 +68,11 @@ bool sn_cuda_share(struct sn_cuda_region *region)
 /* ---- taking -------------------------------------------------------------------------------------------- */
 
 /* A GPU's primary context, if the process uses it: none is made, since that takes hundreds of megabytes. */
-static bool primary_in_use(const struct sn_cuda_api *api, int gpu, bool *same, const uint8_t id[16],
-                           sn_cu_ctx *ctx)
+static bool primary_in_use(const struct gw_cuda_driver *api, int gpu, bool *same, const uint8_t id[16],
+                           gw_cu_ctx *ctx)
 {
     uint8_t own[16];
-    sn_cu_device dev;
+    gw_cu_device dev;
     unsigned flags;
     int active = 0;
 
@@ -101,20 +101,20 @@ static int no_gpu(char *why)
 }
 
 /* Its place here. */
-static int open_memory(const struct sn_cuda_api *api, int gpu, const struct sn_gpu_share *share,
+static int open_memory(const struct gw_cuda_driver *api, int gpu, const struct sn_gpu_share *share,
                        const struct sn_cuda_files *files, uint64_t *at)
 {
-    sn_cu_ptr opened = 0;
-    sn_cu_ipc handle;
+    gw_cu_ptr opened = 0;
+    gw_cu_ipc handle;
 
     if (share->way == SN_GPU_BY_FILES) return sn_cuda_import(api, gpu, share, files, at);
     memcpy(&handle, share->handle, sizeof(handle));
-    if (api->ipc_open(&opened, handle, SN_CU_IPC_LAZY_PEER_ACCESS)) return -1;
+    if (api->ipc_open(&opened, handle, GW_CU_IPC_LAZY_PEER_ACCESS)) return -1;
     *at = opened;
     return 0;
 }
 
-static void close_memory(const struct sn_cuda_api *api, bool imported, uint64_t at, uint64_t size)
+static void close_memory(const struct gw_cuda_driver *api, bool imported, uint64_t at, uint64_t size)
 {
     if (imported)
         sn_cuda_unimport(api, at, size);
@@ -123,7 +123,7 @@ static void close_memory(const struct sn_cuda_api *api, bool imported, uint64_t 
 }
 
 /* In the context of a GPU, which is current. */
-static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const struct sn_gpu_share *share,
+static int open_in(const struct gw_cuda_driver *api, gw_cu_ctx ctx, int gpu, const struct sn_gpu_share *share,
                    const struct sn_cuda_files *files, struct sn_cuda_region *region, char *why)
 {
     struct sn_gpu_share own;
@@ -152,10 +152,10 @@ static int open_in(const struct sn_cuda_api *api, sn_cu_ctx ctx, int gpu, const 
     return err;
 }
 
-int sn_cuda_open(const struct sn_cuda_api *api, const struct sn_gpu_share *share,
+int sn_cuda_open(const struct gw_cuda_driver *api, const struct sn_gpu_share *share,
                  const struct sn_cuda_files *files, struct sn_cuda_region *region, char *why)
 {
-    sn_cu_ctx ctx, popped;
+    gw_cu_ctx ctx, popped;
     int n = 0, err = -ENODEV;
 
     memset(region, 0, sizeof(*region));
@@ -183,7 +183,7 @@ void sn_cuda_close(struct sn_cuda_region *region)
 {
     struct sn_cuda_device *dev = region->dev;
     uint64_t at = region->addr, size = region->len;
-    sn_cu_ctx popped;
+    gw_cu_ctx popped;
 
     if (!dev) return;
     sn_cuda_region_fini(region);

@@ -8,10 +8,10 @@
 /* From now on kernels of one context may touch all that the other one has allocated, or will. */
 static bool let_in(struct sn_cuda_device *dev, const struct sn_cuda_device *other)
 {
-    const struct sn_cuda_api *api = dev->api;
-    sn_cu_device from, to;
-    sn_cu_ctx popped;
-    sn_cu_result r;
+    const struct gw_cuda_driver *api = dev->api;
+    gw_cu_device from, to;
+    gw_cu_ctx popped;
+    gw_cu_result r;
     int can = 0;
 
     if (!api->can_access_peer || !api->enable_peer || !api->copy_peer || dev->gpu == other->gpu) return false;
@@ -19,7 +19,7 @@ static bool let_in(struct sn_cuda_device *dev, const struct sn_cuda_device *othe
     if (api->can_access_peer(&can, from, to) || !can || api->ctx_push(dev->ctx)) return false;
     r = api->enable_peer(other->ctx, 0);
     api->ctx_pop(&popped);
-    if (r == SN_CU_SUCCESS || r == SN_CU_PEER_ACCESS_ALREADY_ENABLED) return true;
+    if (r == GW_CU_SUCCESS || r == GW_CU_PEER_ACCESS_ALREADY_ENABLED) return true;
     __atomic_store_n(&dev->peer_error, r, __ATOMIC_RELAXED);
     return false;
 }
@@ -67,7 +67,7 @@ int sn_cuda_copy_peer(struct sn_cuda_region *to, uint64_t addr, const struct sn_
     bool for_kernels = from->dev == dev || from->origin == SN_CUDA_ALLOCATED;
     /* Byte by byte the kernel is slow. */
     uint32_t most = (addr ^ src) & 3 ? SN_CUDA_BY_KERNEL : SN_CUDA_PEER_BY_KERNEL;
-    sn_cu_ctx ctx = from->dev->ctx;
+    gw_cu_ctx ctx = from->dev->ctx;
     struct sn_cuda_writer *w;
 
     dev->stats.peer_copies++;

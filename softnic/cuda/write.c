@@ -17,7 +17,7 @@ static bool engines_idle(struct sn_cuda_device *dev)
         struct sn_cuda_writer *w = &dev->writers[i];
 
         if (w->state != SN_STAGE_COPYING || w->number) continue;
-        if (dev->api->event_query(w->done) != SN_CU_SUCCESS)
+        if (dev->api->event_query(w->done) != GW_CU_SUCCESS)
             return false; /* an error shows when it is waited for */
         w->state = SN_STAGE_FREE;
     }

@@ -91,7 +91,7 @@ static bool open_by_files(const struct map *m, struct sn_cuda_region *region, ch
         snprintf(why, SN_CUDA_WHY, "its process (%d) did not hand over the files of it", (int)m->pid);
         return false;
     }
-    ok = !sn_cuda_open(sn_cuda_api_loaded(), &m->share, &files, region, why);
+    ok = !sn_cuda_open(gw_cuda_driver_loaded(), &m->share, &files, region, why);
     sn_cuda_files_close(&files);
     return ok;
 }
@@ -99,7 +99,7 @@ static bool open_by_files(const struct map *m, struct sn_cuda_region *region, ch
 /* A peer that is another NIC of this process has memory that is open already. */
 static bool open_one(const struct map *m, struct sn_cuda_region *region, char *why)
 {
-    const struct sn_cuda_api *api = sn_cuda_api_loaded();
+    const struct gw_cuda_driver *api = gw_cuda_driver_loaded();
 
     if (m->inside) return sn_cuda_region_init(api, m->share.base, m->share.size, region, why) == 1;
     if (m->share.way == SN_GPU_BY_FILES) return open_by_files(m, region, why);

@@ -21,7 +21,7 @@ bool uv_dma_unordered(const void *ctx)
 
 int uv_dma_target(uint64_t addr, uint64_t length, const struct sn_dma_ops **ops, void **ctx)
 {
-    const struct sn_cuda_api *api = sn_cuda_api_loaded();
+    const struct gw_cuda_driver *api = gw_cuda_driver_loaded();
     char why[SN_CUDA_WHY];
 
     if (!api || !length) return 0;

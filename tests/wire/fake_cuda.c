@@ -36,7 +36,7 @@ static struct event {
 } events[EVENTS];
 static unsigned streams_made, events_made;
 static unsigned long long ctx_id;
-static const struct sn_cuda_api api;
+static const struct gw_cuda_driver api;
 
 void fake_cuda_note(const void *dst)
 {
@@ -61,7 +61,7 @@ static int in_context(void)
     return 0;
 }
 
-static int f_get_id(sn_cu_ctx ctx, unsigned long long *id)
+static int f_get_id(gw_cu_ctx ctx, unsigned long long *id)
 {
     (void)ctx;
     *id = ctx_id;
@@ -82,35 +82,35 @@ static int f_host_free(void *p)
     return 0;
 }
 
-static int f_stream_create(sn_cu_stream *s, unsigned flags)
+static int f_stream_create(gw_cu_stream *s, unsigned flags)
 {
-    if (flags != SN_CU_STREAM_NON_BLOCKING || streams_made == STREAMS) return 1;
+    if (flags != GW_CU_STREAM_NON_BLOCKING || streams_made == STREAMS) return 1;
     streams[streams_made].gpu = fake_cuda_current();
-    *s = (sn_cu_stream)&streams[streams_made++];
+    *s = (gw_cu_stream)&streams[streams_made++];
     return in_context();
 }
 
-static int f_event_create(sn_cu_event *e, unsigned flags)
+static int f_event_create(gw_cu_event *e, unsigned flags)
 {
     (void)flags;
     if (events_made == EVENTS) return 1;
-    *e = (sn_cu_event)&events[events_made++];
+    *e = (gw_cu_event)&events[events_made++];
     return in_context();
 }
 
-static int f_stream_destroy(sn_cu_stream s)
+static int f_stream_destroy(gw_cu_stream s)
 {
     (void)s;
     return 0;
 }
 
-static int f_event_destroy(sn_cu_event e)
+static int f_event_destroy(gw_cu_event e)
 {
     (void)e;
     return 0;
 }
 
-static int f_event_record(sn_cu_event e, sn_cu_stream s)
+static int f_event_record(gw_cu_event e, gw_cu_stream s)
 {
     struct event *event = (struct event *)e;
 
@@ -120,14 +120,14 @@ static int f_event_record(sn_cu_event e, sn_cu_stream s)
     return in_context();
 }
 
-static int f_event_query(sn_cu_event e)
+static int f_event_query(gw_cu_event e)
 {
     struct event *event = (struct event *)e;
 
     in_context();
     if (fake_dead) return 719;
-    if (__atomic_load_n(&event->stream->kernels, __ATOMIC_ACQUIRE)) return SN_CU_NOT_READY;
-    if (!event->looks++) return SN_CU_NOT_READY;
+    if (__atomic_load_n(&event->stream->kernels, __ATOMIC_ACQUIRE)) return GW_CU_NOT_READY;
+    if (!event->looks++) return GW_CU_NOT_READY;
     run(event->stream, event->after);
     return 0;
 }
@@ -145,7 +145,7 @@ static int queue(struct stream *s, void *dst, const void *src, size_t len)
 }
 
 /* An engine reads and writes what is its own context's. */
-static int own(sn_cu_ptr p, sn_cu_stream s)
+static int own(gw_cu_ptr p, gw_cu_stream s)
 {
     struct memory m = fake_memory(p);
 
@@ -156,8 +156,8 @@ static int own(sn_cu_ptr p, sn_cu_stream s)
     return 0;
 }
 
-static int f_copy_peer(sn_cu_ptr dst, sn_cu_ctx dst_ctx, sn_cu_ptr src, sn_cu_ctx src_ctx, size_t len,
-                       sn_cu_stream s)
+static int f_copy_peer(gw_cu_ptr dst, gw_cu_ctx dst_ctx, gw_cu_ptr src, gw_cu_ctx src_ctx, size_t len,
+                       gw_cu_stream s)
 {
     struct memory to = fake_memory(dst), from = fake_memory(src);
 
@@ -168,18 +168,18 @@ static int f_copy_peer(sn_cu_ptr dst, sn_cu_ctx dst_ctx, sn_cu_ptr src, sn_cu_ct
     return queue((struct stream *)s, (void *)(uintptr_t)dst, (void *)(uintptr_t)src, len);
 }
 
-static int f_to_device(sn_cu_ptr dst, const void *src, size_t len, sn_cu_stream s)
+static int f_to_device(gw_cu_ptr dst, const void *src, size_t len, gw_cu_stream s)
 {
     return own(dst, s) ? queue((struct stream *)s, (void *)(uintptr_t)dst, src, len) : 1;
 }
 
-static int f_to_host(void *dst, sn_cu_ptr src, size_t len, sn_cu_stream s)
+static int f_to_host(void *dst, gw_cu_ptr src, size_t len, gw_cu_stream s)
 {
     return own(src, s) ? queue((struct stream *)s, dst, (void *)(uintptr_t)src, len) : 1;
 }
 
 /* Any memory of this GPU's, and of the host. */
-static int f_copy(sn_cu_ptr dst, sn_cu_ptr src, size_t len, sn_cu_stream s)
+static int f_copy(gw_cu_ptr dst, gw_cu_ptr src, size_t len, gw_cu_stream s)
 {
     if (fake_memory(dst).size && !own(dst, s)) return 1;
     if (fake_memory(src).size && !own(src, s)) return 1;
@@ -187,7 +187,7 @@ static int f_copy(sn_cu_ptr dst, sn_cu_ptr src, size_t len, sn_cu_stream s)
     return queue((struct stream *)s, (void *)(uintptr_t)dst, (void *)(uintptr_t)src, len);
 }
 
-static int f_error_name(sn_cu_result r, const char **name)
+static int f_error_name(gw_cu_result r, const char **name)
 {
     *name = r == 719   ? "CUDA_ERROR_LAUNCH_FAILED"
             : r == 701 ? "CUDA_ERROR_LAUNCH_OUT_OF_RESOURCES"
@@ -196,20 +196,20 @@ static int f_error_name(sn_cu_result r, const char **name)
     return 0;
 }
 
-static int f_module_load(sn_cu_module *m, const void *text)
+static int f_module_load(gw_cu_module *m, const void *text)
 {
-    *m = (sn_cu_module)(uintptr_t)text;
+    *m = (gw_cu_module)(uintptr_t)text;
     return fake_kernel == FAKE_KERNEL_REFUSED ? 221 : in_context();
 }
 
-static int f_module_function(sn_cu_function *f, sn_cu_module m, const char *name)
+static int f_module_function(gw_cu_function *f, gw_cu_module m, const char *name)
 {
-    *f = (sn_cu_function)m;
+    *f = (gw_cu_function)m;
     return strcmp(name, "gw_copy") ? 500 : in_context();
 }
 
-static int f_launch(sn_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                    unsigned bz, unsigned shared, sn_cu_stream s, void **args, void **extra)
+static int f_launch(gw_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                    unsigned bz, unsigned shared, gw_cu_stream s, void **args, void **extra)
 {
     (void)f, (void)shared, (void)extra;
     in_context();
@@ -234,32 +234,32 @@ void fake_cuda_reset(void)
     ctx_id++; /* as if the context had been destroyed and another made at its address */
 }
 
-static const struct sn_cuda_api api = {.pointer_get_attributes = fake_attributes,
-                                       .primary_ctx_retain = fake_retain,
-                                       .ctx_push = fake_push,
-                                       .ctx_pop = fake_pop,
-                                       .ctx_get_id = f_get_id,
-                                       .host_alloc = f_host_alloc,
-                                       .host_free = f_host_free,
-                                       .stream_create = f_stream_create,
-                                       .stream_destroy = f_stream_destroy,
-                                       .event_create = f_event_create,
-                                       .event_destroy = f_event_destroy,
-                                       .event_record = f_event_record,
-                                       .event_query = f_event_query,
-                                       .copy_to_device = f_to_device,
-                                       .copy_to_host = f_to_host,
-                                       .copy = f_copy,
-                                       .error_name = f_error_name,
-                                       .device_get = fake_device_get,
-                                       .can_access_peer = fake_can_access_peer,
-                                       .enable_peer = fake_enable_peer,
-                                       .copy_peer = f_copy_peer,
-                                       .module_load = f_module_load,
-                                       .module_function = f_module_function,
-                                       .launch = f_launch};
+static const struct gw_cuda_driver api = {.pointer_get_attributes = fake_attributes,
+                                          .primary_ctx_retain = fake_retain,
+                                          .ctx_push = fake_push,
+                                          .ctx_pop = fake_pop,
+                                          .ctx_get_id = f_get_id,
+                                          .host_alloc = f_host_alloc,
+                                          .host_free = f_host_free,
+                                          .stream_create = f_stream_create,
+                                          .stream_destroy = f_stream_destroy,
+                                          .event_create = f_event_create,
+                                          .event_destroy = f_event_destroy,
+                                          .event_record = f_event_record,
+                                          .event_query = f_event_query,
+                                          .copy_to_device = f_to_device,
+                                          .copy_to_host = f_to_host,
+                                          .copy = f_copy,
+                                          .error_name = f_error_name,
+                                          .device_get = fake_device_get,
+                                          .can_access_peer = fake_can_access_peer,
+                                          .enable_peer = fake_enable_peer,
+                                          .copy_peer = f_copy_peer,
+                                          .module_load = f_module_load,
+                                          .module_function = f_module_function,
+                                          .launch = f_launch};
 
-const struct sn_cuda_api *fake_cuda_api(void)
+const struct gw_cuda_driver *fake_cuda_api(void)
 {
     return &api;
 }

@@ -9,7 +9,7 @@
 #ifndef TESTS_WIRE_FAKE_CUDA_H
 #define TESTS_WIRE_FAKE_CUDA_H
 
-#include "softnic/cuda/api.h"
+#include "src/cuda/driver.h"
 
 enum { FAKE_GPU_SIZE = 3 << 20, FAKE_GPUS = 2 };
 
@@ -44,8 +44,8 @@ void fake_cuda_reset(void);
  * of the GPU if there is none. Not 0: there is too much. */
 int fake_cuda_add_memory(void *at, size_t size, int gpu, int opened);
 void fake_cuda_remove_memory(void *at);
-const struct sn_cuda_api *fake_cuda_api(void);
-void fake_cuda_set_current(sn_cu_ctx ctx);
+const struct gw_cuda_driver *fake_cuda_api(void);
+void fake_cuda_set_current(gw_cu_ctx ctx);
 int fake_cuda_current(void);     /* the GPU whose context is current; 0 if none is */
 int fake_cuda_retained(int gpu); /* is its primary context in use? */
 

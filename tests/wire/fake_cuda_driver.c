@@ -54,7 +54,7 @@ static int told(const char *word)
 }
 
 /* The allocation that it lies in. */
-static struct allocation *around(sn_cu_ptr p)
+static struct allocation *around(gw_cu_ptr p)
 {
     for (int i = 0; i < ALLOCATIONS; i++) {
         const struct allocation *a = &allocations[i];
@@ -64,7 +64,7 @@ static struct allocation *around(sn_cu_ptr p)
     return NULL;
 }
 
-static struct allocation *find(sn_cu_ptr p)
+static struct allocation *find(gw_cu_ptr p)
 {
     for (int i = 0; i < ALLOCATIONS; i++)
         if (allocations[i].at == (void *)(uintptr_t)p) return &allocations[i];
@@ -88,7 +88,7 @@ static int map(int fd, size_t size, const uint8_t gpu[16], int opened, struct al
     return 0;
 }
 
-static int unmap(sn_cu_ptr p, int opened)
+static int unmap(gw_cu_ptr p, int opened)
 {
     struct allocation *a = p ? find(p) : NULL;
 
@@ -100,7 +100,7 @@ static int unmap(sn_cu_ptr p, int opened)
     return 0;
 }
 
-EXPORT int cuMemAlloc_v2(sn_cu_ptr *p, size_t size)
+EXPORT int cuMemAlloc_v2(gw_cu_ptr *p, size_t size)
 {
     struct allocation *a = NULL;
     int rc = OUT_OF_MEMORY, fd = memfd_create("fake GPU", MFD_CLOEXEC);
@@ -114,7 +114,7 @@ EXPORT int cuMemAlloc_v2(sn_cu_ptr *p, size_t size)
     return rc;
 }
 
-EXPORT int cuMemFree_v2(sn_cu_ptr p)
+EXPORT int cuMemFree_v2(gw_cu_ptr p)
 {
     pthread_mutex_lock(&lock);
     int rc = unmap(p, 0);
@@ -122,7 +122,7 @@ EXPORT int cuMemFree_v2(sn_cu_ptr p)
     return rc;
 }
 
-EXPORT int cuIpcGetMemHandle(sn_cu_ipc *out, sn_cu_ptr p)
+EXPORT int cuIpcGetMemHandle(gw_cu_ipc *out, gw_cu_ptr p)
 {
     pthread_mutex_lock(&lock);
     struct allocation *a = p ? find(p) : NULL;
@@ -134,7 +134,7 @@ EXPORT int cuIpcGetMemHandle(sn_cu_ipc *out, sn_cu_ptr p)
     return a && !a->opened ? 0 : INVALID_VALUE;
 }
 
-EXPORT int cuIpcOpenMemHandle_v2(sn_cu_ptr *p, sn_cu_ipc handle, unsigned flags)
+EXPORT int cuIpcOpenMemHandle_v2(gw_cu_ptr *p, gw_cu_ipc handle, unsigned flags)
 {
     struct allocation *a = NULL;
     struct handle h;
@@ -158,7 +158,7 @@ EXPORT int cuIpcOpenMemHandle_v2(sn_cu_ptr *p, sn_cu_ipc handle, unsigned flags)
     return rc;
 }
 
-EXPORT int cuIpcCloseMemHandle(sn_cu_ptr p)
+EXPORT int cuIpcCloseMemHandle(gw_cu_ptr p)
 {
     pthread_mutex_lock(&lock);
     int rc = unmap(p, 1);
@@ -209,10 +209,10 @@ EXPORT int cuDeviceGetAttribute(int *value, int attribute, int dev)
 {
     (void)dev;
     switch (attribute) {
-    case SN_CU_WRITES_ORDERING: *value = told("unordered") ? 0 : SN_CU_ORDERING_OWNER; return 0;
-    case SN_CU_MAJOR: *value = told("ampere") ? 8 : SN_CU_ORDERED_FROM; return 0;
-    case SN_CU_HOST_ATOMICS: *value = told("coherent"); return 0;
-    case SN_CU_HOST_PAGE_TABLES: *value = 0; return 0;
+    case GW_CU_WRITES_ORDERING: *value = told("unordered") ? 0 : GW_CU_ORDERING_OWNER; return 0;
+    case GW_CU_MAJOR: *value = told("ampere") ? 8 : GW_CU_ORDERED_FROM; return 0;
+    case GW_CU_HOST_ATOMICS: *value = told("coherent"); return 0;
+    case GW_CU_HOST_PAGE_TABLES: *value = 0; return 0;
     default: return INVALID_VALUE;
     }
 }
@@ -224,13 +224,13 @@ EXPORT int cuDevicePrimaryCtxGetState(int dev, unsigned *flags, int *active)
     return 0;
 }
 
-EXPORT int cuCtxSetCurrent(sn_cu_ctx ctx)
+EXPORT int cuCtxSetCurrent(gw_cu_ctx ctx)
 {
     fake_cuda_set_current(ctx);
     return 0;
 }
 
-EXPORT int cuMemcpyHtoD_v2(sn_cu_ptr to, const void *from, size_t n)
+EXPORT int cuMemcpyHtoD_v2(gw_cu_ptr to, const void *from, size_t n)
 {
     const struct allocation *a = around(to);
 
@@ -238,7 +238,7 @@ EXPORT int cuMemcpyHtoD_v2(sn_cu_ptr to, const void *from, size_t n)
     return pwrite(a->handle.fd, from, n, (off_t)(to - (uintptr_t)a->at)) == (ssize_t)n ? 0 : INVALID_VALUE;
 }
 
-EXPORT int cuMemcpyDtoH_v2(void *to, sn_cu_ptr from, size_t n)
+EXPORT int cuMemcpyDtoH_v2(void *to, gw_cu_ptr from, size_t n)
 {
     const struct allocation *a = around(from);
 
@@ -246,7 +246,7 @@ EXPORT int cuMemcpyDtoH_v2(void *to, sn_cu_ptr from, size_t n)
     return pread(a->handle.fd, to, n, (off_t)(from - (uintptr_t)a->at)) == (ssize_t)n ? 0 : INVALID_VALUE;
 }
 
-EXPORT int cuCtxGetCurrent(sn_cu_ctx *ctx)
+EXPORT int cuCtxGetCurrent(gw_cu_ctx *ctx)
 {
     *ctx = NULL;
     return fake_ctx_depth ? fake_cuda_api()->primary_ctx_retain(ctx, fake_cuda_current()) : 0;
@@ -263,18 +263,18 @@ EXPORT void fake_cuda_kernels(int may)
     pthread_mutex_unlock(&lock);
 }
 
-EXPORT int cuStreamSynchronize(sn_cu_stream stream)
+EXPORT int cuStreamSynchronize(gw_cu_stream stream)
 {
     return stream ? INVALID_VALUE : 0; /* in the default one copies are made at once */
 }
 
-EXPORT int cuPointerGetAttribute(void *data, int attribute, sn_cu_ptr p)
+EXPORT int cuPointerGetAttribute(void *data, int attribute, gw_cu_ptr p)
 {
     if (!around(p)) return INVALID_VALUE;
-    if (attribute == SN_CU_ATTR_IS_MANAGED)
+    if (attribute == GW_CU_ATTR_IS_MANAGED)
         *(unsigned *)data = told("managed") != 0;
-    else if (attribute == SN_CU_ATTR_MEMORY_TYPE)
-        *(unsigned *)data = SN_CU_MEMORY_DEVICE;
+    else if (attribute == GW_CU_ATTR_MEMORY_TYPE)
+        *(unsigned *)data = GW_CU_MEMORY_DEVICE;
     else
         return fake_cuda_api()->pointer_get_attributes(1, &attribute, &data, p);
     return 0;
@@ -282,7 +282,7 @@ EXPORT int cuPointerGetAttribute(void *data, int attribute, sn_cu_ptr p)
 
 #ifndef FAKE_CUDA_514 /* drivers that do not know of it yet */
 /* As the proprietary kernel modules: CUDA_ERROR_NOT_SUPPORTED. */
-EXPORT int cuMemGetHandleForAddressRange(void *handle, sn_cu_ptr p, size_t size, int type,
+EXPORT int cuMemGetHandleForAddressRange(void *handle, gw_cu_ptr p, size_t size, int type,
                                          unsigned long long flags)
 {
     const struct allocation *a = around(p);
@@ -296,14 +296,14 @@ EXPORT int cuMemGetHandleForAddressRange(void *handle, sn_cu_ptr p, size_t size,
 }
 #endif
 
-/* ---- what softnic/cuda/api.c looks for, as fake_cuda.c has it ---- */
+/* ---- what src/cuda/driver.c looks for, as fake_cuda.c has it ---- */
 
-EXPORT int cuPointerGetAttributes(unsigned n, int *a, void **data, sn_cu_ptr p)
+EXPORT int cuPointerGetAttributes(unsigned n, int *a, void **data, gw_cu_ptr p)
 {
     if (told("opaque")) return INVALID_VALUE;
     return fake_cuda_api()->pointer_get_attributes(n, a, data, p);
 }
-EXPORT int cuDevicePrimaryCtxRetain(sn_cu_ctx *c, int dev)
+EXPORT int cuDevicePrimaryCtxRetain(gw_cu_ctx *c, int dev)
 {
     return fake_cuda_api()->primary_ctx_retain(c, dev);
 }
@@ -312,11 +312,11 @@ EXPORT int cuDevicePrimaryCtxRelease_v2(int dev)
     (void)dev; /* it stays: others have retained it */
     return 0;
 }
-EXPORT int cuCtxPushCurrent_v2(sn_cu_ctx c)
+EXPORT int cuCtxPushCurrent_v2(gw_cu_ctx c)
 {
     return fake_cuda_api()->ctx_push(c);
 }
-EXPORT int cuCtxPopCurrent_v2(sn_cu_ctx *c)
+EXPORT int cuCtxPopCurrent_v2(gw_cu_ctx *c)
 {
     return fake_cuda_api()->ctx_pop(c);
 }
@@ -328,39 +328,39 @@ EXPORT int cuMemFreeHost(void *p)
 {
     return fake_cuda_api()->host_free(p);
 }
-EXPORT int cuStreamCreate(sn_cu_stream *s, unsigned flags)
+EXPORT int cuStreamCreate(gw_cu_stream *s, unsigned flags)
 {
     return fake_cuda_api()->stream_create(s, flags);
 }
-EXPORT int cuStreamDestroy_v2(sn_cu_stream s)
+EXPORT int cuStreamDestroy_v2(gw_cu_stream s)
 {
     return fake_cuda_api()->stream_destroy(s);
 }
-EXPORT int cuEventCreate(sn_cu_event *e, unsigned flags)
+EXPORT int cuEventCreate(gw_cu_event *e, unsigned flags)
 {
     return fake_cuda_api()->event_create(e, flags);
 }
-EXPORT int cuEventDestroy_v2(sn_cu_event e)
+EXPORT int cuEventDestroy_v2(gw_cu_event e)
 {
     return fake_cuda_api()->event_destroy(e);
 }
-EXPORT int cuEventRecord(sn_cu_event e, sn_cu_stream s)
+EXPORT int cuEventRecord(gw_cu_event e, gw_cu_stream s)
 {
     return fake_cuda_api()->event_record(e, s);
 }
-EXPORT int cuEventQuery(sn_cu_event e)
+EXPORT int cuEventQuery(gw_cu_event e)
 {
     return fake_cuda_api()->event_query(e);
 }
-EXPORT int cuMemcpyHtoDAsync_v2(sn_cu_ptr to, const void *from, size_t n, sn_cu_stream s)
+EXPORT int cuMemcpyHtoDAsync_v2(gw_cu_ptr to, const void *from, size_t n, gw_cu_stream s)
 {
     return fake_cuda_api()->copy_to_device(to, from, n, s);
 }
-EXPORT int cuMemcpyDtoHAsync_v2(void *to, sn_cu_ptr from, size_t n, sn_cu_stream s)
+EXPORT int cuMemcpyDtoHAsync_v2(void *to, gw_cu_ptr from, size_t n, gw_cu_stream s)
 {
     return fake_cuda_api()->copy_to_host(to, from, n, s);
 }
-EXPORT int cuMemcpyAsync(sn_cu_ptr to, sn_cu_ptr from, size_t n, sn_cu_stream s)
+EXPORT int cuMemcpyAsync(gw_cu_ptr to, gw_cu_ptr from, size_t n, gw_cu_stream s)
 {
     return fake_cuda_api()->copy(to, from, n, s);
 }
@@ -385,83 +385,83 @@ EXPORT int cuDeviceCanAccessPeer(int *can, int dev, int peer)
 {
     return fake_cuda_api()->can_access_peer(can, dev, peer);
 }
-EXPORT int cuCtxEnablePeerAccess(sn_cu_ctx c, unsigned flags)
+EXPORT int cuCtxEnablePeerAccess(gw_cu_ctx c, unsigned flags)
 {
     return fake_cuda_api()->enable_peer(c, flags);
 }
-EXPORT int cuMemcpyPeerAsync(sn_cu_ptr to, sn_cu_ctx to_ctx, sn_cu_ptr from, sn_cu_ctx from_ctx, size_t n,
-                             sn_cu_stream s)
+EXPORT int cuMemcpyPeerAsync(gw_cu_ptr to, gw_cu_ctx to_ctx, gw_cu_ptr from, gw_cu_ctx from_ctx, size_t n,
+                             gw_cu_stream s)
 {
     return fake_cuda_api()->copy_peer(to, to_ctx, from, from_ctx, n, s);
 }
-EXPORT int cuModuleLoadData(sn_cu_module *m, const void *text)
+EXPORT int cuModuleLoadData(gw_cu_module *m, const void *text)
 {
     if (told("copy_kernel")) fake_kernel = FAKE_KERNEL_RUNS;
     if (told("no_launch")) fake_kernel = FAKE_KERNEL_NO_LAUNCH;
     return fake_cuda_api()->module_load(m, text);
 }
-EXPORT int cuModuleGetFunction(sn_cu_function *f, sn_cu_module m, const char *name)
+EXPORT int cuModuleGetFunction(gw_cu_function *f, gw_cu_module m, const char *name)
 {
     return fake_cuda_api()->module_function(f, m, name);
 }
-EXPORT int cuLaunchKernel(sn_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
-                          unsigned bz, unsigned shared, sn_cu_stream s, void **args, void **extra)
+EXPORT int cuLaunchKernel(gw_cu_function f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by,
+                          unsigned bz, unsigned shared, gw_cu_stream s, void **args, void **extra)
 {
     return fake_cuda_api()->launch(f, gx, gy, gz, bx, by, bz, shared, s, args, extra);
 }
-EXPORT int cuMemGetAllocationGranularity(size_t *size, const struct sn_cu_memory_prop *prop, int option)
+EXPORT int cuMemGetAllocationGranularity(size_t *size, const struct gw_cu_memory_prop *prop, int option)
 {
     (void)prop, (void)option;
     *size = FAKE_GRAIN;
     return 0;
 }
-EXPORT int cuMemCreate(sn_cu_memory *m, size_t size, const struct sn_cu_memory_prop *p,
+EXPORT int cuMemCreate(gw_cu_memory *m, size_t size, const struct gw_cu_memory_prop *p,
                        unsigned long long flags)
 {
     return fake_mem_create(m, size, p, flags);
 }
-EXPORT int cuMemRetainAllocationHandle(sn_cu_memory *m, void *mapped_at)
+EXPORT int cuMemRetainAllocationHandle(gw_cu_memory *m, void *mapped_at)
 {
     return fake_mem_retain(m, mapped_at);
 }
-EXPORT int cuMemRelease(sn_cu_memory m)
+EXPORT int cuMemRelease(gw_cu_memory m)
 {
     return fake_mem_release(m);
 }
-EXPORT int cuMemGetAllocationPropertiesFromHandle(struct sn_cu_memory_prop *p, sn_cu_memory m)
+EXPORT int cuMemGetAllocationPropertiesFromHandle(struct gw_cu_memory_prop *p, gw_cu_memory m)
 {
     return fake_mem_properties(p, m);
 }
-EXPORT int cuMemExportToShareableHandle(void *handle, sn_cu_memory m, int type, unsigned long long flags)
+EXPORT int cuMemExportToShareableHandle(void *handle, gw_cu_memory m, int type, unsigned long long flags)
 {
     return fake_mem_export(handle, m, type, flags);
 }
-EXPORT int cuMemImportFromShareableHandle(sn_cu_memory *m, void *handle, int type)
+EXPORT int cuMemImportFromShareableHandle(gw_cu_memory *m, void *handle, int type)
 {
     return fake_mem_import(m, handle, type);
 }
-EXPORT int cuMemAddressReserve(sn_cu_ptr *at, size_t size, size_t alignment, sn_cu_ptr wanted,
+EXPORT int cuMemAddressReserve(gw_cu_ptr *at, size_t size, size_t alignment, gw_cu_ptr wanted,
                                unsigned long long flags)
 {
     return fake_mem_reserve(at, size, alignment, wanted, flags);
 }
-EXPORT int cuMemAddressFree(sn_cu_ptr at, size_t size)
+EXPORT int cuMemAddressFree(gw_cu_ptr at, size_t size)
 {
     return fake_mem_unreserve(at, size);
 }
-EXPORT int cuMemMap(sn_cu_ptr at, size_t size, size_t offset, sn_cu_memory m, unsigned long long flags)
+EXPORT int cuMemMap(gw_cu_ptr at, size_t size, size_t offset, gw_cu_memory m, unsigned long long flags)
 {
     return fake_mem_map(at, size, offset, m, flags);
 }
-EXPORT int cuMemUnmap(sn_cu_ptr at, size_t size)
+EXPORT int cuMemUnmap(gw_cu_ptr at, size_t size)
 {
     return fake_mem_unmap(at, size);
 }
-EXPORT int cuMemSetAccess(sn_cu_ptr at, size_t size, const struct sn_cu_access *access, size_t n)
+EXPORT int cuMemSetAccess(gw_cu_ptr at, size_t size, const struct gw_cu_access *access, size_t n)
 {
     return fake_mem_access(at, size, access, n);
 }
-EXPORT int cuGetErrorName(sn_cu_result r, const char **name)
+EXPORT int cuGetErrorName(gw_cu_result r, const char **name)
 {
     return fake_cuda_api()->error_name(r, name);
 }

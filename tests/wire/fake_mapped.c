@@ -19,17 +19,17 @@ struct label {
 #define MAGIC UINT64_C(0x5550472045434146)
 
 static struct object {
-    sn_cu_memory number;
+    gw_cu_memory number;
     int fd, gpu, types;
     size_t size;
     int refs, maps;
 } objects[MANY];
 static struct range {
-    sn_cu_ptr at;
+    gw_cu_ptr at;
     size_t size;
     struct object *object; /* of a mapping */
 } reserved[MANY], mapped[MANY];
-static sn_cu_memory last_number;
+static gw_cu_memory last_number;
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 
 static int locked(int result)
@@ -40,14 +40,14 @@ static int locked(int result)
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-static struct object *object_of(sn_cu_memory number)
+static struct object *object_of(gw_cu_memory number)
 {
     for (int i = 0; i < MANY; i++)
         if (objects[i].refs && objects[i].number == number) return &objects[i];
     return NULL;
 }
 
-static int add_object(int fd, size_t size, int gpu, int types, sn_cu_memory *memory)
+static int add_object(int fd, size_t size, int gpu, int types, gw_cu_memory *memory)
 {
     for (int i = 0; i < MANY; i++) {
         if (objects[i].refs || objects[i].maps) continue;
@@ -65,15 +65,15 @@ static void drop_unused(struct object *o)
     memset(o, 0, sizeof(*o));
 }
 
-int fake_mem_create(sn_cu_memory *memory, size_t size, const struct sn_cu_memory_prop *prop,
+int fake_mem_create(gw_cu_memory *memory, size_t size, const struct gw_cu_memory_prop *prop,
                     unsigned long long flags)
 {
     struct label label = {MAGIC, {0}};
     int fd;
 
-    if (flags || !size || size % FAKE_GRAIN || prop->type != 1 || prop->handle_types & ~SN_CU_HANDLE_FILE)
+    if (flags || !size || size % FAKE_GRAIN || prop->type != 1 || prop->handle_types & ~GW_CU_HANDLE_FILE)
         return INVALID_VALUE;
-    if (prop->location.type != SN_CU_LOCATION_DEVICE) return INVALID_VALUE;
+    if (prop->location.type != GW_CU_LOCATION_DEVICE) return INVALID_VALUE;
     if (prop->location.id < 0 || prop->location.id >= FAKE_GPUS) return INVALID_DEVICE;
     fd = memfd_create("fake GPU", MFD_CLOEXEC);
     fake_uuid(prop->location.id, label.gpu);
@@ -82,14 +82,14 @@ int fake_mem_create(sn_cu_memory *memory, size_t size, const struct sn_cu_memory
     return locked(add_object(fd, size, prop->location.id, prop->handle_types, memory));
 }
 
-static struct range *around(struct range *list, sn_cu_ptr at)
+static struct range *around(struct range *list, gw_cu_ptr at)
 {
     for (int i = 0; i < MANY; i++)
         if (list[i].size && at - list[i].at < list[i].size) return &list[i];
     return NULL;
 }
 
-int fake_mem_retain(sn_cu_memory *memory, void *mapped_at)
+int fake_mem_retain(gw_cu_memory *memory, void *mapped_at)
 {
     struct range *r;
 
@@ -101,7 +101,7 @@ int fake_mem_retain(sn_cu_memory *memory, void *mapped_at)
     return locked(0);
 }
 
-int fake_mem_release(sn_cu_memory memory)
+int fake_mem_release(gw_cu_memory memory)
 {
     struct object *o;
 
@@ -113,7 +113,7 @@ int fake_mem_release(sn_cu_memory memory)
     return locked(0);
 }
 
-int fake_mem_properties(struct sn_cu_memory_prop *prop, sn_cu_memory memory)
+int fake_mem_properties(struct gw_cu_memory_prop *prop, gw_cu_memory memory)
 {
     struct object *o;
 
@@ -123,19 +123,19 @@ int fake_mem_properties(struct sn_cu_memory_prop *prop, sn_cu_memory memory)
     memset(prop, 0, sizeof(*prop));
     prop->type = 1;
     prop->handle_types = o->types;
-    prop->location = (struct sn_cu_location){SN_CU_LOCATION_DEVICE, o->gpu};
+    prop->location = (struct gw_cu_location){GW_CU_LOCATION_DEVICE, o->gpu};
     return locked(0);
 }
 
 /* ---- files --------------------------------------------------------------------------------------------- */
 
-int fake_mem_export(void *handle, sn_cu_memory memory, int type, unsigned long long flags)
+int fake_mem_export(void *handle, gw_cu_memory memory, int type, unsigned long long flags)
 {
     struct object *o;
 
     pthread_mutex_lock(&lock);
     o = object_of(memory);
-    if (!o || flags || type != SN_CU_HANDLE_FILE || !(o->types & type)) return locked(INVALID_VALUE);
+    if (!o || flags || type != GW_CU_HANDLE_FILE || !(o->types & type)) return locked(INVALID_VALUE);
     *(int *)handle = dup(o->fd);
     return locked(*(int *)handle < 0 ? OUT_OF_MEMORY : 0);
 }
@@ -152,14 +152,14 @@ static int gpu_of(const uint8_t uuid[16])
     return !fake_cuda_current();
 }
 
-int fake_mem_import(sn_cu_memory *memory, void *handle, int type)
+int fake_mem_import(gw_cu_memory *memory, void *handle, int type)
 {
     int fd = (int)(intptr_t)handle;
     struct label label;
     struct stat st;
     off_t size;
 
-    if (type != SN_CU_HANDLE_FILE || fstat(fd, &st) || st.st_size <= (off_t)sizeof(label))
+    if (type != GW_CU_HANDLE_FILE || fstat(fd, &st) || st.st_size <= (off_t)sizeof(label))
         return INVALID_VALUE;
     size = st.st_size - (off_t)sizeof(label);
     if (pread(fd, &label, sizeof(label), size) != sizeof(label) || label.magic != MAGIC) return INVALID_VALUE;
@@ -170,7 +170,7 @@ int fake_mem_import(sn_cu_memory *memory, void *handle, int type)
 
 /* ---- places -------------------------------------------------------------------------------------------- */
 
-static int add_range(struct range *list, sn_cu_ptr at, size_t size, struct object *o)
+static int add_range(struct range *list, gw_cu_ptr at, size_t size, struct object *o)
 {
     for (int i = 0; i < MANY; i++) {
         if (list[i].size) continue;
@@ -180,7 +180,7 @@ static int add_range(struct range *list, sn_cu_ptr at, size_t size, struct objec
     return OUT_OF_MEMORY;
 }
 
-int fake_mem_reserve(sn_cu_ptr *at, size_t size, size_t alignment, sn_cu_ptr wanted, unsigned long long flags)
+int fake_mem_reserve(gw_cu_ptr *at, size_t size, size_t alignment, gw_cu_ptr wanted, unsigned long long flags)
 {
     void *p;
 
@@ -192,14 +192,14 @@ int fake_mem_reserve(sn_cu_ptr *at, size_t size, size_t alignment, sn_cu_ptr wan
     return locked(add_range(reserved, *at, size, NULL));
 }
 
-static int overlaps(sn_cu_ptr at, size_t size)
+static int overlaps(gw_cu_ptr at, size_t size)
 {
     for (int i = 0; i < MANY; i++)
         if (mapped[i].size && mapped[i].at < at + size && at < mapped[i].at + mapped[i].size) return 1;
     return 0;
 }
 
-int fake_mem_unreserve(sn_cu_ptr at, size_t size)
+int fake_mem_unreserve(gw_cu_ptr at, size_t size)
 {
     struct range *r;
 
@@ -211,7 +211,7 @@ int fake_mem_unreserve(sn_cu_ptr at, size_t size)
     return locked(0);
 }
 
-int fake_mem_map(sn_cu_ptr at, size_t size, size_t offset, sn_cu_memory memory, unsigned long long flags)
+int fake_mem_map(gw_cu_ptr at, size_t size, size_t offset, gw_cu_memory memory, unsigned long long flags)
 {
     void *p = (void *)(uintptr_t)at;
     struct object *o;
@@ -232,7 +232,7 @@ int fake_mem_map(sn_cu_ptr at, size_t size, size_t offset, sn_cu_memory memory, 
     return locked(0);
 }
 
-int fake_mem_unmap(sn_cu_ptr at, size_t size)
+int fake_mem_unmap(gw_cu_ptr at, size_t size)
 {
     void *p = (void *)(uintptr_t)at;
     struct object *o;
@@ -253,9 +253,9 @@ int fake_mem_unmap(sn_cu_ptr at, size_t size)
 }
 
 /* All of it must be mapped. */
-static int let_in(sn_cu_ptr at, size_t size, int gpu)
+static int let_in(gw_cu_ptr at, size_t size, int gpu)
 {
-    for (sn_cu_ptr end = at + size; at < end;) {
+    for (gw_cu_ptr end = at + size; at < end;) {
         struct range *r = around(mapped, at);
 
         if (!r || r->at != at || r->size > end - at) return INVALID_VALUE;
@@ -267,15 +267,15 @@ static int let_in(sn_cu_ptr at, size_t size, int gpu)
     return 0;
 }
 
-int fake_mem_access(sn_cu_ptr at, size_t size, const struct sn_cu_access *access, size_t n)
+int fake_mem_access(gw_cu_ptr at, size_t size, const struct gw_cu_access *access, size_t n)
 {
     int err = 0;
 
     pthread_mutex_lock(&lock);
     for (size_t i = 0; i < n && !err; i++) {
-        const struct sn_cu_access *a = &access[i];
+        const struct gw_cu_access *a = &access[i];
 
-        if (a->location.type != SN_CU_LOCATION_DEVICE || a->flags != SN_CU_ACCESS_READ_WRITE)
+        if (a->location.type != GW_CU_LOCATION_DEVICE || a->flags != GW_CU_ACCESS_READ_WRITE)
             err = INVALID_VALUE;
         else
             err = let_in(at, size, a->location.id);

@@ -13,12 +13,12 @@ static char contexts[FAKE_GPUS];
 static int retained[FAKE_GPUS], let_in[FAKE_GPUS][FAKE_GPUS]; /* atomic */
 static _Thread_local int current[DEPTH];
 
-static sn_cu_ctx context(int gpu)
+static gw_cu_ctx context(int gpu)
 {
-    return (sn_cu_ctx)(void *)&contexts[gpu];
+    return (gw_cu_ctx)(void *)&contexts[gpu];
 }
 
-int fake_gpu_of(sn_cu_ctx ctx)
+int fake_gpu_of(gw_cu_ctx ctx)
 {
     return ctx == context(1);
 }
@@ -28,7 +28,7 @@ int fake_cuda_current(void)
     return fake_ctx_depth ? current[(fake_ctx_depth - 1) % DEPTH] : 0;
 }
 
-void fake_cuda_set_current(sn_cu_ctx ctx)
+void fake_cuda_set_current(gw_cu_ctx ctx)
 {
     fake_ctx_depth = 1;
     current[0] = fake_gpu_of(ctx);
@@ -93,7 +93,7 @@ void fake_cuda_remove_memory(void *at)
     pthread_mutex_unlock(&memories_lock);
 }
 
-struct memory fake_memory(sn_cu_ptr p)
+struct memory fake_memory(gw_cu_ptr p)
 {
     struct memory found = {0};
 
@@ -119,22 +119,22 @@ int fake_cuda_lets(int gpu, const void *at)
     return 0;
 }
 
-int fake_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p)
+int fake_attributes(unsigned n, int *attributes, void **data, gw_cu_ptr p)
 {
     struct memory m = fake_memory(p);
     int gpu = m.size != 0;
 
     for (unsigned i = 0; i < n; i++) {
         switch (attributes[i]) {
-        case SN_CU_ATTR_CONTEXT: *(sn_cu_ctx *)data[i] = gpu && !m.mapped ? context(m.ctx) : NULL; break;
-        case SN_CU_ATTR_MEMORY_TYPE: *(unsigned *)data[i] = gpu ? SN_CU_MEMORY_DEVICE : 0; break;
-        case SN_CU_ATTR_IS_MANAGED: *(unsigned *)data[i] = gpu ? fake_managed : 0; break;
-        case SN_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? m.gpu : -2; break;
-        case SN_CU_ATTR_IPC_CAPABLE: *(unsigned *)data[i] = gpu && !m.opened && !m.mapped; break;
-        case SN_CU_ATTR_RANGE_START: *(sn_cu_ptr *)data[i] = m.range; break;
-        case SN_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = m.range_size; break;
-        case SN_CU_ATTR_MAPPING_BASE: *(sn_cu_ptr *)data[i] = m.base; break;
-        case SN_CU_ATTR_MAPPING_SIZE: *(size_t *)data[i] = m.size; break;
+        case GW_CU_ATTR_CONTEXT: *(gw_cu_ctx *)data[i] = gpu && !m.mapped ? context(m.ctx) : NULL; break;
+        case GW_CU_ATTR_MEMORY_TYPE: *(unsigned *)data[i] = gpu ? GW_CU_MEMORY_DEVICE : 0; break;
+        case GW_CU_ATTR_IS_MANAGED: *(unsigned *)data[i] = gpu ? fake_managed : 0; break;
+        case GW_CU_ATTR_DEVICE_ORDINAL: *(int *)data[i] = gpu ? m.gpu : -2; break;
+        case GW_CU_ATTR_IPC_CAPABLE: *(unsigned *)data[i] = gpu && !m.opened && !m.mapped; break;
+        case GW_CU_ATTR_RANGE_START: *(gw_cu_ptr *)data[i] = m.range; break;
+        case GW_CU_ATTR_RANGE_SIZE: *(size_t *)data[i] = m.range_size; break;
+        case GW_CU_ATTR_MAPPING_BASE: *(gw_cu_ptr *)data[i] = m.base; break;
+        case GW_CU_ATTR_MAPPING_SIZE: *(size_t *)data[i] = m.size; break;
         default: return 1;
         }
     }
@@ -149,20 +149,20 @@ void fake_uuid(int gpu, uint8_t uuid[16])
     uuid[15] = (uint8_t)(uuid[15] + gpu);
 }
 
-int fake_push(sn_cu_ctx ctx)
+int fake_push(gw_cu_ctx ctx)
 {
     current[fake_ctx_depth++ % DEPTH] = fake_gpu_of(ctx);
     return 0;
 }
 
-int fake_pop(sn_cu_ctx *ctx)
+int fake_pop(gw_cu_ctx *ctx)
 {
     *ctx = NULL;
     fake_ctx_depth--;
     return 0;
 }
 
-int fake_retain(sn_cu_ctx *ctx, sn_cu_device dev)
+int fake_retain(gw_cu_ctx *ctx, gw_cu_device dev)
 {
     if (dev < 0 || dev >= FAKE_GPUS) return 101; /* no such device */
     __atomic_store_n(&retained[dev], 1, __ATOMIC_RELAXED);
@@ -170,25 +170,25 @@ int fake_retain(sn_cu_ctx *ctx, sn_cu_device dev)
     return 0;
 }
 
-int fake_device_get(sn_cu_device *dev, int ordinal)
+int fake_device_get(gw_cu_device *dev, int ordinal)
 {
     *dev = ordinal;
     return ordinal < 0 || ordinal >= FAKE_GPUS ? 101 : 0;
 }
 
-int fake_can_access_peer(int *can, sn_cu_device dev, sn_cu_device peer)
+int fake_can_access_peer(int *can, gw_cu_device dev, gw_cu_device peer)
 {
     *can = fake_peers && dev != peer;
     return 0;
 }
 
-int fake_enable_peer(sn_cu_ctx peer, unsigned flags)
+int fake_enable_peer(gw_cu_ctx peer, unsigned flags)
 {
     int *in = &let_in[fake_cuda_current()][fake_gpu_of(peer)];
 
     if (!fake_ctx_depth) fake_outside++;
     if (!fake_peers || flags || fake_gpu_of(peer) == fake_cuda_current()) return 217;
-    return __atomic_exchange_n(in, 1, __ATOMIC_RELAXED) ? SN_CU_PEER_ACCESS_ALREADY_ENABLED : 0;
+    return __atomic_exchange_n(in, 1, __ATOMIC_RELAXED) ? GW_CU_PEER_ACCESS_ALREADY_ENABLED : 0;
 }
 
 void fake_memory_reset(void)

@@ -18,8 +18,8 @@ struct memory {
 };
 
 /* What p lies in; of size 0: no memory of a GPU. */
-struct memory fake_memory(sn_cu_ptr p);
-int fake_gpu_of(sn_cu_ctx ctx);
+struct memory fake_memory(gw_cu_ptr p);
+int fake_gpu_of(gw_cu_ctx ctx);
 void fake_memory_reset(void);
 void fake_uuid(int gpu, uint8_t uuid[16]);
 /* May that GPU's context touch memory of its own, or that it opened? */
@@ -30,12 +30,12 @@ int fake_cuda_add_mapping(void *at, size_t size, int gpu, uint64_t range, size_t
 void fake_cuda_let_in(void *at, int gpu);
 
 /* The driver's calls. */
-int fake_attributes(unsigned n, int *attributes, void **data, sn_cu_ptr p);
-int fake_push(sn_cu_ctx ctx);
-int fake_pop(sn_cu_ctx *ctx);
-int fake_retain(sn_cu_ctx *ctx, sn_cu_device dev);
-int fake_device_get(sn_cu_device *dev, int ordinal);
-int fake_can_access_peer(int *can, sn_cu_device dev, sn_cu_device peer);
-int fake_enable_peer(sn_cu_ctx peer, unsigned flags);
+int fake_attributes(unsigned n, int *attributes, void **data, gw_cu_ptr p);
+int fake_push(gw_cu_ctx ctx);
+int fake_pop(gw_cu_ctx *ctx);
+int fake_retain(gw_cu_ctx *ctx, gw_cu_device dev);
+int fake_device_get(gw_cu_device *dev, int ordinal);
+int fake_can_access_peer(int *can, gw_cu_device dev, gw_cu_device peer);
+int fake_enable_peer(gw_cu_ctx peer, unsigned flags);
 
 #endif

@@ -38,7 +38,7 @@ int real_cuda_find(void)
 {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_GLOBAL);
     char name[100] = "?";
-    sn_cu_ctx ctx;
+    gw_cu_ctx ctx;
     int dev;
 
     for (size_t i = 0; lib && i < sizeof(symbols) / sizeof(symbols[0]); i++) {

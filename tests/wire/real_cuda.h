@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "softnic/cuda/api.h"
+#include "src/cuda/driver.h"
 
 /* What the NIC does not need of the driver. */
 struct real_cuda {
@@ -17,17 +17,17 @@ struct real_cuda {
     int (*can_access_peer)(int *, int, int);
     int (*device_name)(char *, int, int);
     int (*device_attribute)(int *, int, int);
-    int (*ctx_retain)(sn_cu_ctx *, int);
-    int (*ctx_set)(sn_cu_ctx);
-    int (*mem_alloc)(sn_cu_ptr *, size_t);
-    int (*mem_alloc_managed)(sn_cu_ptr *, size_t, unsigned);
-    int (*mem_free)(sn_cu_ptr);
-    int (*memset8)(sn_cu_ptr, unsigned char, size_t);
-    int (*copy_in)(sn_cu_ptr, const void *, size_t);
-    int (*copy_out)(void *, sn_cu_ptr, size_t);
+    int (*ctx_retain)(gw_cu_ctx *, int);
+    int (*ctx_set)(gw_cu_ctx);
+    int (*mem_alloc)(gw_cu_ptr *, size_t);
+    int (*mem_alloc_managed)(gw_cu_ptr *, size_t, unsigned);
+    int (*mem_free)(gw_cu_ptr);
+    int (*memset8)(gw_cu_ptr, unsigned char, size_t);
+    int (*copy_in)(gw_cu_ptr, const void *, size_t);
+    int (*copy_out)(void *, gw_cu_ptr, size_t);
     int (*module_load)(void **, const void *);
     int (*module_function)(void **, void *, const char *);
-    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, sn_cu_stream,
+    int (*launch)(void *, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, unsigned, gw_cu_stream,
                   void **, void **);
     int (*sync)(void);
 };

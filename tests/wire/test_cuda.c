@@ -216,20 +216,20 @@ static int one_device(int *n)
     return 0;
 }
 
-static int device(sn_cu_device *dev, int ordinal)
+static int device(gw_cu_device *dev, int ordinal)
 {
     *dev = ordinal;
     return 0;
 }
 
-static int uuid(void *id, sn_cu_device dev)
+static int uuid(void *id, gw_cu_device dev)
 {
     (void)dev;
     memset(id, 7, 16);
     return 0;
 }
 
-static int active(sn_cu_device dev, unsigned *flags, int *yes)
+static int active(gw_cu_device dev, unsigned *flags, int *yes)
 {
     (void)dev;
     *flags = 0;
@@ -237,7 +237,7 @@ static int active(sn_cu_device dev, unsigned *flags, int *yes)
     return 0;
 }
 
-static int handle_of(sn_cu_ipc *h, sn_cu_ptr p)
+static int handle_of(gw_cu_ipc *h, gw_cu_ptr p)
 {
     memset(h, 1, sizeof(*h));
     return p != base;
@@ -245,15 +245,15 @@ static int handle_of(sn_cu_ipc *h, sn_cu_ptr p)
 
 static int apart; /* no GPU reaches another one */
 
-static int opened(sn_cu_ptr *p, sn_cu_ipc h, unsigned flags)
+static int opened(gw_cu_ptr *p, gw_cu_ipc h, unsigned flags)
 {
     if (apart) return 217;
     *p = base;
     opens += h.bytes[0];
-    return flags != SN_CU_IPC_LAZY_PEER_ACCESS;
+    return flags != GW_CU_IPC_LAZY_PEER_ACCESS;
 }
 
-static int closed(sn_cu_ptr p)
+static int closed(gw_cu_ptr p)
 {
     opens--;
     return p != base;
@@ -261,7 +261,7 @@ static int closed(sn_cu_ptr p)
 
 static void shared_memory_is_opened_no_further_than_it_reaches(void **state)
 {
-    static struct sn_cuda_api api; /* its devices stay */
+    static struct gw_cuda_driver api; /* its devices stay */
     struct sn_cuda_region mine, theirs;
     char why[SN_CUDA_WHY] = "";
 

@@ -45,18 +45,18 @@ static const char ptx[] =
 
 enum { WORDS = 256, SIZE = 8 << 20 };
 
-static const struct sn_cuda_api *api;
+static const struct gw_cuda_driver *api;
 
 /* ---- without a kernel
  * -------------------------------------------------------------------------------------------- */
 
-static void recognises_memory(sn_cu_ptr gpu)
+static void recognises_memory(gw_cu_ptr gpu)
 {
     static uint8_t host[4096];
     struct sn_cuda_region r;
     char why[SN_CUDA_WHY] = "";
     void *pinned;
-    sn_cu_ptr managed;
+    gw_cu_ptr managed;
 
     check(sn_cuda_region_init(api, (uintptr_t)host, sizeof(host), &r, why) == 0,
           "pageable memory is host memory");
@@ -183,7 +183,7 @@ static void exchange(struct sn_cuda_region *r, struct page *page)
     check(!unread, "every answer was read as it wrote it");
 }
 
-static void with_a_resident_kernel(sn_cu_ptr gpu)
+static void with_a_resident_kernel(gw_cu_ptr gpu)
 {
     struct sn_cuda_region r, late;
     struct page *page;
@@ -217,14 +217,14 @@ int main(void)
 {
     struct sn_cuda_region r;
     char why[SN_CUDA_WHY] = "";
-    sn_cu_ptr gpu;
+    gw_cu_ptr gpu;
 
     setvbuf(stdout, NULL, _IOLBF, 0);
     if (!real_cuda_find()) {
         printf("no GPU: skipped\n");
         return 77;
     }
-    api = sn_cuda_api_loaded();
+    api = gw_cuda_driver_loaded();
     check(api != NULL, "the driver has every call that the NIC needs");
     if (!api || cu.mem_alloc(&gpu, SIZE)) return 1;
     recognises_memory(gpu);

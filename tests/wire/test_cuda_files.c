@@ -18,11 +18,11 @@
 
 enum { PARTS = SN_CUDA_FILES + 1, SIZE = 3 * FAKE_GRAIN, AT = FAKE_GRAIN + 100 };
 
-static struct sn_cuda_api api; /* its devices stay */
+static struct gw_cuda_driver api; /* its devices stay */
 
 /* A place with memory mapped into it, part behind part. */
 static struct place {
-    sn_cu_ptr at;
+    gw_cu_ptr at;
     size_t size, part[PARTS];
     unsigned n;
 } place;
@@ -33,13 +33,13 @@ static int device_count(int *n)
     return 0;
 }
 
-static int device_uuid(void *uuid, sn_cu_device dev)
+static int device_uuid(void *uuid, gw_cu_device dev)
 {
     fake_uuid(dev, uuid);
     return 0;
 }
 
-static int ctx_state(sn_cu_device dev, unsigned *flags, int *active)
+static int ctx_state(gw_cu_device dev, unsigned *flags, int *active)
 {
     *flags = 0;
     *active = fake_cuda_retained(dev);
@@ -70,9 +70,9 @@ static int setup(void **state)
 
 static void add_part(unsigned grains, int gpu, int types)
 {
-    struct sn_cu_memory_prop prop = {1, types, {SN_CU_LOCATION_DEVICE, gpu}, NULL, {0}};
+    struct gw_cu_memory_prop prop = {1, types, {GW_CU_LOCATION_DEVICE, gpu}, NULL, {0}};
     size_t size = (size_t)grains * FAKE_GRAIN, at = 0;
-    sn_cu_memory memory;
+    gw_cu_memory memory;
 
     for (unsigned i = 0; i < place.n; i++) at += place.part[i];
     assert_int_equal(fake_mem_create(&memory, size, &prop, 0), 0);
@@ -89,7 +89,7 @@ static void reserve(size_t size)
 
 static void let_in(int gpu)
 {
-    struct sn_cu_access access = {{SN_CU_LOCATION_DEVICE, gpu}, SN_CU_ACCESS_READ_WRITE};
+    struct gw_cu_access access = {{GW_CU_LOCATION_DEVICE, gpu}, GW_CU_ACCESS_READ_WRITE};
     size_t size = 0;
 
     for (unsigned i = 0; i < place.n; i++) size += place.part[i];
@@ -114,8 +114,8 @@ static void give_up(void)
 static void two_parts(int gpu)
 {
     reserve(SIZE);
-    add_part(1, gpu, SN_CU_HANDLE_FILE);
-    add_part(2, gpu, SN_CU_HANDLE_FILE);
+    add_part(1, gpu, GW_CU_HANDLE_FILE);
+    add_part(2, gpu, GW_CU_HANDLE_FILE);
     let_in(gpu);
 }
 
@@ -196,7 +196,7 @@ static void other_memory_at_that_place_is_another(void **state)
 {
     struct sn_cuda_region was, is;
     struct sn_cuda_files files;
-    sn_cu_ptr at;
+    gw_cu_ptr at;
 
     (void)state;
     two_parts(0);
@@ -206,8 +206,8 @@ static void other_memory_at_that_place_is_another(void **state)
     assert_int_equal(fake_mem_unmap(at, FAKE_GRAIN), 0);
     assert_int_equal(fake_mem_unmap(at + FAKE_GRAIN, 2 * FAKE_GRAIN), 0);
     place.n = 0;
-    add_part(1, 0, SN_CU_HANDLE_FILE);
-    add_part(2, 0, SN_CU_HANDLE_FILE);
+    add_part(1, 0, GW_CU_HANDLE_FILE);
+    add_part(2, 0, GW_CU_HANDLE_FILE);
     let_in(0);
     make_region(at, SIZE, &is);
     assert_true(sn_cuda_share(&is));
@@ -240,13 +240,13 @@ static void what_gives_no_files_is_not_shared(void **state)
 
     (void)state;
     reserve(SIZE);
-    add_part(1, 0, SN_CU_HANDLE_FILE);
+    add_part(1, 0, GW_CU_HANDLE_FILE);
     add_part(2, 0, 0);
     let_in(0);
     assert_not_shared(SIZE);
     give_up();
     reserve(PARTS * FAKE_GRAIN);
-    for (int i = 0; i < PARTS; i++) add_part(1, 0, SN_CU_HANDLE_FILE);
+    for (int i = 0; i < PARTS; i++) add_part(1, 0, GW_CU_HANDLE_FILE);
     let_in(0);
     assert_not_shared(PARTS * FAKE_GRAIN);
     make_region(place.at, (PARTS - 1) * FAKE_GRAIN, &most);

@@ -39,8 +39,8 @@ static const char ptx[] =
 
 enum { SIZE = 8 << 20, HALF = SIZE / 2, PATIENCE_S = 5 };
 
-static const struct sn_cuda_api *api;
-static sn_cu_ptr gpu;
+static const struct gw_cuda_driver *api;
+static gw_cu_ptr gpu;
 static struct sn_cuda_region r;
 
 static struct sn_cuda_stats stats(void)
@@ -118,7 +118,7 @@ static void watched(const char *what, int moves, uint32_t len, uint32_t rounds)
     static uint32_t words[DATA / 4];
     uint32_t count = len / 4 < 128 ? len / 4 : 128, stride = len / 4 / count, n = 0;
     void *kernel = real_cuda_kernel(ptx, "watch");
-    sn_cu_ptr flag = gpu + FLAG, data = gpu;
+    gw_cu_ptr flag = gpu + FLAG, data = gpu;
     uint64_t *out, before;
     int bad = 0, ok = 1;
 
@@ -288,7 +288,7 @@ int main(void)
         printf("no GPU: skipped\n");
         return 77;
     }
-    api = sn_cuda_api_loaded();
+    api = gw_cuda_driver_loaded();
     if (!api || cu.mem_alloc(&gpu, SIZE) || sn_cuda_region_init(api, gpu, SIZE, &r, why) != 1 ||
         api->host_alloc((void **)&page, 4096, 0)) {
         printf("FAILED: a region: %s\n", why);

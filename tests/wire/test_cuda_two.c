@@ -14,10 +14,10 @@
 
 enum { GPUS = 2, SIZE = 8 << 20, PATIENCE_S = 5 };
 
-static const struct sn_cuda_api *api;
+static const struct gw_cuda_driver *api;
 static struct gpu {
-    sn_cu_ctx ctx;
-    sn_cu_ptr mem;
+    gw_cu_ctx ctx;
+    gw_cu_ptr mem;
     struct sn_cuda_region r;
     uint8_t *model;
     uint32_t *page; /* pinned */
@@ -30,7 +30,7 @@ static int make(int i)
 
     if (cu.device_get(&dev, i) || cu.ctx_retain(&g[i].ctx, dev) || cu.ctx_set(g[i].ctx) ||
         cu.mem_alloc(&g[i].mem, SIZE) ||
-        api->host_alloc((void **)&g[i].page, 4096, SN_CU_HOST_ALLOC_PORTABLE))
+        api->host_alloc((void **)&g[i].page, 4096, GW_CU_HOST_ALLOC_PORTABLE))
         return 0;
     g[i].model = malloc(SIZE);
     for (size_t k = 0; k < SIZE; k++) g[i].model[k] = (uint8_t)random();
@@ -196,7 +196,7 @@ int main(void)
         printf("skipped: this takes two GPUs\n");
         return 77;
     }
-    api = sn_cuda_api_loaded();
+    api = gw_cuda_driver_loaded();
     for (int i = 0; i < GPUS; i++) {
         if (api && make(i)) continue;
         printf("FAILED: memory of GPU %d\n", i);

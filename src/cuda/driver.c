@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "softnic/cuda/api.h"
+/* Finds the CUDA driver that the process has loaded, and fills the table of its calls. */
+#include "src/cuda/driver.h"
 
 #include <dlfcn.h>
 #include <pthread.h>
@@ -13,7 +14,7 @@ static const struct {
 } symbols[] = {
 #define SYM(field, name, needed)                                                                             \
     {                                                                                                        \
-        name, offsetof(struct sn_cuda_api, field), needed                                                    \
+        name, offsetof(struct gw_cuda_driver, field), needed                                                 \
     }
     SYM(pointer_get_attributes, "cuPointerGetAttributes", true),
     SYM(primary_ctx_retain, "cuDevicePrimaryCtxRetain", true),
@@ -60,7 +61,7 @@ static const struct {
 #undef SYM
 };
 
-static struct sn_cuda_api table;
+static struct gw_cuda_driver table;
 static bool table_filled;
 static pthread_mutex_t table_lock = PTHREAD_MUTEX_INITIALIZER;
 
@@ -82,7 +83,7 @@ static bool fill_table(void)
     return true; /* the handle is kept: the table points into the library */
 }
 
-const struct sn_cuda_api *sn_cuda_api_loaded(void)
+const struct gw_cuda_driver *gw_cuda_driver_loaded(void)
 {
     bool filled;
 
@@ -93,7 +94,7 @@ const struct sn_cuda_api *sn_cuda_api_loaded(void)
     return filled ? &table : NULL;
 }
 
-void sn_cuda_api_forked(void)
+void gw_cuda_driver_forked(void)
 {
     pthread_mutex_init(&table_lock, NULL);
 }
