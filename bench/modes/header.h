@@ -5,7 +5,7 @@
 
 #include <gpuwire/fn.h>
 
-#include "src/serve/wire.h"
+#include "src/server/wire/wire.h"
 
 /* Another clock than the GPU's stamps the rest, and does not know the model's end. The start stands for it,
  * so clients count the server's time as the network's. The server's own counters have it. */

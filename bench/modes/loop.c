@@ -3,9 +3,9 @@
 
 #include <gpuwire/loop.h>
 
-#include "src/serve/arrive.h"
-#include "src/serve/conclude.h"
-#include "src/serve/schedule.h"
+#include "src/server/device/arrive.h"
+#include "src/server/device/conclude.h"
+#include "src/server/device/schedule.h"
 
 #define LOOK 64 /* polls between two looks at what the host asks */
 

@@ -4,7 +4,7 @@
 #define MODES_LOOP_H
 
 #include "bench/modes/device.h"
-#include "src/serve/shared.h"
+#include "src/server/device/shared.h"
 
 struct modes_loop {
     const struct gw_serve_args *args; /* set by modes_loop_stages */

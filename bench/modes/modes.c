@@ -11,10 +11,10 @@
 #include <gpuwire/exec.h>
 
 #include "bench/modes/loop.h"
-#include "src/http/http.h"
-#include "src/infer/infer.h"
-#include "src/serve/server.h"
-#include "src/serve/worker.h"
+#include "src/server/http/http.h"
+#include "src/server/requests/infer.h"
+#include "src/server/lifecycle/server.h"
+#include "src/server/worker/worker.h"
 
 /* The server learns this of the model. */
 struct described {

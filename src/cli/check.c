@@ -15,7 +15,7 @@
 
 #include "src/cli/options.h"
 #include "src/model/graph/graph.h"
-#include "src/serve/repository.h"
+#include "src/server/worker/repository.h"
 
 static const char usage[] =
     "usage: gpuwire check FILE... [--exec cpu|gpu] [--batch N]\n"

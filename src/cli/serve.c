@@ -19,11 +19,11 @@
 #include "src/cli/options.h"
 #include "src/cli/serve_args.h"
 #include "src/cli/serve_balancer.h"
-#include "src/http/http.h"
-#include "src/infer/infer.h"
-#include "src/infer/watch.h"
+#include "src/server/http/http.h"
+#include "src/server/requests/infer.h"
+#include "src/server/requests/watch.h"
 #include "src/door/log.h"
-#include "src/serve/server.h"
+#include "src/server/lifecycle/server.h"
 
 #define KEPT_BYTES (4 << 20)
 

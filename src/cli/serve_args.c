@@ -9,7 +9,7 @@
 #include "src/cli/serve_config.h"
 #include "src/door/listen.h"
 #include "src/door/log.h"
-#include "src/serve/wire.h"
+#include "src/server/wire/wire.h"
 
 static const char usage[] =
     "usage: gpuwire serve [OPTION...]\n"

@@ -7,8 +7,8 @@
 
 #include "src/cli/serve_balancer.h"
 #include "src/cli/serve_grpc.h"
-#include "src/http/http.h"
-#include "src/serve/server.h"
+#include "src/server/http/http.h"
+#include "src/server/lifecycle/server.h"
 
 struct gw_cli_serving {
     struct gw_server_opts server;

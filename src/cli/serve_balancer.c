@@ -18,7 +18,7 @@
 
 #include "src/cli/serve_pairs.h"
 #include "src/client/http_client.h"
-#include "src/infer/stats.h"
+#include "src/server/requests/stats.h"
 #include "src/door/secret.h"
 
 #define BEAT_MS    1000u

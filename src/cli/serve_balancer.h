@@ -6,8 +6,8 @@
 
 #include <stdint.h>
 
-#include "src/infer/infer.h"
-#include "src/serve/table.h"
+#include "src/server/requests/infer.h"
+#include "src/server/lifecycle/table.h"
 
 struct gw_cli_balancer_opts {
     const char *url;     /* of the service there: http://10.0.0.5:9091/web; NULL: there is no balancer */

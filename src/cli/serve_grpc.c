@@ -8,7 +8,7 @@
 
 #include "src/cli/options.h"
 #ifdef GW_HAVE_GRPC
-#include "src/grpc/door.h"
+#include "src/server/grpc/door.h"
 #endif
 
 int gw_cli_grpc_port(const char *name, const char *text, struct gw_cli_grpc *o)

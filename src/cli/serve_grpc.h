@@ -5,9 +5,9 @@
 
 #include <stdint.h>
 
-#include "src/http/http.h"
-#include "src/infer/infer.h"
-#include "src/serve/server.h"
+#include "src/server/http/http.h"
+#include "src/server/requests/infer.h"
+#include "src/server/lifecycle/server.h"
 
 #define GW_CLI_GRPC_PORT 8001 /* Triton's */
 

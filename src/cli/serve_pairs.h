@@ -8,7 +8,7 @@
 #include <pthread.h>
 
 #include "src/client/http_client.h"
-#include "src/serve/table.h"
+#include "src/server/lifecycle/table.h"
 
 #define GW_CLI_SERVICE 96 /* bytes of a service's name, and of a worker's, with the final zero */
 

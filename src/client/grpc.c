@@ -9,8 +9,8 @@
 
 #include "src/client/grpc_answer.h"
 #include "src/client/grpc_link.h"
-#include "src/grpc/pack.h"
-#include "src/grpc/split.h"
+#include "src/server/grpc/wire/pack.h"
+#include "src/server/grpc/wire/split.h"
 
 #define SLOTS      16
 #define LOOK_NS    100000000u  /* how often give_up is asked */

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/types.h>
 
-#include "src/grpc/split.h"
+#include "src/server/grpc/wire/split.h"
 
 typedef Inference__ModelInferResponse response_t;
 typedef Inference__ModelInferResponse__InferOutputTensor output_t;

@@ -6,9 +6,9 @@
 
 #include "src/client/grpc_dial.h"
 #include "src/client/impl.h"
-#include "src/grpc/h2.h"
-#include "src/grpc/message.h"
-#include "src/grpc/status.h"
+#include "src/server/grpc/wire/h2.h"
+#include "src/server/grpc/wire/message.h"
+#include "src/server/grpc/wire/status.h"
 
 #define GW_RPC_WHY 256
 

@@ -10,7 +10,7 @@
 #include "src/client/describe.h"
 #include "src/client/http_client.h"
 #include "src/client/url.h"
-#include "src/serve/layout.h"
+#include "src/server/wire/layout.h"
 
 #define GW_CLIENT_REGIONS   64
 #define GW_CLIENT_MAX_BYTES ((uint64_t)4 << 30) /* of all slots: a server may name any sizes */

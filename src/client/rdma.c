@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Requests and answers over RDMA: one write each way (src/serve/wire.h). */
+/* Requests and answers over RDMA: one write each way (src/server/wire/wire.h). */
 #include "src/client/rdma.h"
 
 #include <errno.h>
@@ -7,7 +7,7 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/serve/wire.h"
+#include "src/server/wire/wire.h"
 
 #define SEND_ROOM_NS 1000000000u
 #define LAST_WORD_NS 50000000u

@@ -10,8 +10,8 @@
 #include <gpuwire/exec.h>
 
 #include "src/client/rdma.h"
-#include "src/serve/clock.h"
-#include "src/serve/wire.h"
+#include "src/server/wire/clock.h"
+#include "src/server/wire/wire.h"
 
 #define RETRY_NS       2000000000u /* so long a server may need to make a session ready */
 #define RETRY_PAUSE_NS 5000000

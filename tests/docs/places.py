@@ -40,10 +40,11 @@ def missing_in_table(text):
 
 
 def missing_in_picture(text, folders):
-    """The folders that the picture does not name. A line's second name may leave out the first one's parent."""
+    """The folders that the picture does not name. A line's second name may leave out the first one's parent, and a room of a
+    module its `src/`."""
     picture = text.split("```")[1]
     words = re.findall(r"[\w/]+", picture)
-    return [folder for folder in folders if folder not in words and
+    return [folder for folder in folders if folder not in words and not (folder.count("/") > 1 and folder.removeprefix("src/") in words) and
             not (folder.count("/") == 1 and re.search(rf"{folder.split('/')[0]}/\w+, {folder.split('/')[1]}\b", picture))]
 
 

@@ -2,8 +2,8 @@
 #include "tests/fuzz/fake_worker.h"
 
 #include "src/door/httpd.h"
-#include "src/infer/control.h"
-#include "src/serve/worker.h"
+#include "src/server/requests/control.h"
+#include "src/server/worker/worker.h"
 #include "tests/fuzz/stream.h"
 
 const char *gw_worker_name(const struct gw_worker *w)

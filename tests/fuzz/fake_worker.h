@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For fuzzers of what stands above src/serve/worker.h: a server with one worker, as far as both look at
- * it. */
+/* For fuzzers of what stands above src/server/worker/worker.h: a server with one worker, as far as they
+ * look at it. */
 #ifndef TESTS_FUZZ_FAKE_WORKER_H
 #define TESTS_FUZZ_FAKE_WORKER_H
 

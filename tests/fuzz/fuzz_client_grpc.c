@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "src/client/grpc_answer.h"
-#include "src/grpc/split.h"
+#include "src/server/grpc/wire/split.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/grpc/decode.h"
+#include "src/server/grpc/decode.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

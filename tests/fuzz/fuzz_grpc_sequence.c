@@ -13,7 +13,7 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/grpc/conn_impl.h"
+#include "src/server/grpc/conn_impl.h"
 #include "tests/fuzz/stream.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);

@@ -9,8 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/http/infer.h"
-#include "src/serve/call.h"
+#include "src/server/http/infer.h"
+#include "src/server/worker/call.h"
 #include "tests/fuzz/fake_worker.h"
 #include "tests/fuzz/stream.h"
 

@@ -12,8 +12,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "src/http/api.h"
-#include "src/serve/cputime.h"
+#include "src/server/http/api.h"
+#include "src/server/lifecycle/cputime.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* For fuzzers of what stands above src/serve/call.h: a worker that takes requests over RDMA only. */
-#include "src/serve/call.h"
+/* For fuzzers of what stands above src/server/worker/call.h: a worker that takes requests over RDMA only. */
+#include "src/server/worker/call.h"
 
 #include "src/door/httpd.h"
-#include "src/infer/control.h"
-#include "src/serve/worker.h"
+#include "src/server/requests/control.h"
+#include "src/server/worker/worker.h"
 #include "tests/fuzz/serve_world.h"
 
 struct gw_calls *gw_worker_calls(const struct gw_worker *w)

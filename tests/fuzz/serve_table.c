@@ -6,7 +6,7 @@
 
 static uint64_t fuzz_clock = 1000000000;
 #define gw_deadline(ns) (fuzz_clock + (ns))
-#include "src/serve/table.c"
+#include "src/server/lifecycle/table.c"
 
 void table_advance(uint64_t ns)
 {

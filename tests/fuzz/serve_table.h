@@ -2,7 +2,7 @@
 #ifndef TESTS_FUZZ_SERVE_TABLE_H
 #define TESTS_FUZZ_SERVE_TABLE_H
 
-#include "src/serve/table.h"
+#include "src/server/lifecycle/table.h"
 
 void table_advance(uint64_t ns);
 /* Sessions of the connection (NULL: any) and the client (NULL: any). */

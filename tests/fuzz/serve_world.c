@@ -8,7 +8,7 @@
 #include <gpuwire/kernel.h>
 #include <gpuwire/loop.h>
 
-#include "src/serve/shared.h"
+#include "src/server/device/shared.h"
 
 #define TAG        0xc0000000u
 #define QPN(i)     (0x100u + (i))
@@ -307,7 +307,7 @@ static uint64_t fake_clock(void)
 #define gw_recv_empty         fake_recv
 #define gw_post_op            fake_post_op
 #define gw_loop_stopping(ctl) ((void)(ctl), 1) /* the loop never sleeps here */
-#include "src/serve/serve_kernel.h"
+#include "src/server/device/serve_kernel.h"
 
 /* ---- the world ---- */
 

@@ -11,8 +11,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "src/serve/session.h"
-#include "src/serve/wire.h"
+#include "src/server/worker/session.h"
+#include "src/server/wire/wire.h"
 #include "tests/fuzz/stream.h"
 
 enum { WORLD_SESSIONS = 3, WORLD_SLOTS = 3, WORLD_ROWS = 4, WORLD_FLOATS = 12, WORLD_MORE_FLOATS = 5 };

@@ -6,9 +6,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/grpc/h2.h"
-#include "src/grpc/message.h"
-#include "src/grpc/status.h"
+#include "src/server/grpc/wire/h2.h"
+#include "src/server/grpc/wire/message.h"
+#include "src/server/grpc/wire/status.h"
 
 struct client {
     struct gw_h2 h2;

@@ -8,7 +8,7 @@
 #include <cmocka.h>
 // clang-format on
 
-#include "src/grpc/account.h"
+#include "src/server/grpc/account.h"
 
 enum { CALLS = 16, EACH = 6, STREAMS = 8, BYTES = 4000 };
 

@@ -16,8 +16,8 @@
 #include <gpuwire/error.h>
 #include <gpuwire/model.h>
 
-#include "src/http/ask.h"
-#include "src/http/elements.h"
+#include "src/server/http/ask.h"
+#include "src/server/http/elements.h"
 #include "src/door/text.h"
 
 static int reads(const char *text, uint32_t dtype, uint64_t count, void *to)

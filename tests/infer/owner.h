@@ -11,7 +11,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "src/infer/cuda.h"
+#include "src/server/requests/cuda.h"
 
 static uint8_t handle[GW_CUDA_HANDLE];
 static int to_owner, from_owner;

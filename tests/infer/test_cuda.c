@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "src/infer/infer.h"
+#include "src/server/requests/infer.h"
 #include "tests/infer/owner.h"
 
 #define PART_OF(...) ((struct gw_region_part){__VA_ARGS__}) /* who, name, offset, bytes */

@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "src/infer/infer.h"
+#include "src/server/requests/infer.h"
 #include "tests/infer/owner.h"
 #include "tests/model/pack.h"
 #include "tests/serve/worker_rig.h"

@@ -13,7 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/infer/region.h"
+#include "src/server/requests/region.h"
 
 #define PART_OF(...) ((struct gw_region_part){__VA_ARGS__}) /* who, name, offset, bytes */
 

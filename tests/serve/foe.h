@@ -10,7 +10,7 @@
 #include <gpuwire/verbs.h>
 
 #include "src/client/http_client.h"
-#include "src/serve/wire.h"
+#include "src/server/wire/wire.h"
 #include "tests/serve/process.h"
 
 #define WAIT_NS  60000000000u

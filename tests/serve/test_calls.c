@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inferences asked for from inside the process (src/serve/call.h), of a worker that echoes. */
+/* Inferences asked for from inside the process (src/server/worker/call.h), of a worker that echoes. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -15,8 +15,8 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/serve/calls.h"
-#include "src/serve/worker.h"
+#include "src/server/worker/calls.h"
+#include "src/server/worker/worker.h"
 
 enum { OWN = 2, SLOTS = 4, ALL = OWN * SLOTS, SHARE = ALL - ALL / 4, FLOATS = 64 };
 #define PATIENCE 60000000000u

@@ -23,9 +23,9 @@
 #include <unistd.h>
 
 #include <gpuwire/error.h>
-#include "src/serve/cputime.h"
+#include "src/server/lifecycle/cputime.h"
 #include "src/door/httpd.h"
-#include "src/serve/repository.h"
+#include "src/server/worker/repository.h"
 #include "tests/serve/ask.h"
 
 static void touch(const char *dir, const char *path)

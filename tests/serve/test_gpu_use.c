@@ -6,7 +6,7 @@
 #include <stdint.h>
 #include <cmocka.h>
 
-#include "src/serve/gpu_use.h"
+#include "src/server/lifecycle/gpu_use.h"
 
 static void gpus_that_answer_are_told(void **state)
 {

@@ -20,7 +20,7 @@ done
 # All that it is made of comes from here: nothing is fetched from elsewhere.
 grep -oE '(src|href)="[^"]*"' page.html | sort >parts
 printf '%s\n' 'href="data:,"' 'href="metrics"' 'href="page.css"' 'src="page.js"' | sort | diff - parts || fail 'other parts than expected'
-grep -nE 'https?://|@import|innerHTML|eval\(' "$source_dir"/src/http/page/* && fail 'the page fetches from elsewhere, or makes markup of text'
+grep -nE 'https?://|@import|innerHTML|eval\(' "$source_dir"/src/server/http/page/* && fail 'the page fetches from elsewhere, or makes markup of text'
 [ "$(curl -s -o /dev/null -w '%{http_code} %{content_type}' "http://$server/page.js")" = '200 text/javascript; charset=utf-8' ] || fail 'page.js'
 [ "$(curl -s -I -o /dev/null -w '%{http_code}' "http://$server/page.css")" = 200 ] || fail 'HEAD page.css'
 [ "$(curl -s -o /dev/null -w '%{http_code}' -X POST "http://$server/")" = 404 ] || fail 'POST /'

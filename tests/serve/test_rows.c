@@ -5,8 +5,8 @@
 #include <stdlib.h>
 
 #include "src/model/graph/meet.h"
-#include "src/serve/apart.h"
-#include "src/serve/session_pool.h"
+#include "src/server/worker/apart.h"
+#include "src/server/worker/session_pool.h"
 #include "tests/model/pack.h"
 #include "tests/serve/worker_rig.h"
 

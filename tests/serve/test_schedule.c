@@ -10,9 +10,9 @@
 
 #include <string.h>
 
-#include "src/serve/cost.h"
-#include "src/serve/queue.h"
-#include "src/serve/session.h"
+#include "src/server/device/cost.h"
+#include "src/server/device/queue.h"
+#include "src/server/worker/session.h"
 #include "tests/fuzz/serve_world.h"
 #include "tests/rnd.h"
 

@@ -15,8 +15,8 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/serve/call.h"
-#include "src/serve/worker.h"
+#include "src/server/worker/call.h"
+#include "src/server/worker/worker.h"
 
 #define WAIT_NS 60000000000u
 enum { CALLERS = 6 };

@@ -1,0 +1,137 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Which requests the model gets next, together. One thread, of the loop's first stage.
+ *
+ * - It takes requests in the queue's order, as long as they fit into the largest batch. It runs the smallest
+ * batch size
+ *   that holds them.
+ * - Each sixteenth batch begins with the request that came first, whatever its priority and deadline. So a
+ * request with
+ *   n requests before it waits for 16 (n + 1) batches at most.
+ * - While requests do not fill the largest batch, they wait for others: `delay_ns` from the first one's
+ * arrival at most,
+ *   and no longer than the deadlines allow.
+ * - A request is late when now plus the 99th percentile of its batch size's run times lies behind its
+ * deadline. It is
+ *   told so at once. Each sixteenth that only the estimate makes late is run nevertheless. So an estimate
+ *   that is too high does not stay.
+ * - A request does not join a batch when that would make one of its requests late.
+ */
+#ifndef GW_SERVER_DEVICE_SCHEDULE_H
+#define GW_SERVER_DEVICE_SCHEDULE_H
+
+#include "src/server/device/answer.h"
+#include "src/server/device/queue.h"
+
+#define GW_SERVE_FAIR  16 /* each so many-th batch begins with the oldest request */
+#define GW_SERVE_PROBE 16 /* each so many-th request that is late by the estimate is run */
+
+/* The smallest batch size, from number v on, that holds so many rows; a->variants: there is none. */
+GW_DEV uint32_t gw_serve_variant_for(const struct gw_serve_args *a, uint32_t v, uint64_t rows)
+{
+    while (v < a->variants && a->variant[v].rows < rows) v++;
+    return v;
+}
+
+GW_DEV int gw_serve_ends_late(const struct gw_serve_args *a, uint32_t variant, uint64_t deadline,
+                              uint64_t now)
+{
+    return deadline != UINT64_MAX && now + a->variant[variant].cost.p99_ns > deadline;
+}
+
+GW_DEV int gw_serve_is_late(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint64_t now)
+{
+    if (r->deadline == UINT64_MAX) return 0;
+    uint32_t v = gw_serve_variant_for(a, 0, r->rows);
+    if (!gw_serve_ends_late(a, v, r->deadline, now)) return 0;
+    return now > r->deadline || ++a->variant[v].cost.refused % GW_SERVE_PROBE != 0;
+}
+
+/* Is it time to make a batch, or may others come to share it? */
+GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
+{
+    struct gw_serve_work *w = a->work;
+    uint64_t last = a->variant[a->variants - 1].cost.p99_ns;
+    w->again = UINT64_MAX;
+    if (!w->waiting) return 0;
+    if (!a->delay_ns || w->closing || w->waiting_rows >= a->rows) return 1;
+    for (uint32_t i = 0; i < w->waiting; i++) { /* fewer than the largest batch has rows */
+        const struct gw_serve_arrival *r = &gw_serve_heap(a)[i];
+        uint64_t until = r->when + a->delay_ns;
+        if (!r->priority) return 1;                                   /* to be refused */
+        uint64_t start = r->deadline > last ? r->deadline - last : 0; /* later it would be late */
+        if (start < until) until = start;
+        if (until < w->again) w->again = until;
+    }
+    return now >= w->again;
+}
+
+/* Has its client taken it back? The header lies in the slot still. */
+GW_DEV int gw_serve_is_recalled(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
+{
+    if (!(r->flags & GW_SERVE_RECALL)) return 0;
+    const struct gw_serve_request *q = gw_serve_request_of(a, &a->session[r->session], r->slot);
+    return gw_ld_relaxed_u64(&q->recalled) == r->id; /* a number by itself */
+}
+
+/* The request at the top, or the oldest, at place `at`, is not for the model: 1, and it is out of the
+ * queue. */
+GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint64_t now)
+{
+    struct gw_serve_arrival *r = &gw_serve_heap(a)[at];
+    enum gw_serve_status status = r->closing                    ? GW_SERVE_CLOSING
+                                  : !r->priority                ? GW_SERVE_BAD_REQUEST
+                                  : gw_serve_is_late(a, r, now) ? GW_SERVE_LATE
+                                  : gw_serve_is_recalled(a, r)  ? GW_SERVE_RECALLED
+                                                                : GW_SERVE_OK;
+    if (status == GW_SERVE_OK) return 0;
+    struct gw_serve_arrival refused = gw_serve_dequeue(a, at);
+    gw_serve_refuse(a, &refused, status);
+    gw_serve_tell_waiting(a);
+    return 1;
+}
+
+/* Puts a request into the batch, which has room for it. */
+GW_DEV void gw_serve_take(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
+{
+    struct gw_serve_work *w = a->work;
+    struct gw_serve_item *item = &a->item[w->items++];
+    item->id = r->id;
+    item->arrived = r->when;
+    item->session = r->session;
+    item->slot = r->slot;
+    item->rows = r->rows;
+    item->flags = r->flags;
+    item->at = w->rows;
+    w->rows += r->rows;
+    a->session[r->session].in_work++;
+}
+
+/* Makes a batch of the requests that wait: 1; 0: there is none to be made now. */
+GW_DEV int gw_serve_schedule(const struct gw_serve_args *a)
+{
+    struct gw_serve_work *w = a->work;
+    uint64_t now = gw_clock_ns(), deadline = UINT64_MAX;
+    w->items = w->rows = 0;
+    if (!gw_serve_is_time(a, now)) return 0;
+    while (w->waiting && w->rows < a->rows) {
+        uint32_t at =
+            !w->items && w->total.executions % GW_SERVE_FAIR == GW_SERVE_FAIR - 1 ? gw_serve_oldest(a) : 0;
+        struct gw_serve_arrival r = gw_serve_heap(a)[at];
+        if (!gw_serve_has_room(a, &a->session[r.session])) {
+            gw_serve_park(a, at);
+            continue;
+        }
+        if (gw_serve_turned_away(a, at, now)) continue;
+        uint32_t variant = gw_serve_variant_for(a, w->items ? w->variant : 0, w->rows + r.rows);
+        uint64_t first = r.deadline < deadline ? r.deadline : deadline;
+        if (w->items && (variant == a->variants || gw_serve_ends_late(a, variant, first, now))) break;
+        gw_serve_dequeue(a, at);
+        gw_serve_take(a, &r);
+        w->variant = variant;
+        deadline = first;
+    }
+    return w->items != 0;
+}
+
+#endif

@@ -1,0 +1,126 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/server/http/http.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+
+#include "src/server/http/api.h"
+#include "src/door/httpd.h"
+#include "src/server/http/page.h"
+#include "src/door/secret.h"
+
+struct gw_http_door {
+    struct gw_api api;
+    struct gw_httpd *httpd;
+    struct gw_httpd *metrics; /* NULL: it has no port of its own */
+};
+
+static void tend(void *door)
+{
+    struct gw_http_door *h = door;
+    gw_httpd_tend(h->httpd);
+    if (h->metrics) gw_httpd_tend(h->metrics);
+}
+
+static void stop(void *door)
+{
+    struct gw_http_door *h = door;
+    gw_httpd_stop(h->metrics);
+    gw_httpd_stop(h->httpd);
+    gw_room_close(&h->api.room);
+    free(h);
+}
+
+/* A client has a connection for each of its sessions, and some for questions. */
+static uint32_t most_each(const struct gw_api *api, const struct gw_http_door_opts *o)
+{
+    if (o->connections_each) return o->connections_each;
+    uint64_t sessions = *api->server.workers * (uint64_t)api->server.sessions->most_each;
+    return sessions > 32 ? (uint32_t)sessions + 32 : 64;
+}
+
+/* The texts that the daemon needs, and only while it starts. */
+struct secrets {
+    char *cert, *key, *token;
+};
+
+static int read_secrets(const struct gw_http_door_opts *o, struct secrets *s)
+{
+    int error = 0;
+    if (!o->cert != !o->key) return gw_error(-EINVAL, "--tls-cert and --tls-key go together");
+    if (o->cert) error = gw_secret_read("--tls-cert", o->cert, &s->cert);
+    if (!error && o->key) error = gw_secret_read("--tls-key", o->key, &s->key);
+    if (!error) error = gw_secret_take_token(o->token, o->token_file, &s->token);
+    return error;
+}
+
+/* ---- starting ---- */
+
+static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
+{
+    struct secrets secrets = {0};
+    struct gw_httpd_handler handler = {.ctx = &h->api,
+                                       .call = gw_api_call,
+                                       .closed = gw_api_connection_closed,
+                                       .stays = gw_api_connection_stays,
+                                       .open = gw_api_open,
+                                       .piece = gw_api_piece,
+                                       .finish = gw_api_finish,
+                                       .refuse = gw_api_refuse,
+                                       .drop = gw_api_drop,
+                                       .files = gw_http_page()};
+    struct gw_proxies proxies;
+    int error = gw_proxies_parse("--trusted-proxy", o->trusted_proxies, &proxies);
+    if (!error) error = read_secrets(o, &secrets);
+    struct gw_httpd_opts opts = {.host = o->host,
+                                 .port = o->port,
+                                 .most_each = most_each(&h->api, o),
+                                 .each_option = "--connections-per-client",
+                                 .host_names = o->host_names,
+                                 .proxies = &proxies,
+                                 .most_body = h->api.most_body,
+                                 .cert = secrets.cert,
+                                 .key = secrets.key,
+                                 .token = secrets.token,
+                                 .open_health = o->open_health};
+    if (!error) error = gw_httpd_start(&opts, &handler, &h->httpd);
+    handler.call = gw_api_call_metrics;
+    handler.open = NULL;
+    handler.files = NULL;
+    opts.option = "--metrics-port";
+    opts.port = o->metrics_port;
+    if (!error && o->metrics_port) error = gw_httpd_start(&opts, &handler, &h->metrics);
+    gw_secret_forget(secrets.cert);
+    gw_secret_forget(secrets.key);
+    gw_secret_forget(secrets.token);
+    return error;
+}
+
+int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *o,
+                       struct gw_http_door **out)
+{
+    struct gw_http_door *h = calloc(1, sizeof(*h));
+    if (!h) return -ENOMEM;
+    gw_server_view(server, &h->api.server);
+    h->api.infer = infer;
+    h->api.most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
+    gw_room_open(&h->api.room, 4 * h->api.most_body);
+    int error = listen_for(h, o);
+    struct gw_server_door door = {.door = h, .tend = tend, .stop = stop}; /* calls stand for its answers */
+    if (!error) error = gw_server_add_door(server, &door);
+    if (error) {
+        stop(h);
+        return error;
+    }
+    *out = h;
+    return 0;
+}
+
+uint16_t gw_http_door_port(const struct gw_http_door *h)
+{
+    return gw_httpd_port(h->httpd);
+}

@@ -1,0 +1,167 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+#include "src/server/requests/infer.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/exec.h>
+#include <gpuwire/sync.h>
+
+struct gw_infer {
+    struct gw_infer_opts opts;
+    struct gw_regions *regions;
+    uint32_t draining; /* atomic; it stands alone */
+};
+
+int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out)
+{
+    struct gw_infer *f = calloc(1, sizeof(*f));
+    if (!f) return -ENOMEM;
+    f->opts = *opts;
+    f->regions = gw_regions_create();
+    if (!f->regions) {
+        free(f);
+        return -ENOMEM;
+    }
+    *out = f;
+    return 0;
+}
+
+void gw_infer_destroy(struct gw_infer *f)
+{
+    if (!f) return;
+    gw_regions_destroy(f->regions);
+    free(f);
+}
+
+void gw_infer_drain(struct gw_infer *f)
+{
+    gw_st_relaxed_u32(&f->draining, 1);
+}
+
+int gw_infer_draining(const struct gw_infer *f)
+{
+    return gw_ld_relaxed_u32(&f->draining) != 0;
+}
+
+int gw_infer_refuse_draining(struct gw_infer_error *error)
+{
+    return gw_infer_fail(error, GW_INFER_UNAVAILABLE,
+                         "the server is about to end: it answers what it has begun, and takes nothing new");
+}
+
+struct gw_access *gw_infer_access(struct gw_infer *f)
+{
+    return f->opts.access;
+}
+
+struct gw_regions *gw_infer_regions(struct gw_infer *f)
+{
+    return f->regions;
+}
+
+/* ---- memory of GPUs ---- */
+
+struct cuda_job {
+    struct gw_regions *regions;
+    const char *who, *name;
+    const struct gw_region_info *info;
+    const void *handle;
+};
+
+static int register_cuda(void *arg, struct gw_infer_error *error)
+{
+    const struct cuda_job *j = arg;
+    return gw_region_register_cuda(j->regions, j->who, j->info, j->handle, error);
+}
+
+static int unregister_cuda(void *arg, struct gw_infer_error *error)
+{
+    const struct cuda_job *j = arg;
+    (void)error;
+    gw_region_unregister(j->regions, GW_REGION_CUDA, j->who, j->name);
+    return 0;
+}
+
+int gw_infer_register_cuda(struct gw_infer *f, const char *who, const struct gw_region_info *info,
+                           const void *handle, size_t length, struct gw_infer_error *error)
+{
+    struct cuda_job job = {.regions = f->regions, .who = who, .info = info, .handle = handle};
+    if (length != GW_CUDA_HANDLE)
+        return gw_infer_fail(error, GW_INFER_INVALID, "raw_handle has %zu bytes, a cudaIpcMemHandle has %u",
+                             length, GW_CUDA_HANDLE);
+    if (gw_region_may_map(who, error)) return -1; /* strangers pause nobody */
+    return gw_control_paused(f->opts.control, register_cuda, &job, error);
+}
+
+int gw_infer_unregister_cuda(struct gw_infer *f, const char *who, const char *name,
+                             struct gw_infer_error *error)
+{
+    struct cuda_job job = {.regions = f->regions, .who = who, .name = name};
+    struct gw_region_info info;
+    /* Who has none pauses nobody. */
+    if (!gw_region_status(f->regions, GW_REGION_CUDA, who, name, 0, &info)) return 0;
+    return gw_control_paused(f->opts.control, unregister_cuda, &job, error);
+}
+
+struct gw_control *gw_infer_control(struct gw_infer *f)
+{
+    return f->opts.control;
+}
+
+void gw_infer_enter(struct gw_infer *f)
+{
+    if (f->opts.lock) pthread_rwlock_rdlock(f->opts.lock);
+}
+
+void gw_infer_leave(struct gw_infer *f)
+{
+    if (f->opts.lock) pthread_rwlock_unlock(f->opts.lock);
+}
+
+struct gw_worker *gw_infer_model(struct gw_infer *f, size_t i)
+{
+    return i < *f->opts.workers ? f->opts.worker[i] : NULL;
+}
+
+const struct gw_missing_model *gw_infer_missing(struct gw_infer *f, size_t i)
+{
+    return f->opts.missing && i < f->opts.missing->count ? &f->opts.missing->model[i] : NULL;
+}
+
+int gw_infer_find(struct gw_infer *f, const char *model, const char *version, struct gw_worker **out,
+                  struct gw_infer_error *error)
+{
+    char served[16];
+    struct gw_worker *w = NULL;
+    for (size_t i = 0; (w = gw_infer_model(f, i)) && strcmp(gw_worker_name(w), model);) i++;
+    if (!w)
+        return gw_infer_fail(error, GW_INFER_NOT_FOUND, "Request for unknown model: '%.200s' is not found",
+                             model);
+    snprintf(served, sizeof(served), "%u", gw_worker_version(w));
+    if (version && *version && strcmp(version, served))
+        return gw_infer_fail(
+            error, GW_INFER_NOT_FOUND,
+            "Request for unknown model: '%.200s' version %.20s is not found, version %s is served", model,
+            version, served);
+    *out = w;
+    return 0;
+}
+
+uint32_t gw_infer_max_batch(const struct gw_worker *w)
+{
+    const struct gw_model *m = gw_worker_model(w);
+    uint32_t rows = gw_worker_calls(w) ? gw_calls_rows(gw_worker_calls(w)) : 1, batched = 0;
+    for (uint32_t i = 0; i < gw_model_inputs(m); i++) batched |= gw_model_input(m, i)->batched;
+    return batched && rows > 1 ? rows : 0;
+}
+
+uint32_t gw_infer_shape(const struct gw_worker *w, const struct gw_tensor_info *t,
+                        int64_t dims[GW_MODEL_MAX_RANK])
+{
+    for (uint32_t i = 0; i < t->rank; i++) dims[i] = (int64_t)t->dims[i];
+    if (t->rank && t->batched && gw_infer_max_batch(w)) dims[0] = -1;
+    return t->rank;
+}

@@ -1,0 +1,79 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Inside session.c and session_pool.c: what a pool of sessions consists of. */
+#ifndef GW_SERVER_WORKER_SESSION_POOL_H
+#define GW_SERVER_WORKER_SESSION_POOL_H
+
+#include <pthread.h>
+
+#include "src/server/worker/session.h"
+#include "src/server/wire/wire.h"
+
+enum life {
+    FREE,    /* empty, with new keys and its receives posted */
+    OPENING, /* a thread is connecting it */
+    OPEN,
+    CLOSING /* cut off; the loop may still be at work for it */
+};
+
+struct session {
+    struct gw_pd *pd;
+    struct gw_qp *qp;
+    struct gw_mr *in, *out;
+    enum life life; /* under the pool's lock; CLOSING to FREE is the housekeeper's step */
+    uint32_t own;   /* of the server's own; until it is free again */
+    uint32_t generation;
+};
+
+/* What the kernel has reported, as far as the host has acted on it. */
+struct heard {
+    uint32_t broken;
+    uint64_t failed;
+};
+
+struct gw_session_pool {
+    struct gw_session_pool_opts opts;
+    pthread_mutex_t lock; /* held for a few instructions, never while anything is waited for */
+    uint64_t in_stride, out_stride;
+    struct gw_cq *cq;
+    struct gw_mem in, out; /* slots of all sessions */
+    struct gw_mem notices; /* gw_serve_board, then a gw_serve_notice per session */
+    struct gw_mem kernel;  /* as `places` in session_pool.c says */
+    struct gw_mem batch;   /* where requests are put together: the inputs, then the outputs */
+    struct session *session;
+    struct heard heard;
+    int news_fd; /* an eventfd: readable while the loop has a session to let go of. CPU only, else -1 */
+    int wake_fd; /* an epoll: readable when the loop's wake_fd or news_fd is */
+};
+
+/* Whose memory the slots are. */
+static inline struct gw_exec *slot_exec(const struct gw_session_pool *p)
+{
+    return p->opts.memory ? p->opts.memory : p->opts.exec;
+}
+
+static inline struct gw_serve_board *board(const struct gw_session_pool *p)
+{
+    return p->notices.host;
+}
+
+static inline struct gw_serve_notice *notice(const struct gw_session_pool *p, uint32_t i)
+{
+    return (struct gw_serve_notice *)(board(p) + 1) + i;
+}
+
+/* That a request has at most. */
+static inline uint32_t rows_of(const struct gw_session_pool_opts *o)
+{
+    return o->variant[o->variants - 1].rows;
+}
+
+/* The word that a session's notice gets next. */
+static inline uint32_t next_word(const struct session *s, enum gw_serve_state state)
+{
+    return (s->generation + 1) << 2 | state;
+}
+
+/* For the client that opens the session next. */
+int gw_session_post_receives(const struct gw_session_pool *p, uint32_t i);
+
+#endif
