@@ -17,7 +17,7 @@
 
 #include "src/door/httpd.h"
 #include "src/door/origin.h"
-#include "src/server/http/room.h"
+#include "src/door/room.h"
 
 static char last_who[64];
 static int calls; /* of one connection after the other: no two at once */

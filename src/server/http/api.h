@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #include "src/door/httpd.h"
-#include "src/server/http/room.h"
+#include "src/door/room.h"
 #include "src/server/requests/infer.h"
 #include "src/server/lifecycle/server.h"
 

@@ -6,7 +6,7 @@
 #define GW_SERVER_HTTP_INFER_H
 
 #include "src/door/httpd.h"
-#include "src/server/http/room.h"
+#include "src/door/room.h"
 #include "src/server/requests/infer.h"
 
 struct gw_http_infer;

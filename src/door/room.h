@@ -2,8 +2,8 @@
 /* Room for bodies that are being received, shared out among clients. A client may take as much as it leaves
  * free: alone half of all, and beside n others, who take what they may, an (n+2)th part. So there is always
  * some left for one that comes. */
-#ifndef GW_SERVER_HTTP_ROOM_H
-#define GW_SERVER_HTTP_ROOM_H
+#ifndef GW_DOOR_ROOM_H
+#define GW_DOOR_ROOM_H
 
 #include <pthread.h>
 #include <stdint.h>

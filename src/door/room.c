@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/server/http/room.h"
+#include "src/door/room.h"
 
 #include <errno.h>
 #include <stdio.h>
