@@ -39,7 +39,7 @@ round_trip() { # REPOSITORY MODEL REQUESTS
     wait "$worker"
     worker=
 }
-round_trip tests/serve/models echo 20000
+round_trip tests/server/models echo 20000
 round_trip models identity 5000
 part "the balancer's data path on one core, from memory"
 "$bin/balance_bench"

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Our client at a gRPC server that is not ours: Google's own, as it comes with tritonclient. scripts/setup.sh --tests installs it.
-. "$(dirname "$0")/../serve/lib.sh" || exit 1
+. "$(dirname "$0")/../server/lib.sh" || exit 1
 python=${TRITON_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/gpuwire/tritonclient/bin/python}
 "$python" -c 'import tritonclient.grpc' 2>/dev/null || { echo "skipped: $python has no tritonclient"; exit 77; }
 cd "$work" || exit 1

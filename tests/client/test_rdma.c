@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's doors against a worker process: several tensors, memory of the caller's own, and a server that
- * goes away. What else sessions do is tested in tests/serve. */
+ * goes away. What else sessions do is tested in tests/server. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -19,7 +19,7 @@
 
 #include "src/client/http_client.h"
 #include "src/client/rdma.h"
-#include "tests/serve/process.h"
+#include "tests/server/process.h"
 
 #define WAIT_NS  60000000000u
 #define ASKED_NS 2500000000u /* longer than a client waits before it asks */
@@ -30,7 +30,7 @@ static struct worker_process worker;
 static int start(void **state)
 {
     (void)state;
-    return worker_start(&worker, "tests/serve/models", NULL);
+    return worker_start(&worker, "tests/server/models", NULL);
 }
 
 static int stop(void **state)
@@ -180,7 +180,7 @@ static void a_server_that_goes_is_named(void **state)
     struct worker_process other;
     struct gw_client_reply r;
     char url[64];
-    assert_int_equal(worker_start(&other, "tests/serve/models", NULL), 0);
+    assert_int_equal(worker_start(&other, "tests/server/models", NULL), 0);
     struct gw_client *c = open_at(other.server, "echo", 1);
     snprintf(url, sizeof(url), "http://%s", other.server);
     struct gw_client *h = open_at(url, "echo", 1), *g = NULL;
@@ -235,7 +235,7 @@ static void a_session_that_ends_behind_its_request_is_told(void **state)
     struct gw_http *http;
     json_t *reply = NULL;
     char base[64], path[80];
-    assert_int_equal(worker_start(&other, "tests/serve/batch_models", slow), 0);
+    assert_int_equal(worker_start(&other, "tests/server/batch_models", slow), 0);
     struct gw_client *c = open_at(other.server, "mirror", 1);
     assert_int_equal(gw_client_submit(c, 0, &(struct gw_client_request){.id = 1}), 0);
     /* A session that is there is no reason to give up. */

@@ -20,7 +20,7 @@ class Doors:
 
     @classmethod
     def setUpClass(cls):
-        cls.worker = Worker(SOURCE / "tests/serve/models")
+        cls.worker = Worker(SOURCE / "tests/server/models")
 
     @classmethod
     def tearDownClass(cls):
@@ -175,7 +175,7 @@ class Alone(unittest.TestCase):
         self.assertIn("127.0.0.1:1", str(raised.exception))
 
     def test_the_server_goes(self):
-        worker = Worker(SOURCE / "tests/serve/models")
+        worker = Worker(SOURCE / "tests/server/models")
         self.addCleanup(worker.stop)
         client = gpuwire.Client(worker.url("rdma"), "echo")
         client.infer(ROW)
@@ -207,7 +207,7 @@ class Alone(unittest.TestCase):
 
     def test_a_server_that_stands_still(self):
         """Waiting ends in time, and by Ctrl-C; the answer is not lost."""
-        worker = Worker(SOURCE / "tests/serve/models")
+        worker = Worker(SOURCE / "tests/server/models")
         self.addCleanup(worker.stop)
         client = gpuwire.Client(worker.url("http"), "echo")
         self.addCleanup(client.close)

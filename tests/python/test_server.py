@@ -18,7 +18,7 @@ import urllib.request
 import gpuwire
 from serving import PATIENCE, SOURCE, needs_torch, torch
 
-MODELS = SOURCE / "tests/serve/models"
+MODELS = SOURCE / "tests/server/models"
 ECHO, SUM = MODELS / "echo/1/model.onnx", MODELS / "sum/1/model.onnx"
 ROW = array.array("f", range(64)).tobytes()
 
@@ -59,7 +59,7 @@ class Files(unittest.TestCase):
         with self.assertRaises(gpuwire.NotFound):
             self.server.stats("nothing")
         with self.assertRaisesRegex(gpuwire.Unsupported, "odd.*NoSuchOperator"):
-            self.server.add_file(SOURCE / "tests/serve/bad_models/operator/1/model.onnx")
+            self.server.add_file(SOURCE / "tests/server/bad_models/operator/1/model.onnx")
         with self.assertRaisesRegex(gpuwire.Invalid, "batch sizes"):
             self.server.add_file(ECHO, name="more", batch_sizes=(0, 1))
         self.assertEqual(asked(self.server, "echo", ROW), ROW)

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # The wheel, made of the build, in a fresh virtual environment without a network: it finds its libraries inside, and asks
 # and serves. Then the same with RDMA's libraries of the wheel alone. $1: the build, $2: the sources.
-. "$(dirname "$0")/../serve/lib.sh" || exit 1
+. "$(dirname "$0")/../server/lib.sh" || exit 1
 build=$1 source=$2
 python=${PYTHON:-python3}
 need "$python" patchelf ldd

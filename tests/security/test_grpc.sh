@@ -13,7 +13,7 @@ echo=$1
 MESSAGES=$((420 * 1024)) # KiB: what one client's messages may take (384 MiB), and a little
 FRAMES=$((24 * 1024))    # what frames may leave that bring no message
 
-"$GPUWIRE" serve --exec cpu --models "$here/../serve/models" --port 0 >"$work/worker.out" 2>&1 &
+"$GPUWIRE" serve --exec cpu --models "$here/../server/models" --port 0 >"$work/worker.out" 2>&1 &
 worker=$!
 pids+=("$worker")
 wait_for "$work/worker.out" 'gRPC on port' "$worker" || fail 'the worker is not ready'

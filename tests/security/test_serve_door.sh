@@ -12,7 +12,7 @@ export GPUWIRE_NIC=addr=127.0.0.1
 ip addr add 10.99.0.2/32 dev lo
 attack=$(readable "$here/http_attack.py")
 
-"$GPUWIRE" serve --exec cpu --models "$here/../serve/models" --port 0 --idle 3 >"$work/worker.out" 2>&1 &
+"$GPUWIRE" serve --exec cpu --models "$here/../server/models" --port 0 --idle 3 >"$work/worker.out" 2>&1 &
 worker=$!
 pids+=("$worker")
 wait_for "$work/worker.out" 'HTTP on port' "$worker" || fail 'the worker is not ready'
@@ -69,7 +69,7 @@ kill -TERM "$worker"
 wait "$worker" || fail "the worker ended with $?"
 
 # Whoever opens the door to other hosts is told what that means.
-"$GPUWIRE" serve --exec cpu --models "$here/../serve/models" --listen 0.0.0.0 --port 0 >"$work/open.out" 2>&1 &
+"$GPUWIRE" serve --exec cpu --models "$here/../server/models" --listen 0.0.0.0 --port 0 >"$work/open.out" 2>&1 &
 worker=$!
 pids+=("$worker")
 wait_for "$work/open.out" 'HTTP on port' "$worker" || fail 'the open worker is not ready'
