@@ -19,6 +19,15 @@ MAY_ASK = ("fn", "exec")
 ROW = re.compile(r"([\w/]+)([*+]?):\s*(.*?)\s*->\s*(.*)")
 
 
+def cut_up(files):
+    """What is wrong with a part's files. A folder is a part: none is cut up file by file, and a part has one. Only the public
+    headers lie together in one folder."""
+    own = [f for f in files if not f.startswith("include/")]
+    yield from (f"{f} is a file: a part is a folder" for f in own if pathlib.PurePosixPath(f).suffix)
+    if len(own) > 1:
+        yield f"{' and '.join(own)}: a part is one folder"
+
+
 class Table:
     def __init__(self, text):
         self.place, self.allowed, self.wrong, for_all = {}, {}, [], set()
@@ -30,6 +39,7 @@ class Table:
                 self.wrong.append(f"layers.txt:{n}: not PART: FILES -> PARTS")
                 continue
             part, mark, files, parts = row[1], row[2], row[3].split(), row[4].split()
+            self.wrong += [f"layers.txt:{n}: {part}: {why}" for why in cut_up(files)]
             for_all |= {part} if mark == "+" else set()
             if mark != "*":
                 self.wrong += [f"layers.txt:{n}: {part} may not include {p}, which stands below it" for p in parts if p not in self.allowed]
@@ -94,6 +104,9 @@ def self_test(table):
     missed = [want for _, want in bad.values() if not any(f.startswith(want) for f in found)]
     if not Table("a: x -> b\nb: y ->\n").wrong:
         missed.append("a row that names a part below it")
+    for row in ("a: src/a/b.c ->", "a: src/a src/b ->"):
+        if not Table(row).wrong:
+            missed.append(f"a part that is no folder: {row}")
     if list(check(table, [("src/socket/x.c", '#include "src/verbs/impl.h"\n#include <gpuwire/kernel.h>\n#include <stdio.h>')])):
         missed.append("what is allowed")
     return [f"not found: {m}" for m in missed]
