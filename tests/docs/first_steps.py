@@ -66,8 +66,9 @@ if "--self" in sys.argv:
     sys.exit(0)
 with tempfile.TemporaryDirectory() as work:
     copy = pathlib.Path(work) / "tree"
-    ours = ("build*", ".git", ".cache", "bundle*", "shared", "__pycache__")
-    shutil.copytree(TREE, copy, ignore=shutil.ignore_patterns(*ours), symlinks=True)
+    made = shutil.ignore_patterns("build*", ".git", ".cache", "bundle*", "shared")  # at the top: a source may be named build.c
+    copies = lambda folder, names: made(folder, names) if pathlib.Path(folder) == TREE else {"__pycache__"} & set(names)
+    shutil.copytree(TREE, copy, ignore=copies, symlinks=True)
     build = configured(copy)
     make = set(re.findall(r"^([a-z-]+):", (TREE / "Makefile").read_text(), re.M))
     files = {p.relative_to(TREE).as_posix() for d in ("", "scripts", "examples", "bench") for p in (TREE / d).glob("*")}
