@@ -25,7 +25,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
-#include "src/model/each.h"
+#include "src/model/inside.h"
 
 #define BATCH   20
 #define WARM_UP 5

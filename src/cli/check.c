@@ -15,6 +15,8 @@
 
 #include "src/cli/options.h"
 #include "src/model/graph/graph.h"
+#include "src/model/import/file.h"
+#include "src/model/import/import.h"
 #include "src/server/worker/repository.h"
 
 static const char usage[] =

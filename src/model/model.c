@@ -1,22 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public calls: files, argument checks, and the way to the back-end. */
-#include <gpuwire/model.h>
-
 #include <errno.h>
-#include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/model/each.h"
-#include "src/model/graph/graph.h"
-#include "src/model/graph/meet.h"
-#include "src/model/plugin.h"
-#include "src/model/kernels/program.h"
+#include <gpuwire/model.h>
 
-#define MAX_FILE ((size_t)1 << 30)
+#include "src/model/graph/msg.h"
+#include "src/model/import/file.h"
+#include "src/model/inside.h"
+#include "src/model/onnx.h"
+#include "src/model/plugin.h"
 
 struct gw_model {
     const struct gw_model_backend *be;
@@ -48,7 +43,7 @@ static int open_in(const void *bytes, size_t len, const char *file, int dir, str
 
     *model = NULL;
     if (err && errlen) *err = '\0';
-    if (!rc && len > MAX_FILE) rc = gwm_fail(&msg, -EFBIG, "larger than 1 GiB");
+    if (!rc && len > GWM_MAX_FILE) rc = gwm_fail(&msg, -EFBIG, "larger than 1 GiB");
     if (!rc) {
         m->be = gw_model_onnx();
         rc = dir >= 0 && m->be->load_in ? m->be->load_in(bytes, len, file, dir, &m->impl, err, errlen)
@@ -65,52 +60,6 @@ int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct 
                         size_t errlen)
 {
     return open_in(bytes, len, file, -1, model, err, errlen);
-}
-
-/* The whole file in memory; its size, or an error. */
-static ssize_t read_file(int fd, const struct gwm_msg *msg, void **bytes)
-{
-    struct stat st;
-    size_t have = 0;
-    ssize_t n;
-
-    if (fstat(fd, &st)) return gwm_fail(msg, -errno, "%s", strerror(errno));
-    if (!S_ISREG(st.st_mode))
-        return gwm_fail(msg, S_ISDIR(st.st_mode) ? -EISDIR : -EINVAL, "not a regular file");
-    if ((uint64_t)st.st_size > MAX_FILE) return gwm_fail(msg, -EFBIG, "larger than 1 GiB");
-    char *p = malloc((size_t)st.st_size + 1);
-    if (!p) return gwm_fail(msg, -ENOMEM, "out of memory");
-    while (have < (size_t)st.st_size && (n = read(fd, p + have, (size_t)st.st_size - have)) != 0) {
-        if (n < 0 && errno == EINTR) continue;
-        if (n < 0) {
-            int code = -errno;
-            free(p);
-            return gwm_fail(msg, code, "%s", strerror(-code));
-        }
-        have += (size_t)n;
-    }
-    *bytes = p;
-    return (ssize_t)have;
-}
-
-int gwm_open_folder(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    char *folder = slash ? strndup(path, (size_t)(slash - path) + 1) : strdup(".");
-    int dir = folder ? open(folder, O_RDONLY | O_CLOEXEC | O_DIRECTORY) : -1;
-
-    free(folder);
-    return dir;
-}
-
-ssize_t gwm_read_file(const char *path, const struct gwm_msg *msg, void **bytes)
-{
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
-
-    if (fd < 0) return gwm_fail(msg, -errno, "%s", strerror(errno));
-    ssize_t len = read_file(fd, msg, bytes);
-    close(fd);
-    return len;
 }
 
 int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen)

@@ -1,11 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The ONNX back-end: the importer's graph, planned by cpu.c or gpu.c. */
+/* The ONNX back-end: the importer's graph, planned for a CPU or a GPU. */
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/model/graph/meet.h"
-#include "src/model/place.h"
-#include "src/model/kernels/program.h"
+#include "src/model/onnx.h"
+
+#include "src/model/cpu/plan.h"
+#include "src/model/cpu/run.h"
+#include "src/model/gpu/plan.h"
+#include "src/model/gpu/run.h"
+#include "src/model/graph/graph.h"
+#include "src/model/graph/msg.h"
+#include "src/model/import/import.h"
 
 /* A plan of either place. */
 struct plan {

@@ -1,6 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/model/plugin.h"
-
+/*
+ * Plug-ins: shared objects that hold a back-end. One is loaded only where nobody else could have written
+ * it, and its table and its tensors are checked before they are used.
+ */
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
@@ -9,6 +11,11 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "src/model/plugin.h"
+
+#include "src/model/graph/msg.h"
+#include "src/model/import/file.h"
 
 #define SYMBOL      "gw_model_plugin_%u"
 #define OTHERS_MOST (GW_MODEL_ABI + 32u) /* versions that are looked for, to name the one it has */

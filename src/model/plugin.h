@@ -5,7 +5,7 @@
 
 #include <gpuwire/model.h>
 
-#include "src/model/graph/graph.h"
+#include "src/model/graph/msg.h"
 
 struct gwm_plugin {
     const struct gw_model_backend *table;

@@ -12,6 +12,7 @@
 #include <gpuwire/model.h>
 
 #include "src/model/graph/graph.h"
+#include "src/model/import/import.h"
 #include "tests/model/pack.h"
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

@@ -16,8 +16,13 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/plan.h"
+#include "src/model/gpu/run.h"
 #include "src/model/graph/graph.h"
+#include "src/model/graph/move.h"
+#include "src/model/graph/msg.h"
+#include "src/model/kernels/kernels.h"
+#include "src/model/ref/ref.h"
 #include "tests/rnd.h"
 
 struct sizes {

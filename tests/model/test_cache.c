@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/cache.h"
 
 #define MACHINE "a machine; version 1"
 

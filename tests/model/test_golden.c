@@ -17,8 +17,8 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
-#include "src/model/graph/graph.h"
 #include "src/model/import/npy.h"
+#include "src/model/ref/ref.h"
 #include "tests/model/pack.h"
 
 /* Of the tensor's largest magnitude: for fp32, and for plans that are told to round more. */

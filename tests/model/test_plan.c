@@ -17,6 +17,7 @@
 
 #include "src/model/graph/arena.h"
 #include "src/model/graph/graph.h"
+#include "src/model/import/import.h"
 #include "tests/model/pack.h"
 #include "tests/rnd.h"
 

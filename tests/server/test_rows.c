@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/model/graph/meet.h"
+#include "src/model/inside.h"
 #include "src/server/worker/apart.h"
 #include "src/server/worker/session_pool.h"
 #include "tests/model/pack.h"

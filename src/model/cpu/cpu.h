@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the CPU back-end: cpu.c keeps buffers and steps, dnnl.c adds steps that oneDNN executes. */
+/* A plan for the CPU: buffers, and steps that read and write them. */
 #ifndef GW_MODEL_CPU_H
 #define GW_MODEL_CPU_H
 
 #include "src/model/graph/arena.h"
-#include "src/model/place.h"
+#include "src/model/graph/graph.h"
 
 enum gwm_buf_kind { GWM_BUF_ARENA, GWM_BUF_FIXED, GWM_BUF_IN, GWM_BUF_OUT };
 
@@ -50,27 +50,5 @@ struct gwm_cpu {
     const void *const *in; /* of the run under way */
     void *const *out;
 };
-
-/* A new arena buffer, or step; its number, or -ENOMEM. */
-int gwm_cpu_buf(struct gwm_cpu *p, size_t bytes);
-int gwm_cpu_step(struct gwm_cpu *p, const struct gwm_node *node, struct gwm_prim *prim);
-/* The step made last uses a buffer. */
-void gwm_cpu_use(struct gwm_cpu *p, int buf);
-/* Where a buffer is in the run under way (before one: NULL for inputs and outputs). */
-void *gwm_cpu_at(const struct gwm_cpu *p, int buf);
-
-/*
- * dnnl.c and dnnl_*.c, which alone know oneDNN's API (2.6 and 3.x). Adding a node may add steps that
- * change layouts. -ENOTSUP when oneDNN has nothing for it.
- */
-int gwm_dnnl_new(struct gwm_cpu *p);
-void gwm_dnnl_free(struct gwm_dnnl *d);
-int gwm_dnnl_add(struct gwm_cpu *p, const struct gwm_node *n);
-/* Makes sure that a root's buffer in C order is written. */
-int gwm_dnnl_plain(struct gwm_cpu *p, int root);
-/* After the arena is there. */
-int gwm_dnnl_bind(struct gwm_cpu *p);
-int gwm_dnnl_run(struct gwm_cpu *p, struct gwm_prim *prim);
-void gwm_join_run(struct gwm_cpu *p, struct gwm_join *j);
 
 #endif

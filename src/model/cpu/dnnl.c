@@ -1,14 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Convolutions, pooling and matrix products through oneDNN. Everything is decided when planning: the library
- * picks the layouts it likes best, weights are brought into them once, and activations are reordered where
- * two steps disagree. Its scratch memory lies in our arena. The library's few own small allocations per call
- * are not ours to avoid.
+ * oneDNN's primitives as steps of a plan. Everything is decided when planning: the library picks the
+ * layouts it likes best, weights are brought into them once, and activations are reordered where two steps
+ * disagree. Its scratch memory lies in our arena.
  */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/model/cpu/dnnl.h"
+
+#include "src/model/cpu/steps.h"
 
 int gwm_dnnl_status(dnnl_status_t s)
 {
@@ -16,15 +18,6 @@ int gwm_dnnl_status(dnnl_status_t s)
            : s == dnnl_out_of_memory ? -ENOMEM
            : s == dnnl_unimplemented ? -ENOTSUP
                                      : -EIO;
-}
-
-int gwm_dnnl_new(struct gwm_cpu *p)
-{
-    p->dnnl = calloc(1, sizeof(*p->dnnl));
-    if (!p->dnnl) return -ENOMEM;
-    dnnl_status_t s = dnnl_engine_create(&p->dnnl->engine, dnnl_cpu, 0);
-    return gwm_dnnl_status(
-        s ? s : dnnl_stream_create(&p->dnnl->stream, p->dnnl->engine, dnnl_stream_default_flags));
 }
 
 static void prim_free(struct gwm_prim *q)
@@ -40,27 +33,12 @@ static void prim_free(struct gwm_prim *q)
     free(q);
 }
 
-void gwm_dnnl_free(struct gwm_dnnl *d)
+void gwm_prims_free(struct gwm_prim *all)
 {
-    if (!d) return;
-    for (struct gwm_prim *q = d->prims, *next; q; q = next) {
-        next = q->next;
-        prim_free(q);
+    for (struct gwm_prim *next; all; all = next) {
+        next = all->next;
+        prim_free(all);
     }
-    for (struct gwm_form *f = d->forms, *next; f; f = next) {
-        next = f->next;
-        md_free(f->md);
-        free(f);
-    }
-    for (struct gwm_fixed *f = d->weights, *next; f; f = next) {
-        next = f->next;
-        free(f->data);
-        free(f);
-    }
-    gwm_join_free(d->joins);
-    if (d->stream) dnnl_stream_destroy(d->stream);
-    if (d->engine) dnnl_engine_destroy(d->engine);
-    free(d);
 }
 
 struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *rc)
@@ -177,27 +155,6 @@ int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primiti
     return rc;
 }
 
-/* Inputs and outputs get their address at each run; NULL instead of DNNL_MEMORY_NONE would have the library
- * allocate. */
-static dnnl_status_t bind_one(struct gwm_cpu *p, int buf, md_t md, dnnl_memory_t *mem)
-{
-    void *at = gwm_cpu_at(p, buf);
-
-    return dnnl_memory_create(mem, md, p->dnnl->engine, at ? at : DNNL_MEMORY_NONE);
-}
-
-int gwm_dnnl_bind(struct gwm_cpu *p)
-{
-    for (struct gwm_prim *q = p->dnnl->prims; q; q = q->next) {
-        dnnl_status_t s =
-            q->scratch < 0 ? dnnl_success : bind_one(p, q->scratch, q->scratch_md, &q->scratch_mem);
-        for (int i = 0; i < q->nargs && !s; i++) s = bind_one(p, q->a[i].buf, q->a[i].md, &q->a[i].mem);
-        if (s) return gwm_dnnl_status(s);
-        p->wary = p->wary || ((q->bare || q->own) && !q->always);
-    }
-    return 0;
-}
-
 int gwm_prim_execute(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_t prim, void *src, void *dst)
 {
     dnnl_exec_arg_t args[GWM_PRIM_ARGS + 1];
@@ -218,15 +175,11 @@ int gwm_prim_execute(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_t pri
     return s ? -EIO : 0;
 }
 
-int gwm_dnnl_run(struct gwm_cpu *p, struct gwm_prim *q)
+/* Our own loops are no slower than the library's for every case. */
+bool gwm_dnnl_plain_loop(const_dnnl_primitive_desc_t pd)
 {
-    bool careful = q->always || p->careful;
+    const char *name = NULL;
 
-    if (careful && q->own) {
-        q->own(p, q);
-        return 0;
-    }
-    int rc = gwm_prim_execute(p, q, careful && q->bare ? q->bare : q->prim, NULL, NULL);
-    if (!rc && careful && q->bare) gwm_careful_act(p, q);
-    return rc;
+    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) || !name ||
+           strstr(name, "ref");
 }

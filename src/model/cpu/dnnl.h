@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* dnnl.h: what the files that use oneDNN share: primitives (dnnl.c), layouts (dnnl_layout.c) and nodes
- * (dnnl_nodes.c). */
+/* oneDNN's primitives as steps of a plan. Only the dnnl files know the library's API (2.6 and 3.x). */
 #ifndef GW_MODEL_DNNL_H
 #define GW_MODEL_DNNL_H
 
@@ -44,18 +43,6 @@ struct gwm_fixed {
     void *data;
 };
 
-/* A number for each channel, or with step 0 one for all. */
-struct gwm_per_channel {
-    const float *from;
-    int step;
-};
-
-/* A product and a sum with numbers per channel: normalisation of a batch that no convolution could take. */
-struct gwm_affine {
-    struct gwm_per_channel by, plus;
-    int sum; /* the node of the sum, whose function comes last */
-};
-
 struct gwm_dnnl {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
@@ -65,7 +52,7 @@ struct gwm_dnnl {
     struct gwm_join *joins;
 };
 
-/* dnnl.c: the negative errno of a status; primitives and their arguments. */
+/* The negative errno of a status; primitives and their arguments. */
 int gwm_dnnl_status(dnnl_status_t s);
 /* Takes over pd; a primitive without arguments yet. */
 struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *rc);
@@ -81,47 +68,11 @@ bool gwm_dnnl_hides(const struct gwm_act *act);
 int gwm_prim_bare(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t pd, const struct gwm_act *act);
 /* Runs a primitive; `src` and `dst` are where its tensors lie, NULL: where the plan has them. */
 int gwm_prim_execute(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_t prim, void *src, void *dst);
-/* dnnl_careful.c: what a primitive is replaced by where NaN could be. */
-void gwm_careful_act(struct gwm_cpu *p, struct gwm_prim *q);   /* after its bare form */
-void gwm_careful_unary(struct gwm_cpu *p, struct gwm_prim *q); /* `own` of these */
-void gwm_careful_softmax(struct gwm_cpu *p, struct gwm_prim *q);
-void gwm_careful_pool(struct gwm_cpu *p, struct gwm_prim *q);
-/* The buffers that gwm_careful_pool wants. */
-int gwm_careful_room(struct gwm_cpu *p, struct gwm_prim *q);
 /* A function as the library's; -ENOTSUP when it has none. */
 int gwm_dnnl_alg(const struct gwm_act *act, dnnl_alg_kind_t *alg, float *a, float *b);
-
-/* dnnl_layout.c. A root in that layout or, without one, in the layout that it was made in (NULL when that is
- * C order). */
-const struct gwm_form *gwm_form_find(const struct gwm_cpu *p, int root, const_md_t md);
-/* A buffer for a root in another layout than C order. */
-int gwm_form_add(struct gwm_cpu *p, int root, const_md_t md, bool made);
-/* How the result of a convolution or a pool looks in C order (a product's is always in it). */
-md_t gwm_dnnl_c_order(const struct gwm_cpu *p, int root);
-/* The buffer that holds `root` in layout `want`; `have` is how its C-order buffer looks to the primitive that
- * asks. Adds a reorder when there is none yet. */
-int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t want);
-/* Root `root` lies in that layout in a buffer that another root no longer needs. */
-int gwm_form_share(struct gwm_cpu *p, int root, const_md_t md, int buf);
 /* Code made for this processor, or a loop that takes every case? */
 bool gwm_dnnl_plain_loop(const_dnnl_primitive_desc_t pd);
-/* Adds a step that copies a buffer from one layout to another. */
-int gwm_dnnl_reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, const_md_t to_md);
-/* Brings constants from one layout into another, now; the buffer's number. */
-int gwm_fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have, const_md_t want);
-/* dnnl_simple.c: nodes that compute in any layout, or in C order: functions, sums, softmax, normalisation,
- * moves. */
-int gwm_dnnl_simple(struct gwm_cpu *p, const struct gwm_node *n);
-/* Is node `n` the product of such? */
-bool gwm_affine_find(const struct gwm_cpu *p, const struct gwm_node *n, struct gwm_affine *a);
-/* Constants for the plan, one for each channel; the buffer's number. */
-int gwm_fixed_channels(struct gwm_cpu *p, int32_t channels, struct gwm_per_channel is);
-
-/* dnnl_join.c: channels put together by our own loop; -ENOTSUP: not in the layout that it knows. */
-int gwm_dnnl_join(struct gwm_cpu *p, const struct gwm_node *n);
-void gwm_join_free(struct gwm_join *all);
-
-/* A copy of a bias times a factor, so that its memory is aligned as the library likes it. */
-int gwm_fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n, float factor);
+/* Frees them all. */
+void gwm_prims_free(struct gwm_prim *all);
 
 #endif

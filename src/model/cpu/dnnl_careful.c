@@ -4,7 +4,10 @@
 #include <errno.h>
 #include <math.h>
 
-#include "src/model/cpu/dnnl.h"
+#include "src/model/cpu/dnnl_careful.h"
+
+#include "src/model/cpu/steps.h"
+#include "src/model/ref/ref.h"
 
 #define AT_ONCE (1 << 20)
 

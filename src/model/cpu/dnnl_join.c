@@ -8,8 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model/graph/activate.h"
+#include "src/model/cpu/dnnl_join.h"
+
 #include "src/model/cpu/dnnl.h"
+#include "src/model/cpu/dnnl_affine.h"
+#include "src/model/cpu/dnnl_layout.h"
+#include "src/model/cpu/steps.h"
+#include "src/model/graph/activate.h"
 
 struct gwm_join {
     struct gwm_join *next;

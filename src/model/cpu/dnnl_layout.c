@@ -5,7 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model/cpu/dnnl.h"
+#include "src/model/cpu/dnnl_layout.h"
+
+#include "src/model/cpu/steps.h"
 
 int gwm_dnnl_reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, const_md_t to_md)
 {

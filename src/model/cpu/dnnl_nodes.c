@@ -2,7 +2,12 @@
 /* Nodes as primitives of oneDNN: convolutions, pooling, matrix products. */
 #include <errno.h>
 
+#include "src/model/cpu/dnnl_nodes.h"
+
 #include "src/model/cpu/dnnl.h"
+#include "src/model/cpu/dnnl_careful.h"
+#include "src/model/cpu/dnnl_layout.h"
+#include "src/model/cpu/dnnl_simple.h"
 
 /* What a node brings to add(): tensors as they are, and tensors as the library may have them. */
 struct job {

@@ -8,7 +8,13 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/model/cpu/dnnl_simple.h"
+
 #include "src/model/cpu/dnnl.h"
+#include "src/model/cpu/dnnl_affine.h"
+#include "src/model/cpu/dnnl_careful.h"
+#include "src/model/cpu/dnnl_join.h"
+#include "src/model/cpu/dnnl_layout.h"
 
 #define MAX_PARTS (GWM_PRIM_ARGS - 2) /* of a concatenation; beside the result and scratch memory */
 
@@ -51,15 +57,6 @@ static int add_twin(struct gwm_cpu *p, const struct twin *t, const struct part *
     if (q) q->own = t->own, q->node = t->node;
     twin_drop(t);
     return rc;
-}
-
-/* Our own loops are no slower than the library's for every case. */
-bool gwm_dnnl_plain_loop(const_dnnl_primitive_desc_t pd)
-{
-    const char *name = NULL;
-
-    return dnnl_primitive_desc_query(pd, dnnl_query_impl_info_str, 0, (void *)&name) || !name ||
-           strstr(name, "ref");
 }
 
 /* Takes the status and the descriptor that came with it; 0, or an error, after which there is no
@@ -167,39 +164,6 @@ static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct g
     return rc;
 }
 
-/* A constant with one number for each of `channels` of a picture, and how far apart these are; NULL: it is
- * no such. */
-static const float *each_channel(const struct gwm_value *v, int32_t channels, int *step)
-{
-    const struct gwm_shape *s = &v->shape;
-    bool right = v->count == channels && s->rank >= 3 && s->rank <= 4 && s->d[s->rank - 3] == channels;
-
-    *step = v->count != 1;
-    return v->data && v->dtype == GWM_F32 && (right || v->count == 1) ? (const float *)v->data : NULL;
-}
-
-/* The constant operand of a sum or product of a picture `x` with one; or NULL. */
-static const float *operand(const struct gwm_cpu *p, const struct gwm_node *n, enum gwm_binary kind, int x,
-                            int *step)
-{
-    const struct gwm_shape *y = &p->g->value[n->out].shape;
-
-    if (n->op != GWM_BINARY || n->binary.kind != kind || y->rank != 4) return NULL;
-    int k = p->g->value[n->in[0]].root == x ? 0 : 1;
-    if (n->in[k] != x || !gwm_same_shape(&p->g->value[x].shape, y)) return NULL;
-    return each_channel(&p->g->value[n->in[!k]], y->d[1], step);
-}
-
-int gwm_fixed_channels(struct gwm_cpu *p, int32_t channels, struct gwm_per_channel is)
-{
-    float *all = (float *)malloc((size_t)channels * sizeof(*all));
-
-    for (int32_t i = 0; all && i < channels; i++) all[i] = is.from[i * is.step];
-    int b = all ? gwm_fixed_bias(p, all, channels, 1) : -ENOMEM;
-    free(all);
-    return b;
-}
-
 /* Statistics of a batch that change nothing, then scale and shift; the primitive's arguments. */
 static int affine_args(struct gwm_cpu *p, int32_t channels, const struct gwm_affine *is, md_t per,
                        struct part part[4])
@@ -219,17 +183,6 @@ static int affine_args(struct gwm_cpu *p, int32_t channels, const struct gwm_aff
         part[i] = (struct part){want[i].arg, b, per};
     }
     return 0;
-}
-
-bool gwm_affine_find(const struct gwm_cpu *p, const struct gwm_node *n, struct gwm_affine *a)
-{
-    const struct gwm_graph *g = p->g;
-
-    if (n->act.kind != GWM_ACT_NONE) return false;
-    a->by.from = operand(p, n, GWM_MUL, n->in[0], &a->by.step);
-    a->sum = a->by.from ? gwm_sole_reader(g, p->uses, n->out, (int)(n - g->node)) : -1;
-    a->plus.from = a->sum >= 0 ? operand(p, &g->node[a->sum], GWM_ADD, n->out, &a->plus.step) : NULL;
-    return a->plus.from;
 }
 
 /* Such a product and sum, and the function behind them: one step. */

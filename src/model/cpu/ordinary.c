@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/model/cpu/ordinary.h"
-
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
+
+#include "src/model/cpu/ordinary.h"
 
 #include "src/model/graph/half.h"
 

@@ -10,7 +10,14 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/attention.h"
+
+#include "src/model/gpu/form.h"
+#include "src/model/gpu/launch.h"
+#include "src/model/gpu/pick.h"
+#include "src/model/gpu/product.h"
+#include "src/model/gpu/strided.h"
+#include "src/model/kernels/kernels.h"
 
 struct gwm_attention {
     struct gwm_strided q, k, v, y; /* heads, rows, columns, batch */
@@ -174,12 +181,12 @@ static int fused(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
 /* A launch for each part, and for the move unless the product writes where that would. */
 static int apart(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
-    int rc = gwm_gpu_gemm_alone(p, n);
+    int rc = gwm_gpu_gemm(p, n);
 
     (void)setting;
     for (int f = 0; f < GWM_SLOTS && !rc; f++)
         if (p->as[to->out * GWM_SLOTS + f] >= 0) return 0;
-    return rc ? rc : gwm_gpu_node(p, to->attention->move);
+    return rc ? rc : p->lower(p, to->attention->move);
 }
 
 int gwm_gpu_attention(struct gwm_gpu *p, const struct gwm_node *n)

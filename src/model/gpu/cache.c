@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <inttypes.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,7 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/cache.h"
 
 #define MAX_FILE  (1 << 20)
 #define MAX_LINES 8192

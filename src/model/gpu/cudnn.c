@@ -4,7 +4,12 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/model/gpu/lib.h"
+#include "src/model/gpu/cudnn.h"
+
+#include "src/model/gpu/elements.h"
+#include "src/model/gpu/form.h"
+#include "src/model/gpu/launch.h"
+#include "src/model/gpu/weights.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)

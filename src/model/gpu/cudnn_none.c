@@ -2,7 +2,7 @@
 /* Built without cuDNN's header: its convolutions are not tried. */
 #include <errno.h>
 
-#include "src/model/gpu/lib.h"
+#include "src/model/gpu/cudnn.h"
 
 struct gwm_cudnn *gwm_cudnn_open(void)
 {

@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How tensors lie in memory: fp32 or fp16, in C order or (pictures) with the channels last. A node writes its
- * result in one form; whoever wants another has it converted, once.
+ * How tensors lie in memory: fp32 or fp16, in C order or (pictures) with the channels last. A node writes
+ * its result in one form; a node that needs another has it converted, once. What was put off is lowered
+ * when it is read, by the plan's own function for that: this file knows no kinds of nodes.
  */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/form.h"
+
+#include "src/model/gpu/elements.h"
+#include "src/model/gpu/launch.h"
+#include "src/model/graph/half.h"
+#include "src/model/graph/move.h"
 
 uint32_t gwm_gpu_form(const struct gwm_gpu *p, int root, uint32_t form)
 {
@@ -20,6 +26,21 @@ uint32_t gwm_gpu_form(const struct gwm_gpu *p, int root, uint32_t form)
 uint32_t gwm_gpu_wanted(const struct gwm_gpu *p, int root)
 {
     return gwm_gpu_form(p, root, (p->half ? GWM_HALF : 0) | (p->last && p->picture[root] ? GWM_LAST : 0));
+}
+
+int gwm_gpu_turns(const struct gwm_graph *g, const struct gwm_node *n)
+{
+    static const int32_t last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2};
+    const struct gwm_value *x = &g->value[n->in[0]], *y = &g->value[n->out];
+    struct gwm_move want;
+
+    if (n->op != GWM_MOVE || x->dtype != GWM_F32 || x->shape.rank != 4 || y->shape.rank != 4 ||
+        x->root != n->in[0])
+        return 0;
+    gwm_move_permute(&want, x->shape.d, 4, last);
+    if (!memcmp(&want, &n->mv.move[0], sizeof(want)) && y->shape.d[3] == x->shape.d[1]) return GWM_TO_LAST;
+    gwm_move_permute(&want, x->shape.d, 4, first);
+    return !memcmp(&want, &n->mv.move[0], sizeof(want)) && y->shape.d[1] == x->shape.d[3] ? GWM_TO_FIRST : 0;
 }
 
 void gwm_gpu_pictures(struct gwm_gpu *p)
@@ -97,7 +118,7 @@ int gwm_gpu_in(struct gwm_gpu *p, int value, uint32_t form, bool fixed)
     bool made = false;
     for (uint32_t f = 0; f < GWM_FORMS; f++) made = made || as[f] >= 0;
     if (!made && m >= 0 && p->put_off[m]) {
-        int rc = gwm_gpu_node(p, &p->g->node[m]);
+        int rc = p->lower(p, &p->g->node[m]);
         return rc ? rc : gwm_gpu_in(p, value, form, fixed);
     }
     /* From the form that was there first: the narrower ones were made of it. */

@@ -8,7 +8,9 @@
 struct gwm_cudnn;
 struct gwm_lt;
 
-#define GWM_LIB_BUFS 6 /* that a call takes */
+#define GWM_LIB_BUFS     6                  /* that a call takes */
+#define GWM_LIB_SETTINGS 8                  /* of a way */
+#define GWM_LIB_WORK     ((size_t)64 << 20) /* bytes of scratch memory that a call may ask for */
 
 struct gwm_lib {
     struct gwm_cudnn *cudnn; /* either may be NULL */
@@ -28,16 +30,5 @@ void *gwm_lib_load(const char *name, const struct gwm_symbol *symbols, void *to)
  * other negative ones are errors. */
 int gwm_lib_call(struct gwm_gpu *p, struct gwm_call *call, const int buf[GWM_LIB_BUFS]);
 #define GWM_NO_BUF (-4096)
-
-/* Of libraries that plans of this process may use after the file is gone: handles are never closed. */
-struct gwm_cudnn *gwm_cudnn_open(void);
-void gwm_cudnn_close(struct gwm_cudnn *d);
-size_t gwm_cudnn_version(const struct gwm_cudnn *d);
-
-struct gwm_lt *gwm_lt_open(void);
-void gwm_lt_close(struct gwm_lt *t);
-size_t gwm_lt_version(const struct gwm_lt *t);
-
-#define GWM_LIB_WORK ((size_t)64 << 20) /* bytes of scratch memory that a call may ask for */
 
 #endif

@@ -7,7 +7,14 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "src/model/gpu/lib.h"
+#include "src/model/gpu/lt.h"
+
+#include "src/model/gpu/elements.h"
+#include "src/model/gpu/form.h"
+#include "src/model/gpu/launch.h"
+#include "src/model/gpu/strided.h"
+#include "src/model/gpu/weights.h"
+#include "src/model/graph/half.h"
 
 #define TEXT_(x) #x
 #define TEXT(x)  TEXT_(x)

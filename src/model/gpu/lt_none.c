@@ -2,7 +2,7 @@
 /* Built without cuBLASLt's header: its products are not tried. */
 #include <errno.h>
 
-#include "src/model/gpu/lib.h"
+#include "src/model/gpu/lt.h"
 
 struct gwm_lt *gwm_lt_open(void)
 {

@@ -1,24 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that only put elements elsewhere: transposes, slices, paddings, concatenations. */
 #include <errno.h>
-#include <string.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/move.h"
 
-int gwm_gpu_turns(const struct gwm_graph *g, const struct gwm_node *n)
-{
-    static const int32_t last[] = {0, 2, 3, 1}, first[] = {0, 3, 1, 2};
-    const struct gwm_value *x = &g->value[n->in[0]], *y = &g->value[n->out];
-    struct gwm_move want;
-
-    if (n->op != GWM_MOVE || x->dtype != GWM_F32 || x->shape.rank != 4 || y->shape.rank != 4 ||
-        x->root != n->in[0])
-        return 0;
-    gwm_move_permute(&want, x->shape.d, 4, last);
-    if (!memcmp(&want, &n->mv.move[0], sizeof(want)) && y->shape.d[3] == x->shape.d[1]) return GWM_TO_LAST;
-    gwm_move_permute(&want, x->shape.d, 4, first);
-    return !memcmp(&want, &n->mv.move[0], sizeof(want)) && y->shape.d[1] == x->shape.d[3] ? GWM_TO_FIRST : 0;
-}
+#include "src/model/gpu/elements.h"
+#include "src/model/gpu/form.h"
+#include "src/model/gpu/launch.h"
+#include "src/model/graph/move.h"
+#include "src/model/kernels/kernels.h"
 
 /* Where the result in one order lies just as the input in the other: then nothing moves. */
 static bool same_place(struct gwm_gpu *p, const struct gwm_node *n, int *rc)
@@ -36,32 +26,6 @@ static bool same_place(struct gwm_gpu *p, const struct gwm_node *n, int *rc)
     *rc = b < 0 ? b : 0;
     if (b >= 0) as[turns == GWM_TO_LAST ? half : last] = b;
     return true;
-}
-
-/* Numbers that plans compute with, eight of which lie together on both sides wherever one looks? */
-static bool by_eights(const struct gwm_gpu *p, const struct gwm_move *m, int x, int y)
-{
-    int in = m->rank - 1;
-
-    if (p->buf[x].type > GW_DTYPE_F16 || p->buf[y].type > GW_DTYPE_F16 || m->from[in] != 1 ||
-        m->to[in] != 1 || (m->dims[in] | m->start | m->offset) % 8)
-        return false;
-    for (int d = 0; d < in; d++)
-        if ((m->from[d] | m->to[d]) % 8) return false;
-    return true;
-}
-
-int gwm_gpu_move_one(struct gwm_gpu *p, const struct gwm_move *m, int x, int y)
-{
-    struct gwm_move_args a = {.move = *m, .count = 1};
-
-    for (int32_t d = 0; d < m->rank; d++) a.count *= m->dims[d];
-    if (x < 0 || y < 0) return x < 0 ? x : y;
-    if (!a.count) return 0;
-    int rc = by_eights(p, m, x, y) ? gwm_gpu_over(p, &gwm_move8_kernel, a.count / 8, &a)
-                                   : gwm_gpu_over(p, &gwm_move_kernel, a.count, &a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_move_args, x), x);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_move_args, y), y);
 }
 
 int gwm_gpu_move(struct gwm_gpu *p, const struct gwm_node *n)

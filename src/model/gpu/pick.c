@@ -2,23 +2,13 @@
 /* Of several ways to do what a node says, the fastest: by measurement, or by what was measured before. */
 #include <errno.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/pick.h"
 
-void gwm_gpu_measure(struct gwm_gpu *p)
-{
-    char machine[512], versions[128];
-
-    p->timer = gwm_timer_open(p->exec, p->most);
-    if (!p->timer) return;
-    p->lib = gwm_lib_open();
-    gwm_timer_machine(p->timer, machine, sizeof(machine) - sizeof(versions));
-    gwm_lib_versions(p->lib, versions, sizeof(versions));
-    strncat(machine, versions, sizeof(machine) - strlen(machine) - 1);
-    p->cache = gwm_cache_open(machine);
-}
+#include "src/model/gpu/cache.h"
+#include "src/model/gpu/launch.h"
+#include "src/model/gpu/timer.h"
 
 /* Where a way begins, to come back to. */
 struct mark {

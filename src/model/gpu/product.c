@@ -3,7 +3,13 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/product.h"
+
+#include "src/model/gpu/form.h"
+#include "src/model/gpu/launch.h"
+#include "src/model/gpu/lt.h"
+#include "src/model/gpu/pick.h"
+#include "src/model/gpu/strided.h"
 
 #define THIN_BLOCKS 256 /* they walk on from there */
 
@@ -123,7 +129,7 @@ static bool sum_of_pictures(struct gwm_gpu *p, int at, int next, struct gwm_stor
     return true;
 }
 
-int gwm_gpu_gemm_alone(struct gwm_gpu *p, const struct gwm_node *n)
+int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
 {
     static const struct gwm_way ways[] = {{"thin", 1, thin},
                                           {"blocks", 1, blocks},
@@ -153,11 +159,4 @@ int gwm_gpu_gemm_alone(struct gwm_gpu *p, const struct gwm_node *n)
              r.b.stride[0], r.b.stride[1], r.b.stride[2], r.y.stride[0], r.y.stride[1], q->bias != NULL,
              to.act.kind, to.add >= 0, gwm_gpu_out_form(p, to.out), p->half, p->tf32 ? " tf32" : "");
     return gwm_gpu_pick(p, n, &to, what, p->resident ? few : ways);
-}
-
-int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
-{
-    int rc = gwm_gpu_attention(p, n);
-
-    return rc == -ENOTSUP ? gwm_gpu_gemm_alone(p, n) : rc;
 }

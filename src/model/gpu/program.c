@@ -8,7 +8,12 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/program.h"
+
+#include "src/model/gpu/enqueue.h"
+#include "src/model/gpu/timer.h"
+#include "src/model/graph/msg.h"
+#include "src/model/kernels/kernels.h"
 #include "src/model/kernels/program_list.h"
 
 #define ARGS_ALIGN 16u
@@ -19,8 +24,6 @@
 #define MOST_OPS     256
 
 #define RUNS 16 /* in one launch, when it is measured: where it will run nothing is launched */
-
-GW_KERNEL_DECLARE(gwm_program_kernel);
 
 /* What is known of the kernels: which they are, and where in their arguments the result is named. */
 static const struct kind {
@@ -216,29 +219,5 @@ int gwm_program_make(struct gwm_gpu *p, const struct gwm_msg *msg)
     choose_blocks(p);
     gwm_timer_close(p->timer);
     p->timer = NULL;
-    return 0;
-}
-
-int gwm_program_enqueue(struct gwm_gpu *p, const struct gwm_where *where, void *stream)
-{
-    struct gwm_program_args a = {
-        .program = p->program, .io = where->io, .times = p->program_runs ? p->program_runs : 1};
-
-    for (uint32_t i = 0; i < p->g->ninput && where->in; i++) a.own.in[i] = where->in[i];
-    for (uint32_t i = 0; i < p->g->noutput && where->in; i++) a.own.out[i] = where->out[i];
-    if (stream) {
-        if (!gwm_program_kernel.gpu) return -EIO;
-        return gwm_program_kernel.gpu(a.program.blocks, a.program.threads, &a, stream) ? -EIO : 0;
-    }
-    int rc = gw_launch(p->exec, &gwm_program_kernel, a.program.blocks, a.program.threads, &a);
-    if (!rc && gw_exec_kind(p->exec) == GW_EXEC_CPU) rc = gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS));
-    return rc;
-}
-
-int gwm_gpu_program(const struct gwm_gpu *p, struct gwm_program *program, struct gwm_program_times *times)
-{
-    if (!p->program.ops) return -ENOTSUP;
-    *program = p->program;
-    *times = p->times;
     return 0;
 }

@@ -7,7 +7,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/strided.h"
+
+#include "src/model/graph/move.h"
 
 /* A map between two ways to number elements: dimension d has stride at[d] in the first, to[d] in the
  * second. */

@@ -4,10 +4,12 @@
 #define GW_MODEL_ACTIVATE_H
 
 #include <math.h>
+#include <stdbool.h>
 
+#include <gpuwire/dtype.h>
 #include <gpuwire/fn.h>
 
-#include "src/model/graph/graph.h"
+#include "src/model/graph/act.h"
 
 #ifdef __CUDACC__
 #include <nv/target>

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/model/graph/arena.h"
-
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdlib.h>
+
+#include "src/model/graph/arena.h"
 
 static size_t padded(const struct gwm_span *s)
 {

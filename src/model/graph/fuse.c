@@ -5,11 +5,15 @@
  * becomes its bias. An activation goes into the operator before it. Zeros around a picture go into the
  * convolution behind them. Each step is left out where there is no memory for it.
  */
-#include "src/model/graph/graph.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "src/model/graph/fuse.h"
+
+#include "src/model/graph/move.h"
+#include "src/model/graph/rows.h"
+#include "src/model/graph/siblings.h"
 
 struct fuser {
     struct gwm_graph *g;

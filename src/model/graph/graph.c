@@ -1,33 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/model/graph/graph.h"
-
+/* The graph: its memory, which is freed at once, and how values and nodes are added and followed. */
 #include <errno.h>
-#include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "src/model/graph/graph.h"
 
 struct block {
     struct block *next;
     max_align_t data[];
 };
-
-int gwm_fail(const struct gwm_msg *msg, int code, const char *fmt, ...)
-{
-    va_list ap;
-
-    if (!msg || !msg->text || !msg->len) return code;
-    int n = snprintf(msg->text, msg->len, "%.120s: ", msg->file ? msg->file : "model");
-    if (n < 0 || (size_t)n >= msg->len) n = 0;
-    va_start(ap, fmt);
-    vsnprintf(msg->text + n, msg->len - n, fmt, ap);
-    va_end(ap);
-    /* Nothing may break the line or drive a terminal; and only the user's own path may be more than ASCII. */
-    for (char *p = msg->text; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f || ((unsigned char)*p > 0x7f && p >= msg->text + n))
-            *p = '?';
-    return code;
-}
 
 struct gwm_graph *gwm_graph_new(size_t budget)
 {
@@ -44,7 +26,7 @@ void gwm_graph_free(struct gwm_graph *g)
         next = b->next;
         free(b);
     }
-    gwm_source_free(g->source);
+    if (g->source) g->source_free(g->source);
     free(g->value);
     free(g->node);
     free(g);
@@ -67,25 +49,6 @@ char *gwm_strdup(struct gwm_graph *g, const char *s)
     char *p = gwm_alloc(g, n);
 
     return p ? memcpy(p, s, n) : NULL;
-}
-
-int32_t gwm_count(const struct gwm_shape *s)
-{
-    int64_t n = 1;
-    bool none = false;
-
-    for (uint32_t i = 0; i < s->rank; i++) {
-        if (s->d[i] < 0) return -1;
-        if (s->d[i]) n *= s->d[i]; /* < 2^28 × 2^31 */
-        none = none || !s->d[i];
-        if (n > GWM_MAX_COUNT) return -1; /* beside a 0 too: so every product of sides fits */
-    }
-    return none ? 0 : (int32_t)n;
-}
-
-bool gwm_same_shape(const struct gwm_shape *a, const struct gwm_shape *b)
-{
-    return a->rank == b->rank && !memcmp(a->d, b->d, a->rank * sizeof(a->d[0]));
 }
 
 /* Room for one more element of an array that grows by doubling; NULL when there is none. */

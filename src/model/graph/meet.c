@@ -5,11 +5,11 @@
  * neighbours lie in an input and in the result. A step of 0 in the result: it is summed up, or looked at
  * together. A step of 0 in the input: all of the result's neighbours depend on the same.
  */
-#include "src/model/graph/meet.h"
-
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "src/model/graph/meet.h"
 
 #include "src/model/graph/graph.h"
 

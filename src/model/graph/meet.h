@@ -10,8 +10,8 @@
 #define GW_MODEL_MEET_H
 
 #include <stdbool.h>
-
-#include <gpuwire/model.h>
+#include <stddef.h>
+#include <stdint.h>
 
 enum gwm_rows {
     GWM_ROWS_APART,   /* no result depends on another row, whatever the numbers */
@@ -21,11 +21,8 @@ enum gwm_rows {
 
 struct gwm_graph;
 
-/* For batches of `rows`. Unless rows are apart, writes the node that is the reason: "node 'NAME' (TYPE)", or
- * an empty text. */
-enum gwm_rows gwm_model_rows(const struct gw_model *model, uint32_t rows, char *node, size_t size);
-/* The same of the importer's own object, and of a graph for that many rows. */
-enum gwm_rows gwm_onnx_rows(const void *model, uint32_t rows, char *node, size_t size);
+/* Of a graph for that many rows. Unless rows are apart, writes the node that is the reason: "node 'NAME'
+ * (TYPE)", or an empty text. */
 enum gwm_rows gwm_graph_rows(const struct gwm_graph *g, uint32_t rows, char *node, size_t size);
 /* Do the graphs of one file for two numbers of rows compute with different numbers? Then a row's results
  * depend on how many others share its batch. */

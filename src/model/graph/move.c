@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Strides: how boxes of elements are copied and repeated. */
-#include "src/model/graph/graph.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "src/model/graph/move.h"
 
 static void dense_strides(const int32_t *dims, uint32_t rank, int32_t *stride)
 {

@@ -4,7 +4,9 @@
  * after it. So a move goes past a product when another move is there: the two become one. Transformers have
  * such moves around each attention, between "batch first" and "length first".
  */
-#include "src/model/graph/graph.h"
+#include "src/model/graph/rows.h"
+
+#include "src/model/graph/move.h"
 
 struct rows {
     struct gwm_graph *g;

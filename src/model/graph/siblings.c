@@ -8,7 +8,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model/graph/graph.h"
+#include "src/model/graph/siblings.h"
+
+#include "src/model/graph/move.h"
 
 #define MOST 4 /* products that become one */
 

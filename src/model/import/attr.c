@@ -1,13 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators ask here about the node at hand, its attributes and its inputs. And here they say that it
  * fails. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+
+#include "src/model/graph/msg.h"
+#include "src/model/import/ops.h"
 
 int gwm_op_fail(const struct gwm_import *im, int code, const char *fmt, ...)
 {

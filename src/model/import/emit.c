@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What operators make: nodes and values, constants, views; and what they define. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "src/model/import/names.h"
+#include "src/model/import/ops.h"
+#include "src/model/ref/ref.h"
 
 int gwm_emit(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, const struct gwm_shape *out,
              const char *name)

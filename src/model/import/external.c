@@ -4,15 +4,18 @@
  * trusted. A path stays below the folder and goes through no link. It leads to a regular file that holds all
  * the bytes.
  */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "src/model/import/external.h"
+
+#include "src/model/graph/msg.h"
 
 #define MAX_EXTERNAL ((uint64_t)8 << 30) /* bytes of one model */
 

@@ -1,6 +1,4 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-#include "src/model/import/npy.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
@@ -10,7 +8,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "src/model/import/npy.h"
+
 #include "src/model/graph/graph.h"
+#include "src/model/graph/msg.h"
 
 #define MAX_HEADER 4096
 #define MAX_BYTES  ((uint64_t)1 << 32)

@@ -1,24 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Between import.c, which walks the file's nodes, and ops_*.c, which turn each into part of the graph. */
+/* Between walk.c, which walks the file's nodes, and ops_*.c, which turn each into part of the graph. */
 #ifndef GW_MODEL_OPS_H
 #define GW_MODEL_OPS_H
 
 #include "onnx.pb-c.h"
 #include "src/model/graph/graph.h"
+#include "src/model/graph/msg.h"
+#include "src/model/import/check.h"
 
 #define GWM_MAX_INPUTS 4096 /* of one node (Concat) */
 
 struct gwm_names;
-
-/* The file, unpacked. Graphs made of it keep pointers into it. */
-struct gwm_source {
-    Onnx__ModelProto *model;
-    ProtobufCAllocator allocator;
-    size_t left,
-        len; /* left: bytes that unpacking may still take; len: of the file and of its external data */
-    int64_t opset;
-    char *file;
-};
 
 /* The import under way, and the node at hand. */
 struct gwm_import {
@@ -93,11 +85,6 @@ int gwm_reshape(struct gwm_import *im, int of, const struct gwm_shape *shape);
 int gwm_result(struct gwm_import *im, int value);
 int gwm_result_at(struct gwm_import *im, size_t i, int value);
 
-/* import.c: gives a value its name in the file; 0 or an error. */
-#define GWM_NOT_COMPUTED (-1) /* the result of an operator that we do not compute */
-#define GWM_UNKNOWN      (-2) /* what a node that failed would have made */
-int gwm_define(struct gwm_import *im, const char *name, int value);
-
 /* ops_elementwise.c, for operators that are made of several nodes; `a` and `b` are values. The new value. */
 int gwm_emit_unary(struct gwm_import *im, struct gwm_act act, int x, const char *name);
 int gwm_emit_binary(struct gwm_import *im, enum gwm_binary kind, int a, int b, const char *name);
@@ -108,18 +95,5 @@ int gwm_emit_wrapped(struct gwm_import *im, int x, const char *name);
 int gwm_emit_convert(struct gwm_import *im, int x, uint32_t type, const char *name);
 /* ops_move.c: x with its axes permuted. */
 int gwm_emit_transpose(struct gwm_import *im, int x, const int32_t *perm, const char *name);
-
-/* tensor.c: a tensor of the file becomes a constant; its number. */
-int gwm_tensor(struct gwm_import *im, const Onnx__TensorProto *t);
-/* The type of ONNX' number for it: enum gw_dtype, or 0. And its name in messages. */
-uint32_t gwm_type(int64_t data_type);
-const char *gwm_type_name(int64_t data_type);
-
-/* source.c: reads an external tensor into the message; import.c: a graph of the whole. */
-int gwm_external(struct gwm_source *s, int dir, const struct gwm_msg *msg);
-int gwm_import_graph(struct gwm_import *im, const Onnx__GraphProto *graph);
-
-/* wire.c: is this a well-formed message of that type? -EBADMSG, or -ELOOP when nested too deeply. */
-int gwm_wire_check(const ProtobufCMessageDescriptor *type, const uint8_t *p, size_t len);
 
 #endif

@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that compute element by element: activations, arithmetic, comparisons, selection, conversion. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <float.h>
 #include <math.h>
 #include <string.h>
+
+#include "src/model/graph/move.h"
+#include "src/model/import/ops.h"
+#include "src/model/import/tensor.h"
 
 bool gwm_is_narrow(uint32_t type)
 {

@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that pick elements by index, or weigh a few of them along an axis: gathering, padding,
  * resizing. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+#include "src/model/graph/move.h"
+#include "src/model/import/ops.h"
 
 /* Picks positions along an axis of x; `index` is a value with `count` of them. The value, in that shape. */
 static int emit_gather(struct gwm_import *im, int x, int index, int axis, const struct gwm_shape *out,

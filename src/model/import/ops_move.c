@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that only move elements: each element of the result is one of the input's. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+
+#include "src/model/graph/move.h"
+#include "src/model/import/ops.h"
 
 /* A node that moves elements of x; its value. */
 static int emit_move(struct gwm_import *im, int x, const struct gwm_move *move, const struct gwm_shape *out,

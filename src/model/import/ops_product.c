@@ -1,9 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Matrix products. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "src/model/graph/move.h"
+#include "src/model/import/ops.h"
 
 static int emit_gemm(struct gwm_import *im, const struct gwm_gemm *gemm, int b, const struct gwm_shape *out,
                      const char *name)

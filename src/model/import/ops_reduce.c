@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that sum along axes: softmax, normalisations, reductions. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <math.h>
 #include <string.h>
+
+#include "src/model/import/ops.h"
 
 /* The sizes before, of and behind one axis. */
 static void around(const struct gwm_shape *s, int axis, int32_t *outer, int32_t *n, int32_t *inner)

@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Resize and Upsample: one axis after the other, each output position a weighted sum of a few input
  * positions. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+#include "src/model/import/ops.h"
 
 enum method { NEAREST, LINEAR, CUBIC };
 

@@ -3,10 +3,11 @@
  * Operators that address single elements: each becomes picking from a flat list. What is written into a
  * tensor at known places is picked from the tensor and what is written, one after the other.
  */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "src/model/graph/move.h"
+#include "src/model/import/ops.h"
 
 /* A value seen as one list. */
 static int flat(struct gwm_import *im, int x)

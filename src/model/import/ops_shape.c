@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that change the shape alone, and those that make constants of shapes. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>
 #include <string.h>
+
+#include "src/model/import/ops.h"
+#include "src/model/import/tensor.h"
 
 static int identity(struct gwm_import *im)
 {

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Operators that slide a window over height and width: convolution and pooling. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <string.h>
+
+#include "src/model/import/ops.h"
 
 /* What the attributes say, along up to two axes; a 1-D window is one of height 1. */
 struct sides {

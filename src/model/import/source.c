@@ -1,12 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The file behind graphs: unpacked once, with weights from other files, and kept while a graph points into
  * it. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "src/model/import/source.h"
+
+#include "src/model/graph/msg.h"
+#include "src/model/import/wire.h"
 
 #define OPSET_MIN 7
 #define OPSET_MAX 26
@@ -68,56 +71,16 @@ static int unpack(struct gwm_source *s, const void *bytes, size_t len, const str
     return 0;
 }
 
-/* A graph of the file for so many rows. */
-static int make_graph(struct gwm_source *s, uint32_t rows, const struct gwm_check *check,
-                      struct gwm_graph **graph, const struct gwm_msg *msg)
-{
-    struct gwm_import im = {.msg = msg, .check = check, .opset = s->opset, .rows = rows};
-    int rc = 0;
-
-    im.g = gwm_graph_new(((size_t)64 << 20) + 12 * s->len);
-    if (!im.g) return gwm_fail(msg, -ENOMEM, "out of memory");
-    im.g->work = ((int64_t)1 << 28) + 16 * (int64_t)s->len;
-    im.g->rows = rows;
-    rc = gwm_import_graph(&im, s->model->graph);
-    if (!rc && gwm_optimise(im.g)) rc = gwm_fail(msg, -ENOMEM, "out of memory");
-    if (rc)
-        gwm_graph_free(im.g);
-    else
-        *graph = im.g;
-    return rc;
-}
-
-int gwm_import_file(const void *bytes, size_t len, int dir, const struct gwm_check *check,
-                    struct gwm_graph **graph, const struct gwm_msg *msg)
+int gwm_source_open(const void *bytes, size_t len, const struct gwm_msg *msg, struct gwm_source **source)
 {
     struct gwm_source *s = calloc(1, sizeof(*s));
     int rc = s ? 0 : gwm_fail(msg, -ENOMEM, "out of memory");
 
-    *graph = NULL;
+    *source = s;
     if (!rc) rc = unpack(s, bytes, len, msg);
     if (!rc) rc = check_versions(s, msg);
-    if (!rc && dir >= 0) rc = gwm_external(s, dir, msg);
     if (!rc && !(s->file = strdup(msg->file ? msg->file : "model")))
         rc = gwm_fail(msg, -ENOMEM, "out of memory");
-    if (!rc) rc = make_graph(s, 1, check, graph, msg);
-    if (rc)
-        gwm_source_free(s);
-    else
-        (*graph)->source = s;
+    if (rc) gwm_source_free(s);
     return rc;
-}
-
-int gwm_import(const void *bytes, size_t len, struct gwm_graph **graph, const struct gwm_msg *msg)
-{
-    return gwm_import_file(bytes, len, -1, NULL, graph, msg);
-}
-
-int gwm_import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_graph **graph,
-                    const struct gwm_msg *msg)
-{
-    const struct gwm_msg here = {msg->text, msg->len, g->source->file};
-
-    *graph = NULL;
-    return make_graph(g->source, rows, NULL, graph, &here);
 }

@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A tensor of the file becomes a constant of the graph. */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
 #include <string.h>
+
+#include "src/model/import/tensor.h"
+
+#include "src/model/graph/msg.h"
+#include "src/model/ref/ref.h"
 
 static const struct {
     const char *name;

@@ -4,9 +4,9 @@
  * merges a message that comes twice by copying; a hostile file could make it run out of stack or of time. So
  * nesting is bounded here, and a field that may come once comes once.
  */
-#include "src/model/import/ops.h"
-
 #include <errno.h>
+
+#include "src/model/import/wire.h"
 
 #define MAX_DEPTH 16 /* the deepest the format has without control flow is 7, with an If in the graph 10 */
 

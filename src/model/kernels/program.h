@@ -54,11 +54,4 @@ struct gwm_program_args {
     uint32_t reserved;
 };
 
-/* The program of a plan that was made with GW_PLAN_RESIDENT; it lives as long as the plan. -ENOTSUP:
- * another plan. */
-int gwm_plan_program(const struct gw_plan *plan, struct gwm_program *program,
-                     struct gwm_program_times *times);
-/* The same of the importer's own object. */
-int gwm_onnx_program(const void *plan, struct gwm_program *program, struct gwm_program_times *times);
-
 #endif

@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "src/model/graph/activate.h"
-#include "src/model/graph/graph.h"
 #include "src/model/graph/half.h"
+#include "src/model/ref/ref.h"
 
 void gwm_ref_gather(const struct gwm_gather *s, size_t width, const void *x, const int64_t *index, void *y)
 {

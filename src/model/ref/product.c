@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Plain loops for sums of products: matrices, convolutions and their transpose. */
-#include "src/model/graph/graph.h"
-
 #include <string.h>
+
+#include "src/model/ref/ref.h"
 
 static void one_product(const struct gwm_gemm *q, const float *a, const float *b, float *y)
 {

@@ -4,7 +4,7 @@
 #include <math.h>
 
 #include "src/model/graph/activate.h"
-#include "src/model/graph/graph.h"
+#include "src/model/ref/ref.h"
 
 void gwm_ref_softmax(const struct gwm_softmax *s, const float *x, float *y)
 {

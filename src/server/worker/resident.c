@@ -7,6 +7,7 @@
 
 #include "src/exec/c_locale.h"
 #include "src/door/log.h"
+#include "src/model/inside.h"
 
 GW_KERNEL_DECLARE(gw_resident);
 

@@ -8,7 +8,7 @@
 #include <gpuwire/loop.h>
 #include <gpuwire/serve.h>
 
-#include "src/model/graph/meet.h"
+#include "src/model/inside.h"
 #include "src/server/worker/apart.h"
 #include "src/door/log.h"
 

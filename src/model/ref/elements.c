@@ -1,11 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Plain loops for what happens element by element; they fold constants and serve the CPU back-end. */
-#include "src/model/graph/graph.h"
-
+/* Plain loops for what happens element by element. */
 #include <math.h>
 #include <string.h>
 
 #include "src/model/graph/activate.h"
+#include "src/model/ref/ref.h"
 
 #define LOOP(expression)                                                                                     \
     do {                                                                                                     \
@@ -41,7 +40,7 @@ static void unary_ints(int32_t kind, const int64_t *x, int64_t *y, int32_t n)
     }
 }
 
-static void unary(const struct gwm_act *act, uint32_t dtype, const void *x, void *y, int32_t n)
+void gwm_ref_unary(const struct gwm_act *act, uint32_t dtype, const void *x, void *y, int32_t n)
 {
     if (act->kind == GWM_ACT_NONE)
         memmove(y, x, (size_t)n * gw_dtype_bytes(dtype));
@@ -118,8 +117,8 @@ static void int_row(enum gwm_binary kind, struct int_operand a, struct int_opera
     LOOP(gwm_binary1_i64(kind, a.v[i * a.step], b.v[i * b.step]));
 }
 
-static void binary(const struct gwm_node *node, const struct gwm_graph *g, const void *pa, const void *pb,
-                   void *py)
+void gwm_ref_binary(const struct gwm_node *node, const struct gwm_graph *g, const void *pa, const void *pb,
+                    void *py)
 {
     const struct gwm_broadcast *bc = &node->binary.bc;
     const int32_t *const stride[] = {bc->a, bc->b};
@@ -150,7 +149,7 @@ static void binary(const struct gwm_node *node, const struct gwm_graph *g, const
     } while (gwm_next_row(bc->rank, bc->dims, at, stride, o, 2));
 }
 
-static void choose(const struct gwm_select *s, uint32_t dtype, const void *const *in, void *out)
+void gwm_ref_select(const struct gwm_select *s, uint32_t dtype, const void *const *in, void *out)
 {
     const int32_t *const stride[] = {s->stride[0], s->stride[1], s->stride[2]};
     int32_t at[GW_MODEL_MAX_RANK] = {0}, o[3] = {0}, last = s->rank - 1, n = s->dims[last];
@@ -192,47 +191,4 @@ void gwm_ref_move(const struct gwm_move *m, size_t width, const void *px, void *
             for (int32_t i = 0; i < n; i++) y[i * st] = x[i * sf];
         }
     } while (gwm_next_row(m->rank, m->dims, at, stride, o, 2));
-}
-
-static void fill(const struct gwm_node *n, const struct gwm_value *y, void *out)
-{
-    for (int32_t i = 0; i < y->count; i++) {
-        if (y->dtype == GWM_F32)
-            ((float *)out)[i] = n->mv.pad_float;
-        else
-            ((int64_t *)out)[i] = n->mv.pad_int;
-    }
-}
-
-void gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const void *const *in, void *out)
-{
-    const struct gwm_value *x = &g->value[n->in[0]], *y = &g->value[n->out];
-    size_t width = gw_dtype_bytes(y->dtype);
-
-    if (!y->count) return;
-    switch (n->op) {
-    case GWM_UNARY: unary(&n->act, y->dtype, in[0], out, y->count); return;
-    case GWM_BINARY: binary(n, g, in[0], in[1], out); return;
-    case GWM_SELECT: choose(&n->select, y->dtype, in, out); return;
-    case GWM_SOFTMAX: gwm_ref_softmax(&n->softmax, in[0], out); return;
-    case GWM_REDUCE: gwm_ref_reduce(&n->reduce, x->dtype, in[0], out); return;
-    case GWM_CUMSUM: gwm_ref_cumsum(&n->cumsum, x->dtype, in[0], out); return;
-    case GWM_GATHER: gwm_ref_gather(&n->gather, width, in[0], in[1], out); return;
-    case GWM_INTERP: gwm_ref_interp(&n->interp, in[0], out); return;
-    case GWM_CONVERT:
-        gwm_ref_convert(gwm_type_held(x), n->convert.to, y->dtype, in[0], out, y->count);
-        return;
-    case GWM_POOL: gwm_ref_pool(&n->pool, in[0], out); return;
-    case GWM_NORM: gwm_ref_norm(&n->norm, in[0], in[1], in[2], out); break;
-    case GWM_CONV: gwm_ref_conv(&n->conv, in[0], out); break;
-    case GWM_DECONV: gwm_ref_deconv(&n->conv, in[0], out); break;
-    case GWM_GEMM: gwm_ref_gemm(&n->gemm, in[0], in[1], out); break;
-    case GWM_PAD: fill(n, y, out); /* fall through */
-    case GWM_MOVE:
-    case GWM_CONCAT:
-        for (uint32_t i = 0; i < n->nin; i++)
-            if (g->value[n->in[i]].count) gwm_ref_move(&n->mv.move[i], width, in[i], out);
-        return;
-    }
-    if (n->act.kind != GWM_ACT_NONE) gwm_ref_act(&n->act, out, out, y->count);
 }

@@ -1,9 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Nodes that reduce, normalise, look up, choose and convert: each is one launch, in C order. */
 #include <errno.h>
-#include <string.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/plain.h"
+
+#include "src/model/gpu/elements.h"
+#include "src/model/gpu/form.h"
+#include "src/model/gpu/launch.h"
+#include "src/model/gpu/weights.h"
+#include "src/model/kernels/kernels.h"
 
 #define MOST_OPERANDS 4
 
@@ -101,7 +106,7 @@ static int deconv(struct gwm_gpu *p, const struct gwm_node *n, const struct oper
     return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_direct_args, bias), bias);
 }
 
-int gwm_gpu_more(struct gwm_gpu *p, const struct gwm_node *n)
+int gwm_gpu_plain(struct gwm_gpu *p, const struct gwm_node *n)
 {
     int32_t count = p->g->value[n->out].count;
     struct operands o;

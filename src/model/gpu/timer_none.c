@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Built without CUDA: there is nothing to measure. */
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/timer.h"
 
 struct gwm_timer *gwm_timer_open(struct gw_exec *exec, size_t most)
 {

@@ -9,7 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/model/gpu/gpu.h"
+#include "src/model/gpu/timer.h"
+
+#include "src/model/gpu/enqueue.h"
 
 #define REPEATS 8 /* in one graph */
 #define RUNS    5 /* of it; the median counts */

@@ -1,61 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A graph becomes a list of steps on the CPU: oneDNN for products and windows, own loops for the rest. */
-#include "src/model/cpu/cpu.h"
-#include "src/model/cpu/ordinary.h"
-
 #include <dlfcn.h>
 #include <errno.h>
 #include <stdlib.h>
-#include <string.h>
 
-static void *grow(void *array, int n, int *cap, size_t size)
-{
-    if (n < *cap) return array;
-    int more = *cap ? 2 * *cap : 64;
-    void *p = realloc(array, (size_t)more * size);
-    if (p) *cap = more;
-    return p;
-}
+#include "src/model/cpu/plan.h"
 
-int gwm_cpu_buf(struct gwm_cpu *p, size_t bytes)
-{
-    void *a = grow(p->buf, p->nbuf, &p->cap_buf, sizeof(*p->buf));
-
-    if (!a) return -ENOMEM;
-    p->buf = (struct gwm_buf *)a;
-    p->buf[p->nbuf] = (struct gwm_buf){.kind = GWM_BUF_ARENA, .bytes = bytes, .first = -1, .last = -1};
-    return p->nbuf++;
-}
-
-int gwm_cpu_step(struct gwm_cpu *p, const struct gwm_node *node, struct gwm_prim *prim)
-{
-    void *a = grow(p->step, p->nstep, &p->cap_step, sizeof(*p->step));
-
-    if (!a) return -ENOMEM;
-    p->step = (struct gwm_step *)a;
-    p->step[p->nstep] = (struct gwm_step){.node = node, .prim = prim};
-    return p->nstep++;
-}
-
-void gwm_cpu_use(struct gwm_cpu *p, int buf)
-{
-    struct gwm_buf *b = &p->buf[buf];
-
-    if (b->first < 0) b->first = p->nstep - 1;
-    b->last = p->nstep - 1;
-}
-
-void *gwm_cpu_at(const struct gwm_cpu *p, int buf)
-{
-    const struct gwm_buf *b = &p->buf[buf];
-
-    switch (b->kind) {
-    case GWM_BUF_FIXED: return b->fixed;
-    case GWM_BUF_IN: return p->in ? (void *)p->in[b->index] : NULL;
-    case GWM_BUF_OUT: return p->out ? p->out[b->index] : NULL;
-    default: return p->arena ? p->arena + b->span->offset : NULL;
-    }
-}
+#include "src/model/cpu/dnnl_layout.h"
+#include "src/model/cpu/dnnl_nodes.h"
+#include "src/model/cpu/dnnl_plan.h"
+#include "src/model/cpu/ordinary.h"
+#include "src/model/cpu/steps.h"
+#include "src/model/graph/msg.h"
 
 /* One buffer per value; those of views stay unused. */
 static int value_buffers(struct gwm_cpu *p)
@@ -201,31 +157,4 @@ void gwm_cpu_stats(const struct gwm_cpu *p, struct gw_plan_stats *s)
 {
     *s = (struct gw_plan_stats){
         .weight_bytes = p->weight_bytes, .arena_bytes = p->arena_bytes, .steps = (uint32_t)p->nstep};
-}
-
-static void run_own(struct gwm_cpu *p, const struct gwm_node *n)
-{
-    for (uint32_t i = 0; i < n->nin; i++) p->args[i] = gwm_cpu_at(p, p->g->value[n->in[i]].root);
-    gwm_ref_eval(n, p->g, p->args, gwm_cpu_at(p, n->out));
-}
-
-int gwm_cpu_run(struct gwm_cpu *p, const void *const in[], void *const out[])
-{
-    int rc = 0;
-
-    p->in = in;
-    p->out = out;
-    p->careful = p->wary && !gwm_is_ordinary(p->g, in);
-    if (p->set_threads) p->set_threads(p->threads); /* it is a property of the calling thread */
-    for (int i = 0; i < p->nstep && !rc; i++) {
-        if (p->step[i].prim)
-            rc = gwm_dnnl_run(p, p->step[i].prim);
-        else if (p->step[i].join)
-            gwm_join_run(p, p->step[i].join);
-        else
-            run_own(p, p->step[i].node);
-    }
-    p->in = NULL;
-    p->out = NULL;
-    return rc;
 }
