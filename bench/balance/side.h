@@ -3,7 +3,12 @@
 #ifndef BENCH_BALANCE_SIDE_H
 #define BENCH_BALANCE_SIDE_H
 
-#include "src/balance/balance.h"
+#include "src/balance/burst.h"
+#include "src/balance/core.h"
+#include "src/balance/keep.h"
+#include "src/balance/parse.h"
+#include "src/balance/services.h"
+#include "src/balance/states.h"
 
 enum {
     SIDE_BURST = 64,

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What the data plane cannot run, and what one object forbids another. */
 #include "src/balance/check.h"
 
 #include <arpa/inet.h>
@@ -8,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/balance/balance.h"
+#include "src/balance/address.h"
 
 __attribute__((format(printf, 2, 3))) static int refuse(char why[BAL_WHY], const char *format, ...)
 {

@@ -8,7 +8,7 @@
 #ifndef GW_SRC_BALANCE_CHECK_H
 #define GW_SRC_BALANCE_CHECK_H
 
-#include "src/balance/services.h"
+#include "src/balance/objects.h"
 
 #define BAL_WHY          160   /* bytes of a reason */
 #define BAL_TIMEOUT_SPAN 8000u /* no timeout may be longer than that many of another */

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which worker gets a new flow. Each core chooses from what it knows by itself; the clients are spread over
  * the cores evenly enough for that. */
-#include <string.h>
+#include "src/balance/choose.h"
 
-#include "src/balance/step.h"
+#include <string.h>
 
 uint32_t bal_random_below(struct bal_choice *c, uint32_t n)
 {
@@ -169,9 +169,4 @@ uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row)
     case BAL_LEAST_BYTES: return least(core, &f, bytes_of);
     default: return *bal_table_at(s->table[service], row);
     }
-}
-
-void bal_chosen(struct bal_core *core, uint16_t worker)
-{
-    core->choice.since[worker]++;
 }

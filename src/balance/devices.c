@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* "af_packet:eth0" becomes a device of DPDK, with the driver's arguments. */
 #include "src/balance/devices.h"
 
 #include <errno.h>

@@ -1,85 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * forward.h: changing packets so that they go where they should: other addresses, another header in front,
- * another Ethernet header. Checksums and RoCE's ICRC follow from what changed; nobody reads the payload. Any
- * thread.
- */
+/* forward.h: sending a packet on: the next hop, its MAC, and whether the packet fits. */
 #ifndef GW_SRC_BALANCE_FORWARD_H
 #define GW_SRC_BALANCE_FORWARD_H
 
-#include "src/balance/balance.h"
+#include "src/balance/step.h"
 
-/* Puts an Ethernet header, with the port's VLAN, in front of the IP header at l3 of the packet, and cuts the
- * packet to ip_len bytes behind it. false: no room. `from` and `to` may not lie in the packet. */
-bool bal_ethernet(struct bal_packet *p, const struct bal_port *port, uint16_t l3, uint32_t ip_len,
-                  const uint8_t from[6], const uint8_t to[6]);
-
-/* The same on a port without tags: there is room where the packet's own header was. */
-static inline void bal_ethernet_untagged(struct bal_packet *p, uint16_t l3, uint32_t ip_len,
-                                         const uint8_t from[6], const uint8_t to[6])
-{
-    uint8_t *ip = p->data + l3, *eth = ip - BAL_ETH_LEN;
-    uint16_t type = ip[0] >> 4 == 6 ? BAL_ETH_IP6 : BAL_ETH_IP4;
-    __builtin_memcpy(eth, to, 6);
-    __builtin_memcpy(eth + 6, from, 6);
-    bal_put16(eth + 12, type);
-    p->headroom += (uint32_t)(l3 - BAL_ETH_LEN);
-    p->data = eth;
-    p->len = BAL_ETH_LEN + ip_len;
-}
-
-/* One less hop to live. false: there is none left; the packet is unchanged. */
-bool bal_hop(uint8_t *frame, const struct bal_meta *m);
-
-/*
- * NAT: another destination (or source), and another port at that end where the packet has ports and `port` is
- * not 0. IPv4's, TCP's and UDP's checksums and the ICRC stay right. For m->kind BAL_K_ERROR the packet inside
- * changes at its other end, and ICMP's checksum stays right as well.
- */
-void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to,
-             uint16_t port);
-
-/* bal_hop, and bal_nat from a VIP to its worker, for TCP and UDP over IPv4. bal_make_ways has reckoned what
- * checksums change by. false: there is no hop left. Then the packet is unchanged. */
-bool bal_nat_quickly(uint8_t *frame, const struct bal_meta *m, const struct bal_way *way);
-
-/* Changes n covered bytes at `at` of a RoCE packet's UDP payload, and its ICRC. */
-void bal_roce_change(uint8_t *frame, const struct bal_meta *m, uint32_t at, const void *to, size_t n);
-
-/* Bytes that a tunnel adds. */
-uint32_t bal_tunnel_overhead(uint8_t forward, uint8_t family);
-/*
- * Puts the tunnel's headers in front of the IP header and moves *l3 to the outer one. `port` is the source
- * port of GUE (the flow's, so that routers spread flows), `to_port` its destination. Returns the new IP
- * length, or 0: no room.
- */
-struct bal_tunnel {
-    uint8_t forward; /* BAL_IPIP or BAL_GUE */
-    const struct bal_addr *from, *to;
-    uint16_t port, to_port;
-};
-uint32_t bal_encapsulate(struct bal_packet *p, const struct bal_meta *m, const struct bal_tunnel *t,
-                         uint16_t *l3);
-
-/* Makes the packet an ICMP or ICMPv6 error to its own sender, from that address. `mtu`: what would fit, or 0.
- * false: no room. The Ethernet header goes back to where it came from. */
-enum bal_error_kind { BAL_TOO_BIG, BAL_NO_PORT, BAL_NO_HOPS };
-bool bal_error(struct bal_packet *p, const struct bal_meta *m, enum bal_error_kind kind, uint32_t mtu,
-               const struct bal_addr *from);
-/* Makes a TCP segment the RST that answers it. */
-void bal_reset(struct bal_packet *p, const struct bal_meta *m);
-/* Makes an echo request its own answer. */
-void bal_echo(struct bal_packet *p, const struct bal_meta *m);
-
-/* Frames of the balancer's own: each returns its length. An ARP or ND question for an address; the answer. */
-struct bal_link {
-    uint16_t vlan;
-    const uint8_t *mac;  /* the balancer's */
-    struct bal_addr own; /* who asks, or who answers */
-};
-uint8_t bal_ask_frame(uint8_t frame[110], const struct bal_link *link, const struct bal_addr *who);
-/* `to` NULL: everybody, an announcement. `solicited`: ND's flag. */
-uint8_t bal_answer_frame(uint8_t frame[110], const struct bal_link *link, const uint8_t *to_mac,
-                         const struct bal_addr *to);
+/* Sends the packet to a worker as the service says. */
+void bal_to_worker(struct bal_core *core, struct bal_work *w, uint16_t worker);
+/* Sends a worker's packet to its client, as if it came from the VIP. */
+void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker);
 
 #endif

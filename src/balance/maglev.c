@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Which worker has which row: Maglev (NSDI'16), with weights, and rendezvous. */
+#include "src/balance/maglev.h"
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 
-#include "src/balance/balance.h"
+#include "src/balance/objects.h"
 
 static uint64_t scramble(uint64_t v)
 {

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tables without locks: next hops of the configuration, known clients, and addresses that are asked. */
 #include "src/balance/neighbour.h"
 
 #include <assert.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/balance/balance.h"
+#include "src/balance/address.h"
 
 /* Beside a MAC, which is the first six bytes of a word: there is one. */
 #if __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__

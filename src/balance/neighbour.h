@@ -14,7 +14,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "src/balance/services.h"
+#include "src/balance/objects.h"
 
 enum { BAL_CLIENTS_KNOWN = 16384, BAL_CLIENTS_ASKED = 4096 };
 #define BAL_NO_NEIGHBOUR UINT32_MAX

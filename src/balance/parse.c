@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* From the Ethernet header to the ports. Nearly all frames take a short way, which sees the same. */
 #include "src/balance/parse.h"
 
 #include <string.h>

@@ -37,6 +37,8 @@ enum {
     BAL_GSI_QPN = 1
 };
 
+enum bal_tcp_flags { BAL_FIN = 1, BAL_SYN = 2, BAL_RST = 4, BAL_ACK = 16 };
+
 struct bal_meta {
     uint8_t kind; /* enum bal_kind */
     bool ipv6;

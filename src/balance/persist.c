@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A core's table of clients that stick to a worker: sets of eight places. */
 #include "src/balance/persist.h"
 
 #include <stdlib.h>

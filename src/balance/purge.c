@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's number that is used again: flows that still name the old worker must not come to the new one. */
-#include <string.h>
+#include "src/balance/purge.h"
 
-#include "src/balance/step.h"
+#include <string.h>
 
 enum { SLICE = 16, MOST = SLICE * 8 /* a bucket has fewer flows than 8 */ };
 
@@ -12,7 +12,7 @@ struct purge {
     uint8_t key[MOST][GW_FLOW_KEY_MAX];
 };
 
-static void note_stale(void *ctx, const void *key, const struct gw_flow *flow)
+static void purge_note(void *ctx, const void *key, const struct gw_flow *flow)
 {
     struct purge *p = ctx;
     if (p->stale[bal_worker_of(flow->worker)] && p->n < MOST) memcpy(p->key[p->n++], key, p->key_bytes);
@@ -24,12 +24,12 @@ static void purge_table(struct gw_flow_table *t, const uint8_t *stale, size_t ke
     uint64_t at = 0;
     for (bool more = true; more;) {
         p.n = 0;
-        more = gw_flow_scan(t, &at, SLICE, note_stale, &p);
+        more = gw_flow_scan(t, &at, SLICE, purge_note, &p);
         for (size_t i = 0; i < p.n; i++) gw_flow_delete(t, p.key[i]);
     }
 }
 
-static bool is_same(const struct bal_worker *a, const struct bal_worker *b)
+static bool purge_is_same(const struct bal_worker *a, const struct bal_worker *b)
 {
     return a->used && a->service == b->service && a->port == b->port && bal_same_addr(&a->addr, &b->addr);
 }
@@ -40,7 +40,8 @@ void bal_purge(struct bal_core *core, const struct bal_snapshot *next)
     bool any[2] = {false};
     if (!gw_flow_count(core->narrow) && !gw_flow_count(core->wide)) return;
     for (uint16_t w = 0; w < BAL_WORKERS; w++) {
-        if (!next->config.worker[w].used || is_same(&core->snap->config.worker[w], &next->config.worker[w]))
+        if (!next->config.worker[w].used ||
+            purge_is_same(&core->snap->config.worker[w], &next->config.worker[w]))
             continue;
         bool narrow = core->count[0][w], wide = core->count[1][w] || core->count[1][bal_beside(w)];
         stale[w] = narrow || wide;

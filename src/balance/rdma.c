@@ -9,47 +9,21 @@
  *
  * All packets of one client come to one core.
  */
+#include "src/balance/rdma.h"
+
 #include <errno.h>
 #include <string.h>
 
+#include "src/balance/choose.h"
+#include "src/balance/feed.h"
 #include "src/balance/forward.h"
-#include "src/balance/step.h"
+#include "src/balance/rdma_key.h"
+#include "src/balance/rewrite.h"
 #include "src/roce/cm.h"
-#include "src/roce/hdr.h"
-
-enum { MAD = ROCE_BTH_LEN + ROCE_DETH_LEN, MAD_PACKET = MAD + ROCE_MAD_LEN + ROCE_ICRC_LEN };
-
-static struct bal_wide key_of(const struct bal_work *w, enum bal_wide_kind kind, uint32_t x)
-{
-    return bal_wide_key(kind, w->client, w->m.ipv6, w->service, x);
-}
-
-/* The MAD of a packet to queue pair 1, or NULL. */
-static const uint8_t *mad_of(const struct bal_work *w)
-{
-    const uint8_t *udp = w->p->data + w->m.l4;
-    if (w->m.dqpn != ROCE_GSI_QPN || w->m.opcode != ROCE_UD_SEND_ONLY) return NULL;
-    return bal_get16(udp + 4) == 8 + MAD_PACKET ? udp + 8 + MAD : NULL;
-}
-
-void bal_roce_key(struct bal_core *core, struct bal_work *w)
-{
-    (void)core;
-    struct roce_cm cm;
-    const uint8_t *mad = mad_of(w);
-    w->where = BAL_WIDE;
-    w->client_port = 0;
-    if (mad && !roce_cm_parse(mad, &cm) && cm.attr != ROCE_CM_SIDR_REQ && cm.attr != ROCE_CM_SIDR_REP)
-        w->wide = key_of(w, BAL_W_CM, w->side == BAL_FROM_WORKER ? cm.remote_id : cm.local_id);
-    else if (roce_service(w->m.opcode) == ROCE_UD)
-        w->wide = key_of(w, BAL_W_DATAGRAM, 0);
-    else
-        w->wide = key_of(w, BAL_W_QP, w->m.dqpn);
-}
 
 /* ---- the table ---- */
 
-static bool look(struct bal_core *core, const struct bal_wide *key, struct gw_flow *at)
+static bool rdma_look(struct bal_core *core, const struct bal_wide *key, struct gw_flow *at)
 {
     if (gw_flow_lookup_bulk(core->wide, key, 1, at) != 1) return false;
     at->worker = bal_worker_of(at->worker);
@@ -57,45 +31,39 @@ static bool look(struct bal_core *core, const struct bal_wide *key, struct gw_fl
 }
 
 /* A queue pair is a connection, and so is one client's datagrams. The rest leads to them. */
-static uint32_t entry_of(const struct bal_wide *key, uint16_t worker)
+static uint32_t rdma_entry(const struct bal_wide *key, uint16_t worker)
 {
     return key->kind == BAL_W_QP || key->kind == BAL_W_DATAGRAM ? worker : bal_beside(worker);
 }
 
-/* Such packets are few, and name several flows each. */
-static void all_changed(struct bal_core *core)
-{
-    core->burst.any_changed = true;
-    memset(core->burst.changed, 0xff, sizeof(core->burst.changed));
-}
-
-static void put(struct bal_core *core, const struct bal_wide *key, uint16_t worker, enum bal_flow_state state)
+static void rdma_put(struct bal_core *core, const struct bal_wide *key, uint16_t worker,
+                     enum bal_flow_state state)
 {
     struct gw_flow at;
-    uint32_t entry = entry_of(key, worker);
-    int rc = gw_flow_insert(core->wide, key, entry, state, &at);
+    uint32_t entry = rdma_entry(key, worker);
+    int evicted = gw_flow_insert(core->wide, key, entry, state, &at);
     core->burst.inserted = true;
-    all_changed(core);
-    if (rc == 1) bal_count(&core->counters->evicted, 1);
-    if (rc == -EEXIST) {
+    bal_mark_all_changed(core); /* such packets are few, and name several flows each */
+    if (evicted == 1) bal_count(&core->counters->evicted, 1);
+    if (evicted == -EEXIST) {
         gw_flow_set_worker(core->wide, at.slot, entry);
         gw_flow_set_state(core->wide, at.slot, state);
     }
-    if (rc >= 0 || rc == -EEXIST) bal_tell(core, BAL_WIDE, key, worker, (uint8_t)state);
+    if (evicted >= 0 || evicted == -EEXIST) bal_tell(core, BAL_WIDE, key, worker, (uint8_t)state);
 }
 
-static void close_one(struct bal_core *core, const struct bal_wide *key)
+static void rdma_close_one(struct bal_core *core, const struct bal_wide *key)
 {
     struct gw_flow at;
-    if (!look(core, key, &at)) return;
+    if (!rdma_look(core, key, &at)) return;
     gw_flow_set_state(core->wide, at.slot, BAL_ROCE_CLOSING);
-    all_changed(core);
+    bal_mark_all_changed(core);
     bal_tell(core, BAL_WIDE, key, at.worker, BAL_ENDED);
 }
 
 /* ---- which queue pair a connection has: for a DREQ that does not say ---- */
 
-static uint32_t place_of(const struct bal_core *core, const struct bal_wide *cm, uint32_t *tag)
+static uint32_t rdma_place(const struct bal_core *core, const struct bal_wide *cm, uint32_t *tag)
 {
     const uint64_t *seed = core->bal->seed;
     uint64_t a[2], h = cm->x ^ (uint64_t)cm->service << 32;
@@ -106,32 +74,31 @@ static uint32_t place_of(const struct bal_core *core, const struct bal_wide *cm,
     return (uint32_t)(h >> 32) % BAL_QPNS;
 }
 
-static void note_qpn(struct bal_core *core, const struct bal_wide *cm, uint32_t qpn)
+static void rdma_note_qpn(struct bal_core *core, const struct bal_wide *cm, uint32_t qpn)
 {
-    uint32_t tag, i = place_of(core, cm, &tag);
+    uint32_t tag, i = rdma_place(core, cm, &tag);
     core->qpn_of[i].tag = tag;
     core->qpn_of[i].qpn = qpn;
 }
 
-static bool noted_qpn(const struct bal_core *core, const struct bal_wide *cm, uint32_t *qpn)
+static bool rdma_noted_qpn(const struct bal_core *core, const struct bal_wide *cm, uint32_t *qpn)
 {
-    uint32_t tag, i = place_of(core, cm, &tag);
+    uint32_t tag, i = rdma_place(core, cm, &tag);
     *qpn = core->qpn_of[i].qpn;
     return core->qpn_of[i].tag == tag;
 }
 
-static void close_connection(struct bal_core *core, struct bal_work *w, const struct bal_wide *cm,
-                             uint32_t qpn)
+static void rdma_close(struct bal_core *core, struct bal_work *w, const struct bal_wide *cm, uint32_t qpn)
 {
-    struct bal_wide qp = key_of(w, BAL_W_QP, qpn);
-    if (qpn || noted_qpn(core, cm, &qp.x)) close_one(core, &qp);
-    close_one(core, cm);
+    struct bal_wide qp = bal_roce_key_of(w, BAL_W_QP, qpn);
+    if (qpn || rdma_noted_qpn(core, cm, &qp.x)) rdma_close_one(core, &qp);
+    rdma_close_one(core, cm);
 }
 
 /* ---- from the client ---- */
 
 /* NAT: the request names the VIP inside, too. */
-static void rewrite_request(struct bal_core *core, struct bal_work *w, uint16_t worker, uint16_t attr)
+static void rdma_rewrite_request(struct bal_core *core, struct bal_work *w, uint16_t worker, uint16_t attr)
 {
     enum { REQ_DGID = 96, REQ_CMA = 164, SIDR_CMA = 40, CMA_DST = 20 };
     const struct bal_addr *to = &core->snap->config.worker[worker].addr;
@@ -139,20 +106,20 @@ static void rewrite_request(struct bal_core *core, struct bal_work *w, uint16_t 
     const uint32_t at[2] = {REQ_DGID, (attr == ROCE_CM_REQ ? REQ_CMA : SIDR_CMA) + CMA_DST};
     uint32_t n = w->m.ipv6 ? 16 : 4;
     for (int i = attr == ROCE_CM_REQ ? 0 : 1; i < 2; i++) {
-        uint32_t field = MAD + at[i] + 16 - n; /* IPv4: the last four bytes */
+        uint32_t field = BAL_MAD_AT + at[i] + 16 - n; /* IPv4: the last four bytes */
         if (memcmp(w->p->data + w->m.l4 + 8 + field, vip->byte, n)) continue;
         bal_roce_change(w->p->data, &w->m, field, to->byte, n);
     }
 }
 
-static void send_on(struct bal_core *core, struct bal_work *w, uint16_t worker, uint16_t attr)
+static void rdma_send_on(struct bal_core *core, struct bal_work *w, uint16_t worker, uint16_t attr)
 {
     if (w->side == BAL_FROM_CLIENT && (attr == ROCE_CM_REQ || attr == ROCE_CM_SIDR_REQ))
-        rewrite_request(core, w, worker, attr);
+        rdma_rewrite_request(core, w, worker, attr);
     bal_to_worker(core, w, worker);
 }
 
-static uint16_t choose(struct bal_core *core, struct bal_work *w)
+static uint16_t rdma_choose(struct bal_core *core, struct bal_work *w)
 {
     uint16_t worker = bal_choose(core, w->service, bal_row(core->snap, w->service, w->client, w->m.ipv6, 0));
     if (worker == BAL_NO_WORKER)
@@ -162,9 +129,9 @@ static uint16_t choose(struct bal_core *core, struct bal_work *w)
     return worker;
 }
 
-static void request(struct bal_core *core, struct bal_work *w)
+static void rdma_request(struct bal_core *core, struct bal_work *w)
 {
-    struct bal_wide peer = key_of(w, BAL_W_PEER, 0);
+    struct bal_wide peer = bal_roce_key_of(w, BAL_W_PEER, 0);
     struct gw_flow at;
     uint16_t worker = w->found.worker;
     bool there = w->found.slot != GW_FLOW_NONE && bal_keeps(core->snap, worker, w->service);
@@ -173,28 +140,28 @@ static void request(struct bal_core *core, struct bal_work *w)
     bool again = there && (w->found.state == BAL_ROCE_OPENING ||
                            (w->found.state == BAL_ROCE_LIVE && bal_is_up(core->snap, worker)));
     if (!again) {
-        bool blind = w->side == BAL_CLIENT_ONLY && look(core, &peer, &at);
+        bool blind = w->side == BAL_CLIENT_ONLY && rdma_look(core, &peer, &at);
         if (blind && bal_is_up(core->snap, at.worker) && bal_keeps(core->snap, at.worker, w->service)) {
             worker = at.worker;
             bal_opened(core, worker);
         } else {
-            worker = choose(core, w);
+            worker = rdma_choose(core, w);
         }
         if (worker == BAL_NO_WORKER) return;
-        put(core, &w->wide, worker, BAL_ROCE_OPENING);
+        rdma_put(core, &w->wide, worker, BAL_ROCE_OPENING);
     }
-    if (w->side == BAL_CLIENT_ONLY) put(core, &peer, worker, BAL_ROCE_OPENING);
-    send_on(core, w, worker, ROCE_CM_REQ);
+    if (w->side == BAL_CLIENT_ONLY) rdma_put(core, &peer, worker, BAL_ROCE_OPENING);
+    rdma_send_on(core, w, worker, ROCE_CM_REQ);
 }
 
 /* What follows a request: RTU, DREQ, DREP, REJ, MRA. */
-static void later_message(struct bal_core *core, struct bal_work *w, const struct roce_cm *cm)
+static void rdma_later_message(struct bal_core *core, struct bal_work *w, const struct roce_cm *cm)
 {
     uint16_t worker = w->found.worker;
     if (w->found.slot == GW_FLOW_NONE) {
-        struct bal_wide qp = key_of(w, BAL_W_QP, cm->qpn);
+        struct bal_wide qp = bal_roce_key_of(w, BAL_W_QP, cm->qpn);
         struct gw_flow at;
-        if (cm->attr != ROCE_CM_DREQ || !look(core, &qp, &at)) {
+        if (cm->attr != ROCE_CM_DREQ || !rdma_look(core, &qp, &at)) {
             bal_drop(core, w, BAL_DROP_QP);
             return;
         }
@@ -205,40 +172,40 @@ static void later_message(struct bal_core *core, struct bal_work *w, const struc
         return;
     }
     if (cm->attr == ROCE_CM_DREQ || cm->attr == ROCE_CM_DREP || cm->attr == ROCE_CM_REJ)
-        close_connection(core, w, &w->wide, cm->attr == ROCE_CM_DREQ ? cm->qpn : 0);
+        rdma_close(core, w, &w->wide, cm->attr == ROCE_CM_DREQ ? cm->qpn : 0);
     else if (cm->attr == ROCE_CM_RTU)
-        put(core, &w->wide, worker, BAL_ROCE_LIVE);
-    send_on(core, w, worker, cm->attr);
+        rdma_put(core, &w->wide, worker, BAL_ROCE_LIVE);
+    rdma_send_on(core, w, worker, cm->attr);
 }
 
-static void datagram(struct bal_core *core, struct bal_work *w, uint16_t attr)
+static void rdma_datagram(struct bal_core *core, struct bal_work *w, uint16_t attr)
 {
     uint16_t worker = w->found.worker;
     bool there = w->found.slot != GW_FLOW_NONE && bal_keeps(core->snap, worker, w->service);
     if (!there) {
-        worker = choose(core, w);
+        worker = rdma_choose(core, w);
         if (worker == BAL_NO_WORKER) return;
     }
     if (!there || w->found.state != BAL_UDP_STREAM)
-        put(core, &w->wide, worker, there ? BAL_UDP_STREAM : BAL_UDP_NEW);
-    send_on(core, w, worker, attr);
+        rdma_put(core, &w->wide, worker, there ? BAL_UDP_STREAM : BAL_UDP_NEW);
+    rdma_send_on(core, w, worker, attr);
 }
 
-static void of_queue_pair(struct bal_core *core, struct bal_work *w)
+static void rdma_queue_pair(struct bal_core *core, struct bal_work *w)
 {
     uint16_t worker = w->found.worker;
     if (w->found.slot == GW_FLOW_NONE && w->side == BAL_CLIENT_ONLY) {
-        struct bal_wide peer = key_of(w, BAL_W_PEER, 0);
-        if (look(core, &peer, &w->found)) {
+        struct bal_wide peer = bal_roce_key_of(w, BAL_W_PEER, 0);
+        if (rdma_look(core, &peer, &w->found)) {
             worker = w->found.worker;
-            put(core, &w->wide, worker, BAL_UNPROVEN); /* a stranger may name any number */
-            put(core, &peer, worker, BAL_ROCE_CLOSING);
-            look(core, &w->wide, &w->found);
+            rdma_put(core, &w->wide, worker, BAL_UNPROVEN); /* a stranger may name any number */
+            rdma_put(core, &peer, worker, BAL_ROCE_CLOSING);
+            rdma_look(core, &w->wide, &w->found);
         }
     }
     if (w->found.slot != GW_FLOW_NONE && w->found.state == BAL_UNPROVEN &&
         !bal_random_below(&core->choice, BAL_LOT))
-        put(core, &w->wide, worker, BAL_ROCE_LIVE);
+        rdma_put(core, &w->wide, worker, BAL_ROCE_LIVE);
     /* A queue pair lives on one worker, and dies with it. */
     if (w->found.slot == GW_FLOW_NONE || !bal_keeps(core->snap, worker, w->service))
         bal_drop(core, w, BAL_DROP_QP);
@@ -248,24 +215,24 @@ static void of_queue_pair(struct bal_core *core, struct bal_work *w)
 
 /* ---- from the worker ---- */
 
-static void from_worker(struct bal_core *core, struct bal_work *w, const struct roce_cm *cm)
+static void rdma_from_worker(struct bal_core *core, struct bal_work *w, const struct roce_cm *cm)
 {
     if (cm && cm->attr == ROCE_CM_REP) {
-        struct bal_wide qp = key_of(w, BAL_W_QP, cm->qpn);
-        put(core, &qp, w->back, BAL_ROCE_LIVE);
-        note_qpn(core, &w->wide, cm->qpn);
+        struct bal_wide qp = bal_roce_key_of(w, BAL_W_QP, cm->qpn);
+        rdma_put(core, &qp, w->back, BAL_ROCE_LIVE);
+        rdma_note_qpn(core, &w->wide, cm->qpn);
     }
     if (cm && (cm->attr == ROCE_CM_DREQ || cm->attr == ROCE_CM_DREP || cm->attr == ROCE_CM_REJ))
-        close_connection(core, w, &w->wide, 0);
+        rdma_close(core, w, &w->wide, 0);
     bal_to_client(core, w, w->back);
 }
 
 /* Of the services that the worker's address serves, the one with this flow. */
-static void find_answered(struct bal_core *core, struct bal_work *w)
+static void rdma_find_answered(struct bal_core *core, struct bal_work *w)
 {
     for (uint16_t b = w->back; b != BAL_NO_WORKER; b = core->snap->next_back[b]) {
         w->wide.service = core->snap->config.worker[b].service;
-        if (!look(core, &w->wide, &w->found) || w->found.worker != b) continue;
+        if (!rdma_look(core, &w->wide, &w->found) || w->found.worker != b) continue;
         w->back = b;
         w->service = w->wide.service;
         return;
@@ -276,19 +243,19 @@ static void find_answered(struct bal_core *core, struct bal_work *w)
 void bal_roce(struct bal_core *core, struct bal_work *w)
 {
     struct roce_cm cm;
-    const uint8_t *mad = mad_of(w);
+    const uint8_t *mad = bal_roce_mad(w);
     bool is_cm = mad && !roce_cm_parse(mad, &cm);
     w->found.worker = bal_worker_of(w->found.worker);
     if (w->side == BAL_FROM_WORKER) {
-        if (core->snap->next_back[w->back] != BAL_NO_WORKER) find_answered(core, w);
-        from_worker(core, w, is_cm ? &cm : NULL);
+        if (core->snap->next_back[w->back] != BAL_NO_WORKER) rdma_find_answered(core, w);
+        rdma_from_worker(core, w, is_cm ? &cm : NULL);
     } else if (w->wide.kind == BAL_W_DATAGRAM) {
-        datagram(core, w, is_cm ? cm.attr : 0);
+        rdma_datagram(core, w, is_cm ? cm.attr : 0);
     } else if (w->wide.kind == BAL_W_QP) {
-        of_queue_pair(core, w);
+        rdma_queue_pair(core, w);
     } else if (cm.attr == ROCE_CM_REQ) {
-        request(core, w);
+        rdma_request(core, w);
     } else {
-        later_message(core, w, &cm);
+        rdma_later_message(core, w, &cm);
     }
 }

@@ -1,7 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A packet goes nowhere: may its sender hear so, and what does it hear? */
 #include "src/balance/refuse.h"
 
-#include "src/balance/forward.h"
+#include "src/balance/frames.h"
+#include "src/balance/link.h"
 
 /* One answer in that time, and so many at once: to one client, and to all. */
 #define CLIENT_NS    UINT64_C(10000000)

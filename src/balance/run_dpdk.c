@@ -25,9 +25,13 @@
 #include <rte_mbuf.h>
 #include <rte_ring.h>
 
-#include "src/balance/balance.h"
+#include "src/balance/burst.h"
+#include "src/balance/core.h"
 #include "src/balance/devices.h"
+#include "src/balance/keep.h"
+#include "src/balance/link.h"
 #include "src/balance/run.h"
+#include "src/balance/step.h"
 
 enum {
     DESCRIPTORS = 1024,

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Notes of a flow's sequence numbers, and what a segment's own numbers say beside them. */
 #include "src/balance/sequence.h"
 
 #include <string.h>
 
 #include "src/balance/checksum.h"
+#include "src/balance/choose.h"
 
 /* Farther from a FIN than this no segment of its connection lies: windows are some MiB. */
 #define REACH (1 << 25)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* TCP's states: what a segment makes of each. */
 #include "src/balance/states.h"
 
 /* What a segment is about. A RST counts before a SYN, a SYN before a FIN. */

@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/balance/parse.h"
+
 /* The names are those of Linux' connection tracking. */
 enum bal_flow_state {
     BAL_SYN_SENT, /* the client's SYN */
@@ -34,8 +36,6 @@ enum bal_flow_state {
 #define BAL_EVICTABLE_IDLE                                                                                   \
     (1u << BAL_UNPROVEN | 1u << BAL_FIN_WAIT | 1u << BAL_CLOSE_WAIT | 1u << BAL_LAST_ACK |                   \
      1u << BAL_UDP_STREAM)
-
-enum bal_tcp_flags { BAL_FIN = 1, BAL_SYN = 2, BAL_RST = 4, BAL_ACK = 16 };
 
 /* Who sees what: with NAT both directions, otherwise the client's segments alone. */
 enum bal_side { BAL_FROM_CLIENT, BAL_FROM_WORKER, BAL_CLIENT_ONLY };

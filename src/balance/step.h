@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* step.h: one packet on its way through a core; shared by the files that do a part of the way. */
+/* step.h: one packet on its way through a core, and what every part of that way shares. */
 #ifndef GW_SRC_BALANCE_STEP_H
 #define GW_SRC_BALANCE_STEP_H
 
 #include "src/balance/balance.h"
+#include "src/balance/choose.h"
+#include "src/balance/parse.h"
+#include "src/balance/states.h"
 
 enum bal_wide_kind {
     BAL_W_FLOW = 1, /* TCP and UDP: client, x: its port << 16 | the VIP's */
@@ -58,20 +61,6 @@ struct bal_work {
     struct gw_flow found;
 };
 
-/*
- * Some entries of a table are not connections: a connection that CM is still opening, a fragment whose rest
- * is on its way. They are counted for another worker of the table's, so that they are no live connections.
- */
-static inline uint32_t bal_beside(uint16_t worker)
-{
-    return (uint32_t)worker + BAL_WORKERS;
-}
-static inline uint16_t bal_worker_of(uint16_t entry)
-{
-    return entry % BAL_WORKERS;
-}
-_Static_assert(2 * BAL_WORKERS <= GW_FLOW_WORKERS, "a table has room for both kinds");
-
 static inline struct gw_flow_table *bal_table_of(const struct bal_core *c, const struct bal_work *w)
 {
     return w->where == BAL_NARROW ? c->narrow : c->wide;
@@ -81,37 +70,59 @@ static inline const void *bal_key_of(const struct bal_work *w)
     return w->where == BAL_NARROW ? (const void *)&w->narrow : &w->wide;
 }
 
-/* Is the table of the packet's key nearly full? */
-bool bal_is_crowded(const struct bal_core *core, const struct bal_work *w);
-/* A frame of the balancer's own, to be filled; NULL: too many wait. */
-struct bal_frame *bal_new_frame(struct bal_core *core, uint8_t port);
-/* A flow was opened: counts it. */
-void bal_opened(struct bal_core *core, uint16_t worker);
-/* Ends a packet's way: it is dropped, and counted. */
+/* ---- how a packet's way ends here ---- */
+
+/* It is dropped, and counted. */
 void bal_drop(struct bal_core *core, struct bal_work *w, enum bal_drop why);
-/* Sends the packet to a worker as the service says. */
-void bal_to_worker(struct bal_core *core, struct bal_work *w, uint16_t worker);
-/* Sends a worker's packet to its client, as if it came from the VIP. */
-void bal_to_client(struct bal_core *core, struct bal_work *w, uint16_t worker);
-/* Later fragments of this packet go to the same worker. */
-void bal_note_fragment(struct bal_core *core, struct bal_work *w, uint16_t worker);
-
-/* Is it an address of the balancer's on the port, or of a service? */
-bool bal_is_ours(const struct bal_core *core, uint32_t port, const struct bal_addr *addr);
-/* What is for the balancer itself: ARP, neighbour discovery, ping. */
-void bal_for_us(struct bal_core *core, struct bal_work *w);
-/* Asks who has the address of an entry, if it is time to. */
-void bal_ask(struct bal_core *core, uint32_t neighbour);
-
-/* RoCE: which key a packet is looked up by; then its way. */
-void bal_roce_key(struct bal_core *core, struct bal_work *w);
-void bal_roce(struct bal_core *core, struct bal_work *w);
-
+/* Another core has its flow, or may have it. */
+void bal_pass(struct bal_work *w, uint32_t core);
 /* Which core has the flows of a client that more than one core may see. */
 uint32_t bal_owner(const struct bal_core *core, const uint8_t *client, bool ipv6, uint16_t port);
 
-/* Tells the feed of a flow. */
-void bal_tell(struct bal_core *core, enum bal_where where, const void *key, uint16_t worker, uint8_t state);
-enum { BAL_ENDED = 0xff };
+/* ---- the tables ---- */
+
+/* Is the table of the packet's key nearly full? */
+bool bal_is_crowded(const struct bal_core *core, const struct bal_work *w);
+/* A flow was opened: counts it. */
+static inline void bal_opened(struct bal_core *core, uint16_t worker)
+{
+    bal_count(&core->counters->opened, 1);
+    bal_count(&core->counters->worker[worker].opened, 1);
+    bal_chosen(core, worker);
+}
+
+/* Packets of a burst are looked up all at once, and one may change another's flow. So keys have classes, and
+ * a core notes in which classes a flow has changed. */
+static inline uint32_t bal_class_of(const struct bal_work *w)
+{
+    uint64_t h = w->where == BAL_NARROW ? w->narrow : w->wide.x + ((uint64_t)w->wide.service << 32);
+    return (uint32_t)((h ^ h >> 32) * 0x9e3779b97f4a7c15u >> 32) % BAL_CLASSES;
+}
+/* The packet's flow has changed. */
+static inline void bal_mark_changed(struct bal_core *core, const struct bal_work *w)
+{
+    uint32_t c = bal_class_of(w);
+    core->burst.any_changed = true;
+    core->burst.changed[c / 64] |= UINT64_C(1) << c % 64;
+}
+/* Any flow may have changed. */
+void bal_mark_all_changed(struct bal_core *core);
+/* Looks again where an earlier packet of the burst may have changed this one's flow. `slot`: also where it
+ * may have moved the flow. */
+static inline void bal_refresh(struct bal_core *core, struct bal_work *w, bool slot)
+{
+    uint32_t c = core->burst.any_changed ? bal_class_of(w) : 0;
+    bool changed = core->burst.changed[c / 64] >> c % 64 & 1;
+    if (!changed && !(slot && core->burst.inserted)) return;
+    gw_flow_lookup_bulk(bal_table_of(core, w), bal_key_of(w), 1, &w->found);
+}
+
+/* ---- frames of the balancer's own ---- */
+
+/* One to be filled; NULL: too many wait. */
+struct bal_frame *bal_new_frame(struct bal_core *core, uint8_t port);
+/* What the core wants to send by itself: moves up to n frames out. Call it after each burst, and when there
+ * is none. */
+size_t bal_core_frames(struct bal_core *core, struct bal_frame *out, size_t n);
 
 #endif

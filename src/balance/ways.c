@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A snapshot says some things twice: here in the form that each packet needs. */
+#include "src/balance/ways.h"
+
 #include <string.h>
 
-#include "src/balance/balance.h"
 #include "src/balance/checksum.h"
+#include "src/balance/parse.h"
 
-static void add_direct(struct bal_snapshot *s, uint32_t service)
+static void ways_add_direct(struct bal_snapshot *s, uint32_t service)
 {
     const struct bal_service *v = &s->config.service[service];
     if (v->vip.family != 4 || !v->port || v->proto == BAL_ROCE) return;
@@ -16,7 +18,7 @@ static void add_direct(struct bal_snapshot *s, uint32_t service)
 }
 
 /* From the VIP and its port to the worker's. */
-static void set_nat(struct bal_way *way, const struct bal_service *v, const struct bal_worker *w)
+static void ways_set_nat(struct bal_way *way, const struct bal_service *v, const struct bal_worker *w)
 {
     uint8_t vip_port[2];
     bal_put16(vip_port, v->port);
@@ -27,7 +29,7 @@ static void set_nat(struct bal_way *way, const struct bal_service *v, const stru
     way->all_change = way->addr_change + (uint32_t)bal_sum_change(vip_port, way->port, 2);
 }
 
-static void set_way(struct bal_snapshot *s, uint32_t i)
+static void ways_set(struct bal_snapshot *s, uint32_t i)
 {
     const struct bal_worker *w = &s->config.worker[i];
     const struct bal_service *v = &s->config.service[w->service];
@@ -42,10 +44,10 @@ static void set_way(struct bal_snapshot *s, uint32_t i)
     memcpy(way->mac, w->mac, 6);
     bool nat = v->forward == BAL_NAT && v->vip.family == 4 && v->port && v->proto != BAL_ROCE;
     way->quick = !p->vlan && (v->forward == BAL_DR || nat);
-    if (nat) set_nat(way, v, w);
+    if (nat) ways_set_nat(way, v, w);
 }
 
-static void set_ups(struct bal_snapshot *s, uint32_t service, uint16_t *at)
+static void ways_set_ups(struct bal_snapshot *s, uint32_t service, uint16_t *at)
 {
     s->ups[service].first = *at;
     s->ups[service].equal = true;
@@ -64,9 +66,9 @@ void bal_make_ways(struct bal_snapshot *s)
     uint16_t at = 0;
     for (uint32_t i = 0; i < BAL_SERVICES; i++)
         if (s->config.service[i].used) {
-            add_direct(s, i);
-            set_ups(s, i, &at);
+            ways_add_direct(s, i);
+            ways_set_ups(s, i, &at);
         }
     for (uint32_t i = 0; i < BAL_WORKERS; i++)
-        if (s->config.worker[i].used) set_way(s, i);
+        if (s->config.worker[i].used) ways_set(s, i);
 }

@@ -3,7 +3,13 @@
 #ifndef GW_TESTS_BALANCE_RIG_H
 #define GW_TESTS_BALANCE_RIG_H
 
-#include "src/balance/balance.h"
+#include "src/balance/burst.h"
+#include "src/balance/core.h"
+#include "src/balance/keep.h"
+#include "src/balance/link.h"
+#include "src/balance/parse.h"
+#include "src/balance/services.h"
+#include "src/balance/step.h"
 
 enum { RIG_ROOM = 128, RIG_LEN = 4096 };
 

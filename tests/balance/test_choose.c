@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "src/balance/maglev.h"
 #include "tests/balance/rig.h"
 
 static struct rig r;

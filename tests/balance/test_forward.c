@@ -9,7 +9,8 @@
 #include <cmocka.h>
 
 #include "src/balance/checksum.h"
-#include "src/balance/forward.h"
+#include "src/balance/frames.h"
+#include "src/balance/rewrite.h"
 #include "tests/balance/rig.h"
 #include "tests/rnd.h"
 

@@ -20,7 +20,8 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#include "src/balance/balance.h"
+#include "src/balance/choose.h"
+#include "src/balance/core.h"
 #include "src/balance/control/agent.h"
 #include "src/balance/control/api.h"
 #include "src/balance/control/exchange.h"

@@ -3,7 +3,7 @@
 #ifndef TESTS_FUZZ_BALANCE_PLANE_H
 #define TESTS_FUZZ_BALANCE_PLANE_H
 
-#include "src/balance/balance.h"
+#include "src/balance/core.h"
 #include "src/balance/control/agent.h"
 
 struct plane {

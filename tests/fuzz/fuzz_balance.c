@@ -11,7 +11,8 @@
 #include <string.h>
 
 #include "src/balance/checksum.h"
-#include "src/balance/forward.h"
+#include "src/balance/frames.h"
+#include "src/balance/rewrite.h"
 #include "src/roce/cm.h"
 #include "src/roce/hdr.h"
 #include "tests/balance/rig.h"
