@@ -19,6 +19,7 @@
 #include "src/door/access_share.h"
 #include "src/door/limit.h"
 #include "src/door/plain.h"
+#include "src/trace/trace.h"
 
 #define GATHER_NS 20000000 /* after the first line the writer waits so long for others */
 #define CLOSE_NS  200000000u
@@ -250,6 +251,8 @@ static int may_have_line(struct gw_access *a, const char *client, int answered)
 
 void gw_access_log(struct gw_access *a, const struct gw_access_request *r)
 {
+    GW_TRACE(server, answered, r->door, r->client, r->model, r->status, r->total_ns, r->error);
+    GW_TRACE(server, times, r->door, r->model, r->queue_ns, r->compute_ns, r->total_ns);
     if (!a || !may_have_line(a, r->client, r->status == OK_HTTP || r->status == OK_GRPC)) return;
     json_t *line = begin(r->client, r->door);
     set_word(line, "model", r->model);

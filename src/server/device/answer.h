@@ -5,6 +5,7 @@
 
 #include "src/server/device/queue.h"
 #include "src/server/wire/wire.h"
+#include "src/trace/trace.h"
 
 GW_DEV struct gw_serve_request *gw_serve_request_of(const struct gw_serve_args *a,
                                                     const struct gw_serve_session *s, uint32_t slot)
@@ -79,6 +80,7 @@ GW_DEV void gw_serve_refuse(const struct gw_serve_args *a, const struct gw_serve
 {
     struct gw_serve_session *s = &a->session[r->session];
     struct gw_serve_counters *t = &a->work->total;
+    GW_TRACE(server, refused, a->name, r->session, r->id, status);
     if (status == GW_SERVE_LATE)
         gw_st_relaxed_u64(&a->board->total.late, ++t->late);
     else if (status == GW_SERVE_CLOSING)

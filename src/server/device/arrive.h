@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "src/server/device/answer.h"
+#include "src/trace/trace.h"
 
 #define GW_SERVE_POLL 8 /* completions taken at once */
 
@@ -134,6 +135,7 @@ GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc 
     if (!gw_serve_completed(a, wc, now, &r)) return;
     if (!gw_serve_read(a, &r, wc->byte_len)) r.priority = 0;
     r.rank = gw_serve_rank(r.priority, r.deadline);
+    GW_TRACE(server, queued, a->name, r.session, r.id, r.rows, r.priority);
     gw_serve_enqueue(a, &r);
     gw_serve_active(a, r.session);
 }

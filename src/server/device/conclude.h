@@ -5,6 +5,7 @@
 
 #include "src/server/device/answer.h"
 #include "src/server/device/cost.h"
+#include "src/trace/trace.h"
 
 GW_DEV void gw_serve_answer(const struct gw_serve_args *a, struct gw_serve_item *item)
 {
@@ -28,6 +29,7 @@ GW_DEV void gw_serve_answer(const struct gw_serve_args *a, struct gw_serve_item 
     reply->batch = w->rows;
     item->failed = gw_serve_post(a, item->session, item->slot, bytes) != 0;
     item->posted = gw_clock_ns();
+    GW_TRACE(server, done, a->name, item->session, item->id, item->arrived, w->started, w->done);
     /* The receive for the slot's next request comes behind the answer, which it would delay. */
     item->failed |= gw_serve_post_receive(a, item->session) != 0;
 }
@@ -42,6 +44,7 @@ GW_DEV void gw_serve_account(const struct gw_serve_args *a)
     w->variant_total[w->variant].executions++;
     w->variant_total[w->variant].infer_ns += w->done - w->ready;
     if (w->failed) {
+        GW_TRACE(server, failed, a->name, w->items, w->failed);
         t->failures += w->items;
         return;
     }

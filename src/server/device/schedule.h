@@ -22,6 +22,7 @@
 
 #include "src/server/device/answer.h"
 #include "src/server/device/queue.h"
+#include "src/trace/trace.h"
 
 #define GW_SERVE_FAIR  16 /* each so many-th batch begins with the oldest request */
 #define GW_SERVE_PROBE 16 /* each so many-th request that is late by the estimate is run */
@@ -103,6 +104,7 @@ GW_DEV void gw_serve_take(const struct gw_serve_args *a, const struct gw_serve_a
     item->rows = r->rows;
     item->flags = r->flags;
     item->at = w->rows;
+    GW_TRACE(server, batched, a->name, r->session, r->id, r->rows);
     w->rows += r->rows;
     a->session[r->session].in_work++;
 }

@@ -16,6 +16,7 @@
 #include "src/server/device/arrive.h"
 #include "src/server/device/conclude.h"
 #include "src/server/device/schedule.h"
+#include "src/trace/trace.h"
 
 /* Between two looks at the board: on a GPU a trip over the bus; on CPU threads a wake-up, and wake_fd tells
  * of most changes. */
@@ -140,6 +141,7 @@ GW_DEV void gw_serve_wait_stage(const struct gw_serve_args *a)
     w->started = w->ready = gw_clock_ns();
     w->done = 0;
     w->begun = w->over = 0; /* the end of this kernel comes before the batch's kernels set them */
+    GW_TRACE(server, launched, a->name, w->items, w->rows, w->waiting);
     gw_serve_aim(a);
     gw_serve_tell_waiting(a);
 }

@@ -225,6 +225,7 @@ struct gw_serve_args {
     /* 1: a batch of one row is small. The kernel that waits copies its inputs, and the kernel that sends its
      * outputs. */
     uint16_t small_in, small_out;
+    const char *name; /* of the model, for tracepoints on CPU threads: nothing else reads it */
 };
 
 #endif

@@ -7,6 +7,7 @@
 #include "src/server/grpc/decode.h"
 #include "src/server/grpc/methods.h"
 #include "src/server/grpc/reply.h"
+#include "src/trace/trace.h"
 
 /* A request's own timeout and the call's deadline both end it. */
 static int set_time(struct gw_grpc_turn *turn, struct gw_infer_request *q, struct gw_infer_error *error)
@@ -61,6 +62,7 @@ static struct gw_grpc_message *infer(const struct gw_grpc_service *s, struct gw_
     line.in = bytes;
     if (!gw_grpc_decode(message, bytes, q, error)) {
         line.model = q->infer.model;
+        GW_TRACE(server, grpc_request, line.client, line.model, bytes);
         line.id = q->id;
         q->infer.who = line.client;
         q->infer.gone = is_gone;

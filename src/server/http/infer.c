@@ -11,6 +11,7 @@
 #include "src/server/http/ask.h"
 #include "src/server/http/elements.h"
 #include "src/door/text.h"
+#include "src/trace/trace.h"
 
 #define NO_HEADER UINT64_MAX /* no Inference-Header-Content-Length: the whole body is JSON */
 #define STEP      (64u << 10)
@@ -95,6 +96,7 @@ struct gw_http_infer *gw_http_infer_open(const struct gw_http_infer_opts *opts,
     c->connection = r->connection;
     snprintf(c->who, sizeof(c->who), "%s", r->who);
     split_path(r->path, c->model, sizeof(c->model), c->version, sizeof(c->version));
+    GW_TRACE(server, http_request, r->who, r->path);
     if (header_number(r, "Content-Length", &c->body) ||
         header_number(r, "Inference-Header-Content-Length", &c->header))
         fail(c, GW_INFER_INVALID, "Inference-Header-Content-Length: not a number of bytes");

@@ -12,6 +12,7 @@
 #include <gpuwire/error.h>
 
 #include "src/door/log.h"
+#include "src/trace/trace.h"
 
 #define ASK_NS                                                                                               \
     30000000000u /* a session that is quiet for so long is asked whether its peer is there, or sooner: */
@@ -94,6 +95,7 @@ static void log_session(const struct gw_table *t, const struct gw_table_session 
     char id[GW_SESSION_SHOWN];
     snprintf(id, sizeof(id), "%.8s", s->id);
     line.session = id;
+    GW_TRACE(server, session, line.model, s->index, line.client, line.session, reason);
     gw_access_log_session(t->access, &line);
     gw_log(GW_LOG_DEBUG, "session %s of model %s %s%s", id, line.model, reason ? "closed: " : "opened",
            reason ? reason : "");
@@ -173,10 +175,10 @@ static int enlist(struct gw_table *t, struct gw_table_session *s)
 /* The session's index is known, and the others may see it; or it could not be opened. */
 static void settle(struct gw_table *t, struct gw_table_session *s, int error, uint32_t index)
 {
-    if (!error) log_session(t, s, NULL); /* nobody else closes it yet */
+    s->index = index; /* nobody else touches it yet, or closes it */
+    if (!error) log_session(t, s, NULL);
     pthread_mutex_lock(&t->lock);
     s->opening = 0;
-    s->index = index;
     s->used = s->asked = s->opened = gw_deadline(0);
     struct gw_table_session **link = &t->first;
     while (error && *link != s) link = &(*link)->next;

@@ -8,6 +8,8 @@
 
 #include <gpuwire/exec.h>
 
+#include "src/trace/trace.h"
+
 #define SEND_ROOM_NS 100000000u
 #define AGAIN_NS     5000000u
 
@@ -222,6 +224,7 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
                                                      .flags = ask->flags,
                                                      .budget_ns = ask->budget_ns};
     call->submitted = gw_deadline(0);
+    GW_TRACE(server, submitted, c->opts.name, s->id, ask->rows, ask->priority);
     pthread_mutex_lock(&s->lane->post);
     /* A session that broke meanwhile has ended this call, or is about to. */
     if (s->generation == s->lane->generation)

@@ -40,6 +40,7 @@ struct gw_session_pool_opts {
     uint64_t delay_ns;      /* a request may wait so long for others to share its batch */
     uint32_t gpu_memory;    /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
     struct gw_exec *memory; /* whose memory the slots are; NULL: that of `exec` */
+    const char *name;       /* of the model, which outlives the pool */
 };
 
 /* Bytes that the slots of all sessions take, with the room to put requests together. Numbers within the

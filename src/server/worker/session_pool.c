@@ -259,5 +259,6 @@ int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int
     args->out_stride = p->out_stride;
     args->sessions = p->opts.sessions;
     args->slots = p->opts.slots;
+    args->name = p->opts.name;
     return 0;
 }

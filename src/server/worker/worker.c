@@ -141,6 +141,7 @@ static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
         .variants = w->variants,
         .delay_ns = w->opts.delay_ns,
         .gpu_memory = (uint32_t)slots_in_gpu_memory(w),
+        .name = w->name,
     };
     memcpy(opts.variant, w->variant, sizeof(opts.variant));
     if (w->own) {
