@@ -23,6 +23,7 @@ drop_net() {
     done
     nets=()
 }
+. "$(dirname "${BASH_SOURCE[0]}")/balancers.sh"
 trap 'drop_net; clean_up' EXIT
 
 at() {

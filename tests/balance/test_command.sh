@@ -3,9 +3,9 @@
 # `gpuwire balance` as its users meet it, without devices: the file, the API's commands, a token, restarts, a server that
 # registers itself. Needs no privilege.
 . "$(dirname "$0")/../integration/lib.sh"
+. "$(dirname "$0")/balancers.sh"
 need curl jq
 conf=$work/b.conf
-trap 'for p in $(pgrep -f "balance plane --config $conf"); do kill "$p"; done; clean_up' EXIT
 
 # refused STATUS TEXT WORD...: the command ends so, and says that.
 refused() {

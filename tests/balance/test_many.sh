@@ -2,9 +2,9 @@
 # SPDX-License-Identifier: Apache-2.0
 # Ten thousand services and five thousand workers: every command works on them, and a change costs what it changes.
 . "$(dirname "$0")/../integration/lib.sh"
+. "$(dirname "$0")/balancers.sh"
 need jq python3
 conf=$work/many.conf
-trap 'for p in $(pgrep -f "balance plane --config $conf"); do kill "$p"; done; clean_up' EXIT
 python3 - "$work" >"$conf" <<'EOP'
 import sys
 

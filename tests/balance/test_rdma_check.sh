@@ -3,9 +3,9 @@
 # RDMA_CHECK: a server that answers over RDMA is up; one that is stopped goes down after `fall` checks that failed, and comes
 # up again after `rise` that went well. HTTP alone is not enough: the server's NIC must answer.
 . "$(dirname "$0")/../integration/lib.sh"
+. "$(dirname "$0")/balancers.sh"
 need jq curl
 conf=$work/b.conf
-trap 'for p in $(pgrep -f "balance plane --config $conf"); do kill "$p"; done; clean_up' EXIT
 port=$(free_port)
 cat >"$conf" <<EOC
 global_defs {

@@ -3,9 +3,9 @@
 # The balancer's state under bad luck: workers that answer nonsense, files that cannot run, files that are half written, and
 # restarts of either process. Needs no privilege.
 . "$(dirname "$0")/../integration/lib.sh"
+. "$(dirname "$0")/balancers.sh"
 need curl jq python3
 conf=$work/b.conf
-trap 'for p in $(pgrep -f "balance plane --config $conf"); do kill "$p"; done; clean_up' EXIT
 
 good=$(free_port) evil=$(free_port)
 python3 -m http.server "$good" --bind 127.0.0.1 --directory "$work" >"$work/web.out" 2>&1 &
