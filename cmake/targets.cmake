@@ -23,6 +23,15 @@ function(gw_module name)
   endif()
 endfunction()
 
+# gw_embed(OUT FILE…): the files of this folder become a C source, whose path is put into the variable OUT (cmake/embed.cmake).
+function(gw_embed out)
+  list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
+  set(source ${CMAKE_CURRENT_BINARY_DIR}/embedded.c)
+  add_custom_command(OUTPUT ${source} COMMAND ${CMAKE_COMMAND} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake ${source} ${files}
+                     DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+  set(${out} ${source} PARENT_SCOPE)
+endfunction()
+
 # A test that has not ended by then, in seconds, hangs. It says nothing of how long tests take: a busy machine, or a
 # sanitizer, may well need ten times as long as others. GW_PATIENCE is what its parts may take (tests/integration/lib.sh).
 set(GW_TIMEOUT 600)

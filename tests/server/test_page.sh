@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The page for browsers, in a real one: it shows models, counts and latencies under load, takes no name for markup, asks for
+# The page for browsers, in a real one: it shows models, counts and latencies under load, now and over time, takes no name for markup, asks for
 # the token where one is wanted, and says when the server has gone.
 . "$(dirname "$0")/lib.sh" || exit 1
 need curl python3 chromium
@@ -19,9 +19,10 @@ for line in 'HTTP/1.1 200' 'Content-Type: text/html; charset=utf-8' "Content-Sec
 done
 # All that it is made of comes from here: nothing is fetched from elsewhere.
 grep -oE '(src|href)="[^"]*"' page.html | sort >parts
-printf '%s\n' 'href="data:,"' 'href="metrics"' 'href="page.css"' 'src="page.js"' | sort | diff - parts || fail 'other parts than expected'
-grep -nE 'https?://|@import|innerHTML|eval\(' "$source_dir"/src/server/http/page/* && fail 'the page fetches from elsewhere, or makes markup of text'
+printf '%s\n' 'href="data:,"' 'href="metrics"' 'href="common.css"' 'href="page.css"' 'src="common.js"' 'src="chart.js"' 'src="page.js"' | sort | diff - parts || fail 'other parts than expected'
+grep -nE 'https?://|@import|innerHTML|eval\(' "$source_dir"/src/server/http/page/* "$source_dir"/src/door/page/* | grep -v 'www.w3.org/2000/svg' && fail 'the page fetches from elsewhere, or makes markup of text'
 [ "$(curl -s -o /dev/null -w '%{http_code} %{content_type}' "http://$server/page.js")" = '200 text/javascript; charset=utf-8' ] || fail 'page.js'
+[ "$(curl -s -o /dev/null -w '%{http_code} %{content_type}' "http://$server/chart.js")" = '200 text/javascript; charset=utf-8' ] || fail 'chart.js'
 [ "$(curl -s -I -o /dev/null -w '%{http_code}' "http://$server/page.css")" = 200 ] || fail 'HEAD page.css'
 [ "$(curl -s -o /dev/null -w '%{http_code}' -X POST "http://$server/")" = 404 ] || fail 'POST /'
 [ "$(curl -s -o /dev/null -w '%{http_code}' "http://$server/page.html")" = 404 ] || fail 'a path that is none'

@@ -1,18 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The files of the server's page. */
 #include "src/server/http/page.h"
 
-/* cmake/embed.cmake makes them from src/server/http/page. */
-#define EMBEDDED(name)                                                                                       \
-    extern const unsigned char gw_embedded_##name[];                                                         \
-    extern const size_t gw_embedded_##name##_bytes
-EMBEDDED(page_html);
-EMBEDDED(page_css);
-EMBEDDED(page_js);
+#include "src/door/page.h"
+
+GW_PAGE_EMBEDDED(page_html);
+GW_PAGE_EMBEDDED(page_css);
+GW_PAGE_EMBEDDED(page_js);
 
 static const struct gw_http_file files[] = {
-    {"/", "text/html; charset=utf-8", gw_embedded_page_html, &gw_embedded_page_html_bytes},
-    {"/page.css", "text/css; charset=utf-8", gw_embedded_page_css, &gw_embedded_page_css_bytes},
-    {"/page.js", "text/javascript; charset=utf-8", gw_embedded_page_js, &gw_embedded_page_js_bytes},
+    GW_PAGE_FILE("/", "text/html", page_html),
+    GW_PAGE_FILE("/page.css", "text/css", page_css),
+    GW_PAGE_FILE("/page.js", "text/javascript", page_js),
+    GW_PAGE_COMMON,
     {0},
 };
 

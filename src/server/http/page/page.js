@@ -1,13 +1,10 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows what GET metrics tells, every two seconds. Names come from strangers: they become text, never markup.
+// Shows what GET metrics tells, every two seconds, and what it told since the page was opened.
 "use strict";
 
 const EVERY = 2000; // ms
-const PATIENCE = 5000; // ms for one answer
-const byId = (id) => document.getElementById(id);
-let token = "";
 let last = null; // the answer before: rates are differences
-let heard = null; // when the last answer came
+let begun = null; // when the first answer came, which charts begin with
 
 // ---- the text format of Prometheus
 
@@ -60,22 +57,6 @@ function parse(text) {
   return all;
 }
 
-// ---- numbers for people
-
-function number(n) {
-  if (!Number.isFinite(n)) return "–";
-  return n >= 100 || Number.isInteger(n) ? Math.round(n).toLocaleString("en") : n.toPrecision(2);
-}
-
-function time(s) {
-  if (!Number.isFinite(s)) return "–";
-  if (s < 1e-3) return `${number(s * 1e6)} µs`;
-  return s < 1 ? `${number(s * 1e3)} ms` : `${number(s)} s`;
-}
-
-const percent = (x) => (Number.isFinite(x) ? `${number(x * 100)} %` : "–");
-const gib = (bytes) => (bytes / 2 ** 30).toFixed(1);
-
 // The bound below which so large a part of the requests lies.
 function quantile(buckets, part) {
   const all = buckets.length ? buckets[buckets.length - 1][1] : 0;
@@ -84,20 +65,49 @@ function quantile(buckets, part) {
   return Number.isFinite(hit[0]) ? hit[0] : buckets[buckets.length - 2][0];
 }
 
-// ---- elements
+// ---- the last ten minutes
 
-function element(tag, className, text) {
-  const e = document.createElement(tag);
-  if (className) e.className = className;
-  if (text !== undefined) e.textContent = text;
-  return e;
+// Values that this page has seen, one list for each of `names`.
+class Past {
+  constructor(names) {
+    this.names = names;
+    this.at = [];
+    this.lists = names.map(() => []);
+  }
+
+  add(at, values) {
+    this.at.push(at);
+    this.names.forEach((name, i) => this.lists[i].push(values[name]));
+    while (at - this.at[0] > SPAN * 1000) [this.at, ...this.lists].forEach((list) => list.shift());
+  }
+
+  // A chart without anything in it would hide the others.
+  show(chart, names) {
+    const end = this.at[this.at.length - 1];
+    const lists = names.map((name) => this.lists[this.names.indexOf(name)]);
+    chart.figure.hidden = !lists.some((values) => values.some((v) => v > 0));
+    chart.show(this.at.map((at) => (end - at) / 1000), lists);
+  }
 }
 
-function tile(name, value) {
-  const t = element("div", "tile");
-  t.append(element("div", "value", value), element("div", "name", name));
-  return t;
+// What happened to a model's requests between two answers. A model that was loaded again counts from 0.
+function since(m, was, seconds) {
+  const nothing = { success: NaN, failed: NaN, late: NaN, refused: NaN, median: NaN, p99: NaN, queue: NaN };
+  if (!was || m.value.nv_inference_request_success < was.value.nv_inference_request_success) return nothing;
+  const more = (name) => m.value[name] - was.value[name];
+  const success = more("nv_inference_request_success");
+  const late = more("gpuwire_request_late");
+  const refused = more("gpuwire_request_refused");
+  const failed = more("nv_inference_request_failure") - late - refused;
+  const buckets = m.buckets.map((b, i) => [b[0], b[1] - was.buckets[i][1]]);
+  const queue = more("nv_inference_queue_duration_us") / 1e6 / success;
+  return {
+    success: success / seconds, failed: failed / seconds, late: late / seconds, refused: refused / seconds,
+    median: quantile(buckets, 0.5), p99: quantile(buckets, 0.99), queue,
+  };
 }
+
+// ---- models
 
 function histogram(buckets) {
   const chart = element("div", "chart");
@@ -134,98 +144,105 @@ function batches(all) {
   });
 }
 
-function showModel(key, m, before, seconds) {
-  const card = element("article", "model");
-  const was = before && before.models.get(key);
-  const v = m.value;
-  const rate = was ? (v.nv_inference_request_success - was.value.nv_inference_request_success) / seconds : NaN;
+function newModelCard(key) {
+  const card = element("article", "card model");
+  const name = element("h2");
   const tiles = element("div", "tiles");
-  tiles.append(
-    tile("requests/s", number(rate)),
-    tile("answered", number(v.nv_inference_request_success)),
-    tile("failed or refused", number(v.nv_inference_request_failure)),
-    tile("in the queue", number(v.nv_inference_pending_request_count)),
-    tile("latency, median", time(quantile(m.buckets, 0.5))),
-    tile("latency, 99 %", time(quantile(m.buckets, 0.99))),
-    tile("RDMA sessions", `${number(v.gpuwire_sessions_open)} of ${number(v.gpuwire_sessions_limit)}`),
-    tile("HTTP and gRPC slots", `${number(v.gpuwire_door_slots_taken)} of ${number(v.gpuwire_door_slots_limit)}`),
-  );
-  card.append(element("h2", "", `${m.name}, version ${m.version}`), tiles);
-  card.append(element("h3", "", "Latency in the server, since the model is served"), ...histogram(m.buckets));
-  card.append(element("h3", "", "Batches"), ...batches(m.batches));
+  const times = element("div", "times");
+  const charts = {
+    requests: new TimeChart("Requests", ["answered per second"], number),
+    latency: new TimeChart("Latency", ["median", "99 %", "mean time in the queue"], time),
+    refused: new TimeChart("Not answered, per second", ["failed", "late", "made no sense"], number),
+  };
+  const histogramBox = element("div");
+  const batchBox = element("div");
+  times.append(...Object.values(charts).map((c) => c.figure));
+  card.append(name, tiles, times, element("h3", "", "Latency in the server, since the model is served"), histogramBox, element("h3", "", "Batches"), batchBox);
+  card.parts = { name, tiles, charts, histogramBox, batchBox };
+  card.past = new Past(["success", "failed", "late", "refused", "median", "p99", "queue"]);
+  card.key = key;
   return card;
+}
+
+function modelTiles(m, rate) {
+  const v = m.value;
+  return [
+    ["requests/s", number(rate)],
+    ["answered", number(v.nv_inference_request_success)],
+    ["failed or refused", number(v.nv_inference_request_failure)],
+    ["in the queue", number(v.nv_inference_pending_request_count)],
+    ["latency, median", time(quantile(m.buckets, 0.5))],
+    ["latency, 99 %", time(quantile(m.buckets, 0.99))],
+    ["RDMA sessions", `${number(v.gpuwire_sessions_open)} of ${number(v.gpuwire_sessions_limit)}`],
+    ["HTTP and gRPC slots", `${number(v.gpuwire_door_slots_taken)} of ${number(v.gpuwire_door_slots_limit)}`],
+  ];
+}
+
+function showModel(card, m, before, seconds, at) {
+  const did = since(m, before && before.models.get(card.key), seconds);
+  const { name, tiles, charts, histogramBox, batchBox } = card.parts;
+  card.past.add(at, did);
+  setText(name, `${m.name}, version ${m.version}`);
+  setTiles(tiles, modelTiles(m, did.success));
+  card.past.show(charts.requests, ["success"]);
+  card.past.show(charts.latency, ["median", "p99", "queue"]);
+  card.past.show(charts.refused, ["failed", "late", "refused"]);
+  histogramBox.replaceChildren(...histogram(m.buckets));
+  batchBox.replaceChildren(...batches(m.batches));
+}
+
+// ---- the machine
+
+const machine = {
+  cpu: new TimeChart("CPU, where 100 % is one core", ["server", "software NIC"], percent),
+  cpuPast: new Past(["server", "nic"]),
+  gpus: new Map(), // by uuid: a chart and its values
+};
+byId("machine-times").append(machine.cpu.figure);
+
+function newGpu(i) {
+  const gpu = { chart: new TimeChart(`GPU ${i}, busy`, ["share of time"], percent), past: new Past(["busy"]) };
+  byId("machine-times").append(gpu.chart.figure);
+  return gpu;
 }
 
 function showMachine(now, before, seconds) {
   const cpu = (part) => (before ? (now.cpu[part] - before.cpu[part]) / seconds : NaN);
-  const tiles = [tile("CPU, server (100 % is one core)", percent(cpu("server"))), tile("CPU, software NIC", percent(cpu("nic")))];
-  [...now.gpus.values()].forEach((g, i) => {
-    tiles.push(tile(`GPU ${i}, busy`, percent(g.nv_gpu_utilization)));
-    tiles.push(tile(`GPU ${i}, memory`, `${gib(g.nv_gpu_memory_used_bytes)} of ${gib(g.nv_gpu_memory_total_bytes)} GiB`));
-    tiles.push(tile(`GPU ${i}, power`, `${number(g.nv_gpu_power_usage)} W`));
+  const use = { server: cpu("server"), nic: cpu("nic") };
+  const tiles = [["CPU, server (100 % is one core)", percent(use.server)], ["CPU, software NIC", percent(use.nic)]];
+  machine.cpuPast.add(now.at, use);
+  machine.cpuPast.show(machine.cpu, ["server", "nic"]);
+  [...now.gpus].forEach(([uuid, g], i) => {
+    tiles.push([`GPU ${i}, busy`, percent(g.nv_gpu_utilization)]);
+    tiles.push([`GPU ${i}, memory`, `${gib(g.nv_gpu_memory_used_bytes)} of ${gib(g.nv_gpu_memory_total_bytes)} GiB`]);
+    tiles.push([`GPU ${i}, power`, `${number(g.nv_gpu_power_usage)} W`]);
+    const gpu = machine.gpus.get(uuid) || newGpu(i);
+    machine.gpus.set(uuid, gpu);
+    gpu.past.add(now.at, { busy: g.nv_gpu_utilization });
+    gpu.past.show(gpu.chart, ["busy"]);
   });
-  return tiles;
+  setTiles(byId("machine"), tiles);
 }
 
 // ---- the loop
 
-function say(kind, text) {
-  byId("state").className = kind;
-  byId("state").textContent = text;
-}
-
 function show(now) {
   const before = last && now.at > last.at ? last : null;
   const seconds = before ? (now.at - before.at) / 1000 : NaN;
-  byId("server").textContent = `${now.info.version || ""} on ${location.host}, ${now.info.executor === "gpu" ? "models on the GPU" : "models on the CPU"}`;
-  byId("machine").replaceChildren(...showMachine(now, before, seconds));
-  byId("models").replaceChildren(...[...now.models].map(([key, m]) => showModel(key, m, before, seconds)));
+  begun = begun || new Date();
+  setText(byId("server"), `${now.info.version || ""} on ${location.host}, ${now.info.executor === "gpu" ? "models on the GPU" : "models on the CPU"}`);
+  setText(byId("since"), `The charts begin at ${begun.toLocaleTimeString()}, when this page was opened.`);
+  showMachine(now, before, seconds);
+  keepChildren(byId("models"), [...now.models], ([key]) => key, ([key]) => newModelCard(key), (card, [, m]) => showModel(card, m, before, seconds, now.at));
   byId("none").hidden = now.models.size > 0;
-  byId("content").hidden = false;
-  byId("content").classList.remove("stale");
-  byId("ask").hidden = true;
+  showContent();
   if (now.value.gpuwire_server_draining) say("warn", "about to end");
   else say("good", "live");
   last = now;
-  heard = new Date();
-}
-
-function lose() {
-  last = null; // it may be another one that comes back
-  byId("content").classList.add("stale");
-  say("bad", heard ? `The server has gone; its last answer came at ${heard.toLocaleTimeString()}` : "The server does not answer");
-}
-
-function wantToken() {
-  byId("content").hidden = true;
-  byId("ask").hidden = false;
-  say("warn", token ? "That is not the token" : "");
-  token = "";
 }
 
 async function look() {
-  const headers = token ? { Authorization: `Bearer ${token}` } : {};
-  const answer = await fetch("metrics", { headers, cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
-  if (answer.status === 401) return wantToken();
-  if (!answer.ok) throw new Error(answer.status);
-  show(parse(await answer.text()));
+  show(parse(await (await get("metrics")).text()));
 }
 
-async function run() {
-  if (byId("ask").hidden && !document.hidden) {
-    try {
-      await look();
-    } catch {
-      lose();
-    }
-  }
-  setTimeout(run, EVERY);
-}
-
-byId("ask").addEventListener("submit", (event) => {
-  event.preventDefault();
-  token = byId("token").value;
-  byId("token").value = "";
-  look().catch(lose);
-});
-run();
+watch("server", EVERY, look, () => (last = null)); // it may be another one that comes back
