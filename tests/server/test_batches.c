@@ -17,11 +17,6 @@ static const struct gw_tensor_info tensors[] = {
     {.name = "y", .dtype = GW_DTYPE_F32, .rank = 2, .dims = {1, COLUMNS}, .bytes = COLUMNS * 4, .batched = 1},
     {.name = "z", .dtype = GW_DTYPE_F32, .rank = 1, .dims = {1}, .bytes = 4, .batched = 1}};
 
-static void unload(void *model)
-{
-    (void)model;
-}
-
 static uint32_t count(const void *model, int output)
 {
     (void)model;
@@ -32,23 +27,6 @@ static const struct gw_tensor_info *info(const void *model, int output, uint32_t
 {
     (void)model;
     return &tensors[output ? 1 + i : 0];
-}
-
-/* A plan is its number of rows. */
-static int plan(const void *model, const struct gw_plan_options *options, void **out, char *err,
-                size_t errlen)
-{
-    uint32_t *rows = malloc(sizeof(*rows));
-    (void)model, (void)err, (void)errlen;
-    *rows = options->rows;
-    *out = rows;
-    return 0;
-}
-
-static void stats(const void *p, struct gw_plan_stats *s)
-{
-    (void)p;
-    memset(s, 0, sizeof(*s));
 }
 
 static int run(void *p, const void *const in[], void *const out[])
@@ -63,30 +41,19 @@ static int run(void *p, const void *const in[], void *const out[])
     return 0;
 }
 
-static const struct gw_model_backend backend = {.abi = GW_MODEL_ABI,
-                                                .name = "twice",
-                                                .unload = unload,
-                                                .count = count,
-                                                .info = info,
-                                                .plan = plan,
-                                                .plan_free = free,
-                                                .stats = stats,
+static const struct gw_model_backend backend = {ROWS_BACKEND, .name = "twice", .count = count, .info = info,
                                                 .run = run};
 
 /* ---- its worker ---- */
 
 static int begin(void **state)
 {
-    struct gw_worker_source source = {.name = "twice", .version = 1};
-    int error = begin_devices(*state ? *(uint32_t *)*state : 1);
-    struct gw_worker_opts opts = worker_opts();
+    struct gw_model *m;
     const uint32_t batch[] = {1, 2, 4, 8};
-    memcpy(opts.batch, batch, sizeof(batch));
-    opts.batches = 4;
+    int error = begin_devices(*state ? *(uint32_t *)*state : 1);
     takes_ns = 100000;
-    if (!error) error = gw_model_wrap(&backend, NULL, &source.model);
-    if (!error) error = gw_worker_create_from(&source, &opts, &worker);
-    if (!error) error = gw_worker_start(worker);
+    if (!error) error = gw_model_wrap(&backend, NULL, &m);
+    if (!error) error = start_worker("twice", m, batch, 4, GW_RESIDENT_NEVER);
     if (error) print_message("%d, %s\n", error, gw_last_error());
     return error;
 }

@@ -126,14 +126,8 @@ static void runs_tell(void **state)
 
 static void start(struct gw_model *m, enum gw_resident_mode resident)
 {
-    struct gw_worker_source source = {.name = "rows", .version = 1, .model = m};
-    struct gw_worker_opts opts = worker_opts();
     const uint32_t batch[] = {1, 4};
-    memcpy(opts.batch, batch, sizeof(batch));
-    opts.batches = 2;
-    opts.resident = resident;
-    assert_int_equal(gw_worker_create_from(&source, &opts, &worker), 0);
-    assert_int_equal(gw_worker_start(worker), 0);
+    assert_int_equal(start_worker("rows", m, batch, 2, resident), 0);
 }
 
 /* All inputs of `rows` rows are one number. */
@@ -245,11 +239,6 @@ static const struct gw_tensor_info tensors[] = {
     {.name = "x", .dtype = GW_DTYPE_F32, .rank = 2, .dims = {1, 1}, .bytes = 4, .batched = 1},
     {.name = "y", .dtype = GW_DTYPE_F32, .rank = 2, .dims = {1, 1}, .bytes = 4, .batched = 1}};
 
-static void unload(void *model)
-{
-    (void)model;
-}
-
 static uint32_t count(const void *model, int output)
 {
     (void)model, (void)output;
@@ -262,22 +251,6 @@ static const struct gw_tensor_info *info(const void *model, int output, uint32_t
     return &tensors[output];
 }
 
-static int plan(const void *model, const struct gw_plan_options *options, void **out, char *err,
-                size_t errlen)
-{
-    uint32_t *rows = malloc(sizeof(*rows));
-    (void)model, (void)err, (void)errlen;
-    *rows = options->rows;
-    *out = rows;
-    return 0;
-}
-
-static void stats(const void *p, struct gw_plan_stats *s)
-{
-    (void)p;
-    memset(s, 0, sizeof(*s));
-}
-
 static int run(void *p, const void *const in[], void *const out[])
 {
     uint32_t rows = *(uint32_t *)p;
@@ -288,15 +261,8 @@ static int run(void *p, const void *const in[], void *const out[])
 
 static void state_is_noticed(void **state)
 {
-    static const struct gw_model_backend backend = {.abi = GW_MODEL_ABI,
-                                                    .name = "keeps",
-                                                    .unload = unload,
-                                                    .count = count,
-                                                    .info = info,
-                                                    .plan = plan,
-                                                    .plan_free = free,
-                                                    .stats = stats,
-                                                    .run = run};
+    static const struct gw_model_backend backend = {ROWS_BACKEND, .name = "keeps", .count = count,
+                                                    .info = info, .run = run};
     struct gw_model *m;
     (void)state;
     assert_int_equal(gw_model_wrap(&backend, NULL, &m), 0);

@@ -11,6 +11,7 @@
 #include <cmocka.h>
 
 #include <pthread.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <gpuwire/exec.h>
@@ -64,6 +65,47 @@ static int end_devices(void)
     gw_exec_destroy(own_exec);
     return gw_exec_destroy(exec);
 }
+
+/* Serves this model with these batch sizes, the smallest first. */
+static inline int start_worker(const char *name, struct gw_model *m, const uint32_t *batch, uint32_t batches,
+                               enum gw_resident_mode resident)
+{
+    struct gw_worker_source source = {.name = name, .version = 1, .model = m};
+    struct gw_worker_opts opts = worker_opts();
+    memcpy(opts.batch, batch, batches * sizeof(*batch));
+    opts.batches = batches;
+    opts.resident = resident;
+    int error = gw_worker_create_from(&source, &opts, &worker);
+    return error ? error : gw_worker_start(worker);
+}
+
+/* ---- the parts that models written in C have in common; a plan is its number of rows ---- */
+
+static inline void rows_unload(void *model)
+{
+    (void)model;
+}
+
+static inline int rows_plan(const void *model, const struct gw_plan_options *options, void **out, char *err,
+                            size_t errlen)
+{
+    uint32_t *rows = malloc(sizeof(*rows));
+    (void)model, (void)err, (void)errlen;
+    *rows = options->rows;
+    *out = rows;
+    return 0;
+}
+
+static inline void rows_stats(const void *p, struct gw_plan_stats *s)
+{
+    (void)p;
+    memset(s, 0, sizeof(*s));
+}
+
+#define ROWS_BACKEND                                                                                         \
+    .abi = GW_MODEL_ABI, .unload = rows_unload, .plan = rows_plan, .plan_free = free, .stats = rows_stats
+
+/* ---- callers ---- */
 
 /* Each on a thread of its own, with its number; what it returns is NULL, or how many answers were wrong. */
 static inline void run_callers(void *(*caller)(void *number))
