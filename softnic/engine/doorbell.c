@@ -7,6 +7,8 @@
  * doorbell records, and those are read for no other reason than a ring: a program that forgets to ring must
  * not work.
  */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
@@ -58,6 +60,7 @@ static void sweep(struct sn_nic *nic, struct sn_register *r, const struct sn_qp 
 {
     struct walk w = {.r = r, .but = but};
 
+    GW_ASSERT_HELD(&nic->lock);
     r->rung = false;
     r->swept_at = nic->now;
     for (;; w.at++) {
@@ -138,6 +141,7 @@ static void scan(struct sn_uar *uar, bool sends)
 {
     uint64_t value;
 
+    GW_ASSERT_HELD(&uar->nic->lock);
     for (unsigned i = 0; sends && i < HALVES; i++)
         if (take(uar->page + SN_UAR_BF / 8 + i * HALF_WORDS, &value))
             send_ring(uar, uar->merged ? 0 : i / 2, i & 1, value);
@@ -191,6 +195,7 @@ void sn_watch_records(struct sn_nic *nic)
 {
     struct sn_link *it, *tmp;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (nic->now - nic->watched_at < WATCH_NS) return;
     nic->watched_at = nic->now;
     sn_list_each(it, tmp, &nic->all_qps)

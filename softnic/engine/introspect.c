@@ -5,6 +5,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
@@ -83,6 +85,7 @@ static void view_requester(const struct sn_qp *qp, struct sn_qp_view *v)
 
 static void view_qp(const struct sn_qp *qp, struct sn_qp_view *v)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     memset(v, 0, sizeof(*v));
     v->number = qp->number;
     v->type = qp->init.type;
@@ -122,6 +125,7 @@ static void view_cq(const struct sn_cq *cq, struct sn_cq_view *v)
 {
     uint32_t ci;
 
+    GW_ASSERT_HELD(&cq->nic->lock);
     memset(v, 0, sizeof(*v));
     v->number = cq->number;
     v->entries = cq->init.cqe_count;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
@@ -167,6 +169,7 @@ static bool run_qps(struct sn_nic *nic)
     struct sn_link turn, *it;
     bool any = false;
 
+    GW_ASSERT_HELD(&nic->lock);
     /* Queue pairs that wake meanwhile wait for the next turn. */
     sn_list_init(&turn);
     while (!sn_list_empty(&nic->run)) {

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
@@ -109,6 +111,7 @@ static int attach(struct sn_nic *nic, struct sn_qp *qp)
 {
     int err = grow_heap(nic);
 
+    GW_ASSERT_HELD(&nic->lock);
     if (!err) err = take_number(nic, qp);
     if (!err) err = sn_ringer_add(qp);
     if (err) return err;
@@ -185,6 +188,7 @@ void sn_qp_last_word(struct sn_qp *qp)
 {
     enum { LAST_WORDS = 64 };
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (qp->nic->failed || !sn_qp_reliable(qp) || !qp->resp.ack_pending || qp->resp.nak_pending) return;
     sn_qp_wake(qp); /* among those that run, not those that are parked: a step changes what it is */
     for (int i = 0; i < LAST_WORDS && qp->resp.ack_pending; i++)
@@ -243,6 +247,7 @@ int sn_qp_query(struct sn_qp *qp, struct ibv_qp_attr *attr)
  * page. */
 void sn_qp_forget(struct sn_qp *qp)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     /* A WQE that it took from a shared queue would be lost to the others: its completion gives it back. */
     if (sn_rq_shared(qp)) sn_rq_flush_one(qp);
     sn_cq_drop_late(qp);
@@ -279,6 +284,7 @@ static void report_last_wqe(struct sn_qp *qp)
 
 bool sn_qp_flush_step(struct sn_qp *qp)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (sn_sq_flush_one(qp) || sn_rq_flush_one(qp)) return true;
     report_last_wqe(qp);
     return false;

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/engine/engine.h"
 
 enum {
@@ -193,6 +195,7 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
 {
     enum ibv_qp_state from = qp->state;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) sn_qp_last_word(qp);
     if (to == IBV_QPS_RESET) {
         if (qp->nic->cfg.by_index) sn_sq_settle(qp); /* a ring from before must not count afterwards */

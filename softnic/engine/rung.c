@@ -7,6 +7,8 @@
  * later ring of the same register hides an earlier one, so for queue pairs that a ring does not name the
  * record counts still.
  */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 #include "src/trace/trace.h"
@@ -67,6 +69,7 @@ static bool is_behind(uint16_t a, uint16_t b)
 /* Everything up to pi is posted. */
 static void go_to(struct sn_qp *qp, uint16_t pi)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (pi == qp->sq_pi) return;
     if (!takes_rings(qp->state)) {
         if (qp->state == IBV_QPS_RESET && pi == qp->sq_left) return;

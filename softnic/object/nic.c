@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The NIC's lock, its random numbers, and its counters, which other threads read. */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/object/nic.h"
 
 uint64_t sn_random(struct sn_nic *nic)
@@ -16,6 +18,7 @@ int sn_secret_below(struct sn_nic *nic, uint32_t n, uint32_t *out)
     uint64_t number;
     int err = 0;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (nic->cfg.secret)
         err = nic->cfg.secret(&number, sizeof(number));
     else

@@ -2,6 +2,8 @@
 /* Peers on the same host learn here which queue pairs take direct accesses, and to which regions. */
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/object/nic.h"
 
 bool sn_qp_takes_direct(const struct sn_qp *qp)
@@ -43,6 +45,7 @@ void sn_publish_queue(struct sn_qp *qp)
     struct sn_peer_queue q;
     bool takes = !qp->peer.loop && sn_qp_takes_direct(qp);
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (!c->peers || (!takes && !qp->published)) return;
     qp->published = takes;
     sn_qp_peer_queue(qp, &q);

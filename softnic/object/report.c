@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/object/nic.h"
 
 static void say(struct sn_nic *nic, void (*to)(void *user, const char *line), const char *format,
@@ -45,6 +47,7 @@ void sn_warn(struct sn_nic *nic, const char *format, ...)
 /* The last one is kept, said or not: `gpuwire nic` shows it. */
 void sn_report_qp(struct sn_qp *qp, const char *format, ...)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     va_list args;
 
     if (!qp->line) qp->line = malloc(SN_REPORT_LINE);

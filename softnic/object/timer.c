@@ -3,6 +3,8 @@
  * Timers: one per queue pair, in a binary heap. A deadline that moves away, as every acknowledgement makes
  * it, leaves the heap alone; when the old time comes the queue pair goes to its new place.
  */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/object/nic.h"
 
 static void put(struct sn_nic *nic, uint32_t i, struct sn_qp *qp)
@@ -43,6 +45,7 @@ void sn_timer_remove(struct sn_qp *qp)
     struct sn_nic *nic = qp->nic;
     uint32_t i = qp->heap_at - 1;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (!qp->heap_at) return;
     qp->heap_at = 0;
     if (i == --nic->heap_len) return;
@@ -56,6 +59,7 @@ static void look_at(struct sn_qp *qp, uint64_t at)
 {
     struct sn_nic *nic = qp->nic;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (at == SN_NEVER || (qp->heap_at && qp->heap_time <= at)) return;
     qp->heap_time = at;
     if (!qp->heap_at) put(nic, nic->heap_len++, qp);
@@ -78,6 +82,7 @@ struct sn_qp *sn_timer_due(struct sn_nic *nic)
 {
     struct sn_qp *qp = nic->heap_len ? nic->heap[0] : NULL;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (!qp || qp->heap_time > nic->now) return NULL;
     sn_timer_remove(qp);
     return qp;

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <sys/mman.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/object/nic.h"
 
 int sn_uar_create(struct sn_nic *nic, struct sn_uar **out)
@@ -72,12 +74,14 @@ void *sn_uar_page(struct sn_uar *uar)
 /* Only pages that somebody uses are looked at. */
 void sn_uar_attach(struct sn_uar *uar, struct sn_link *list, struct sn_link *user)
 {
+    GW_ASSERT_HELD(&uar->nic->lock);
     if (sn_list_empty(&uar->link)) sn_list_add(&uar->nic->uars, &uar->link);
     sn_list_add(list, user);
 }
 
 void sn_uar_detach(struct sn_uar *uar, struct sn_link *user)
 {
+    GW_ASSERT_HELD(&uar->nic->lock);
     sn_list_del(user);
     if (sn_list_empty(&uar->qps) && sn_list_empty(&uar->cqs)) sn_list_del(&uar->link);
 }
@@ -86,6 +90,7 @@ int sn_ringer_add(struct sn_qp *qp)
 {
     struct sn_register *r;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (!qp->init.sq_wqebbs) return 0;
     r = sn_register_of(qp);
     if (r->count == r->room) {
@@ -105,6 +110,7 @@ void sn_ringer_del(struct sn_qp *qp)
 {
     struct sn_register *r;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (!qp->ringer) return;
     r = sn_register_of(qp);
     r->ringers[qp->ringer - 1] = r->ringers[--r->count];
@@ -114,6 +120,7 @@ void sn_ringer_del(struct sn_qp *qp)
 
 void sn_ringer_at(struct sn_qp *qp, uint16_t pi)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     qp->sq_pi = pi;
     if (qp->ringer) sn_register_of(qp)->ringers[qp->ringer - 1].pi = pi;
 }

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/mem/guard.h"
 #include "softnic/queue/queue.h"
 #include "src/trace/trace.h"
@@ -31,6 +33,7 @@ enum { FIRST_CQN = 0x400 };
 
 static int take_number(struct sn_nic *nic, struct sn_cq *cq)
 {
+    GW_ASSERT_HELD(&nic->lock);
     if (nic->cq_count == SN_MAX_CQ) return -ENOMEM;
     do nic->cq_hint = (nic->cq_hint + 1) % SN_MAX_CQ;
     while (nic->cqs[nic->cq_hint]);
@@ -90,6 +93,7 @@ int sn_cq_destroy(struct sn_cq *cq)
 
 struct sn_cq *sn_cq_find(struct sn_nic *nic, uint32_t number)
 {
+    GW_ASSERT_HELD(&nic->lock);
     return number - FIRST_CQN < SN_MAX_CQ ? nic->cqs[number - FIRST_CQN] : NULL;
 }
 
@@ -102,6 +106,7 @@ uint32_t sn_cq_number(const struct sn_cq *cq)
 
 static void fire(struct sn_cq *cq)
 {
+    GW_ASSERT_HELD(&cq->nic->lock);
     cq->armed = SN_DISARMED;
     cq->events++;
     cq->since_event = 0;
@@ -215,6 +220,7 @@ void sn_cq_armed(struct sn_uar *uar, struct sn_cq *cq)
     struct sn_link *it, *tmp;
     uint32_t unpolled;
 
+    GW_ASSERT_HELD(&uar->nic->lock);
     uar->arms++;
     look(cq);
     sn_list_each(it, tmp, &uar->news)
@@ -244,6 +250,7 @@ int sn_cq_post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *
 {
     bool error = gw_mlx5_wc_is_error(wc);
 
+    GW_ASSERT_HELD(&cq->nic->lock);
     if (cq->arms != cq->init.uar->arms) look(cq); /* its arm may have been hidden */
     if (!has_room(cq)) goto dead;
     if (cq->nic->held_count) sn_place_push(cq->nic);
@@ -289,6 +296,7 @@ static int resize(struct sn_cq *cq, void *buf, uint32_t cqe_count)
     uint32_t n;
     int err;
 
+    GW_ASSERT_HELD(&cq->nic->lock);
     if (cq->dead) return -EIO;
     if (cq->init.ignore_overrun) return -EOPNOTSUPP; /* nobody knows what is unpolled */
     err = unconsumed(cq, &n);

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/queue/queue.h"
 
 /* A completion is late by up to this. */
@@ -15,6 +17,7 @@ static struct sn_late_cqe *late_at(struct sn_nic *nic, uint32_t i)
 
 void sn_cq_release_late(struct sn_nic *nic, bool all)
 {
+    GW_ASSERT_HELD(&nic->lock);
     while (nic->late_head != nic->late_tail) {
         struct sn_late_cqe *l = late_at(nic, nic->late_head);
 
@@ -30,6 +33,7 @@ void sn_cq_drop_late(struct sn_qp *qp)
 {
     struct sn_nic *nic = qp->nic;
 
+    GW_ASSERT_HELD(&nic->lock);
     /* Its program, when it takes this queue pair's entries out, gives the WQEs that they name back. */
     if ((qp->init.srq || qp->init.xrcd) && nic->late) sn_cq_release_late(nic, true);
     for (uint32_t i = nic->late_head; i != nic->late_tail; i++)
@@ -40,6 +44,7 @@ void sn_cq_drop_late_uidx(struct sn_cq *cq, uint32_t uidx)
 {
     struct sn_nic *nic = cq->nic;
 
+    GW_ASSERT_HELD(&nic->lock);
     for (uint32_t i = nic->late_head; i != nic->late_tail; i++) {
         struct sn_late_cqe *l = late_at(nic, i);
 
@@ -54,6 +59,7 @@ static void hold(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc
     struct sn_nic *nic = cq->nic;
     struct sn_late_cqe *l;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (nic->late_tail - nic->late_head == SN_LATE_CQES) sn_cq_release_late(nic, true);
     l = late_at(nic, nic->late_tail++);
     l->cq = cq;

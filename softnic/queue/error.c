@@ -1,9 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How a queue pair gets into the error states. */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/queue/queue.h"
 
 void sn_qp_error(struct sn_qp *qp)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (qp->state == IBV_QPS_ERR || qp->state == IBV_QPS_RESET) return;
     /* From the flush on the memory is the program's again. */
     if (qp->req.early.batched) sn_settle(qp->nic);
@@ -21,6 +24,7 @@ void sn_qp_error(struct sn_qp *qp)
 
 void sn_qp_send_error(struct sn_qp *qp)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (sn_qp_reliable(qp))
         sn_qp_error(qp);
     else if (qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD)

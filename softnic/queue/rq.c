@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/mem/guard.h"
 #include "softnic/queue/queue.h"
 
@@ -50,6 +52,7 @@ int sn_rq_fetch(struct sn_qp *qp)
     struct parse_args a = {qp, -EINVAL};
     int n;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (sn_rq_shared(qp)) return sn_srq_take(sn_rq_shared(qp), qp);
     n = available(qp);
     if (n <= 0) return n;
@@ -71,6 +74,7 @@ int sn_rq_complete(struct sn_qp *qp, struct gw_mlx5_wc *wc, const void *scatter,
     struct sn_srq *srq = sn_rq_shared(qp);
     bool xrc = srq && srq->init.cq;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     wc->qpn = qp->number;
     wc->uidx = xrc ? srq->init.uidx : qp->init.uidx;
     if (qp->init.type != IBV_QPT_UD) wc->src_qp = qp->attr.dest_qp_num;
@@ -94,6 +98,7 @@ void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome)
 /* In ERR. The message that was under way loses its WQE first. false: none left. */
 bool sn_rq_flush_one(struct sn_qp *qp)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (sn_rq_shared(qp) ? !qp->resp.has_wqe : available(qp) <= 0) return false;
     sn_rq_fail(qp, GW_MLX5_SYND_FLUSHED);
     return true;

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <gpuwire/detail/assert.h>
+#include <gpuwire/detail/held.h>
 
 #include "softnic/mem/guard.h"
 #include "softnic/queue/queue.h"
@@ -23,6 +24,7 @@ static bool take_room(struct sn_qp *qp)
     struct sn_nic *nic = qp->nic;
     struct sn_sq_room *room = nic->rooms;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (qp->req.ring) return true;
     if (room) {
         nic->rooms = room->next;
@@ -42,6 +44,7 @@ void sn_sq_rest(struct sn_qp *qp)
     struct sn_nic *nic = qp->nic;
     struct sn_sq_room *room;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (!qp->req.ring || qp->req.una != qp->req.end) return;
     room = (struct sn_sq_room *)(void *)((char *)qp->req.ring - offsetof(struct sn_sq_room, ring));
     qp->req.ring = NULL;
@@ -187,6 +190,7 @@ bool sn_sq_fetch(struct sn_qp *qp, sn_wqe_check *check)
     uint32_t waste;
     int n;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (qp->state != IBV_QPS_RTS || qp->sq_next == qp->sq_pi) return false;
     if (!take_room(qp)) {
         sn_report_qp(qp, "out of memory for its send requests");
@@ -270,6 +274,7 @@ static void retire(struct sn_qp *qp)
     struct sn_requester *r = &qp->req;
     struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     GW_ASSERT(r->arena_used >= s->arena_bytes);
     r->arena_used -= s->arena_bytes;
     qp->sq_ci = (uint16_t)(s->index + s->wqebbs);
@@ -308,6 +313,7 @@ void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome)
     struct sn_requester *r = &qp->req;
     struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (r->early.batched) sn_settle(qp->nic);
     if (r->una != r->end && post_error(qp, s->index, s->wqe->opcode, syndrome) == 0) retire(qp);
     sn_qp_send_error(qp);
@@ -319,6 +325,7 @@ bool sn_sq_flush_one(struct sn_qp *qp)
     struct sn_requester *r = &qp->req;
     uint16_t wqebbs;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (r->una != r->end) {
         struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/mem/guard.h"
 #include "softnic/queue/queue.h"
 
@@ -42,6 +44,7 @@ struct sn_srq *sn_srq_find(struct sn_nic *nic, const struct sn_xrcd *xrcd, uint3
 {
     struct sn_srq *srq = nic->srqs[number & 0xffff];
 
+    GW_ASSERT_HELD(&nic->lock);
     return srq && srq->number == number && srq->init.xrcd == xrcd ? srq : NULL;
 }
 
@@ -79,6 +82,7 @@ static int attach(struct sn_nic *nic, struct sn_srq *srq)
     uint32_t n;
     int err;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (nic->srq_count == SN_MAX_SRQ) return -ENOMEM;
     do {
         err = sn_secret_below(nic, 0xfffe, &n);
@@ -137,6 +141,7 @@ static void detach(struct sn_srq *srq)
 {
     struct sn_nic *nic = srq->nic;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (srq->init.xrcd) abandon(srq);
     nic->srqs[srq->number & 0xffff] = NULL;
     nic->srq_count--;
@@ -250,6 +255,7 @@ int sn_srq_take(struct sn_srq *srq, struct sn_qp *qp)
     struct parse_args a = {.srq = srq, .out = &qp->resp.wqe, .result = -EINVAL};
     int n;
 
+    GW_ASSERT_HELD(&srq->nic->lock);
     n = qp->resp.has_wqe ? 1 : available(srq);
     if (n <= 0) return n;
     qp->resp.received = 0;

@@ -7,6 +7,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/region/region.h"
 
 enum { LOOK_AT_MOST = 1 << 16 };
@@ -87,6 +89,7 @@ const char *sn_mr_diagnose(const struct sn_nic *nic, const struct sn_pd *pd, uin
     uint32_t index = key >> SN_KEY_SHIFT;
     const struct sn_mr *mr = index < nic->mr_room ? nic->mrs[index] : NULL;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (mr && mr->key == key)
         why_region(mr, pd, va, len, access, why);
     else
@@ -96,6 +99,7 @@ const char *sn_mr_diagnose(const struct sn_nic *nic, const struct sn_pd *pd, uin
 
 void sn_mr_note_gone(struct sn_nic *nic, const struct sn_mr *mr)
 {
+    GW_ASSERT_HELD(&nic->lock);
     nic->gone[nic->gone_next++ % SN_MRS_GONE] = (struct sn_mr_gone){mr->key, mr->init.iova, mr->init.length};
 }
 

@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/mem/guard.h"
 #include "softnic/region/region.h"
 
@@ -58,6 +60,7 @@ static int take_key(struct sn_nic *nic, uint32_t *key)
     uint32_t index, low;
     int err = crowded(nic) ? grow(nic) : 0;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (!err && nic->mr_count + 1 >= nic->mr_room) err = -ENOMEM;
     if (!err) err = sn_secret_below(nic, nic->mr_room, &index);
     if (!err) err = sn_secret_below(nic, 1 << SN_KEY_SHIFT, &low);
@@ -169,6 +172,7 @@ struct sn_mr *sn_mr_find(struct sn_nic *nic, const struct sn_pd *pd, uint32_t ke
     uint32_t index = key >> SN_KEY_SHIFT;
     struct sn_mr *mr = index < nic->mr_room ? nic->mrs[index] : NULL;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (!mr || mr->key != key || mr->pd != pd) return NULL;
     /* Written so that nothing can overflow. */
     if (va < mr->init.iova || len > mr->init.length || va - mr->init.iova > mr->init.length - len)
@@ -225,5 +229,6 @@ int sn_mr_read(struct sn_mr *mr, uint64_t va, void *dst, uint32_t len, uint64_t 
 
 int sn_mr_write(struct sn_mr *mr, uint64_t va, const void *src, uint32_t len)
 {
+    GW_ASSERT_HELD(&mr->pd->nic->lock);
     return mr->init.dma->write(mr->init.dma_ctx, mr->init.addr + (va - mr->init.iova), src, len);
 }

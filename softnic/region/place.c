@@ -22,6 +22,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/region/region.h"
 
 /* How long a WRITE may be held back beyond its end. */
@@ -94,6 +96,7 @@ void sn_place_read(struct sn_mr *mr)
 {
     struct sn_nic *nic = mr->pd->nic;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (mr->init.unordered && nic->behind_count) land(nic, line_of(mr), 0);
 }
 
@@ -105,6 +108,7 @@ static void write_piece(struct sn_nic *nic, unsigned i)
     /* Rights were checked when the piece came; what matters now is that the region still exists. */
     struct sn_mr *mr = sn_mr_find(nic, p->pd, p->key, p->va, p->len);
 
+    GW_ASSERT_HELD(&nic->lock);
     if (mr && mr->init.unordered && !leave_behind(nic, p)) {
         land(nic, line_of(mr), 0); /* what came before it stays before it */
         write_now(p->qp, mr, p->va, nic->held_bytes + p->at, p->len);
@@ -157,6 +161,7 @@ int sn_place(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, u
 {
     const uint8_t *from = src;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (!qp->nic->cfg.hostile) {
         write_now(qp, mr, va, src, len);
         return qp->place_error;
@@ -178,6 +183,7 @@ int sn_place_flush(struct sn_qp *qp)
 {
     int err;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     while (qp->held) write_some(qp->nic, qp);
     flush_regions(qp);
     err = qp->place_error;
@@ -250,6 +256,7 @@ void sn_place_drop(struct sn_qp *qp)
     struct sn_nic *nic = qp->nic;
     unsigned kept = 0;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (qp->held && has_late(qp)) (void)sn_place_flush(qp);
     if (qp->held) {
         for (unsigned i = 0; i < nic->held_count; i++)
@@ -266,6 +273,7 @@ void sn_place_forget_mr(struct sn_nic *nic, struct sn_mr *mr)
 {
     struct sn_link *it, *tmp;
 
+    GW_ASSERT_HELD(&nic->lock);
     for (unsigned i = 0; i < nic->held_count;) {
         if (nic->held[i].key == mr->key)
             write_piece(nic, i);

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Peers on the same host learn of memory regions here. */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/region/region.h"
 
 void sn_publish_region(struct sn_mr *mr, bool gone)
@@ -12,6 +14,7 @@ void sn_publish_region(struct sn_mr *mr, bool gone)
                                .pd = mr->pd->number,
                                .gpu = sn_mr_share(mr)};
 
+    GW_ASSERT_HELD(&mr->pd->nic->lock);
     if (!c->peers || !sn_mr_published(mr)) return;
     c->peers->region(c->peers_ctx, mr->key, gone ? NULL : &r);
 }

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/region/region.h"
 
 enum { TAG_BITS = 8, INDEX_SHIFT = 12 };
@@ -33,6 +35,7 @@ int sn_mw_create(struct sn_pd *pd, enum ibv_mw_type type, struct sn_mr **out)
 /* Bytes that came through it are in memory before it goes. */
 static void unbind(struct sn_mr *mw)
 {
+    GW_ASSERT_HELD(&mw->pd->nic->lock);
     if (!mw->base) return;
     sn_settle(mw->pd->nic);
     sn_place_forget_mr(mw->pd->nic, mw);
@@ -90,6 +93,7 @@ static const char *check_base(const struct sn_mr *base, const struct gw_mlx5_bin
 
 static void take_part(struct sn_mr *mw, struct sn_mr *base, const struct gw_mlx5_bind *b)
 {
+    GW_ASSERT_HELD(&base->pd->nic->lock);
     mw->init = base->init;
     mw->init.addr = base->init.addr + (b->addr - base->init.iova);
     mw->init.length = b->length;

@@ -12,6 +12,8 @@
  * Whatever is not plainly allowed goes by packets. So errors are found and told by the responder, at both
  * ends, in one way only.
  */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/direct.h"
 
 enum {
@@ -236,6 +238,7 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
 
 bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (try_step(qp, s, did)) return true;
     if (!in_batch(qp)) return false;
     /* Its packets must not overtake those in the batch. */

@@ -10,6 +10,8 @@
  * keeps its completion, its frame and all frames of what stands behind it. If an error of its queue pair ends
  * a request otherwise, the copies are settled first: its memory is the program's again.
  */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/direct.h"
 
 /*
@@ -80,6 +82,7 @@ static void issue(struct sn_nic *nic)
     struct sn_direct *d = &nic->direct;
     struct sn_batch *b = gathering(d);
 
+    GW_ASSERT_HELD(&nic->lock);
     b->copied = 0;
     b->copy.to.dma = NULL;
     if (d->there_count) b->copied = copy(nic, &b->copy);
@@ -110,6 +113,7 @@ static void leave(struct sn_nic *nic)
 {
     struct sn_direct *d = &nic->direct;
 
+    GW_ASSERT_HELD(&nic->lock);
     d->peers.ops->leave(d->peers.ctx, d->peer);
     d->peer = NULL;
     new_one(d);
@@ -124,6 +128,7 @@ static void finish(struct sn_nic *nic)
     struct sn_direct *d = &nic->direct;
     struct sn_batch *b = &d->batch[d->first % SN_BATCHES];
 
+    GW_ASSERT_HELD(&nic->lock);
     /* Before those whose requests these were, which would take its place. */
     wake_one(nic);
     await(b);

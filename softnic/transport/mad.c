@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 
 enum { PKEY_BASE = 0x7fff };
@@ -16,6 +18,7 @@ static int send_mad(struct sn_nic *nic, const uint8_t *dgid, const uint8_t *mad)
     struct sn_route to;
     uint8_t *frame;
 
+    GW_ASSERT_HELD(&nic->lock);
     sn_route_set(nic, &to, dgid, ROCE_GSI_QPN);
     to.loop = false; /* the number is that of all processes at the address: the wire knows which is meant */
     frame = sn_tx_begin_to(nic, &to);

@@ -4,6 +4,8 @@
  * moment. When a peer has ended, another process may take its slot, also one of another user. So a queue
  * pair remembers the process that had the slot when it was connected, and speaks to no other.
  */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 
 /* How often to look: what is sent before the next look may reach a process that has just taken the slot. */
@@ -52,6 +54,7 @@ bool sn_owner_look(struct sn_qp *qp)
 {
     struct sn_owner now;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     qp->owner_look = qp->nic->now + LOOK_NS;
     if (is_in_memory(qp)) return true;
     now = ask(qp);

@@ -6,6 +6,8 @@
  */
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 #include "src/trace/trace.h"
 
@@ -51,6 +53,7 @@ uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to)
 {
     struct sn_ring *ring = to->loop ? &nic->loop : &nic->tx;
 
+    GW_ASSERT_HELD(&nic->lock);
     if (full(ring) && !to->loop && !nic->tx_blocked) sn_tx_push(nic);
     return full(ring) ? NULL : ring->data[ring->tail % SN_TX_FRAMES];
 }
@@ -102,6 +105,7 @@ void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struc
     struct sn_frame *f = &ring->frames[ring->tail % SN_TX_FRAMES];
     uint32_t at;
 
+    GW_ASSERT_HELD(&nic->lock);
     h->migreq = true;
     h->pkey = to->pkey;
     h->dqpn = to->qpn;
@@ -173,6 +177,7 @@ void sn_tx_push(struct sn_nic *nic)
     uint32_t n = ring->tail - ring->head;
     int taken;
 
+    GW_ASSERT_HELD(&nic->lock);
     nic->tx_blocked = nic->tx_urgent = false;
     if (!n) return;
     taken = nic->cfg.wire->send(nic->cfg.wire_ctx, in_a_row(ring, n, room), (int)n);
@@ -285,6 +290,7 @@ static void receive_frame(struct sn_nic *nic, const struct sn_frame *f, bool ins
     uint32_t len;
     int at;
 
+    GW_ASSERT_HELD(&nic->lock);
     sn_count(&nic->count.rx_packets, 1);
     sn_count(&nic->count.rx_bytes, f->len);
     sn_activity(nic);

@@ -11,6 +11,8 @@
  */
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 
 #define CNP_EVERY_NS 50000u  /* as often as one is sent, and as one counts */
@@ -93,6 +95,7 @@ void sn_rate_cut(struct sn_qp *qp)
     struct sn_rate *r = &qp->rate;
     uint64_t now = qp->nic->now;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     sn_count(&qp->nic->count.cnp_received, 1);
     catch_up(r, now);
     if (!r->bytes_per_s) {

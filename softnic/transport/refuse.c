@@ -7,6 +7,8 @@
 
 #include <arpa/inet.h>
 
+#include <gpuwire/detail/held.h>
+
 /* The eighth wrong key does not look like a mistake any more. An unreliable connection ends with the last
  * of these. */
 enum { MISTAKES = 8, UC_GUESSES = 64 };
@@ -35,6 +37,7 @@ void sn_responder_nak(struct sn_qp *qp, uint8_t syndrome, uint32_t psn)
 {
     struct sn_responder *r = &qp->resp;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     r->nak_pending = true;
     r->nak = syndrome;
     r->nak_psn = psn;

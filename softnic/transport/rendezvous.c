@@ -16,6 +16,8 @@
  */
 #include <errno.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 
 enum {
@@ -173,6 +175,7 @@ bool sn_rndv_pull(struct sn_qp *qp, const struct sn_rndv *o, const struct sn_pla
     uint32_t cost = o->length >> COST_SHIFT;
     bool inside;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (peers.ops && !nic->cfg.hostile) peer = peers.ops->find(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     inside = peer && sn_direct_is_inside(nic, peer);
     if (!peer || (!inside && !peers.ops->enter(peers.ctx, peer, nic->now))) return false;

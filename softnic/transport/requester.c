@@ -10,6 +10,8 @@
  */
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 #include "src/trace/trace.h"
 
@@ -310,6 +312,7 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     enum sn_step did;
     struct sn_sreq *s;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
     if (r->rnr_wait) return SN_IDLE;
     /* Until they are copied what stands behind these has its turn. */
@@ -344,6 +347,7 @@ void sn_requester_back(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     r->cur = r->una;
     r->cur_packet = 0;
     if (r->una != r->end) {

@@ -7,6 +7,8 @@
  */
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 #include "src/trace/trace.h"
 
@@ -320,6 +322,7 @@ static void ack(struct sn_qp *qp, const struct roce_hdr *h)
 
 void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     switch (h->opcode & ~ROCE_SERVICE_MASK) {
     case ROCE_ACK: ack(qp, h); break;
     case ROCE_ATOMIC_ACK: atomic_response(qp, h); break;

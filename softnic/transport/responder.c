@@ -8,6 +8,8 @@
  * tried again. UC, where nothing is said, goes the same way, but that what is refused is dropped:
  * unreliable.c.
  */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/responder.h"
 
 /* A packet seen before: its answer or acknowledgement was lost. */
@@ -110,6 +112,7 @@ void sn_request_rx(struct sn_qp *qp, const struct roce_hdr *h, const struct sn_b
     struct sn_responder *r = &qp->resp;
     int32_t ahead = roce_psn_diff(h->psn, r->epsn);
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (!sn_qp_reliable(qp)) {
         if (sn_uc_in_order(qp, h)) execute(qp, h, body);
     } else if (r->fatal) {

@@ -5,6 +5,8 @@
  */
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 #include "src/trace/trace.h"
 
@@ -130,6 +132,7 @@ enum sn_step sn_responder_step(struct sn_qp *qp)
     struct sn_responder *r = &qp->resp;
     struct sn_slot_rd *slot;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (qp->state != IBV_QPS_RTR && qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
     if (qp->rate.notify) return sn_rate_notify(qp);
     slot = r->has_slots ? oldest_pending(qp) : NULL;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The requester's clock: how long answers take, when one is overdue, and what is done about it. */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 #include "src/trace/trace.h"
 
@@ -145,6 +147,7 @@ void sn_timers_expire(struct sn_nic *nic)
 {
     struct sn_qp *qp;
 
+    GW_ASSERT_HELD(&nic->lock);
     while ((qp = sn_timer_due(nic))) {
         if (qp->rate.wake_at <= nic->now) {
             qp->rate.wake_at = SN_NEVER;

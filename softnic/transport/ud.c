@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 #include "src/trace/trace.h"
 
@@ -167,6 +169,7 @@ void sn_ud_rx(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr 
     uint8_t grh[GRH_BYTES];
     int err;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (h->qkey != qp->attr.qkey) {
         sn_count(&qp->nic->count.drop_qkey, 1);
         sn_report_qp(qp, "a datagram of QP 0x%06x is dropped: its Q_Key is 0x%x, this queue pair's 0x%x",

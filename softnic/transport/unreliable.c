@@ -8,6 +8,8 @@
  * is not the next one of the message under way ends that without a word; with the first packet of another
  * message, whatever its PSN, things go on. The receive WQE of a message that was given up serves the next.
  */
+#include <gpuwire/detail/held.h>
+
 #include "softnic/transport/transport.h"
 
 /* ---- sending ------------------------------------------------------------------------------------------- */
@@ -57,6 +59,7 @@ enum sn_step sn_unreliable_step(struct sn_qp *qp)
     struct sn_requester *r = &qp->req;
     struct sn_sreq *s;
 
+    GW_ASSERT_HELD(&qp->nic->lock);
     if (qp->state == IBV_QPS_SQE) return sn_sq_flush_one(qp) ? SN_DID : SN_IDLE;
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
     if (r->una != r->cur && complete(qp)) return SN_DID;
@@ -104,6 +107,7 @@ static void give_up(struct sn_qp *qp)
 
 void sn_uc_drop(struct sn_qp *qp, uint64_t *counter)
 {
+    GW_ASSERT_HELD(&qp->nic->lock);
     sn_count(counter, 1);
     give_up(qp);
 }

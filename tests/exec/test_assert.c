@@ -3,83 +3,102 @@
 #undef GW_ASSERTS
 #define GW_ASSERTS 1
 
-#include <signal.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
-#include <stdio.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 #include <cmocka.h>
 #include <pthread.h>
 
 #include <gpuwire/detail/held.h>
 
-static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+#include "tests/exec/dies.h"
 
-static void state_truth(void)
+static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+static pthread_rwlock_t list_lock = PTHREAD_RWLOCK_INITIALIZER;
+
+static void state_truth(void *arg)
 {
+    (void)arg;
     GW_ASSERT(1 + 1 == 2);
 }
 
-static void state_untruth(void)
+static void state_untruth(void *arg)
 {
+    (void)arg;
     GW_ASSERT(1 + 1 == 3);
 }
 
-static void state_held(void)
+static void state_held(void *arg)
 {
+    (void)arg;
     GW_ASSERT_HELD(&lock);
 }
 
-/* How a child ends that runs it: the signal, or 0. */
-static int end_of(void (*what)(void))
+static void state_held_by_itself(void *arg)
 {
-    pid_t child = fork();
-    int status;
+    pthread_mutex_lock(&lock);
+    state_held(arg);
+}
 
-    if (!child) {
-        signal(SIGABRT, SIG_DFL);
-        if (!freopen("/dev/null", "w", stderr)) _exit(1);
-        what();
-        _exit(0);
-    }
-    assert_int_equal(waitpid(child, &status, 0), child);
-    return WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status);
+static void state_writer(void *arg)
+{
+    (void)arg;
+    GW_ASSERT_WRITER(&list_lock);
+}
+
+static void state_writer_of_reader(void *arg)
+{
+    pthread_rwlock_rdlock(&list_lock);
+    state_writer(arg);
 }
 
 static void *held_elsewhere(void *arg)
 {
     (void)arg;
-    return (void *)(intptr_t)end_of(state_held);
+    return (void *)(intptr_t)dies_of(state_held, NULL, "test_assert.c:", "this thread holds &lock");
 }
 
 static void statements(void **state)
 {
+    char line[256];
+
     (void)state;
-    assert_int_equal(end_of(state_truth), 0);
-    assert_int_equal(end_of(state_untruth), SIGABRT);
+    assert_false(dies(state_truth, NULL, line));
+    assert_true(dies_of(state_untruth, NULL, "test_assert.c:", "not so: 1 + 1 == 3"));
 }
 
 static void locks(void **state)
 {
     pthread_t other;
-    void *signal_of;
+    void *died;
+    char line[256];
 
     (void)state;
-    assert_int_equal(end_of(state_held), SIGABRT);
+    assert_true(dies_of(state_held, NULL, "test_assert.c:", "this thread holds &lock"));
+    assert_false(dies(state_held_by_itself, NULL, line)); /* a forked child has a number of its own */
     pthread_mutex_lock(&lock);
-    state_held(); /* in this thread: a forked child has another number */
+    state_held(NULL);
     assert_int_equal(pthread_create(&other, NULL, held_elsewhere, NULL), 0);
-    pthread_join(other, &signal_of);
+    pthread_join(other, &died);
     pthread_mutex_unlock(&lock);
-    assert_int_equal((intptr_t)signal_of, SIGABRT);
+    assert_true(died);
+}
+
+static void writers(void **state)
+{
+    (void)state;
+    assert_true(dies_of(state_writer, NULL, "test_assert.c:", "may write under &list_lock"));
+    assert_true(dies_of(state_writer_of_reader, NULL, "test_assert.c:", "may write under &list_lock"));
+    pthread_rwlock_wrlock(&list_lock);
+    state_writer(NULL);
+    pthread_rwlock_unlock(&list_lock);
 }
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(statements), cmocka_unit_test(locks)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(statements), cmocka_unit_test(locks),
+                                       cmocka_unit_test(writers)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
