@@ -11,6 +11,8 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #if defined(__x86_64__)
 #define RELOC_TYPE(info) ELF64_R_TYPE(info)
 #define IS_IMPORT(type)  ((type) == R_X86_64_JUMP_SLOT || (type) == R_X86_64_GLOB_DAT || (type) == R_X86_64_64)
@@ -106,6 +108,7 @@ static int write_slot(const struct image *im, void **slot, void *value)
 
 static int patch_slot(const struct image *im, void **slot, void *replacement)
 {
+    GW_ASSERT_HELD(&lock);
     void *before = __atomic_load_n(slot, __ATOMIC_ACQUIRE);
     if (before == replacement) return 0;
     if (patched_count == MAX_PATCHED) return -ENOMEM;
@@ -197,6 +200,7 @@ static int visit_restore(struct dl_phdr_info *info, size_t size, void *arg)
     (void)size;
     (void)arg;
 
+    GW_ASSERT_HELD(&lock);
     if (!read_image(info, &im)) return 0;
     uintptr_t end = im.base;
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {

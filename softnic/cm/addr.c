@@ -8,6 +8,8 @@
 #include <netinet/in.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cm/core.h"
 #include "softnic/config/addr.h"
 
@@ -74,6 +76,7 @@ static const struct cm_nic *first_of_family(const struct cm *cm, const uint8_t *
 
 const struct cm_nic *cm_nic_at(const struct cm *cm, const uint8_t gid[16])
 {
+    GW_ASSERT_HELD(&cm->lock);
     for (const struct cm_nic *n = cm->nics; n < cm->nics + cm->nic_count; n++)
         if (!memcmp(gid, n->gid, 16)) return n;
     return NULL;

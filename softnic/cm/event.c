@@ -8,6 +8,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cm/core.h"
 
 struct cm_event {
@@ -21,6 +23,7 @@ struct cm_event *cm_event_new(struct cm_id *id, enum cm_event_type type, int sta
 {
     struct cm_event *e;
 
+    GW_ASSERT_HELD(&id->cm->lock);
     /* Before a program has accepted a request it has given it no name, and cannot be told about it. */
     if (!id->file || (!id->uid && id->local_id) || id->file->event_count == CM_MAX_EVENTS) return NULL;
     e = calloc(1, sizeof(*e));
@@ -122,6 +125,7 @@ void cm_events_drop(struct cm_id *id)
 {
     struct sn_link *it, *tmp;
 
+    GW_ASSERT_HELD(&id->cm->lock);
     if (!id->file) return;
     sn_list_each(it, tmp, &id->file->events)
     {
@@ -139,6 +143,7 @@ void cm_events_move(struct cm_id *id, struct cm_file *to)
     struct cm_file *from = id->file;
     struct sn_link *it, *tmp;
 
+    GW_ASSERT_HELD(&id->cm->lock);
     sn_list_each(it, tmp, &from->events)
     {
         struct cm_event *e = sn_entry(it, struct cm_event, link);

@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cm/core.h"
 
 enum { SLOT_SHIFT = 24 };
@@ -22,6 +24,7 @@ void cm_end(struct cm *cm)
 {
     for (uint32_t i = 0; i < cm->high; i++)
         if (cm->ids[i]) cm_id_free(cm->ids[i]);
+    pthread_mutex_unlock(&cm->lock);
     pthread_mutex_destroy(&cm->lock);
 }
 
@@ -30,6 +33,7 @@ struct cm_id *cm_id_new(struct cm *cm, struct cm_file *file)
     uint32_t i = cm->first_free;
     struct cm_id *id;
 
+    GW_ASSERT_HELD(&cm->lock);
     while (i < CM_MAX_IDS && cm->ids[i]) i++;
     if (i == CM_MAX_IDS || file->closed) return NULL;
     id = calloc(1, sizeof(*id));
@@ -59,6 +63,7 @@ void cm_id_free(struct cm_id *id)
 {
     struct cm *cm = id->cm;
 
+    GW_ASSERT_HELD(&cm->lock);
     cm_port_give(id);
     forget_local_id(id);
     cm->kept -= id->kept;
@@ -72,6 +77,7 @@ struct cm_id *cm_id_find(struct cm *cm, const struct cm_file *file, uint32_t han
 {
     struct cm_id *id = handle && handle <= CM_MAX_IDS ? cm->ids[handle - 1] : NULL;
 
+    GW_ASSERT_HELD(&cm->lock);
     /* A request that has not been read yet is nobody's to use: its event still points to it. */
     return id && id->file == file && !id->listener ? id : NULL;
 }
@@ -89,6 +95,7 @@ int cm_id_begin(struct cm_id *id)
     struct cm *cm = id->cm;
     int err = cm->env.random(cm->env.ctx, &r, sizeof(r));
 
+    GW_ASSERT_HELD(&cm->lock);
     if (err) return err;
     forget_local_id(id);
     r.local_id &= (1u << SLOT_SHIFT) - 1;
@@ -106,6 +113,7 @@ struct cm_id *cm_id_by_local(struct cm *cm, uint32_t local_id)
 {
     struct cm_id *id = *place_of(cm, local_id);
 
+    GW_ASSERT_HELD(&cm->lock);
     return id && id->local_id == local_id ? id : NULL;
 }
 
@@ -159,6 +167,7 @@ uint32_t cm_destroy(struct cm_id *id)
     uint32_t reported = id->events_reported;
     bool linger = false;
 
+    GW_ASSERT_HELD(&id->cm->lock);
     cm_events_drop(id);
     id->uid = 0;
     switch (id->state) {
@@ -190,6 +199,7 @@ void cm_file_init(struct cm_file *file, int fd, int token)
 
 void cm_file_end(struct cm *cm, struct cm_file *file)
 {
+    GW_ASSERT_HELD(&cm->lock);
     file->closed = true;
     for (uint32_t i = 0; i < cm->high; i++)
         if (cm->ids[i] && cm->ids[i]->file == file) cm_destroy(cm->ids[i]);
@@ -197,6 +207,7 @@ void cm_file_end(struct cm *cm, struct cm_file *file)
 
 void cm_leave(struct cm *cm)
 {
+    GW_ASSERT_HELD(&cm->lock);
     cm->leaving = true;
     for (uint32_t i = 0; i < cm->high; i++) {
         struct cm_id *id = cm->ids[i];
@@ -214,6 +225,7 @@ int cm_migrate(struct cm_id *id, struct cm_file *to, uint32_t *events_reported)
 {
     struct cm *cm = id->cm;
 
+    GW_ASSERT_HELD(&cm->lock);
     if (to->closed) return -EBADF;
     if (to != id->file) cm_events_move(id, to);
     for (uint32_t i = 0; i < cm->high; i++)

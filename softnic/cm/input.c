@@ -6,6 +6,8 @@
 #include <string.h>
 #include <sys/socket.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cm/core.h"
 
 enum { TRANSPORT_RC = 0, TRANSPORT_UC = 1, MTU_256 = 1 };
@@ -323,6 +325,7 @@ void cm_input(struct cm *cm, const uint8_t at[16], const struct cm_origin *from,
     struct roce_cm m;
     struct cm_id *id;
 
+    GW_ASSERT_HELD(&cm->lock);
     if (!cm->nic_count || roce_cm_parse(mad, &m)) return;
     if (!nic && (m.attr == ROCE_CM_REQ || m.attr == ROCE_CM_SIDR_REQ)) return;
     if (m.attr == ROCE_CM_SIDR_REQ || m.attr == ROCE_CM_SIDR_REP) {

@@ -2,6 +2,8 @@
 /* Messages of a connection: made, sent, and sent again as long as the answer is missing. */
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cm/core.h"
 
 uint64_t cm_time_ns(uint32_t exponent)
@@ -13,6 +15,7 @@ void cm_deadline(struct cm_id *id, uint64_t in_ns)
 {
     struct cm *cm = id->cm;
 
+    GW_ASSERT_HELD(&cm->lock);
     id->deadline = in_ns == SN_NEVER ? SN_NEVER : cm->env.now(cm->env.ctx) + in_ns;
     if (id->deadline >= cm->next) return;
     cm->next = id->deadline;
@@ -23,6 +26,7 @@ static void send_to(struct cm *cm, const struct cm_nic *nic, const uint8_t *to, 
 {
     uint8_t mad[ROCE_MAD_LEN];
 
+    GW_ASSERT_HELD(&cm->lock);
     if (roce_cm_build(mad, m) == 0) cm->env.send(cm->env.ctx, nic, to, mad);
 }
 
@@ -40,6 +44,7 @@ void cm_say_again(struct cm_id *id)
 
 void cm_say(struct cm_id *id, struct roce_cm *m)
 {
+    GW_ASSERT_HELD(&id->cm->lock);
     address(id, m);
     id->has_mad = roce_cm_build(id->mad, m) == 0;
     cm_deadline(id, SN_NEVER);

@@ -10,6 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cm/core.h"
 
 enum { ID_SLOT_SHIFT = 24, QPN_SLOT_SHIFT = 16, STRAYS = 256 };
@@ -41,6 +43,7 @@ static void say(struct cm *cm, const struct cm_origin *from, const struct roce_c
 
 void cm_suspect(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m, const char *why)
 {
+    GW_ASSERT_HELD(&cm->lock);
     cm->suspects++;
     say(cm, from, m, why);
 }

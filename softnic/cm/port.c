@@ -5,6 +5,8 @@
 
 #include <sys/socket.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cm/core.h"
 
 /* Where Linux takes numbers from when a program does not care. */
@@ -17,6 +19,7 @@ static struct cm_port *find(struct cm *cm, const struct cm_nic *nic, uint16_t ps
 {
     struct sn_link *it, *tmp;
 
+    GW_ASSERT_HELD(&cm->lock);
     sn_list_each(it, tmp, &cm->ports)
     {
         struct cm_port *p = sn_entry(it, struct cm_port, link);
@@ -48,6 +51,7 @@ static int take_new(struct cm_id *id, uint16_t port, struct cm_port **out)
 {
     struct cm_port *p = malloc(sizeof(*p));
 
+    GW_ASSERT_HELD(&id->cm->lock);
     if (!p) return -ENOMEM;
     *p = (struct cm_port){
         .ps = id->ps, .port = port, .nic = id->nic, .since = id->cm->env.now(id->cm->env.ctx)};
@@ -141,6 +145,7 @@ void cm_port_give(struct cm_id *id)
 {
     struct cm_port *p = id->port;
 
+    GW_ASSERT_HELD(&id->cm->lock);
     id->port = NULL;
     if (!p || --p->users) return;
     sn_list_del(&p->link);
@@ -193,6 +198,7 @@ bool cm_listens_soon(struct cm *cm, const struct cm_nic *nic, uint64_t service_i
 struct cm_id *cm_listener(struct cm *cm, const struct cm_nic *nic, uint64_t service_id,
                           const struct roce_cma_hdr *h)
 {
+    GW_ASSERT_HELD(&cm->lock);
     for (uint32_t i = 0; i < cm->high; i++) {
         struct cm_id *id = cm->ids[i];
 

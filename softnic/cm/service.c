@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/base/cred.h"
 #include "softnic/base/secret.h"
 #include "softnic/base/spawn.h"
@@ -53,11 +55,12 @@ static uint64_t now_ns(void *ctx)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-/* Is that an address of this host? Under the state machine's lock. */
+/* Is that an address of this host? */
 static bool is_here(const struct cm_nic *nic, const uint8_t gid[16])
 {
     struct sn_addr addr = {.scope = service.scope[nic->index]};
 
+    GW_ASSERT_HELD(&the_cm.lock);
     memcpy(addr.gid, gid, 16);
     return sn_near_is(&service.near_cache, &addr);
 }
@@ -169,7 +172,7 @@ struct cm *cm_service(void)
 /* ---- the thread
  * ---------------------------------------------------------------------------------------------------- */
 
-/* A stranger's letter, or one of our own user's. Under the state machine's lock. */
+/* A stranger's letter, or one of our own user's. */
 static void take_letter(struct cm_letter *letter, const struct ucred *who)
 {
     const struct cm_nic *nic = cm_nic_at(&the_cm, letter->at);
@@ -223,6 +226,7 @@ static bool is_claim(int fd)
 {
     struct sn_link *it, *tmp;
 
+    GW_ASSERT_HELD(&the_cm.lock);
     sn_list_each(it, tmp, &the_cm.ports)
     {
         if (cm_port_claimed(sn_entry(it, struct cm_port, link), fd)) return true;
@@ -347,6 +351,7 @@ static int go_up(void)
     unsigned taken = 0, count = 0;
     int err = take_nics(&taken, nics, &count);
 
+    GW_ASSERT_HELD(&service.lock);
     if (!err) {
         err = begin(nics, count);
         if (!err) return 0;
@@ -409,6 +414,7 @@ static bool lock_soon(int *ms)
 
 static bool anybody_waits_for_an_answer(void)
 {
+    GW_ASSERT_HELD(&the_cm.lock);
     for (uint32_t i = 0; i < the_cm.high; i++)
         if (the_cm.ids[i] && the_cm.ids[i]->state == CM_DREQ_SENT) return true;
     return false;

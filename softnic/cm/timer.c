@@ -2,6 +2,8 @@
 /* What is due: a message again, the end of patience, the end of timewait. */
 #include <errno.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cm/core.h"
 
 static void give_up(struct cm_id *id)
@@ -58,6 +60,7 @@ uint64_t cm_tick(struct cm *cm)
 {
     uint64_t now = cm->env.now(cm->env.ctx);
 
+    GW_ASSERT_HELD(&cm->lock);
     if (now < cm->next) return cm->next;
     for (uint32_t i = 0; i < cm->high; i++)
         if (cm->ids[i] && cm->ids[i]->deadline <= now) due(cm->ids[i]);

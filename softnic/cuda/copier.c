@@ -89,6 +89,7 @@ static void launch(struct sn_cuda_device *dev, uint64_t now)
     uint64_t first = c->issued + 1, number = c->launch + 1, idle = IDLE_NS, life = LIFE_NS;
     void *args[] = {&c->ring, &first, &number, &idle, &life};
 
+    GW_ASSERT_HELD(&dev->lock);
     r = dev->api->launch(c->function, 1, 1, 1, SN_KERNEL_THREADS, 1, 1, 0, c->stream, args, NULL);
     c->failed = NULL;
     if (!made(c, "cuLaunchKernel", r)) {
@@ -148,6 +149,7 @@ bool sn_copier_ready(struct sn_cuda_device *dev)
     uint64_t now;
     bool wanted;
 
+    GW_ASSERT_HELD(&dev->lock);
     if (!c->function || dev->broken || !sn_copier_allowed()) return false;
     now = sn_cuda_now();
     wanted = busy(c, now);
@@ -274,6 +276,7 @@ static int redo(struct sn_cuda_device *dev)
 {
     struct sn_copier *c = &dev->copier;
 
+    GW_ASSERT_HELD(&dev->lock);
     for (uint64_t n = c->done + 1; n != c->issued + 1 && !dev->broken; n++)
         if (by_engine(dev, &c->ring->sent[n % SN_KERNEL_SLOTS])) dev->broken = true;
     if (!dev->broken && dev->api->event_record(c->redone, dev->in)) dev->broken = true;

@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 /* One per GPU context that ever held a region. Kept for ever: freeing pinned memory may wait behind a
  * resident kernel. */
 enum { MAX_DEVICES = 64, BUFFER = SN_CUDA_STAGE + SN_CUDA_SKEW };
@@ -113,6 +115,7 @@ struct sn_cuda_device *sn_cuda_device(unsigned index)
 /* A GPU of which nothing is registered has nothing to be reached; and its context may be gone. */
 static void meet_others(struct sn_cuda_device *dev)
 {
+    GW_ASSERT_HELD(&devices_lock);
     for (int i = 0; i < MAX_DEVICES && devices[i]; i++)
         if (devices[i] != dev && devices[i]->api == dev->api &&
             __atomic_load_n(&devices[i]->regions, __ATOMIC_RELAXED))

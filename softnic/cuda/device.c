@@ -5,6 +5,8 @@
 #include <sched.h>
 #include <time.h>
 
+#include <gpuwire/detail/held.h>
+
 uint64_t sn_cuda_now(void)
 {
     struct timespec ts;
@@ -18,6 +20,7 @@ int sn_cuda_wait_event(struct sn_cuda_device *dev, gw_cu_event event)
 {
     uint64_t deadline = 0;
 
+    GW_ASSERT_HELD(&dev->lock);
     for (unsigned round = 0;; round++) {
         gw_cu_result r = dev->api->event_query(event);
 
@@ -54,6 +57,7 @@ void sn_cuda_leave(struct sn_cuda_device *dev)
 {
     gw_cu_ctx ctx;
 
+    GW_ASSERT_HELD(&dev->lock);
     dev->api->ctx_pop(&ctx);
     pthread_mutex_unlock(&dev->lock);
 }

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cuda/device.h"
 
 struct sn_cuda_export {
@@ -114,7 +116,7 @@ static void free_export(struct sn_cuda_export *e)
     free(e);
 }
 
-/* ---- the list of them. With its lock ------------------------------------------------------------------- */
+/* ---- the list of them ---------------------------------------------------------------------------------- */
 
 static bool same_memory(const struct sn_cuda_export *a, const struct sn_cuda_export *b)
 {
@@ -124,6 +126,7 @@ static bool same_memory(const struct sn_cuda_export *a, const struct sn_cuda_exp
 
 static struct sn_cuda_export *use_known(const struct sn_cuda_export *like)
 {
+    GW_ASSERT_HELD(&exports_lock);
     for (struct sn_cuda_export *e = exports; e; e = e->next) {
         if (!same_memory(e, like)) continue;
         e->users++;
@@ -134,6 +137,7 @@ static struct sn_cuda_export *use_known(const struct sn_cuda_export *like)
 
 static void enlist(struct sn_cuda_export *e)
 {
+    GW_ASSERT_HELD(&exports_lock);
     last_number++;
     memcpy(e->share.handle, &last_number, sizeof(last_number));
     e->share.way = SN_GPU_BY_FILES;
@@ -147,6 +151,7 @@ static void unlist(struct sn_cuda_export *e)
 {
     struct sn_cuda_export **at = &exports;
 
+    GW_ASSERT_HELD(&exports_lock);
     while (*at != e) at = &(*at)->next;
     *at = e->next;
     files_all -= e->files.n;

@@ -10,6 +10,7 @@
 
 void sn_cuda_forget_reads(struct sn_cuda_device *dev, uint64_t addr, uint64_t len)
 {
+    GW_ASSERT_HELD(&dev->lock);
     for (int i = 0; i < SN_CUDA_READERS; i++) {
         struct sn_cuda_reader *r = &dev->readers[i];
 
@@ -20,6 +21,7 @@ void sn_cuda_forget_reads(struct sn_cuda_device *dev, uint64_t addr, uint64_t le
 static struct sn_cuda_reader *reader_with(struct sn_cuda_device *dev, uint64_t request, uint64_t addr,
                                           uint32_t len)
 {
+    GW_ASSERT_HELD(&dev->lock);
     for (int i = 0; request && i < SN_CUDA_READERS; i++) {
         struct sn_cuda_reader *r = &dev->readers[i];
 
@@ -32,6 +34,7 @@ static struct sn_cuda_reader *oldest_reader(struct sn_cuda_device *dev)
 {
     struct sn_cuda_reader *oldest = &dev->readers[0];
 
+    GW_ASSERT_HELD(&dev->lock);
     for (int i = 0; i < SN_CUDA_READERS; i++) {
         if (!dev->readers[i].request) return &dev->readers[i];
         if (dev->readers[i].age < oldest->age) oldest = &dev->readers[i];

@@ -31,6 +31,7 @@ bool sn_cuda_kernel_ready(struct sn_cuda_device *dev)
 
 int sn_cuda_engines(struct sn_cuda_device *dev)
 {
+    GW_ASSERT_HELD(&dev->lock);
     return sn_copier_wait(dev, dev->copier.issued);
 }
 
@@ -42,6 +43,7 @@ static int start_kernel(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
     int err =
         sn_copier_copy(dev, w->addr, (uintptr_t)w->data, w->len, here ? SN_KERNEL_HERE : SN_KERNEL_FROM_HOST);
 
+    GW_ASSERT_HELD(&dev->lock);
     w->number = w->region->last = dev->copier.issued;
     w->state = here ? SN_STAGE_FREE : SN_STAGE_COPYING;
     return err;
@@ -49,6 +51,7 @@ static int start_kernel(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 
 int sn_cuda_started(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 {
+    GW_ASSERT_HELD(&dev->lock);
     w->number = 0;
     /* Else the copy runs and nobody can tell when it ends. */
     if (dev->api->event_record(w->done, dev->in)) dev->broken = true;
@@ -161,6 +164,7 @@ static struct sn_cuda_writer *writer_for(struct sn_cuda_region *region, uint64_t
 
 void sn_cuda_submit_all(struct sn_cuda_device *dev, const struct sn_cuda_region *region)
 {
+    GW_ASSERT_HELD(&dev->lock);
     for (;;) {
         struct sn_cuda_writer *first = NULL;
 
@@ -177,6 +181,7 @@ void sn_cuda_submit_all(struct sn_cuda_device *dev, const struct sn_cuda_region 
 
 void sn_cuda_submit_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len)
 {
+    GW_ASSERT_HELD(&dev->lock);
     for (int i = 0; i < SN_CUDA_WRITERS; i++) {
         struct sn_cuda_writer *w = &dev->writers[i];
 
@@ -186,6 +191,7 @@ void sn_cuda_submit_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint6
 
 void sn_cuda_finish_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint64_t len)
 {
+    GW_ASSERT_HELD(&dev->lock);
     for (int i = 0; i < SN_CUDA_WRITERS; i++) {
         struct sn_cuda_writer *w = &dev->writers[i];
 
@@ -304,6 +310,7 @@ int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_
 /* All of them are started before the first is waited for. */
 static void flush_region(struct sn_cuda_device *dev, struct sn_cuda_region *region)
 {
+    GW_ASSERT_HELD(&dev->lock);
     sn_cuda_submit_all(dev, region);
     if (sn_copier_wait(dev, region->last)) region->error = -EIO;
     for (int i = 0; i < SN_CUDA_WRITERS; i++) {

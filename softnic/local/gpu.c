@@ -7,6 +7,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/base/spawn.h"
 #include "softnic/cuda/cuda.h"
 #include "softnic/local/lend.h"
@@ -54,6 +56,7 @@ static void wait_for_work(struct sn_gpu *g, bool some_must_stay)
 {
     struct timespec again;
 
+    GW_ASSERT_HELD(&g->lock);
     if (!some_must_stay) {
         pthread_cond_wait(&g->work, &g->lock);
         return;
@@ -65,6 +68,7 @@ static void wait_for_work(struct sn_gpu *g, bool some_must_stay)
 
 static struct map *next_work(struct sn_gpu *g)
 {
+    GW_ASSERT_HELD(&g->lock);
     for (;;) {
         bool some_must_stay = false;
 
@@ -121,6 +125,7 @@ static void do_work(struct sn_gpu *g, struct map *m)
     char why[SN_CUDA_WHY] = "";
     bool ok = false;
 
+    GW_ASSERT_HELD(&g->lock);
     pthread_mutex_unlock(&g->lock);
     if (was == WANTED)
         ok = open_one(&copy, &copy.region, why);
@@ -159,6 +164,7 @@ static bool start(struct sn_gpu *g)
 {
     pthread_t id;
 
+    GW_ASSERT_HELD(&g->lock);
     if (g->started) return true;
     g->started = !sn_spawn(&id, 0, work, g);
     if (g->started) pthread_detach(id);
@@ -197,6 +203,7 @@ static struct map *find_map(struct sn_gpu *g, const struct sn_peer *peer, const 
 {
     struct map *unused = NULL;
 
+    GW_ASSERT_HELD(&g->lock);
     for (int i = 0; i < MAPS; i++) {
         struct map *m = &g->map[i];
 

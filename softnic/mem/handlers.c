@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/assert.h>
+
 /* glibc's own name: nobody's replacement of sigaction() stands before it, ours included. */
 int __sigaction(int sig, const struct sigaction *action, struct sigaction *old);
 
@@ -142,11 +144,12 @@ static int put_in_front(const struct one *o, const struct sigaction *action)
     return __sigaction(o->sig, &ours, NULL);
 }
 
-/* Under the lock. If somebody took our place behind our back, he is the program's handler from now on. */
+/* If somebody took our place behind our back, he is the program's handler from now on. */
 static int keep_in_front(struct one *o)
 {
     struct sigaction now;
 
+    GW_ASSERT(__atomic_load_n(&locked_by, __ATOMIC_RELAXED) == getpid());
     if (__sigaction(o->sig, NULL, &now)) return -1;
     if (is_ours(&now)) return 0;
     o->beneath = in_force(o);
@@ -155,11 +158,12 @@ static int keep_in_front(struct one *o)
     return put_in_front(o, &now);
 }
 
-/* Under the lock. The program may give back what it once saw of ours: it means what was in force then. */
+/* The program may give back what it once saw of ours: it means what was in force then. */
 static int change(struct one *o, const struct sigaction *action)
 {
     struct sigaction next = *action;
 
+    GW_ASSERT(__atomic_load_n(&locked_by, __ATOMIC_RELAXED) == getpid());
     if (is_ours(action)) next = o->taken ? o->beneath : in_force(o);
     o->taken = false;
     publish(o, &next);

@@ -8,6 +8,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/cuda/cuda.h"
 #include "softnic/runtime/process_state.h"
 
@@ -35,8 +37,9 @@ static void after_fork(void)
 
 static void watch_forks(void)
 {
-    static bool watching; /* under the lock */
+    static bool watching;
 
+    GW_ASSERT_HELD(&process_lock);
     if (!watching) watching = pthread_atfork(NULL, NULL, after_fork) == 0;
 }
 

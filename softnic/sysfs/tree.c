@@ -17,6 +17,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/sysfs/device.h"
 #include "softnic/sysfs/put.h"
 
@@ -72,6 +74,7 @@ static bool choose_home(void)
 {
     const char *parents[] = {secure_getenv("XDG_RUNTIME_DIR"), memory(), "/tmp", "/var/tmp"};
 
+    GW_ASSERT_HELD(&lock);
     for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
         if (!parents[i] || parents[i][0] != '/') continue;
         int n = snprintf(home, sizeof(home), "%s/gpuwire-%u", parents[i], (unsigned)geteuid());
@@ -85,6 +88,7 @@ static bool choose_odd_home(void)
 {
     static const char *const parents[] = {"/tmp", "/var/tmp"};
 
+    GW_ASSERT_HELD(&lock);
     for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {
         snprintf(home, sizeof(home), "%s/gpuwire-%u.XXXXXX", parents[i], (unsigned)geteuid());
         if (!mkdtemp(home) || !straighten_home()) continue;
@@ -100,6 +104,7 @@ static bool choose_odd_home(void)
 
 static const char *tree_path_locked(void)
 {
+    GW_ASSERT_HELD(&lock);
     if (root[0]) return root;
     if (!home[0] && !choose_home() && !choose_odd_home()) {
         fprintf(stderr,
@@ -192,6 +197,7 @@ static void sweep_locked(void)
     int fd = open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
     DIR *d = fd < 0 ? NULL : fdopendir(fd);
 
+    GW_ASSERT_HELD(&lock);
     if (!d) {
         if (fd >= 0) close(fd);
         return;
@@ -256,6 +262,7 @@ static int make_tree(int home_fd, const struct sn_tree_info *nics, unsigned n)
     char working[32];
     const char *final = strrchr(root, '/') + 1;
 
+    GW_ASSERT_HELD(&lock);
     snprintf(working, sizeof(working), "new-%d", (int)getpid());
     remove_below(home_fd, working, DEPTH);
     if (mkdirat(home_fd, working, 0700)) return -errno;

@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/base/errno_text.h"
 
 #define MAX_RECORD 16
@@ -123,6 +125,7 @@ static bool into_pipe(struct uv_stream *s, const void *record)
 
 static void flush(struct uv_stream *s)
 {
+    GW_ASSERT_HELD(&s->lock);
     size_t sent = 0;
     while (sent < s->waiting && into_pipe(s, s->backlog + sent * s->record)) sent++;
     if (!sent) return;
@@ -133,6 +136,7 @@ static void flush(struct uv_stream *s)
 
 static void keep(struct uv_stream *s, const void *record)
 {
+    GW_ASSERT_HELD(&s->lock);
     if (s->waiting == s->room) {
         size_t room = s->room ? 2 * s->room : 256;
         unsigned char *bigger = realloc(s->backlog, room * s->record);
@@ -180,6 +184,7 @@ static size_t collect(struct uv_stream *s, unsigned char **all)
     size_t n = 0, room = 0;
     unsigned char record[MAX_RECORD], *a = NULL;
 
+    GW_ASSERT_HELD(&s->lock);
     while (s->read_fd >= 0 && read(s->read_fd, record, s->record) == (ssize_t)s->record) {
         if (n == room) {
             room = room ? 2 * room : 64;

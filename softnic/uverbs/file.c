@@ -10,6 +10,8 @@
 
 #include <rdma/rdma_user_ioctl_cmds.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/base/errno_text.h"
 #include "softnic/cm/cm.h"
 #include "softnic/runtime/process.h"
@@ -45,15 +47,16 @@ int uv_open_files(void)
     return __atomic_load_n(&open_files, __ATOMIC_RELAXED);
 }
 
-/* Under table_lock, as all that follows it here. */
 static void begin(struct uv_file *f)
 {
+    GW_ASSERT_HELD(&table_lock);
     f->generation = generation;
     f->tag = ++next_tag & ((1u << (32 - INDEX_BITS)) - 1);
 }
 
 static void name(struct uv_file *f, int fd)
 {
+    GW_ASSERT_HELD(&table_lock);
     if (fd > highest_fd) highest_fd = fd;
     f->names++;
     table[fd] = (struct entry){.file = f};
@@ -141,6 +144,7 @@ static bool grow(struct uv_file *f)
 
 void *uv_new(struct uv_file *f, enum uv_type type, size_t size)
 {
+    GW_ASSERT_HELD(&f->lock);
     uint32_t i = f->first_free;
     while (i < f->object_room && f->objects[i]) i++;
     if (i == f->object_room && !grow(f)) return NULL;
@@ -155,6 +159,7 @@ void *uv_new(struct uv_file *f, enum uv_type type, size_t size)
 
 void *uv_find(struct uv_file *f, enum uv_type type, uint32_t handle)
 {
+    GW_ASSERT_HELD(&f->lock);
     uint32_t i = handle & (INDEX_LIMIT - 1);
     if (handle >> INDEX_BITS != f->tag || i >= f->object_room) return NULL;
     struct uv_object *o = f->objects[i];
@@ -173,6 +178,7 @@ void *uv_find_at(struct uv_file *f, enum uv_type type, uint64_t index)
 
 void uv_free(struct uv_file *f, struct uv_object *o)
 {
+    GW_ASSERT_HELD(&f->lock);
     uint32_t i = uv_index_of(o);
     f->objects[i] = NULL;
     if (i < f->first_free) f->first_free = i;
@@ -182,6 +188,7 @@ void uv_free(struct uv_file *f, struct uv_object *o)
 
 int uv_destroy(struct uv_file *f, struct uv_object *o)
 {
+    GW_ASSERT_HELD(&f->lock);
     if (o->users) return -EBUSY;
     switch (o->type) {
     case UV_PD: uv_pd_end(f, (struct uv_pd *)o); break;
@@ -241,6 +248,7 @@ int uv_take_nic(struct uv_file *f)
     struct sn_process_info info;
     int err = sn_process_nic_get(f->index, &uv_callbacks, &f->nic);
 
+    GW_ASSERT_HELD(&f->lock);
     if (err) return err;
     f->memlock = !sn_process_nic_info(f->index, &info) && info.config.memlock;
     set_driven(f->fd, f->nic);
@@ -255,6 +263,7 @@ static void give_nic(struct sn_nic *nic)
 
 void uv_give_nic(struct uv_file *f)
 {
+    GW_ASSERT_HELD(&f->lock);
     set_driven(f->fd, NULL);
     give_nic(f->nic);
     f->nic = NULL;

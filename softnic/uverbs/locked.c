@@ -10,6 +10,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/uverbs/object.h"
 
 #define PAGE_SHIFT 12
@@ -36,6 +38,7 @@ int uv_lock_pages(const struct uv_file *f, struct uv_object *o, uint64_t addr, u
 {
     uint64_t pages = length ? ((addr + length - 1) >> PAGE_SHIFT) - (addr >> PAGE_SHIFT) + 1 : 0;
 
+    GW_ASSERT_HELD(&f->lock);
     if (!f->memlock) return 0;
     /* Relaxed: nothing but the number goes by it. */
     if (too_many(__atomic_add_fetch(&locked, pages, __ATOMIC_RELAXED))) {

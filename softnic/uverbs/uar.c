@@ -9,6 +9,8 @@
 #include <rdma/mlx5_user_ioctl_cmds.h>
 #include <rdma/mlx5_user_ioctl_verbs.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/uverbs/attrs.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
@@ -55,6 +57,7 @@ int uv_bfreg_take(struct uv_file *f, int *index)
     struct uv_uars *u = &f->uars;
     uint32_t total = u->static_pages * UV_BFREGS_PER_PAGE, shared = total - u->low_latency, best = 0;
 
+    GW_ASSERT_HELD(&f->lock);
     for (uint32_t i = shared; i < total; i++) {
         if (i == 0 || u->users[i]) continue;
         best = i;
@@ -71,6 +74,7 @@ taken:
 
 void uv_bfreg_give(struct uv_file *f, int index)
 {
+    GW_ASSERT_HELD(&f->lock);
     if (index >= 0) f->uars.users[index]--;
 }
 
@@ -157,6 +161,7 @@ static int find_page(struct uv_file *f, uint64_t pgoff, struct sn_uar **page)
     struct uv_uars *u = &f->uars;
     struct uv_uar *object;
 
+    GW_ASSERT_HELD(&f->lock);
     switch (command_of(pgoff)) {
     case MLX5_IB_MMAP_REGULAR_PAGE:
     case MLX5_IB_MMAP_WC_PAGE:

@@ -12,6 +12,8 @@
 
 #include <rdma/ib_user_verbs.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/uverbs/object.h"
 
 struct uv_domain {
@@ -29,6 +31,7 @@ static struct uv_domain *domains;
 
 static struct uv_domain *find(const struct sn_nic *nic, const struct stat *st)
 {
+    GW_ASSERT_HELD(&lock);
     struct uv_domain *d = domains;
     while (d && (d->nic != nic || d->fd < 0 || d->dev != st->st_dev || d->ino != st->st_ino)) d = d->next;
     return d;
@@ -36,6 +39,7 @@ static struct uv_domain *find(const struct sn_nic *nic, const struct stat *st)
 
 static void drop(struct uv_domain *d)
 {
+    GW_ASSERT_HELD(&lock);
     if (--d->holders) return;
     for (struct uv_domain **p = &domains; *p; p = &(*p)->next) {
         if (*p != d) continue;
@@ -52,6 +56,7 @@ static int make(struct sn_nic *nic, int fd, const struct stat *st, struct uv_dom
 {
     struct uv_domain *d = calloc(1, sizeof(*d));
 
+    GW_ASSERT_HELD(&lock);
     if (!d) return -ENOMEM;
     *d = (struct uv_domain){.next = domains, .nic = nic, .fd = -1, .holders = 1};
     domains = d;

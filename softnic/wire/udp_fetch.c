@@ -10,6 +10,8 @@
 #include <netinet/udp.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "softnic/nic/frame.h"
 #include "src/roce/hdr.h"
 
@@ -60,6 +62,7 @@ bool sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine)
     int fds[2] = {udp->slot.fd, udp->slot.shared_fd}, sockets = ask_shared(udp) ? 2 : 1;
     unsigned size = batch_size(udp);
 
+    GW_ASSERT_HELD(&udp->fetch_lock);
     in->next = in->messages = 0;
     in->offset = in->frame = 0;
     memset(in->checked, 0, sizeof(in->checked));

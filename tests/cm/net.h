@@ -159,6 +159,7 @@ static void net_up(struct net *n, uint64_t seed, uint32_t loss)
         e->index = i;
         e->secrets.state = seed * 4 + i;
         cm_init(&e->cm, &env);
+        pthread_mutex_lock(&e->cm.lock); /* until net_down: the test is the one thread */
         net_nics(e);
         cm_file_init(&e->file, -1, -1);
     }

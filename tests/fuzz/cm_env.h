@@ -69,6 +69,7 @@ static void env_up(struct cm *cm, struct cm_file *file, void *ctx,
                                env_wake, env_source, env_random, env_warn};
 
     cm_init(cm, &env);
+    pthread_mutex_lock(&cm->lock); /* until cm_end: the fuzzer is the one thread */
     cm->nics[0] = *nic;
     cm->nic_count = 1;
     cm_file_init(file, -1, -1);
