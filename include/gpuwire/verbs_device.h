@@ -39,6 +39,7 @@
 #include <gpuwire/kernel.h>
 #include <gpuwire/mlx5.h>
 #include <gpuwire/sync.h>
+#include <gpuwire/detail/assert.h>
 #include <gpuwire/detail/exec/turn.h>
 
 #define GW_VERBS_VERSION 6

@@ -7,6 +7,8 @@
 #include <string.h>
 #include <sys/mman.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/exec/cpu.h"
 #include "src/exec/impl.h"
 
@@ -108,6 +110,7 @@ static void *exec_main(void *arg)
             e->error = rc;
             snprintf(e->why, sizeof(e->why), "%s", gw_last_error());
         }
+        GW_ASSERT(e->done < e->put && e->put - e->done <= QUEUE);
         e->done++;
         pthread_cond_broadcast(&e->changed);
         if (!e->base.ended) continue;
@@ -125,6 +128,7 @@ static int enqueue(struct cpu_exec *e, const struct gw_kernel *kernel, uint32_t 
     struct launch *l;
     int rc;
 
+    GW_ASSERT_HELD(&e->lock);
     if (e->put - e->done == QUEUE)
         return gw_error(-ENOSPC, "kernel %s: %d launches wait already; wait for them with gw_exec_sync",
                         kernel->name, QUEUE);

@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/detail/held.h>
 
 #include "src/exec/cpu.h"
 
@@ -108,12 +109,12 @@ static uint64_t lane_result(const struct gw_cpu_warp_state *w, uint32_t lane, ui
     }
 }
 
-/* When all lanes that `lane` waits for wait for the same: gives them their results. Under the lock. Returns
- * whether. */
+/* When all lanes that `lane` waits for wait for the same: gives them their results. Returns whether. */
 static int complete(struct gw_cpu_block *b, struct gw_cpu_warp_state *w, uint32_t lane)
 {
     uint32_t i, members = w->lane[lane].mask & w->live;
 
+    GW_ASSERT_HELD(&w->lock);
     for (i = 0; i < 32; i++) {
         if ((members >> i & 1) && w->lane[i].mask != w->lane[lane].mask) return 0;
     }
@@ -125,6 +126,7 @@ static int complete(struct gw_cpu_block *b, struct gw_cpu_warp_state *w, uint32_
     }
     for (i = 0; i < 32; i++) {
         if (!(members >> i & 1)) continue;
+        GW_ASSERT(!w->lane[i].done);
         w->lane[i].mask = 0;
         gw_st_release_u32(&w->lane[i].done,
                           1); /* after the result, and after all that the members did before */

@@ -8,11 +8,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/proxy.h"
 
-/* The proxy reads the table during its rounds. Under dev->lock, so that none is started meanwhile. */
+/* The proxy reads the table during its rounds. dev->lock keeps others from starting one. */
 static void lock_table(struct gw_device *dev)
 {
+    GW_ASSERT_HELD(&dev->lock);
     if (dev->proxy) pthread_mutex_lock(&dev->proxy->lock);
 }
 
@@ -33,12 +36,13 @@ static int enlarge(struct gw_device *dev)
     return 0;
 }
 
-/* Gives it the lowest free number; 0 is none. Under dev->lock. */
+/* Gives it the lowest free number; 0 is none. */
 static int enter(struct gw_device *dev, struct gw_own_ah *a)
 {
     uint32_t i;
     int err = 0;
 
+    GW_ASSERT_HELD(&dev->lock);
     lock_table(dev);
     for (i = dev->ah_free; i < dev->ahs && dev->ah[i]; i++) continue;
     if (i == dev->ahs) err = enlarge(dev);
@@ -130,6 +134,7 @@ int gw_ah_destroy(struct gw_ah *ah)
     dev->ah[i] = NULL;
     if (i < dev->ah_free) dev->ah_free = i;
     unlock_table(dev);
+    GW_ASSERT(a->pd->objects > 0);
     a->pd->objects--;
     pthread_mutex_unlock(&dev->lock);
     ibv_destroy_ah(a->ah);

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/impl.h"
 
 struct stretch {
@@ -67,6 +69,7 @@ static struct stretch *place(struct gw_arena_chunk *c, size_t size, size_t align
     s->to = from + size;
     s->next = *at;
     *at = s;
+    GW_ASSERT(s->to <= c->mem.size && (!s->next || s->to <= s->next->from));
     return s;
 }
 
@@ -74,6 +77,7 @@ static struct gw_arena_chunk *grow(struct gw_arena *a, size_t size)
 {
     struct gw_arena_chunk *c = calloc(1, sizeof(*c));
 
+    GW_ASSERT_HELD(&a->lock);
     if (!c) return NULL;
     if (gw_mem_alloc(a->exec, a->kind, size > a->chunk_bytes ? size : a->chunk_bytes, &c->mem)) {
         free(c);

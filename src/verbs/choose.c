@@ -16,6 +16,8 @@
 #include <sys/auxv.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/impl.h"
 #include "src/verbs/near.h"
 
@@ -247,6 +249,7 @@ static int choose_locked(const char *name, struct gw_device *dev, bool *soft)
 {
     struct candidate found;
 
+    GW_ASSERT_HELD(&lock);
     if (preloaded()) attached = SOFT;
     if (!name || !*name) name = getenv("GPUWIRE_DEVICE");
     if (name && !*name) name = NULL;

@@ -6,6 +6,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/impl.h"
 
 #define DEFAULT_QPS 64
@@ -52,6 +54,7 @@ static int make_handle(struct gw_cq *cq, uint32_t flags)
 
 static void destroy(struct gw_cq *cq)
 {
+    GW_ASSERT_HELD(&cq->dev->lock);
     cq->ops->cq_free(cq);
     gw_arena_free(&cq->dev->handles, cq->copy.table);
     gw_arena_free(&cq->dev->handles, cq->handle);
@@ -124,6 +127,7 @@ int gw_cq_destroy(struct gw_cq *cq)
     flush = cq->flush;
     gw_watch_cq_del(cq);
     destroy(cq);
+    GW_ASSERT(dev->objects > 0);
     dev->objects--;
     pthread_mutex_unlock(&dev->lock);
     gw_flush_free(dev, flush);
@@ -139,13 +143,24 @@ static void enter(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle)
 {
     uint32_t i = qpn * 2654435769u >> 8; /* as gw_cq_find_ looks */
 
+    GW_ASSERT_HELD(&cq->dev->lock);
     while (cq->table[i & (cq->table_size - 1)].qpn) i++;
     cq->table[i & (cq->table_size - 1)].qp = handle;
     cq->table[i & (cq->table_size - 1)].qpn = qpn;
 }
 
+/* Each queue pair has one place, and what all may have in it fits. */
+GW_CHECKS void cq_check(const struct gw_cq *cq)
+{
+    uint32_t n = 0;
+
+    for (uint32_t i = 0; i < cq->table_size; i++) n += cq->table[i].qpn != 0;
+    GW_ASSERT(n == cq->qps && n <= cq->max_qps && cq->room <= cq->cqes);
+}
+
 static int write_table(struct gw_cq *cq)
 {
+    GW_CHECK(cq_check(cq));
     return gw_copy_in(cq->dev->exec, cq->copy.table, cq->table, cq->table_size * sizeof(*cq->table));
 }
 

@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/impl.h"
 
 #define CHUNK (4u << 20)
@@ -158,9 +160,10 @@ static int make_sink(struct gw_pd *pd)
                : gw_refused(dev, -errno, "cannot register %zu bytes at %p", sizeof(uint64_t), pd->sink.host);
 }
 
-/* Frees what there is of it. Under dev->lock. */
+/* Frees what there is of it. */
 static void free_pd(struct gw_pd *pd)
 {
+    GW_ASSERT_HELD(&pd->dev->lock);
     if (pd->sink_mr) ibv_dereg_mr(pd->sink_mr);
     gw_arena_free(&pd->dev->queues, pd->sink.host);
     if (pd->parent) ibv_dealloc_pd(pd->parent);
@@ -204,6 +207,7 @@ int gw_pd_destroy(struct gw_pd *pd)
                         pd->objects);
     }
     free_pd(pd);
+    GW_ASSERT(dev->objects > 0);
     dev->objects--;
     pthread_mutex_unlock(&dev->lock);
     return 0;

@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/proxy.h"
 #include "src/trace/trace.h"
 
@@ -39,6 +41,7 @@ bool gw_doorbell_round(struct gw_proxy *p)
 
 static int enter(struct gw_proxy *p, uint64_t *mailbox, uint64_t *reg)
 {
+    GW_ASSERT_HELD(&p->lock);
     if (p->count == p->room) {
         uint32_t room = p->room ? 2 * p->room : 16;
         struct gw_route *r = realloc(p->routes, room * sizeof(*r));
@@ -76,6 +79,7 @@ void gw_doorbell_remove(struct gw_device *dev, uint64_t *mailbox)
 {
     struct gw_proxy *p = dev->proxy;
 
+    GW_ASSERT_HELD(&dev->lock);
     pthread_mutex_lock(&p->lock);
     for (uint32_t i = 0; i < p->count; i++)
         if (p->routes[i].mailbox == mailbox) {

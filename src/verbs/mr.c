@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/cuda.h"
 #include "src/verbs/impl.h"
 
@@ -122,13 +124,14 @@ static int register_host(struct region *r)
                               (void *)(uintptr_t)r->mr.addr);
 }
 
-/* how: NONE for whatever works. Under dev->lock. */
+/* how: NONE for whatever works. */
 static int register_any(struct region *r, enum gw_reach how)
 {
     void *addr = (void *)(uintptr_t)r->mr.addr;
     char why[GW_LOST_WHY] = "";
     int err;
 
+    GW_ASSERT_HELD(&r->pd->dev->lock);
     if (how == GW_REACH_NONE && gw_cuda_in_gpu(r->pd->dev, addr)) return register_gpu(r);
     if (how <= GW_REACH_HOST) return register_host(r);
     err = gw_order_refuses(r->pd->dev, addr);

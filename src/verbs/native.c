@@ -4,6 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/impl.h"
 
 struct native_cq {
@@ -98,6 +100,7 @@ static int cq_make(struct gw_cq *cq, const struct gw_cq_attr *attr)
     struct native_cq *n = calloc(1, sizeof(*n));
     int err = 0;
 
+    GW_ASSERT_HELD(&cq->dev->lock);
     if (!n) return gw_error_errno(-ENOMEM, "completion queue");
     cq->own = n;
     pthread_mutex_init(&n->lock, NULL);
@@ -112,6 +115,7 @@ static void cq_free(struct gw_cq *cq)
 {
     struct native_cq *n = cq->own;
 
+    GW_ASSERT_HELD(&cq->dev->lock);
     if (cq->cq) ibv_destroy_cq(cq->cq);
     if (!n) return;
     if (n->channel) ibv_destroy_comp_channel(n->channel);
@@ -280,6 +284,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     uint64_t *reg = NULL;
     int err;
 
+    GW_ASSERT_HELD(&qp->dev->lock);
     if (!n) return gw_error_errno(-ENOMEM, "queue pair");
     qp->own = n;
     wish(qp, a, &attr);
@@ -297,6 +302,7 @@ static void qp_free(struct gw_qp *qp)
 {
     struct native_qp *n = qp->own;
 
+    GW_ASSERT_HELD(&qp->dev->lock);
     if (n && n->mailbox) gw_doorbell_remove(qp->dev, n->mailbox);
     if (qp->qp) ibv_destroy_qp(qp->qp); /* the NIC writes no completion of it from here on */
     free(n);

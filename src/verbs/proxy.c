@@ -13,6 +13,8 @@
 #include <time.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/exec/helper.h"
 #include "src/verbs/proxy.h"
 
@@ -33,6 +35,7 @@ static bool look(struct gw_proxy *p, bool quiet)
 {
     bool rung = gw_doorbell_round(p), posted = gw_repost_round(p, quiet);
 
+    GW_ASSERT_HELD(&p->lock);
     return rung || posted;
 }
 

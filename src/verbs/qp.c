@@ -5,6 +5,8 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/impl.h"
 #include "src/verbs/probe_kernel.h"
 
@@ -91,15 +93,17 @@ static int attach(struct gw_qp *qp)
     bool one = qp->send_cq == qp->recv_cq;
     int err = gw_cq_attach(qp->send_cq, qpn, qp->handle, one ? sends + recvs : sends);
 
+    GW_ASSERT_HELD(&qp->dev->lock);
     if (err || one) return err;
     err = gw_cq_attach(qp->recv_cq, qpn, qp->handle, recvs);
     if (err) gw_cq_detach(qp->send_cq, qpn, sends);
     return err;
 }
 
-/* Frees what there is of it. Under dev->lock. */
+/* Frees what there is of it. */
 static void destroy(struct gw_qp *qp)
 {
+    GW_ASSERT_HELD(&qp->dev->lock);
     qp->ops->qp_free(qp);
     gw_arena_free(&qp->dev->handles, qp->slots.dev);
     gw_arena_free(&qp->dev->handles, qp->rq_slots.dev);
@@ -164,6 +168,7 @@ int gw_qp_destroy(struct gw_qp *qp)
     gw_cq_detach(qp->send_cq, qpn,
                  qp->fresh.sq.wqebbs + (qp->recv_cq == qp->send_cq ? qp->fresh.rq_wqes : 0));
     if (qp->recv_cq != qp->send_cq) gw_cq_detach(qp->recv_cq, qpn, qp->fresh.rq_wqes);
+    GW_ASSERT(qp->pd->objects > 0 && dev->objects > 0);
     qp->pd->objects--;
     dev->objects--;
     destroy(qp);

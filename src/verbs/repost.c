@@ -5,6 +5,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/repost.h"
 
 #define RECORD 64 /* bytes for a doorbell record */
@@ -48,6 +50,7 @@ static int cq_make(struct gw_cq *cq, const struct gw_cq_attr *attr)
     size_t bytes;
     int err;
 
+    GW_ASSERT_HELD(&dev->lock);
     if (!c) return gw_error_errno(-ENOMEM, "completion queue");
     cq->own = c;
     c->cq = cq;
@@ -72,6 +75,7 @@ static void cq_free(struct gw_cq *cq)
     struct gw_repost_cq *c = cq->own, **at;
     struct gw_proxy *p = cq->dev->proxy;
 
+    GW_ASSERT_HELD(&cq->dev->lock);
     if (!c) return;
     if (p) {
         pthread_mutex_lock(&p->lock);
@@ -195,6 +199,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     struct gw_proxy *p;
     int err;
 
+    GW_ASSERT_HELD(&qp->dev->lock);
     if (!q) return gw_error_errno(-ENOMEM, "queue pair");
     qp->own = q;
     q->qp = qp;
@@ -219,6 +224,7 @@ static void drop_completions(struct gw_repost_qp *q)
 {
     struct gw_qp *qp = q->qp;
 
+    GW_ASSERT_HELD(&qp->dev->proxy->lock);
     q->mute = true;
     gw_repost_poll(qp->send_cq->own, qp->send_cq->cqes);
     gw_repost_poll(qp->recv_cq->own, qp->recv_cq->cqes);
@@ -230,6 +236,7 @@ static void qp_free(struct gw_qp *qp)
     struct gw_repost_qp *q = qp->own, **at;
     struct gw_proxy *p = qp->dev->proxy;
 
+    GW_ASSERT_HELD(&qp->dev->lock);
     if (!q) return;
     if (p) {
         pthread_mutex_lock(&p->lock);
@@ -252,6 +259,7 @@ static void start_again(struct gw_repost_qp *q)
 {
     uint32_t *dbrec = q->qp->dbrec;
 
+    GW_ASSERT_HELD(&q->qp->dev->proxy->lock);
     drop_completions(q);
     q->sq_next = q->sq_upto = q->sq_done = q->rq_next = q->rq_done = 0;
     q->stuck = q->stuck_marked = q->recv_stuck = q->flushing = false;

@@ -2,6 +2,8 @@
 /* proxy-post: a kernel's receives are posted. */
 #include <errno.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/repost.h"
 #include "src/trace/trace.h"
 
@@ -31,6 +33,7 @@ bool gw_repost_receives(struct gw_repost_qp *q)
     uint32_t n;
     bool any = false;
 
+    GW_ASSERT_HELD(&q->qp->dev->proxy->lock);
     if (q->state == IBV_QPS_RESET || !q->qp->rq.wqes) return false;
     /* Acquire: the count before the receives that it counts. */
     n = (gw_mlx5_dbrec_count(gw_ld_acquire_u32(record)) - q->rq_next) & 0xffff;

@@ -12,6 +12,14 @@ static void see_sends(struct gw_repost_qp *q)
     if (n <= q->qp->sq.wqebbs) q->sq_upto = q->sq_next + n;
 }
 
+/* Counts of WQEBBs and of receives: done, posted, to be posted. They follow each other, within the queue. */
+GW_CHECKS void repost_check(const struct gw_repost_qp *q)
+{
+    GW_ASSERT(q->sq_upto - q->sq_next <= q->qp->sq.wqebbs);
+    GW_ASSERT(q->sq_next - q->sq_done <= q->qp->sq.wqebbs);
+    GW_ASSERT(q->rq_next - q->rq_done <= q->qp->rq.wqes);
+}
+
 bool gw_repost_round(struct gw_proxy *p, bool quiet)
 {
     bool any = false;
@@ -24,7 +32,10 @@ bool gw_repost_round(struct gw_proxy *p, bool quiet)
         if (!quiet || !c->notified) any |= gw_repost_poll(c, c->cq->cqes);
     for (struct gw_repost_qp *q = p->qps; q; q = q->next) see_sends(q);
     for (struct gw_repost_qp *q = p->qps; q; q = q->next) any |= gw_repost_receives(q);
-    for (struct gw_repost_qp *q = p->qps; q; q = q->next) any |= gw_repost_sends(q);
+    for (struct gw_repost_qp *q = p->qps; q; q = q->next) {
+        any |= gw_repost_sends(q);
+        GW_CHECK(repost_check(q));
+    }
     return any;
 }
 

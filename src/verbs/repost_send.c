@@ -2,6 +2,8 @@
 /* proxy-post: a kernel's sends are posted, or refused as a NIC would refuse them. */
 #include <errno.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/repost.h"
 #include "src/trace/trace.h"
 
@@ -115,6 +117,7 @@ bool gw_repost_sends(struct gw_repost_qp *q)
 {
     bool any = false;
 
+    GW_ASSERT_HELD(&q->qp->dev->proxy->lock);
     if (q->state != IBV_QPS_RTS && q->state != IBV_QPS_ERR) return false;
     if (q->stuck) end_refusal(q);
     for (; !q->stuck && to_post(q); any = true) {

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/verbs/repost.h"
 #include "src/trace/trace.h"
 
@@ -44,6 +46,7 @@ void gw_repost_report(struct gw_repost_cq *c, const struct gw_repost_sent *s, en
                             .wqe_counter = (uint16_t)s->index,
                             .qpn = s->q->qp->sq.qpn};
 
+    GW_ASSERT_HELD(&c->cq->dev->proxy->lock);
     write_cqe(c, &wc);
 }
 
@@ -51,6 +54,7 @@ void gw_repost_to_error(struct gw_repost_qp *q)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_ERR};
 
+    GW_ASSERT_HELD(&q->qp->dev->proxy->lock);
     if (q->state != IBV_QPS_ERR) (void)ibv_modify_qp(q->qp->qp, &attr, IBV_QP_STATE);
     q->state = IBV_QPS_ERR;
 }
@@ -64,6 +68,7 @@ static void received(struct gw_repost_cq *c, const struct gw_repost_sent *s, con
                             .byte_cnt = w->byte_len,
                             .grh = (w->wc_flags & IBV_WC_GRH) != 0};
 
+    GW_ASSERT(s->index - s->q->rq_done < s->q->rq_next - s->q->rq_done);
     s->q->rq_done = s->index + 1;
     if (w->status) {
         gw_repost_report(c, s, w->status, (uint8_t)w->vendor_err);
@@ -89,6 +94,7 @@ static void sent(struct gw_repost_cq *c, const struct gw_repost_sent *s, const s
                             .byte_cnt = s->length};
     enum ibv_wc_status status = w->status;
 
+    GW_ASSERT(s->index - s->q->sq_done < s->q->sq_next - s->q->sq_done);
     s->q->sq_done = s->index + s->wqebbs;
     if (s->bad) {
         /* All before it has ended. It is the first to fail, unless something else was. */
@@ -108,6 +114,7 @@ bool gw_repost_poll(struct gw_repost_cq *c, uint32_t most)
     bool any = false;
     int n;
 
+    GW_ASSERT_HELD(&c->cq->dev->proxy->lock);
     do {
         n = ibv_poll_cq(c->cq->cq, BATCH, wc);
         for (int i = 0; i < n; i++) {

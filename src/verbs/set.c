@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/verbs/impl.h"
 
 #define MOST (1u << 20)
@@ -64,6 +66,7 @@ int gw_qp_set_destroy(struct gw_qp_set *set)
     if (!set) return 0;
     pthread_mutex_lock(&set->dev->lock);
     gw_arena_free(&set->dev->handles, set->piece.dev);
+    GW_ASSERT(set->dev->objects > 0);
     set->dev->objects--;
     pthread_mutex_unlock(&set->dev->lock);
     free(set);

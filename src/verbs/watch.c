@@ -16,6 +16,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/exec/cpu.h"
 #include "src/verbs/impl.h"
 
@@ -80,6 +82,7 @@ static void fail_cq(struct gw_cq *cq)
 
 static void fail_all(struct gw_watch *w)
 {
+    GW_ASSERT_HELD(&w->lock);
     w->dead = true;
     for (struct gw_qp *qp = w->qps; qp; qp = qp->next) fail_qp(qp);
     for (struct gw_cq *cq = w->cqs; cq; cq = cq->next) fail_cq(cq);
@@ -110,6 +113,7 @@ static void died(struct gw_watch *w)
 
 static void happened(struct gw_watch *w, const struct ibv_async_event *e)
 {
+    GW_ASSERT_HELD(&w->lock);
     switch (e->event_type) {
     case IBV_EVENT_DEVICE_FATAL: died(w); break;
     case IBV_EVENT_QP_FATAL:

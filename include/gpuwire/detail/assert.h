@@ -4,9 +4,14 @@
  * caller gives is checked, and refused with an error. Where GW_ASSERTS is defined (debug, sanitizer and fuzz
  * builds, and ./check.sh), a statement that does not hold ends the program with its place. Elsewhere, and on
  * a GPU, it is not compiled: the expression must have no side effect.
+ *
+ * GW_CHECK(queue_check(q)) calls a function of several such statements, in the same builds. GW_CHECKS stands
+ * before the function if it is static.
  */
 #ifndef GPUWIRE_DETAIL_ASSERT_H
 #define GPUWIRE_DETAIL_ASSERT_H
+
+#define GW_CHECKS __attribute__((unused)) static
 
 #if defined(GW_ASSERTS) && !defined(__CUDACC__)
 
@@ -20,10 +25,12 @@ static inline void gw_assert_failed_(const char *what, const char *file, int lin
 }
 
 #define GW_ASSERT(what) ((what) ? (void)0 : gw_assert_failed_(#what, __FILE__, __LINE__))
+#define GW_CHECK(call)  (call)
 
 #else
 
 #define GW_ASSERT(what) ((void)sizeof(!(what)))
+#define GW_CHECK(call)  ((void)sizeof((call), 0))
 
 #endif
 

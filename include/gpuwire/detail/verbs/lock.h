@@ -59,12 +59,14 @@ GW_HOT_FN int gw_sq_lock_(struct gw_qp_handle *qp)
 /* Release: what we did, WQEs and record among it, comes before what the next one does. */
 GW_HOT_FN void gw_sq_unlock_(struct gw_qp_handle *qp)
 {
+    GW_ASSERT(gw_ld_relaxed_u32_gpu(&qp->sq_lock) == 1);
     gw_st_release_u32_gpu(&qp->sq_lock, 0);
 }
 
 /* Everything up to `next` is reserved and written. Gives the lock back that reserving took. */
 GW_HOT_FN void gw_sq_publish_locked_(const struct gw_sq_ *q, uint64_t next, uint32_t flags)
 {
+    GW_ASSERT(gw_ld_relaxed_u64_gpu(&q->qp->sq_resv) == next);
     if (flags & GW_DEFER) {
         gw_sq_unlock_(q->qp);
         return;

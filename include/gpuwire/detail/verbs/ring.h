@@ -189,6 +189,8 @@ GW_HOT_FN int gw_sq_publish_run_(const struct gw_sq_ *q, uint64_t run, uint64_t 
 {
     uint64_t claim;
 
+    /* Others may take back what they have reserved behind ours, and no more. */
+    GW_ASSERT(gw_ld_relaxed_u64_gpu(&q->qp->sq_resv) >= first + n && first - run <= q->sq.wqebbs);
     if (flags & GW_DEFER) {
         gw_sq_defer_(q, first, bbs, n);
         return 0;

@@ -66,6 +66,7 @@ GW_FN uint32_t gw_rq_hear_(struct gw_qp_handle *qp, uint32_t from)
         gw_st_relaxed_u32_gpu(ready, 0);
         at += n;
     }
+    GW_ASSERT(at - from <= qp->rq_wqes);
     return at;
 }
 
@@ -112,6 +113,7 @@ GW_FN void gw_rq_publish_(struct gw_qp_handle *qp, uint64_t first, uint32_t n, u
 {
     uint64_t word = gw_rq_idle_(first) + GW_RQ_ASK_, seen;
 
+    GW_ASSERT(gw_ld_relaxed_u64_gpu(&qp->rq_resv) >= first + n && n <= qp->rq_wqes);
     if (qp->flags & GW_ONE_USER_) {
         /* Receives before the record: the NIC takes them as soon as it sees the count. */
         gw_fence_release();
