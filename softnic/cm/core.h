@@ -215,7 +215,8 @@ struct cm {
 
 /* id.c */
 void cm_init(struct cm *cm, const struct cm_env *env);
-void cm_end(struct cm *cm); /* frees what is left, and the lock; nothing is sent */
+void cm_check(const struct cm *cm); /* for GW_CHECK: do ids, ports and deadlines agree? */
+void cm_end(struct cm *cm);         /* frees what is left, and the lock; nothing is sent */
 struct cm_id *cm_id_new(struct cm *cm, struct cm_file *file); /* NULL: too many, or out of memory */
 void cm_id_free(struct cm_id *id);
 struct cm_id *cm_id_find(struct cm *cm, const struct cm_file *file, uint32_t handle);

@@ -92,6 +92,7 @@ void cm_event_conn(struct cm_event *e, const struct roce_cm *m, uint32_t skip)
 static void unlink_event(struct cm_file *file, struct cm_event *e)
 {
     sn_list_del(&e->link);
+    GW_ASSERT(file->event_count > 0 && sn_list_empty(&file->events) == (file->event_count == 1));
     file->event_count--;
     set_token(file);
 }

@@ -147,6 +147,7 @@ void cm_port_give(struct cm_id *id)
 
     GW_ASSERT_HELD(&id->cm->lock);
     id->port = NULL;
+    GW_ASSERT(!p || p->users > 0);
     if (!p || --p->users) return;
     sn_list_del(&p->link);
     end(id->cm, p);

@@ -67,5 +67,6 @@ uint64_t cm_tick(struct cm *cm)
     cm->next = SN_NEVER;
     for (uint32_t i = 0; i < cm->high; i++)
         if (cm->ids[i] && cm->ids[i]->deadline < cm->next) cm->next = cm->ids[i]->deadline;
+    GW_CHECK(cm_check(cm));
     return cm->next;
 }

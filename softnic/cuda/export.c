@@ -214,6 +214,7 @@ void sn_cuda_unexport(struct sn_cuda_export *e)
     bool last;
 
     pthread_mutex_lock(&exports_lock);
+    GW_ASSERT(e->users > 0 && files_all >= e->files.n);
     last = !--e->users;
     if (last) unlist(e);
     pthread_mutex_unlock(&exports_lock);

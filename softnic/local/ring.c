@@ -6,6 +6,8 @@
 #include <string.h>
 #ifdef __SSE2__
 #include <emmintrin.h>
+
+#include <gpuwire/detail/assert.h>
 #endif
 
 #include "src/roce/hdr.h"
@@ -53,6 +55,7 @@ bool sn_ring_put(struct sn_channel *ch, uint32_t *tail, const uint8_t *data, uin
 {
     struct sn_share_frame *f = &ch->frame[*tail % SN_SHARE_FRAMES];
 
+    GW_ASSERT(len <= SN_FRAME_MAX);
     if (sn_ring_used(ch, *tail) >= SN_SHARE_FRAMES) return false;
     f->len = len;
     f->rndv = rndv;

@@ -10,6 +10,8 @@
 #include <sys/socket.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "softnic/local/cma.h"
 #include "softnic/local/lend.h"
 #include "softnic/local/meet.h"
@@ -64,6 +66,7 @@ static void drop_sender(struct sn_local *h, const struct sn_local_guard *g, stru
     g->lock(g->nic);
     pthread_mutex_lock(&h->senders_lock);
     while (h->sender[i] != s) i++;
+    GW_ASSERT(i < h->senders);
     h->sender[i] = h->sender[h->senders - 1];
     __atomic_store_n(&h->senders, h->senders - 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&h->senders_lock);
@@ -85,6 +88,7 @@ static void add_sender(struct sn_local *h, const struct sn_local_guard *g, int f
     s->number = ++h->sender_numbers;
     g->lock(g->nic);
     pthread_mutex_lock(&h->senders_lock);
+    GW_ASSERT(h->senders < SN_LOCAL_SENDERS);
     h->sender[h->senders] = s;
     __atomic_store_n(&h->senders, h->senders + 1, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&h->senders_lock);

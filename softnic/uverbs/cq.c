@@ -7,6 +7,8 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "softnic/mem/usercopy.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
@@ -135,6 +137,7 @@ static void let_go(struct uv_cq *cq)
 {
     uv_stream_put(cq->channel);
     uv_stream_put(cq->async);
+    GW_ASSERT(!cq->uar || cq->uar->obj.users > 0);
     if (cq->uar) cq->uar->obj.users--;
 }
 

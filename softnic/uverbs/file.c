@@ -180,6 +180,7 @@ void uv_free(struct uv_file *f, struct uv_object *o)
 {
     GW_ASSERT_HELD(&f->lock);
     uint32_t i = uv_index_of(o);
+    GW_ASSERT(f->objects[i] == o && !o->users);
     f->objects[i] = NULL;
     if (i < f->first_free) f->first_free = i;
     uv_unlock_pages(o);

@@ -11,6 +11,8 @@
 #include <rdma/ib_user_ioctl_verbs.h>
 #include <rdma/ib_user_verbs.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "softnic/mem/usercopy.h"
 #include "softnic/uverbs/attrs.h"
 #include "softnic/uverbs/object.h"
@@ -131,6 +133,7 @@ void uv_mr_end(struct uv_file *f, struct uv_mr *mr)
     uv_dma_end(mr->gpu);
     if (mr->map) munmap(mr->map, mr->map_length);
     if (mr->dm) mr->dm->obj.users--;
+    GW_ASSERT(mr->pd->obj.users > 0);
     mr->pd->obj.users--;
 }
 
@@ -179,6 +182,7 @@ static int change(const struct uv_cmd *c, struct uv_mr *mr, struct uv_pd *pd, co
     uv_dma_end(mr->gpu);
     mr->gpu = init.dma_ctx;
     mr->user = *asked;
+    GW_ASSERT(mr->pd->obj.users > 0);
     mr->pd->obj.users--;
     mr->pd = pd;
     pd->obj.users++;

@@ -4,6 +4,8 @@
 
 #include <rdma/ib_user_verbs.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "softnic/uverbs/object.h"
 
 int uv_alloc_mw(const struct uv_cmd *c)
@@ -31,6 +33,7 @@ void uv_mw_end(struct uv_file *f, struct uv_mw *mw)
 {
     (void)f;
     sn_mr_destroy(mw->mw);
+    GW_ASSERT(mw->pd->obj.users > 0);
     mw->pd->obj.users--;
 }
 

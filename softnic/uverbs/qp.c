@@ -7,6 +7,8 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "softnic/mem/usercopy.h"
 #include "softnic/runtime/process.h"
 #include "softnic/uverbs/object.h"
@@ -113,6 +115,7 @@ static int find_parts(struct uv_file *f, const struct qp_request *rq, struct uv_
 /* What it is made of has one user more, or (uint32_t)-1: one less. */
 static void hold_parts(struct uv_qp *qp, uint32_t one)
 {
+    GW_ASSERT(one == 1 || !qp->pd || (qp->pd->obj.users && qp->send_cq->obj.users));
     if (qp->pd) qp->pd->obj.users += one;
     if (qp->send_cq) qp->send_cq->obj.users += one;
     if (qp->recv_cq) qp->recv_cq->obj.users += one;

@@ -6,6 +6,8 @@
 #include <rdma/ib_user_verbs.h>
 #include <rdma/mlx5-abi.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "softnic/mem/usercopy.h"
 #include "softnic/uverbs/object.h"
 
@@ -61,6 +63,7 @@ static int find_parts(struct uv_file *f, const struct srq_request *rq, struct uv
 
 static void hold_parts(struct uv_srq *srq, uint32_t one)
 {
+    GW_ASSERT(one == 1 || (srq->pd->obj.users && (!srq->cq || srq->cq->obj.users)));
     srq->pd->obj.users += one;
     if (srq->xrcd) srq->xrcd->obj.users += one;
     if (srq->cq) srq->cq->obj.users += one;

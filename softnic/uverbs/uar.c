@@ -75,6 +75,7 @@ taken:
 void uv_bfreg_give(struct uv_file *f, int index)
 {
     GW_ASSERT_HELD(&f->lock);
+    GW_ASSERT(index < 0 || f->uars.users[index] > 0);
     if (index >= 0) f->uars.users[index]--;
 }
 

@@ -40,6 +40,7 @@ static struct uv_domain *find(const struct sn_nic *nic, const struct stat *st)
 static void drop(struct uv_domain *d)
 {
     GW_ASSERT_HELD(&lock);
+    GW_ASSERT(d->holders > 0);
     if (--d->holders) return;
     for (struct uv_domain **p = &domains; *p; p = &(*p)->next) {
         if (*p != d) continue;

@@ -159,6 +159,7 @@ int sn_udp_fetch(struct sn_udp *udp)
     if (messages) {
         __atomic_store_n(&in->ready, 0, __ATOMIC_RELAXED); /* seen with tail */
         __atomic_store_n(&udp->tail, udp->tail + 1, __ATOMIC_RELEASE);
+        GW_ASSERT(udp->tail - __atomic_load_n(&udp->head, __ATOMIC_RELAXED) <= udp->batches);
     }
     pthread_mutex_unlock(&udp->fetch_lock);
     if (!messages) return __atomic_load_n(&udp->errors, __ATOMIC_RELAXED);

@@ -4,6 +4,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/roce/hdr.h"
 
 /* Behind the first byte: the version of its layout. */
@@ -188,6 +190,7 @@ static struct sn_udp_in *next_batch(struct sn_udp *udp)
 
     /* Frames are valid until this call, so only now are batches free again. Release: after all reads of them.
      */
+    GW_ASSERT(at - udp->head <= tail_of(udp) - udp->head);
     __atomic_store_n(&udp->head, at, __ATOMIC_RELEASE);
     if (!in) return fetch_here(udp);
     udp->left = SN_UDP_PERHAPS;
