@@ -23,6 +23,10 @@ void sn_sq_look(struct sn_qp *qp);                               /* after a ring
 void sn_sq_rung(struct sn_qp *qp, unsigned half, uint64_t ring); /* after this ring: goes by its index */
 void sn_sq_leave(struct sn_qp *qp);                              /* before it is reset */
 
+/* check.c, where assertions are checked (GW_CHECK): do the NIC's parts agree with each other? */
+void sn_qp_check(const struct sn_qp *qp);
+void sn_nic_check(const struct sn_nic *nic);
+
 /* qp.c */
 void sn_qp_last_word(struct sn_qp *qp);  /* before its program takes it from its work: see there */
 void sn_qp_forget(struct sn_qp *qp);     /* as created */

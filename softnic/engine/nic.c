@@ -116,6 +116,7 @@ int sn_nic_destroy(struct sn_nic *nic)
 
     sn_nic_lock(nic);
     busy = nic->objects != 0;
+    GW_CHECK(sn_nic_check(nic));
     sn_nic_unlock(nic);
     if (busy) return -EBUSY;
     free_nic(nic);
@@ -362,6 +363,14 @@ static uint64_t posted(struct sn_nic *nic)
     return nic->sweep_at && !expected ? nic->now : next_time(nic);
 }
 
+/* Not each time, and without a counter of its own: what the NIC does must not change. */
+GW_CHECKS void sometimes_check(const struct sn_nic *nic)
+{
+    enum { EVERY = 16, SMALL = 64 };
+
+    if (nic->qp_count <= SMALL && (nic->count.rx_packets + nic->count.cqes) % EVERY == 0) sn_nic_check(nic);
+}
+
 static uint64_t go(struct sn_nic *nic, uint64_t now, uint64_t (*work)(struct sn_nic *))
 {
     uint64_t next = SN_CONTENDED;
@@ -373,6 +382,8 @@ static uint64_t go(struct sn_nic *nic, uint64_t now, uint64_t (*work)(struct sn_
         /* Threads read the clock before they get in: a later one may have been here already. */
         if (now > nic->now) nic->now = now;
         next = work(nic);
+        GW_ASSERT(!nic->direct.peer); /* all copies have ended */
+        GW_CHECK(sometimes_check(nic));
         __atomic_store_n(&nic->running, 0, __ATOMIC_SEQ_CST);
         sn_nic_unlock(nic);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);

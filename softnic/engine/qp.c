@@ -100,6 +100,8 @@ static int grow_heap(struct sn_nic *nic)
 /* What it was made with has one user more, or (uint32_t)-1: one less. */
 static void hold_parts(const struct sn_qp_init *i, uint32_t one)
 {
+    GW_ASSERT(one == 1 || ((!i->pd || i->pd->users) && (!i->send_cq || i->send_cq->users)));
+    GW_ASSERT(one == 1 || ((!i->recv_cq || i->recv_cq->users) && (!i->srq || i->srq->users)));
     if (i->pd) i->pd->users += one;
     if (i->send_cq) i->send_cq->users += one;
     if (i->recv_cq) i->recv_cq->users += one;
@@ -205,7 +207,9 @@ int sn_qp_destroy(struct sn_qp *qp)
     sn_sq_settle(qp); /* a ring that is there was only not seen yet */
     if (sn_record_ahead(qp) >= 0) sn_report_missing_ring(qp);
     sn_qp_last_word(qp);
+    GW_CHECK(sn_qp_check(qp));
     sn_qp_forget(qp);
+    GW_ASSERT(!qp->heap_at && !qp->held && !qp->req.ring && nic->objects > 0);
     sn_window_unbind_qp(qp);
     sn_ringer_del(qp);
     if (qp->init.uar) sn_uar_detach(qp->init.uar, &qp->uar_link);

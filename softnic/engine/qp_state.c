@@ -238,6 +238,7 @@ int sn_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask)
                      sn_qp_state_text(to), (unsigned)mask, wrong);
     } else {
         enter(qp, attr, mask, to);
+        GW_CHECK(sn_qp_check(qp));
     }
     sn_nic_unlock(qp->nic);
     if (!wrong && (to == IBV_QPS_RESET || to == IBV_QPS_ERR)) sn_publish_quiesce(qp->nic);

@@ -75,6 +75,12 @@ static inline bool sn_qp_reliable(const struct sn_qp *qp)
     return qp->init.type != IBV_QPT_UC && qp->init.type != IBV_QPT_UD;
 }
 
+/* Does it make packets of requests? */
+static inline bool sn_qp_sends(const struct sn_qp *qp)
+{
+    return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
+}
+
 /* Where a QP's receives come from, if not from a queue of its own: XRC's change from message to message. */
 static inline struct sn_srq *sn_rq_shared(const struct sn_qp *qp)
 {

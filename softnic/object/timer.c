@@ -47,6 +47,7 @@ void sn_timer_remove(struct sn_qp *qp)
 
     GW_ASSERT_HELD(&nic->lock);
     if (!qp->heap_at) return;
+    GW_ASSERT(i < nic->heap_len && nic->heap[i] == qp);
     qp->heap_at = 0;
     if (i == --nic->heap_len) return;
     put(nic, i, nic->heap[nic->heap_len]);
@@ -62,6 +63,7 @@ static void look_at(struct sn_qp *qp, uint64_t at)
     GW_ASSERT_HELD(&nic->lock);
     if (at == SN_NEVER || (qp->heap_at && qp->heap_time <= at)) return;
     qp->heap_time = at;
+    GW_ASSERT(qp->heap_at || nic->heap_len < nic->heap_room);
     if (!qp->heap_at) put(nic, nic->heap_len++, qp);
     sift_up(nic, qp->heap_at - 1);
 }

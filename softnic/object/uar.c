@@ -113,6 +113,7 @@ void sn_ringer_del(struct sn_qp *qp)
     GW_ASSERT_HELD(&qp->nic->lock);
     if (!qp->ringer) return;
     r = sn_register_of(qp);
+    GW_ASSERT(qp->ringer <= r->count && r->ringers[qp->ringer - 1].qp == qp);
     r->ringers[qp->ringer - 1] = r->ringers[--r->count];
     r->ringers[qp->ringer - 1].qp->ringer = qp->ringer;
     qp->ringer = 0;

@@ -79,6 +79,7 @@ int sn_cq_destroy(struct sn_cq *cq)
     sn_nic_lock(nic);
     busy = cq->users != 0;
     if (!busy) {
+        GW_ASSERT(nic->cqs[cq->number - FIRST_CQN] == cq && nic->cq_count > 0);
         sn_uar_detach(cq->init.uar, &cq->uar_link);
         sn_list_del(&cq->news_link);
         nic->cqs[cq->number - FIRST_CQN] = NULL;
@@ -254,6 +255,7 @@ int sn_cq_post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *
     if (cq->arms != cq->init.uar->arms) look(cq); /* its arm may have been hidden */
     if (!has_room(cq)) goto dead;
     if (cq->nic->held_count) sn_place_push(cq->nic);
+    GW_ASSERT(!cq->dead && len <= SN_INLINE_ROOM);
     if (write_entry(cq, wc, scatter, len)) {
         die(cq, "its memory is not mapped");
         goto dead;

@@ -61,6 +61,7 @@ static void hold(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc
 
     GW_ASSERT_HELD(&nic->lock);
     if (nic->late_tail - nic->late_head == SN_LATE_CQES) sn_cq_release_late(nic, true);
+    GW_ASSERT(nic->late_tail - nic->late_head < SN_LATE_CQES && len <= sizeof(l->scatter));
     l = late_at(nic, nic->late_tail++);
     l->cq = cq;
     l->qp = qp;

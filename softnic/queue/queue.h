@@ -25,6 +25,8 @@ void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome); /* fails the oldest, and wi
 bool sn_sq_flush_one(struct sn_qp *qp);
 void sn_sq_rest(struct sn_qp *qp); /* gives the ring and arena back if nothing is under way; often called */
 void sn_sq_free_rooms(struct sn_nic *nic);
+/* For GW_CHECK: do the requests that were read, their counters, PSNs and copies agree? */
+void sn_sq_check(const struct sn_qp *qp);
 
 /* rq.c */
 int sn_rq_fetch(

@@ -215,6 +215,7 @@ bool sn_sq_fetch(struct sn_qp *qp, sn_wqe_check *check)
     s->wqebbs = wqebbs;
     s->psn = r->tail_psn;
     s->request = ++qp->nic->requests;
+    GW_ASSERT(wqebbs && wqebbs <= (uint16_t)(qp->sq_pi - qp->sq_next));
     if (n < 0)
         bad_wqe(qp, s, w);
     else
@@ -318,6 +319,42 @@ void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome)
     if (r->una != r->end && post_error(qp, s->index, s->wqe->opcode, syndrome) == 0) retire(qp);
     sn_qp_send_error(qp);
 }
+
+#ifdef GW_ASSERTS
+/* Requests follow each other in the queue and in their PSNs, and their copies take what the arena says. */
+static void requests_check(const struct sn_qp *qp)
+{
+    const struct sn_requester *r = &qp->req;
+    uint16_t index = qp->sq_ci;
+    uint32_t bytes = 0, psn = r->tail_psn;
+
+    if (r->una != r->end) psn = r->ring[r->una % SN_SQ_WINDOW].psn;
+    for (uint32_t i = r->una; i != r->end; i++) {
+        const struct sn_sreq *s = &r->ring[i % SN_SQ_WINDOW];
+
+        GW_ASSERT(s->index == index && s->psn == psn);
+        index = (uint16_t)(index + s->wqebbs);
+        psn = roce_psn_add(psn, s->packets);
+        bytes += s->arena_bytes;
+    }
+    GW_ASSERT(index == qp->sq_next && psn == r->tail_psn);
+    GW_ASSERT(!r->ring || bytes == r->arena_used);
+}
+
+void sn_sq_check(const struct sn_qp *qp)
+{
+    const struct sn_requester *r = &qp->req;
+
+    GW_ASSERT(r->end - r->una <= SN_SQ_WINDOW);
+    /* A flush leaves cur behind: nothing is sent any more. */
+    GW_ASSERT(!sn_qp_sends(qp) || r->cur - r->una <= r->end - r->una);
+    GW_ASSERT(!r->ring == !r->arena && (r->ring || r->una == r->end));
+    GW_ASSERT((uint16_t)(qp->sq_pi - qp->sq_ci) <= qp->init.sq_wqebbs);
+    /* Nothing is read that was not rung for. */
+    GW_ASSERT((uint16_t)(qp->sq_next - qp->sq_ci) <= (uint16_t)(qp->sq_pi - qp->sq_ci));
+    requests_check(qp);
+}
+#endif
 
 /* In ERR or SQE: the oldest that is not complete, read or not, comes back. false: there is none. */
 bool sn_sq_flush_one(struct sn_qp *qp)

@@ -143,6 +143,8 @@ static void detach(struct sn_srq *srq)
 
     GW_ASSERT_HELD(&nic->lock);
     if (srq->init.xrcd) abandon(srq);
+    GW_ASSERT(nic->srqs[srq->number & 0xffff] == srq && nic->srq_count > 0);
+    GW_ASSERT(srq->init.pd->users && (!srq->init.xrcd || srq->init.xrcd->users));
     nic->srqs[srq->number & 0xffff] = NULL;
     nic->srq_count--;
     nic->objects--;
@@ -261,6 +263,7 @@ int sn_srq_take(struct sn_srq *srq, struct sn_qp *qp)
     qp->resp.received = 0;
     sn_cursor_reset(&qp->resp.cursor);
     if (qp->resp.has_wqe) return 1; /* of a message that was given up */
+    GW_ASSERT(srq->head < srq->init.wqes && !qp->resp.has_wqe);
     if (sn_guard_call(parse, &a)) return die(srq, "it is not mapped");
     if (a.next >= srq->init.wqes) return die(srq, "its link names no entry of the queue");
     qp->resp.has_wqe = true;

@@ -127,6 +127,7 @@ int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *in
     sn_window_unbind_all(mr);
     sn_place_forget_mr(nic, mr); /* what was accepted goes to where it was accepted for */
     sn_publish_region(mr, true);
+    GW_ASSERT(mr->pd->users > 0);
     mr->pd->users--;
     mr->pd = pd;
     pd->users++;
@@ -151,6 +152,8 @@ int sn_mr_destroy(struct sn_mr *mr)
         sn_publish_region(mr, true);
     }
     sn_mr_note_gone(nic, mr);
+    GW_ASSERT(nic->mrs[mr->key >> SN_KEY_SHIFT] == mr && nic->mr_count > 0);
+    GW_ASSERT(mr->pd->users > 0 && nic->objects > 0 && sn_list_empty(&mr->windows));
     nic->mrs[mr->key >> SN_KEY_SHIFT] = NULL;
     nic->mr_count--;
     nic->mr_bytes -= counted(&mr->init);

@@ -117,6 +117,7 @@ static void write_piece(struct sn_nic *nic, unsigned i)
     } else if (!mr) {
         note_error(p->qp, -EACCES);
     }
+    GW_ASSERT(p->qp->held > 0 && p->at + p->len <= nic->held_used && nic->held_used <= SN_PLACE_BYTES);
     p->qp->held--;
     memmove(p, p + 1, (nic->held_count - i - 1) * sizeof(*p));
     if (--nic->held_count == 0) nic->held_used = 0;

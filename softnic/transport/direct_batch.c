@@ -87,6 +87,7 @@ static void issue(struct sn_nic *nic)
     b->copy.to.dma = NULL;
     if (d->there_count) b->copied = copy(nic, &b->copy);
     d->open++;
+    GW_ASSERT(under_way(d) < SN_BATCHES);
     new_one(d);
 }
 
@@ -277,6 +278,8 @@ void sn_batch_join(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
 {
     struct sn_batch *b = gathering(&qp->nic->direct);
 
+    GW_ASSERT(b->items < SN_DIRECT_ITEMS && qp->nic->direct.here_count <= SN_DIRECT_HERE);
+    GW_ASSERT(under_way(&qp->nic->direct) <= SN_BATCHES_AHEAD);
     b->item[b->items++] = (struct sn_direct_item){qp, qp->req.cur, len, sn_eager_kind(s)};
     b->bytes += len;
     qp->nic->direct.joined++;

@@ -4,6 +4,8 @@
  * placed is told of; or, from the first on that was not copied, they are sent after all, with the PSNs that
  * they did not take.
  */
+#include <gpuwire/detail/assert.h>
+
 #include "softnic/transport/direct.h"
 #include "src/trace/trace.h"
 
@@ -49,11 +51,6 @@ void sn_batch_stopped(struct sn_qp *qp, struct sn_sreq *s)
     sn_count(&qp->nic->count.direct_refused, 1);
 }
 
-static bool alive(const struct sn_qp *qp)
-{
-    return qp->state == IBV_QPS_RTS || qp->state == IBV_QPS_SQD;
-}
-
 static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
 {
     s->copying = false;
@@ -72,7 +69,7 @@ static void go_on(const struct sn_direct_item *it)
     struct sn_qp *qp = it->qp;
     struct sn_requester *r = &qp->req;
 
-    if (!alive(qp)) return;
+    if (!sn_qp_sends(qp)) return;
     if (it->eager && is_before(it->at, r->cur)) r->cur = it->at;
     if (r->cur != r->end || qp->sq_next != qp->sq_pi || qp->sqd_notify) sn_qp_wake(qp);
 }
@@ -82,11 +79,12 @@ static bool taken_from(const struct sn_direct_item *it)
 {
     struct sn_requester *r = &it->qp->req;
 
+    GW_ASSERT(r->early.batched > 0 && (!it->eager || r->early.batched_eager > 0));
     r->early.batched--;
     r->early.batched_eager -= it->eager;
     r->early.batched_from = it->at + 1;
     /* Its queue pair may have failed, or it was put back, with one before it. */
-    return alive(it->qp) && r->ring[it->at % SN_SQ_WINDOW].copying;
+    return sn_qp_sends(it->qp) && r->ring[it->at % SN_SQ_WINDOW].copying;
 }
 
 void sn_batch_end(const struct sn_batch *b)

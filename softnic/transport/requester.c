@@ -205,6 +205,7 @@ static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
         sn_count(&qp->nic->count.retransmits, 1);
         qp->count.retransmits++;
     } else {
+        GW_ASSERT(!(is_read(s) || is_atomic(s)) || r->read_tail - r->read_head < qp->attr.max_rd_atomic);
         if (is_read(s) || is_atomic(s))
             r->reads[r->read_tail++ % SN_MAX_RD_ATOMIC] = (struct sn_read){psn, end};
         r->max_psn = end;
@@ -365,3 +366,18 @@ void sn_requester_back(struct sn_qp *qp)
     qp->count.go_backs++;
     sn_qp_wake(qp);
 }
+
+#ifdef GW_ASSERTS
+void sn_requester_check(const struct sn_qp *qp)
+{
+    const struct sn_requester *r = &qp->req;
+
+    GW_ASSERT(r->read_tail - r->read_head <= SN_MAX_RD_ATOMIC);
+    GW_ASSERT(r->early.batched_eager <= r->early.batched && r->early.batched <= SN_SQ_WINDOW);
+    if (!sn_qp_reliable(qp) || !sn_qp_sends(qp)) return;
+    GW_ASSERT(roce_psn_diff(r->max_psn, r->una_psn) >= 0 && roce_psn_diff(r->tail_psn, r->max_psn) >= 0);
+    GW_ASSERT(r->window >= MIN_WINDOW && r->window <= r->window_max);
+    GW_ASSERT(r->cur == r->end || r->cur_packet <= r->ring[r->cur % SN_SQ_WINDOW].packets);
+    GW_ASSERT(!r->rnr_wait || r->deadline != SN_NEVER);
+}
+#endif

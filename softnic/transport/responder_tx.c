@@ -145,3 +145,16 @@ enum sn_step sn_responder_step(struct sn_qp *qp)
     r->ack_pending = false;
     return SN_DID;
 }
+
+#ifdef GW_ASSERTS
+void sn_responder_check(const struct sn_qp *qp)
+{
+    for (uint32_t i = 0; i < SN_MAX_RD_ATOMIC; i++) {
+        const struct sn_slot_rd *slot = &qp->resp.slots[i];
+
+        GW_ASSERT(!slot->pending || slot->kind != SN_SLOT_FREE);
+        GW_ASSERT(slot->first <= slot->next && slot->next <= slot->count && slot->count <= slot->packets);
+        GW_ASSERT(slot->kind != SN_SLOT_READ || slot->len <= slot->whole);
+    }
+}
+#endif

@@ -96,6 +96,9 @@ void sn_requester_probed(struct sn_qp *qp, uint32_t end); /* everything before e
 void sn_requester_timeout(struct sn_qp *qp);
 void sn_requester_restart_timer(struct sn_qp *qp);
 void sn_requester_measure(struct sn_qp *qp); /* una_psn has moved */
+/* For GW_CHECK: one queue pair's PSNs, windows and READs; and the slots of its responder. */
+void sn_requester_check(const struct sn_qp *qp);
+void sn_responder_check(const struct sn_qp *qp);
 void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len);
 
 /* transport/direct.c: WRITEs and READs executed by copies between processes of one host. */
