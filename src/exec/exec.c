@@ -4,6 +4,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/exec/impl.h"
 
 static int check_opts(const struct gw_exec_opts *opts)
@@ -102,6 +104,7 @@ void gw_mem_free(struct gw_mem *mem)
     if (!exec) return;
     exec->ops->mem_free(mem);
     memset(mem, 0, sizeof(*mem));
+    GW_ASSERT(gw_ld_relaxed_u32(&exec->users) > 0);
     gw_add_release_u32(&exec->users, UINT32_MAX); /* after the last use of exec: gw_exec_destroy may follow */
 }
 
@@ -132,6 +135,7 @@ void gw_mem_unregister(struct gw_mem *mem)
     if (!exec) return;
     exec->ops->mem_unregister(mem);
     memset(mem, 0, sizeof(*mem));
+    GW_ASSERT(gw_ld_relaxed_u32(&exec->users) > 0);
     gw_add_release_u32(&exec->users, UINT32_MAX); /* as in gw_mem_free */
 }
 

@@ -7,6 +7,8 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/loop/impl.h"
 
 /* How often a sleeping owner looks whether a GPU loop broke (which CUDA should announce), and how often while
@@ -53,6 +55,7 @@ static void free_loop(struct gw_loop *l)
     gw_mem_free(&l->shared_mem);
     if (l->wake_fd >= 0) close(l->wake_fd);
     if (l->owner_fd >= 0) close(l->owner_fd);
+    GW_ASSERT(gw_ld_relaxed_u32(&l->exec->users) > 0);
     gw_add_release_u32(&l->exec->users, UINT32_MAX); /* after its last use: gw_exec_destroy may follow */
     free(l);
 }

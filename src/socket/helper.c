@@ -6,6 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/socket/proxy.h"
 #include "src/socket/datagram.h"
 
@@ -61,6 +63,7 @@ struct sock *gw_sock_take_free(struct gw_sockets *set)
 
     if (!k) return NULL;
     set->hint = (uint32_t)(k - set->sock + 1) % set->attr.count;
+    GW_ASSERT(!k->requests && !k->closer && gw_ld_relaxed_u32(&set->open) < set->attr.count);
     gw_add_relaxed_u32(&set->open, 1);
     k->bound = false;
     k->backlog = k->waiting = 0;
@@ -80,6 +83,7 @@ struct sock *gw_sock_take_free(struct gw_sockets *set)
 
 void gw_sock_release(struct gw_sockets *set, struct sock *k)
 {
+    GW_ASSERT(k->step != SOCK_FREE && !k->requests && gw_ld_relaxed_u32(&set->open) > 0);
     k->listener = NULL; /* nobody closes it a second time with the one that it came to */
     gw_sock_cm_close(k);
     if (k->fd >= 0) close(k->fd);
@@ -132,6 +136,8 @@ int gw_sock_take_ready(struct gw_sockets *set, struct sock *l, struct gw_sock_ad
     if (!k) return -EAGAIN;
     l->first = k->next;
     if (!l->first) l->last = &l->first;
+    GW_ASSERT(k->step == SOCK_READY && k->listener == l);
+    GW_ASSERT(l->ready_rdma && l->ready_rdma <= l->waiting);
     l->waiting--;
     l->ready_rdma--;
     gw_sock_say_ready(set, l);

@@ -6,6 +6,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/socket/proxy.h"
 #include "src/socket/datagram.h"
 #include "src/verbs/cm.h"
@@ -225,6 +227,7 @@ static void ready(struct gw_sockets *set, struct sock *k)
     *l->last = k;
     l->last = &k->next;
     l->ready_rdma++;
+    GW_ASSERT(l->ready_rdma <= l->waiting);
     gw_sock_say_ready(set, l);
 }
 
@@ -237,6 +240,7 @@ static void gone(struct gw_sockets *set, struct sock *k, const struct rdma_cm_ev
     case SOCK_RESOLVING:
     case SOCK_ASKED: gw_sock_cm_fail(set, k, gw_cm_failure(ev, "peer")); break;
     case SOCK_ACCEPTING:
+        GW_ASSERT(k->listener->waiting > k->listener->ready_rdma);
         k->listener->waiting--;
         gw_sock_release(set, k);
         break;

@@ -7,6 +7,8 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/socket/proxy.h"
 
 #define ENTRIES     256u
@@ -102,6 +104,7 @@ static void ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
         gw_try_late(set, k, (uint32_t)(cqe->user_data >> 32));
         return;
     }
+    GW_ASSERT(!k || (k->requests && k->step != SOCK_FREE));
     if (k && !(cqe->flags & IORING_CQE_F_MORE)) k->requests--;
     switch (op) {
     case PROXY_WAKE: watch_wake(set); return;

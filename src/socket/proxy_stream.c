@@ -9,6 +9,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/socket/proxy.h"
 
 /* ---- CPU threads that wait ---------------------------------------------------------------------------- */
@@ -103,6 +105,7 @@ static void end(struct gw_sockets *set, struct sock *k)
 
 void gw_host_stream_received(struct gw_sockets *set, struct sock *k, int result, bool more)
 {
+    GW_ASSERT(k->receiving);
     k->receiving = false;
     if (k->step != SOCK_CONNECTED) return;
     if (result == 0) {
@@ -158,6 +161,7 @@ static void send_more(struct gw_sockets *set, struct sock *k)
 
 void gw_host_stream_sent(struct gw_sockets *set, struct sock *k, int result)
 {
+    GW_ASSERT(k->sending);
     k->sending = false;
     if (k->step != SOCK_CONNECTED) return;
     if (result < 0 && result != -EINTR && result != -EAGAIN) {
@@ -166,6 +170,7 @@ void gw_host_stream_sent(struct gw_sockets *set, struct sock *k, int result)
         return;
     }
     if (result > 0) {
+        GW_ASSERT((uint32_t)result <= k->wbuf_size);
         k->sent += (uint32_t)result;
         gw_st_release_u64(&k->ends->sent, k->sent); /* release: the host's socket has read */
         gw_host_stream_tell(set, k);
