@@ -6,7 +6,7 @@
 need curl python3
 cd "$work" || exit 1
 mkdir -p models/slow/1
-python3 "$source_dir/tests/security/onnx_bytes.py" slow 100 >models/slow/1/model.onnx
+python3 "$source_dir/tests/security/onnx_bytes.py" slow 400 >models/slow/1/model.onnx
 head -c $((32 * 128 * 128 * 4)) /dev/zero >input
 serve worker --models models
 metric() { curl -sf "http://$server/metrics" | sed -n "s/^$1{.*} //p"; }
@@ -17,6 +17,7 @@ ask() {
     pids+=($!)
 }
 
+# The model takes longer than all that happens until the clients have gone, on a fast machine, too.
 ask "$patience"
 first=$!
 eventually metric_is gpuwire_door_slots_taken 1 || fail 'no request arrives'
