@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "src/balance/persist.h"
+#include "src/trace/trace.h"
 
 #define SLICE_NS UINT64_C(1000000)
 #define ROUND_NS UINT64_C(5000000000) /* in which the feed tells every flow once */
@@ -68,6 +69,7 @@ void bal_tell(struct bal_core *core, enum bal_where where, const void *key, uint
 {
     struct bal_record r;
     if (!atomic_load_explicit(&core->bal->feeding, memory_order_relaxed)) return;
+    GW_TRACE(balance, told, key, where, worker, state);
     if (!feed_record(core, where, key, &r)) return;
     r.worker = worker;
     r.state = state == BAL_CLOSE ? BAL_ENDED : state;
@@ -79,6 +81,8 @@ static void feed_learn(struct bal_core *core, const struct bal_record *r)
     const struct bal_service *s = &core->snap->config.service[r->service];
     bool ipv6 = r->client.family == 6, roce = s->proto == BAL_ROCE, narrow = !ipv6 && !roce && s->port;
     if (!s->used || !bal_keeps(core->snap, r->worker, r->service)) return;
+    GW_TRACE(balance, learned, r->client.byte, r->client.family, r->client_port, r->service, r->worker,
+             r->state);
     uint32_t owner = s->persist_ns ? bal_client_core(core, r->service, r->client.byte, ipv6)
                                    : bal_owner(core, r->client.byte, ipv6, roce ? 0 : r->client_port);
     if ((roce || s->forward == BAL_NAT || s->persist_ns) && owner != core->index) return;

@@ -12,6 +12,7 @@
 #include "src/balance/persist.h"
 #include "src/balance/refuse.h"
 #include "src/balance/sequence.h"
+#include "src/trace/trace.h"
 
 static void flow_set_state(struct bal_core *core, struct bal_work *w, int state)
 {
@@ -19,6 +20,7 @@ static void flow_set_state(struct bal_core *core, struct bal_work *w, int state)
     bal_refresh(core, w, true);
     if (w->found.slot == GW_FLOW_NONE) return;
     gw_flow_set_state(bal_table_of(core, w), w->found.slot, (uint32_t)state);
+    GW_TRACE(balance, state, w->client, w->m.ipv6, w->client_port, w->found.worker, w->found.state, state);
     bool proven = state == BAL_ESTABLISHED && w->found.state == BAL_UNPROVEN; /* told already */
     bool told = (state == BAL_ESTABLISHED && !proven) || state == BAL_UNPROVEN || state == BAL_UDP_STREAM ||
                 state == BAL_CLOSE;
@@ -71,6 +73,7 @@ static void flow_open(struct bal_core *core, struct bal_work *w, int state)
             track = false;
         }
     }
+    GW_TRACE(balance, opened, w->client, w->m.ipv6, w->client_port, w->service, worker, state);
     if (begins) bal_opened(core, worker);
     if (track && bal_persists(core, w->service)) bal_client_opened(core, w, worker, begins);
     if (!track) bal_count(&core->counters->stateless, 1);
@@ -91,6 +94,7 @@ static uint16_t flow_move(struct bal_core *core, struct bal_work *w)
     bal_refresh(core, w, true);
     if (w->found.slot == GW_FLOW_NONE) return worker;
     gw_flow_set_worker(bal_table_of(core, w), w->found.slot, worker);
+    GW_TRACE(balance, moved, w->client, w->m.ipv6, w->client_port, w->service, w->found.worker, worker);
     w->found.worker = worker;
     bal_mark_changed(core, w);
     bal_count(&core->counters->moved, 1);

@@ -20,6 +20,7 @@
 #include "src/balance/rdma_key.h"
 #include "src/balance/rewrite.h"
 #include "src/roce/cm.h"
+#include "src/trace/trace.h"
 
 /* ---- the table ---- */
 
@@ -148,6 +149,7 @@ static void rdma_request(struct bal_core *core, struct bal_work *w)
             worker = rdma_choose(core, w);
         }
         if (worker == BAL_NO_WORKER) return;
+        GW_TRACE(balance, opened, w->client, w->m.ipv6, w->client_port, w->service, worker, BAL_ROCE_OPENING);
         rdma_put(core, &w->wide, worker, BAL_ROCE_OPENING);
     }
     if (w->side == BAL_CLIENT_ONLY) rdma_put(core, &peer, worker, BAL_ROCE_OPENING);

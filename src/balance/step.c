@@ -4,8 +4,11 @@
 
 #include <string.h>
 
+#include "src/trace/trace.h"
+
 void bal_drop(struct bal_core *core, struct bal_work *w, enum bal_drop why)
 {
+    GW_TRACE(balance, dropped, why, w->p->data, w->p->len, w->p->port);
     w->p->verdict = BAL_DISCARD;
     w->where = BAL_NOWHERE;
     bal_count(&core->counters->drop[why], 1);

@@ -6,6 +6,7 @@
 
 #include "src/balance/checksum.h"
 #include "src/balance/parse.h"
+#include "src/trace/trace.h"
 
 static void ways_add_direct(struct bal_snapshot *s, uint32_t service)
 {
@@ -69,6 +70,10 @@ void bal_make_ways(struct bal_snapshot *s)
             ways_add_direct(s, i);
             ways_set_ups(s, i, &at);
         }
-    for (uint32_t i = 0; i < BAL_WORKERS; i++)
-        if (s->config.worker[i].used) ways_set(s, i);
+    for (uint32_t i = 0; i < BAL_WORKERS; i++) {
+        const struct bal_worker *w = &s->config.worker[i];
+        if (!w->used) continue;
+        GW_TRACE(balance, worker, i, w->service, w->addr.byte, w->addr.family, w->port, w->state);
+        ways_set(s, i);
+    }
 }

@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "src/flow/table.h"
+#include "src/trace/trace.h"
 
 #define NODES     128 /* buckets that making room looks at, at most */
 #define IDLE_PART 128 /* of its time a flow must have been quiet for, to count as idle */
@@ -18,7 +19,9 @@ static void spill(struct gw_flow_table *t, uint64_t first, int by)
 void gw_flow_free_slot(struct gw_flow_table *t, uint64_t bucket, unsigned way)
 {
     struct bucket *b = &t->bucket[bucket];
-    uint64_t first = first_bucket(t, place_of(t, key_at(t, bucket, way)).hash);
+    const void *key = key_at(t, bucket, way);
+    uint64_t first = first_bucket(t, place_of(t, key).hash);
+    GW_TRACE(flow, freed, key, b->value[way]);
     if (first != bucket) spill(t, first, -1);
     b->used &= (uint8_t) ~(1u << way);
     t->of_worker[worker_of(b->value[way])]--;
