@@ -93,8 +93,8 @@ void gw_bal_history_take(struct gw_bal_history *h, const struct gw_bal_model *m,
 void gw_bal_history_free(struct gw_bal_history *h)
 {
     if (!h) return;
-    for (uint32_t i = 0; i < GW_BAL_SERVICES; i++) free(h->service[i]);
-    for (uint32_t i = 0; i < GW_BAL_WORKERS; i++) free(h->worker[i]);
+    for (uint32_t i = 0; h->traces && i < GW_BAL_SERVICES; i++) free(h->service[i]);
+    for (uint32_t i = 0; h->traces && i < GW_BAL_WORKERS; i++) free(h->worker[i]);
     free(h);
 }
 

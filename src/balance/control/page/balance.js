@@ -111,8 +111,10 @@ async function lookBack(services) {
 function newService(service, open) {
   const card = element("details", "card service");
   const summary = element("summary");
-  const parts = { card, name: element("h2"), where: element("span", "where"), counts: element("span") };
-  Object.assign(parts, { tiles: element("div", "tiles"), note: element("p", "alarm"), table: newTable(service.name), more: element("p", "note"), idle: element("p", "note") });
+  const parts = {
+    card, name: element("h2"), where: element("span", "where"), counts: element("span"), tiles: element("div", "tiles"),
+    note: element("p", "alarm"), table: newTable(service.name), more: element("p", "note"), idle: element("p", "note"),
+  };
   parts.times = element("div", "times");
   parts.times.hidden = true;
   summary.append(parts.name, parts.where, parts.counts);
@@ -199,15 +201,20 @@ function standbyTile(data, alive) {
   if (!sync) return [];
   const name = sync.receives ? (sync.sends ? "the other balancers" : "the active balancer") : "the standby";
   const last = sync.heard_ms === undefined ? "never" : `${age(sync.heard_ms)} ago`;
-  return [[`${name} spoke`, last, alive && sync.connected ? "good" : "bad"], ["connections told, learnt", `${number(sync.sent)}, ${number(sync.received)}`]];
+  return [
+    [`${name} spoke`, last, alive && sync.connected ? "good" : "bad"],
+    ["connections told, learnt", `${number(sync.sent)}, ${number(sync.received)}`],
+  ];
 }
 
 function showMachine(stats, services, seconds) {
   const workers = services.flatMap((s) => s.workers);
   const up = workers.filter((w) => w.state === "up").length;
   const data = stats.data || {};
-  const tiles = [["workers that are up", `${number(up)} of ${number(workers.length)}`, up < workers.length ? "warn" : ""], ...rateTiles(sumOf(workers, seconds))];
-  if (data.uptime_ms !== undefined) tiles.push([`data plane ${data.version}, up for`, age(data.uptime_ms), stats.attached ? "" : "bad"]);
+  const some = up < workers.length ? "warn" : "";
+  const tiles = [["workers that are up", `${number(up)} of ${number(workers.length)}`, some], ...rateTiles(sumOf(workers, seconds))];
+  if (data.uptime_ms !== undefined)
+    tiles.push([`data plane ${data.version}, up for`, age(data.uptime_ms), stats.attached ? "" : "bad"]);
   if (stats.restarts) tiles.push(["restarts of the data plane", number(stats.restarts), "warn"]);
   setTiles(byId("machine"), [...tiles, ...standbyTile(data, stats.attached)]);
 }

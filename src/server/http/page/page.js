@@ -157,7 +157,9 @@ function newModelCard(key) {
   const histogramBox = element("div");
   const batchBox = element("div");
   times.append(...Object.values(charts).map((c) => c.figure));
-  card.append(name, tiles, times, element("h3", "", "Latency in the server, since the model is served"), histogramBox, element("h3", "", "Batches"), batchBox);
+  card.append(name, tiles, times);
+  card.append(element("h3", "", "Latency in the server, since the model is served"), histogramBox);
+  card.append(element("h3", "", "Batches"), batchBox);
   card.parts = { name, tiles, charts, histogramBox, batchBox };
   card.past = new Past(["success", "failed", "late", "refused", "median", "p99", "queue"]);
   card.key = key;
@@ -230,10 +232,12 @@ function show(now) {
   const before = last && now.at > last.at ? last : null;
   const seconds = before ? (now.at - before.at) / 1000 : NaN;
   begun = begun || new Date();
-  setText(byId("server"), `${now.info.version || ""} on ${location.host}, ${now.info.executor === "gpu" ? "models on the GPU" : "models on the CPU"}`);
+  const where = now.info.executor === "gpu" ? "models on the GPU" : "models on the CPU";
+  setText(byId("server"), `${now.info.version || ""} on ${location.host}, ${where}`);
   setText(byId("since"), `The charts begin at ${begun.toLocaleTimeString()}, when this page was opened.`);
   showMachine(now, before, seconds);
-  keepChildren(byId("models"), [...now.models], ([key]) => key, ([key]) => newModelCard(key), (card, [, m]) => showModel(card, m, before, seconds, now.at));
+  keepChildren(byId("models"), [...now.models], ([key]) => key, ([key]) => newModelCard(key), (card, [, m]) =>
+    showModel(card, m, before, seconds, now.at));
   byId("none").hidden = now.models.size > 0;
   showContent();
   if (now.value.gpuwire_server_draining) say("warn", "about to end");
