@@ -148,24 +148,43 @@ GW_FN float gwm_activate(const struct gwm_act *act, float x)
     }
 }
 
-/* The kinds whose result is a number; the others compare, see gwm_compare1. */
-GW_FN float gwm_binary1(int32_t kind, float a, float b)
-{
-    float m;
-
-    switch (kind) {
-    case GWM_ADD: return a + b;
-    case GWM_SUB: return a - b;
-    case GWM_MUL: return a * b;
-    case GWM_DIV: return a / b;
-    case GWM_POW: return powf(a, b);
-    case GWM_MIN: return gwm_smaller(a, b);
-    case GWM_MAX: return gwm_larger(a, b);
-    case GWM_PRELU: return a < 0 ? a * b : a;
-    case GWM_FMOD: return fmodf(a, b);
-    default: m = fmodf(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m;
+/*
+ * Two numbers: the kinds whose result is a number, and those that compare. MORE is what a type's functions
+ * are called with at the end: f for float, nothing for double.
+ */
+#define GWM_BINARY_OF(how, name, type, MORE, smaller, larger)                                                \
+    how type name(int32_t kind, type a, type b)                                                              \
+    {                                                                                                        \
+        type m;                                                                                              \
+                                                                                                             \
+        switch (kind) {                                                                                      \
+        case GWM_ADD: return a + b;                                                                          \
+        case GWM_SUB: return a - b;                                                                          \
+        case GWM_MUL: return a * b;                                                                          \
+        case GWM_DIV: return a / b;                                                                          \
+        case GWM_POW: return pow##MORE(a, b);                                                                \
+        case GWM_MIN: return smaller(a, b);                                                                  \
+        case GWM_MAX: return larger(a, b);                                                                   \
+        case GWM_PRELU: return a < 0 ? a * b : a;                                                            \
+        case GWM_FMOD: return fmod##MORE(a, b);                                                              \
+        default: m = fmod##MORE(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m;                      \
+        }                                                                                                    \
     }
-}
+
+#define GWM_COMPARE_OF(name, type)                                                                           \
+    GW_FN int64_t name(int32_t kind, type a, type b)                                                         \
+    {                                                                                                        \
+        switch (kind) {                                                                                      \
+        case GWM_EQUAL: return a == b;                                                                       \
+        case GWM_LESS: return a < b;                                                                         \
+        case GWM_LESS_EQUAL: return a <= b;                                                                  \
+        case GWM_GREATER: return a > b;                                                                      \
+        default: return a >= b;                                                                              \
+        }                                                                                                    \
+    }
+
+GWM_BINARY_OF(GW_FN, gwm_binary1, float, f, gwm_smaller, gwm_larger)
+GWM_COMPARE_OF(gwm_compare1, float)
 
 /* ---- float64, of which there is little: no operator that adds up products has it ---- */
 
@@ -202,34 +221,18 @@ GW_SLOW_FN double gwm_activate_f64(int32_t kind, float fa, float fb, double x)
     }
 }
 
-GW_SLOW_FN double gwm_binary_f64(int32_t kind, double a, double b)
+GW_FN double gwm_smaller_f64(double a, double b)
 {
-    double m;
-
-    switch (kind) {
-    case GWM_ADD: return a + b;
-    case GWM_SUB: return a - b;
-    case GWM_MUL: return a * b;
-    case GWM_DIV: return a / b;
-    case GWM_POW: return pow(a, b);
-    case GWM_MIN: return a < b || a != a ? a : b;
-    case GWM_MAX: return a > b || a != a ? a : b;
-    case GWM_PRELU: return a < 0 ? a * b : a;
-    case GWM_FMOD: return fmod(a, b);
-    default: m = fmod(a, b); return m != 0 && (m < 0) != (b < 0) ? m + b : m;
-    }
+    return a < b || a != a ? a : b;
 }
 
-GW_FN int64_t gwm_compare_f64(int32_t kind, double a, double b)
+GW_FN double gwm_larger_f64(double a, double b)
 {
-    switch (kind) {
-    case GWM_EQUAL: return a == b;
-    case GWM_LESS: return a < b;
-    case GWM_LESS_EQUAL: return a <= b;
-    case GWM_GREATER: return a > b;
-    default: return a >= b;
-    }
+    return a > b || a != a ? a : b;
 }
+
+GWM_BINARY_OF(GW_SLOW_FN, gwm_binary_f64, double, , gwm_smaller_f64, gwm_larger_f64)
+GWM_COMPARE_OF(gwm_compare_f64, double)
 
 /* One element's part of a reduction, but for the logarithm of a sum of powers. */
 GW_FN double gwm_part_f64(int32_t kind, double sum, double v)
@@ -254,17 +257,6 @@ GW_SLOW_FN double gwm_reduce_f64(int32_t kind, const double *x, int32_t n, int32
     if (kind == GWM_REDUCE_MAX || kind == GWM_REDUCE_MIN) sum = x[0];
     for (k = 0; k < n; k++) sum = gwm_part_f64(kind, sum, x[k * step]);
     return kind == GWM_REDUCE_MEAN ? sum / n : kind == GWM_REDUCE_L2 ? sqrt(sum) : sum;
-}
-
-GW_FN int64_t gwm_compare1(int32_t kind, float a, float b)
-{
-    switch (kind) {
-    case GWM_EQUAL: return a == b;
-    case GWM_LESS: return a < b;
-    case GWM_LESS_EQUAL: return a <= b;
-    case GWM_GREATER: return a > b;
-    default: return a >= b;
-    }
 }
 
 /*
