@@ -33,33 +33,34 @@ static int explained(const struct gwm_msg *msg, int rc)
     return rc;
 }
 
-/* dir: the model's folder, or -1 when it may have none. */
-static int open_in(const void *bytes, size_t len, const char *file, int dir, struct gw_model **model,
-                   char *err, size_t errlen)
+/* dir: the model's folder, or -1 when it may have none. msg has no text yet. */
+static int open_in(const void *bytes, size_t len, int dir, const struct gwm_msg *msg, struct gw_model **model)
 {
-    const struct gwm_msg msg = {err, errlen, file};
     struct gw_model *m = calloc(1, sizeof(*m));
     int rc = m ? 0 : -ENOMEM;
 
     *model = NULL;
-    if (err && errlen) *err = '\0';
-    if (!rc && len > GWM_MAX_FILE) rc = gwm_fail(&msg, -EFBIG, "larger than 1 GiB");
+    if (msg->text && msg->len) *msg->text = '\0';
+    if (!rc && len > GWM_MAX_FILE) rc = gwm_fail(msg, -EFBIG, "larger than 1 GiB");
     if (!rc) {
         m->be = gw_model_onnx();
-        rc = dir >= 0 && m->be->load_in ? m->be->load_in(bytes, len, file, dir, &m->impl, err, errlen)
-                                        : m->be->load(bytes, len, file, &m->impl, err, errlen);
+        rc = dir >= 0 && m->be->load_in
+                 ? m->be->load_in(bytes, len, msg->file, dir, &m->impl, msg->text, msg->len)
+                 : m->be->load(bytes, len, msg->file, &m->impl, msg->text, msg->len);
     }
     if (rc)
         free(m);
     else
         *model = m;
-    return explained(&msg, rc);
+    return explained(msg, rc);
 }
 
 int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model, char *err,
                         size_t errlen)
 {
-    return open_in(bytes, len, file, -1, model, err, errlen);
+    const struct gwm_msg msg = {err, errlen, file};
+
+    return open_in(bytes, len, -1, &msg, model);
 }
 
 int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen)
@@ -71,7 +72,7 @@ int gw_model_open(const char *path, struct gw_model **model, char *err, size_t e
     *model = NULL;
     if (len < 0) return (int)len;
     int dir = gwm_open_folder(path);
-    int rc = open_in(bytes, (size_t)len, path, dir, model, err, errlen);
+    int rc = open_in(bytes, (size_t)len, dir, &msg, model);
     if (dir >= 0) close(dir);
     free(bytes);
     return rc;

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """No function of headers, sources and examples takes more than six arguments, but for those that arguments.txt lists, each
-with its reason. A name in the list may have its file in front: src/model/model.c:open_in.
+with its reason. A name in the list may have its file in front: src/model/onnx.c:load_in.
 
     arguments.py          prints each function that does and is not listed, and each line of the list that no function
                           needs any more; exit code 1 if there is one

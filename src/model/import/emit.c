@@ -11,12 +11,7 @@
 int gwm_emit(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, const struct gwm_shape *out,
              const char *name)
 {
-    return gwm_emit_as(im, op, in, nin, im->g->value[in[0]].type, out, name);
-}
-
-int gwm_emit_as(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, uint32_t type,
-                const struct gwm_shape *out, const char *name)
-{
+    uint32_t type = im->g->value[in[0]].type;
     int v = gwm_value_new(im->g, name, gwm_computed(type), out);
 
     if (v == -EOVERFLOW) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
@@ -27,6 +22,15 @@ int gwm_emit_as(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t n
     n->name = gwm_strdup(im->g, im->node->name ? im->node->name : "");
     n->type = gwm_strdup(im->g, im->node->op_type);
     return n->name && n->type ? i : gwm_op_fail(im, -ENOMEM, "out of memory");
+}
+
+int gwm_typed(struct gwm_import *im, int node, uint32_t type)
+{
+    if (node < 0) return node;
+    struct gwm_value *v = &im->g->value[im->g->node[node].out];
+    v->dtype = gwm_computed(type);
+    v->type = type;
+    return node;
 }
 
 /* What evaluating a node costs, in elements. */

@@ -66,12 +66,13 @@ const float *gwm_in_floats(const struct gwm_import *im, uint32_t i, int32_t coun
 /* An axis in [-rank, rank) made positive, or an error. */
 int gwm_axis(const struct gwm_import *im, int64_t axis, uint32_t rank);
 
-/* A new node and the value it makes, of the type of its first input (or of that type); the node's number. An
- * empty name is an intermediate value. */
+/* A new node and the value it makes, of the type of its first input; the node's number. An empty name is an
+ * intermediate value. */
 int gwm_emit(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, const struct gwm_shape *out,
              const char *name);
-int gwm_emit_as(struct gwm_import *im, enum gwm_op op, const int *in, uint32_t nin, uint32_t type,
-                const struct gwm_shape *out, const char *name);
+/* Gives the value that a node makes another type, before anything reads it; the node, or the error that came
+ * in its place. */
+int gwm_typed(struct gwm_import *im, int node, uint32_t type);
 /* To be called when the node is complete: evaluates it if all its inputs are constants. Returns its value. */
 int gwm_settle(struct gwm_import *im, int node);
 /* A constant; data is copied when not NULL, else *room is where to write it. */

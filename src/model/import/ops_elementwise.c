@@ -18,7 +18,7 @@ int gwm_emit_wrapped(struct gwm_import *im, int x, const char *name)
 {
     struct gwm_shape s = im->g->value[x].shape;
     uint32_t type = im->g->value[x].type;
-    int n = gwm_emit_as(im, GWM_CONVERT, &x, 1, type, &s, name);
+    int n = gwm_emit(im, GWM_CONVERT, &x, 1, &s, name);
 
     if (n < 0) return n;
     im->g->node[n].convert.to = type;
@@ -131,8 +131,8 @@ int gwm_emit_binary(struct gwm_import *im, enum gwm_binary kind, int a, int b, c
     if (rc == -EINVAL) return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
     if (rc) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
     bool wraps = kind <= GWM_POW && gwm_is_narrow(va->type);
-    int n = gwm_emit_as(im, GWM_BINARY, in, 2, compares(kind) ? GW_DTYPE_BOOL : va->type, &out,
-                        wraps ? "" : name);
+    int n = gwm_emit(im, GWM_BINARY, in, 2, &out, wraps ? "" : name);
+    if (compares(kind)) n = gwm_typed(im, n, GW_DTYPE_BOOL);
     if (n < 0) return n;
     im->g->node[n].binary.kind = kind;
     im->g->node[n].binary.bc = bc;
@@ -307,7 +307,8 @@ static int where(struct gwm_import *im)
     int rc = gwm_select_shape(&s, &out, shapes);
     if (rc == -EINVAL) return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
     if (rc) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
-    int n = gwm_emit_as(im, GWM_SELECT, im->in, 3, a->type, &out, im->node->output[0]);
+    int n = gwm_emit(im, GWM_SELECT, im->in, 3, &out, im->node->output[0]);
+    n = gwm_typed(im, n, gwm_in(im, 1)->type);
     if (n < 0) return n;
     im->g->node[n].select = s;
     return gwm_result(im, gwm_settle(im, n));
@@ -331,7 +332,7 @@ int gwm_emit_convert(struct gwm_import *im, int x, uint32_t type, const char *na
         im->g->value[view].type = type;
         return view;
     }
-    int n = gwm_emit_as(im, GWM_CONVERT, &x, 1, type, &s, name);
+    int n = gwm_typed(im, gwm_emit(im, GWM_CONVERT, &x, 1, &s, name), type);
     if (n < 0) return n;
     im->g->node[n].convert.to = type;
     return gwm_settle(im, n);

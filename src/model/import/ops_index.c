@@ -182,7 +182,8 @@ static int trilu(struct gwm_import *im)
     struct gwm_shape out;
     if (gwm_select_shape(&s, &out, shapes))
         return gwm_op_fail(im, -EBADMSG, "its input has too many elements");
-    int n = gwm_emit_as(im, GWM_SELECT, in, 3, gwm_in(im, 0)->type, &out, im->node->output[0]);
+    int n = gwm_emit(im, GWM_SELECT, in, 3, &out, im->node->output[0]);
+    n = gwm_typed(im, n, gwm_in(im, 0)->type);
     if (n < 0) return n;
     im->g->node[n].select = s;
     return gwm_result(im, gwm_settle(im, n));

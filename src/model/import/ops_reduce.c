@@ -201,7 +201,8 @@ static int emit_reduce(struct gwm_import *im, struct gwm_reduce r, int x, uint32
         *(mask >> i & 1 ? &r.n : inside ? &r.inner : &r.outer) *= s.d[i];
     }
     if (!r.n) return gwm_op_fail(im, -ENOTSUP, "a reduction of no elements");
-    int n = gwm_emit_as(im, GWM_REDUCE, &x, 1, arg ? GW_DTYPE_I64 : im->g->value[x].type, out, name);
+    int n = gwm_emit(im, GWM_REDUCE, &x, 1, out, name);
+    if (arg) n = gwm_typed(im, n, GW_DTYPE_I64);
     if (n < 0) return n;
     im->g->node[n].reduce = r;
     return gwm_settle(im, n);
