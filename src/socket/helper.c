@@ -83,7 +83,7 @@ struct sock *gw_sock_take_free(struct gw_sockets *set)
 
 void gw_sock_release(struct gw_sockets *set, struct sock *k)
 {
-    GW_ASSERT(k->step != SOCK_FREE && !k->requests && gw_ld_relaxed_u32(&set->open) > 0);
+    GW_ASSERT(k->step != SOCK_BROKEN && !k->requests && gw_ld_relaxed_u32(&set->open) > 0);
     k->listener = NULL; /* nobody closes it a second time with the one that it came to */
     gw_sock_cm_close(k);
     if (k->fd >= 0) close(k->fd);
