@@ -91,7 +91,7 @@ double flow_ours_lines(const void *table)
     for (uint64_t b = 0; b < o->t->buckets; b++)
         for (unsigned w = 0; w < WAYS; w++)
             if (o->t->bucket[b].used >> w & 1)
-                second += first_bucket(o->t, place_of(o->t, key_at(o->t, b, w)).hash) != b;
+                second += first_bucket(o->t, flow_place_of(o->t, key_at(o->t, b, w)).hash) != b;
     return 1 + (double)second / (double)gw_flow_count(o->t);
 }
 

@@ -25,7 +25,7 @@ static bool find_port(const char *path, char folder[FOLDER_BYTES], unsigned *ind
     return *index < SN_MAX_NICS;
 }
 
-static void put(const char *folder, const char *name, uint64_t value)
+static void counters_put(const char *folder, const char *name, uint64_t value)
 {
     char path[FOLDER_BYTES + 64], text[24];
 
@@ -66,11 +66,11 @@ static void put_port(const char *folder, const struct sn_counters *n, const stru
 
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
         snprintf(name, sizeof(name), "counters/%s", counters[i].name);
-        put(folder, name, counters[i].value);
+        counters_put(folder, name, counters[i].value);
     }
     for (size_t i = 0; i < sizeof(never) / sizeof(never[0]); i++) {
         snprintf(name, sizeof(name), "counters/%s", never[i]);
-        put(folder, name, 0);
+        counters_put(folder, name, 0);
     }
 }
 
@@ -96,7 +96,7 @@ static void put_hw(const char *folder, const struct sn_counters *n)
 
     for (size_t i = 0; i < sizeof(counters) / sizeof(counters[0]); i++) {
         snprintf(name, sizeof(name), "hw_counters/%s", counters[i].name);
-        put(folder, name, counters[i].value);
+        counters_put(folder, name, counters[i].value);
     }
 }
 

@@ -147,7 +147,7 @@ static bool is_one_of(const char *path, const char *const *libs)
     return false;
 }
 
-static bool holds(const struct dl_phdr_info *info, uintptr_t at)
+static bool got_holds(const struct dl_phdr_info *info, uintptr_t at)
 {
     for (unsigned i = 0; i < info->dlpi_phnum; i++) {
         const Elf64_Phdr *p = &info->dlpi_phdr[i];
@@ -162,7 +162,7 @@ static int visit_patch(struct dl_phdr_info *info, size_t size, void *arg)
     struct image im;
     (void)size;
 
-    if (!info->dlpi_name || (rq->at && !holds(info, rq->at)) || !read_image(info, &im)) return 0;
+    if (!info->dlpi_name || (rq->at && !got_holds(info, rq->at)) || !read_image(info, &im)) return 0;
     bool listed = is_one_of(info->dlpi_name, rq->libs) || (im.soname && is_one_of(im.soname, rq->libs));
     return listed == rq->all_but ? 0 : patch_image(&im, rq);
 }

@@ -197,7 +197,7 @@ __attribute__((constructor)) static void install_when_preloaded(void)
     sn_gpus_tell_near();
 }
 
-__attribute__((destructor)) static void clean_up(void)
+__attribute__((destructor)) static void install_clean_up(void)
 {
     sn_tree_remove();
 }

@@ -55,7 +55,7 @@ static struct {
 
 /* Constructors of other libraries may open files before ours has run. Several threads that find the same
  * are no harm. */
-static void find_libc(void)
+static void paths_find_libc(void)
 {
     if (__atomic_load_n(&libc.realpath, __ATOMIC_ACQUIRE))
         return; /* acquire: the others were stored before it */
@@ -107,7 +107,7 @@ static int open_unreadable(int flags)
 static int open_at(int dir, const char *path, int flags, mode_t mode, const void *caller)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     enum sn_seen seen = sn_view_look(dir, &path, buf);
     if (seen == SN_SEEN_OTHER) return libc.openat(dir, path, flags, mode);
     if (seen == SN_SEEN_TREE)
@@ -159,7 +159,7 @@ static int hook_openat_2(int dir, const char *path, int flags)
 static DIR *hook_opendir(const char *path)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     sn_view_look(AT_FDCWD, &path, buf);
     return libc.opendir(path);
 }
@@ -167,28 +167,28 @@ static DIR *hook_opendir(const char *path)
 static int hook_statfs(const char *path, struct statfs *st)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     return libc.statfs(stand_in(AT_FDCWD, path, buf), st);
 }
 
 static int hook_statvfs(const char *path, struct statvfs *st)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     return libc.statvfs(stand_in(AT_FDCWD, path, buf), st);
 }
 
 static int hook_inotify_add_watch(int fd, const char *path, uint32_t mask)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     return libc.inotify_add_watch(fd, stand_in(AT_FDCWD, path, buf), mask);
 }
 
 static FILE *hook_fopen(const char *path, const char *mode)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     enum sn_seen seen = sn_view_look(AT_FDCWD, &path, buf);
     if (seen != SN_SEEN_TREE || !is_unreadable(path)) return libc.fopen(path, mode);
     int fd = open_unreadable(O_CLOEXEC);
@@ -198,7 +198,7 @@ static FILE *hook_fopen(const char *path, const char *mode)
 static FILE *hook_freopen(const char *path, const char *mode, FILE *file)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     sn_view_look(AT_FDCWD, &path, buf);
     return libc.freopen(path, mode, file);
 }
@@ -206,7 +206,7 @@ static FILE *hook_freopen(const char *path, const char *mode, FILE *file)
 static int hook_fstatat(int dir, const char *path, struct stat *st, int flags)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     return libc.fstatat(dir, stand_in(dir, path, buf), st, flags);
 }
 
@@ -242,14 +242,14 @@ static int hook_fxstatat(int version, int dir, const char *path, struct stat *st
 static int hook_statx(int dir, const char *path, int flags, unsigned mask, struct statx *stx)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     return libc.statx(dir, stand_in(dir, path, buf), flags, mask, stx);
 }
 
 static int hook_faccessat(int dir, const char *path, int mode, int flags)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     return libc.faccessat(dir, stand_in(dir, path, buf), mode, flags);
 }
 
@@ -266,7 +266,7 @@ static int hook_euidaccess(const char *path, int mode)
 static ssize_t hook_readlinkat(int dir, const char *path, char *out, size_t size)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     return libc.readlinkat(dir, stand_in(dir, path, buf), out, size);
 }
 
@@ -291,7 +291,7 @@ static ssize_t hook_readlinkat_chk(int dir, const char *path, char *out, size_t 
 static char *hook_realpath(const char *path, char *out)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     enum sn_seen seen = sn_view_look(AT_FDCWD, &path, buf);
     if (seen == SN_SEEN_DEVICE) return out ? strcpy(out, path) : strdup(path);
     char *real = libc.realpath(path, out);
@@ -314,14 +314,14 @@ static char *hook_realpath_chk(const char *path, char *out, size_t size)
 static ssize_t hook_getxattr(const char *path, const char *name, void *value, size_t size)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     return libc.getxattr(stand_in(AT_FDCWD, path, buf), name, value, size);
 }
 
 static ssize_t hook_lgetxattr(const char *path, const char *name, void *value, size_t size)
 {
     char buf[SN_VIEW_BYTES];
-    find_libc();
+    paths_find_libc();
     return libc.lgetxattr(stand_in(AT_FDCWD, path, buf), name, value, size);
 }
 
@@ -329,7 +329,7 @@ static ssize_t hook_lgetxattr(const char *path, const char *name, void *value, s
  * */
 static int hook_socket(int family, int type, int protocol)
 {
-    find_libc();
+    paths_find_libc();
     if (family != AF_NETLINK || protocol != NETLINK_RDMA || !sn_view_shown())
         return libc.socket(family, type, protocol);
     errno = EPROTONOSUPPORT;
@@ -343,7 +343,7 @@ static int hook_socket(int family, int type, int protocol)
  */
 static void *hook_dlmopen(Lmid_t space, const char *path, int flags)
 {
-    find_libc();
+    paths_find_libc();
     bool apart = path && space != LM_ID_BASE && sn_view_shown();
     if (apart && !strchr(path, '/')) sn_hooks_name_apart(path, NULL);
     if (!apart || !strchr(path, '/')) return libc.dlmopen(space, path, flags);

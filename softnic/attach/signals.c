@@ -27,7 +27,7 @@ static struct {
     int (*sigignore)(int);
 } libc;
 
-__attribute__((constructor)) static void find_libc(void)
+__attribute__((constructor)) static void signals_find_libc(void)
 {
     libc.signal = (sighandler_t(*)(int, sighandler_t))dlsym(RTLD_NEXT, "signal");
     libc.sysv_signal = (sighandler_t(*)(int, sighandler_t))dlsym(RTLD_NEXT, "__sysv_signal");

@@ -8,7 +8,7 @@
 /* The kernel's default. It also serves where /proc cannot be read. */
 enum { OVERFLOW_UID = 65534 };
 
-static uid_t overflow_uid(void)
+static uid_t cred_overflow_uid(void)
 {
     FILE *f = fopen("/proc/sys/kernel/overflowuid", "re");
     unsigned uid;
@@ -39,7 +39,7 @@ static bool every_user_has_a_number(void)
 bool sn_cred_is_user(const struct ucred *peer, uid_t uid)
 {
     if (peer->uid != uid) return false;
-    return uid != overflow_uid() || every_user_has_a_number();
+    return uid != cred_overflow_uid() || every_user_has_a_number();
 }
 
 bool sn_cred_is_ours(const struct ucred *peer)

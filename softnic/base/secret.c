@@ -22,7 +22,7 @@ _Static_assert(sizeof(struct pool) == PAGE, "a page");
 
 static struct pool *the_pool; /* atomic; NULL: not made yet, or it cannot be */
 
-static int fetch(uint8_t *to, size_t len)
+static int secret_fetch(uint8_t *to, size_t len)
 {
     static int told; /* atomic */
 
@@ -61,10 +61,10 @@ static struct pool *make_pool(void)
 }
 
 /* The pool is the caller's. What is handed out does not stay behind. */
-static int draw(struct pool *p, void *to, uint32_t len)
+static int secret_draw(struct pool *p, void *to, uint32_t len)
 {
     if (p->left < len) {
-        int err = fetch(p->bytes, sizeof(p->bytes));
+        int err = secret_fetch(p->bytes, sizeof(p->bytes));
 
         if (err) return err;
         p->left = sizeof(p->bytes);
@@ -82,8 +82,9 @@ int sn_secret(void *to, size_t len)
 
     if (!p) p = make_pool();
     /* Acquire: what its last user left is seen. A thread that finds it busy asks the kernel alone. */
-    if (!p || len > FROM_POOL || __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE)) return fetch(to, len);
-    err = draw(p, to, (uint32_t)len);
+    if (!p || len > FROM_POOL || __atomic_exchange_n(&p->busy, 1, __ATOMIC_ACQUIRE))
+        return secret_fetch(to, len);
+    err = secret_draw(p, to, (uint32_t)len);
     __atomic_store_n(&p->busy, 0, __ATOMIC_RELEASE); /* after the last access to the pool */
     return err;
 }

@@ -25,13 +25,13 @@ static struct cm_id *lock_id(const struct cm_call *c, uint32_t handle)
     return id;
 }
 
-static int unlock(int result)
+static int cm_abi_unlock(int result)
 {
     pthread_mutex_unlock(&cm_service()->lock);
     return result;
 }
 
-static int answer(uint64_t to, const void *data, size_t len, const struct cm_call *c)
+static int cm_abi_answer(uint64_t to, const void *data, size_t len, const struct cm_call *c)
 {
     return uv_copy_out(to, data, len < c->out_len ? len : c->out_len);
 }
@@ -47,14 +47,14 @@ static int create_id(struct cm_call *c)
     if (c->out_len < sizeof(resp)) return -ENOSPC;
     pthread_mutex_lock(&cm->lock);
     err = cm_create(cm, c->file, cmd, &resp.id);
-    unlock(0);
+    cm_abi_unlock(0);
     if (err) return err;
-    err = answer(cmd->response, &resp, sizeof(resp), c);
+    err = cm_abi_answer(cmd->response, &resp, sizeof(resp), c);
     if (!err) return 0;
     id = lock_id(c, resp.id);
     if (id) {
         cm_destroy(id);
-        unlock(0);
+        cm_abi_unlock(0);
     }
     return err;
 }
@@ -69,13 +69,13 @@ static int destroy_id(struct cm_call *c)
     id = lock_id(c, cmd->id);
     if (!id) return -ENOENT;
     resp.events_reported = cm_destroy(id);
-    unlock(0);
-    return answer(cmd->response, &resp, sizeof(resp), c);
+    cm_abi_unlock(0);
+    return cm_abi_answer(cmd->response, &resp, sizeof(resp), c);
 }
 
 /* ---- addresses ----------------------------------------------------------------------------------------- */
 
-static int bind_to(struct cm_call *c, uint32_t handle, const void *sa, size_t len)
+static int cm_abi_bind_to(struct cm_call *c, uint32_t handle, const void *sa, size_t len)
 {
     struct cm_addr addr;
     struct cm_id *id;
@@ -84,14 +84,14 @@ static int bind_to(struct cm_call *c, uint32_t handle, const void *sa, size_t le
     if (!err) err = cm_service_up();
     if (err) return err;
     id = lock_id(c, handle);
-    return id ? unlock(cm_bind(id, &addr)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_bind(id, &addr)) : -ENOENT;
 }
 
 static int bind_ip(struct cm_call *c)
 {
     const struct rdma_ucm_bind_ip *cmd = (const void *)&c->in;
 
-    return bind_to(c, cmd->id, &cmd->addr, sizeof(cmd->addr));
+    return cm_abi_bind_to(c, cmd->id, &cmd->addr, sizeof(cmd->addr));
 }
 
 static int bind_any(struct cm_call *c)
@@ -99,11 +99,11 @@ static int bind_any(struct cm_call *c)
     const struct rdma_ucm_bind *cmd = (const void *)&c->in;
 
     if (cmd->reserved || cmd->addr_size > sizeof(cmd->addr)) return -EINVAL;
-    return bind_to(c, cmd->id, &cmd->addr, cmd->addr_size);
+    return cm_abi_bind_to(c, cmd->id, &cmd->addr, cmd->addr_size);
 }
 
-static int resolve(struct cm_call *c, uint32_t handle, const void *from, size_t from_len, const void *to,
-                   size_t to_len)
+static int cm_abi_resolve(struct cm_call *c, uint32_t handle, const void *from, size_t from_len,
+                          const void *to, size_t to_len)
 {
     struct cm_addr src = {0}, dst;
     struct cm_id *id;
@@ -114,14 +114,15 @@ static int resolve(struct cm_call *c, uint32_t handle, const void *from, size_t 
     if (!err) err = cm_service_up();
     if (err) return err;
     id = lock_id(c, handle);
-    return id ? unlock(cm_resolve_addr(id, &src, &dst)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_resolve_addr(id, &src, &dst)) : -ENOENT;
 }
 
 static int resolve_ip(struct cm_call *c)
 {
     const struct rdma_ucm_resolve_ip *cmd = (const void *)&c->in;
 
-    return resolve(c, cmd->id, &cmd->src_addr, sizeof(cmd->src_addr), &cmd->dst_addr, sizeof(cmd->dst_addr));
+    return cm_abi_resolve(c, cmd->id, &cmd->src_addr, sizeof(cmd->src_addr), &cmd->dst_addr,
+                          sizeof(cmd->dst_addr));
 }
 
 static int resolve_addr(struct cm_call *c)
@@ -130,7 +131,7 @@ static int resolve_addr(struct cm_call *c)
 
     if (cmd->reserved || cmd->src_size > sizeof(cmd->src_addr) || cmd->dst_size > sizeof(cmd->dst_addr))
         return -EINVAL;
-    return resolve(c, cmd->id, &cmd->src_addr, cmd->src_size, &cmd->dst_addr, cmd->dst_size);
+    return cm_abi_resolve(c, cmd->id, &cmd->src_addr, cmd->src_size, &cmd->dst_addr, cmd->dst_size);
 }
 
 static int resolve_route(struct cm_call *c)
@@ -138,7 +139,7 @@ static int resolve_route(struct cm_call *c)
     const struct rdma_ucm_resolve_route *cmd = (const void *)&c->in;
     struct cm_id *id = lock_id(c, cmd->id);
 
-    return id ? unlock(cm_resolve_route(id)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_resolve_route(id)) : -ENOENT;
 }
 
 /* ---- queries ------------------------------------------------------------------------------------------- */
@@ -153,8 +154,8 @@ static int query_route(struct cm_call *c)
     id = lock_id(c, cmd->id);
     if (!id) return -ENOENT;
     cm_query_route(id, &resp);
-    unlock(0);
-    return answer(cmd->response, &resp, sizeof(resp), c);
+    cm_abi_unlock(0);
+    return cm_abi_answer(cmd->response, &resp, sizeof(resp), c);
 }
 
 static int query_path(struct cm_call *c, struct cm_id *id, uint64_t to)
@@ -166,12 +167,12 @@ static int query_path(struct cm_call *c, struct cm_id *id, uint64_t to)
     size_t len = sizeof(a);
 
     cm_query_path(id, a.resp.path_data, &a.resp.num_paths);
-    unlock(0);
+    cm_abi_unlock(0);
     if (!a.resp.num_paths || c->out_len < sizeof(a)) len = sizeof(a.resp);
-    return answer(to, &a, len, c);
+    return cm_abi_answer(to, &a, len, c);
 }
 
-static int query(struct cm_call *c)
+static int cm_abi_query(struct cm_call *c)
 {
     const struct rdma_ucm_query *cmd = (const void *)&c->in;
     struct rdma_ucm_query_addr_resp resp;
@@ -187,10 +188,10 @@ static int query(struct cm_call *c)
     case RDMA_USER_CM_QUERY_ADDR: cm_query_addr(id, &resp); break;
     case RDMA_USER_CM_QUERY_GID: cm_query_gid(id, &resp); break;
     case RDMA_USER_CM_QUERY_PATH: return query_path(c, id, cmd->response);
-    default: return unlock(-ENOSYS);
+    default: return cm_abi_unlock(-ENOSYS);
     }
-    unlock(0);
-    return answer(cmd->response, &resp, sizeof(resp), c);
+    cm_abi_unlock(0);
+    return cm_abi_answer(cmd->response, &resp, sizeof(resp), c);
 }
 
 static int init_qp_attr(struct cm_call *c)
@@ -203,8 +204,8 @@ static int init_qp_attr(struct cm_call *c)
     if (c->out_len < sizeof(resp)) return -ENOSPC;
     id = lock_id(c, cmd->id);
     if (!id) return -ENOENT;
-    err = unlock(cm_qp_attr(id, cmd->qp_state, &resp));
-    return err ? err : answer(cmd->response, &resp, sizeof(resp), c);
+    err = cm_abi_unlock(cm_qp_attr(id, cmd->qp_state, &resp));
+    return err ? err : cm_abi_answer(cmd->response, &resp, sizeof(resp), c);
 }
 
 /* ---- connections --------------------------------------------------------------------------------------- */
@@ -214,7 +215,7 @@ static int connect_to(struct cm_call *c)
     const struct rdma_ucm_connect *cmd = (const void *)&c->in;
     struct cm_id *id = lock_id(c, cmd->id);
 
-    return id ? unlock(cm_connect(id, cmd)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_connect(id, cmd)) : -ENOENT;
 }
 
 static int listen_to(struct cm_call *c)
@@ -225,7 +226,7 @@ static int listen_to(struct cm_call *c)
 
     if (err) return err;
     id = lock_id(c, cmd->id);
-    return id ? unlock(cm_listen(id, cmd->backlog)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_listen(id, cmd->backlog)) : -ENOENT;
 }
 
 static int accept_it(struct cm_call *c)
@@ -233,7 +234,7 @@ static int accept_it(struct cm_call *c)
     const struct rdma_ucm_accept *cmd = (const void *)&c->in;
     struct cm_id *id = lock_id(c, cmd->id);
 
-    return id ? unlock(cm_accept(id, cmd)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_accept(id, cmd)) : -ENOENT;
 }
 
 static int reject(struct cm_call *c)
@@ -241,15 +242,15 @@ static int reject(struct cm_call *c)
     const struct rdma_ucm_reject *cmd = (const void *)&c->in;
     struct cm_id *id = lock_id(c, cmd->id);
 
-    return id ? unlock(cm_reject(id, cmd)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_reject(id, cmd)) : -ENOENT;
 }
 
-static int disconnect(struct cm_call *c)
+static int cm_abi_disconnect(struct cm_call *c)
 {
     const struct rdma_ucm_disconnect *cmd = (const void *)&c->in;
     struct cm_id *id = lock_id(c, cmd->id);
 
-    return id ? unlock(cm_disconnect(id)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_disconnect(id)) : -ENOENT;
 }
 
 static int notify(struct cm_call *c)
@@ -257,7 +258,7 @@ static int notify(struct cm_call *c)
     const struct rdma_ucm_notify *cmd = (const void *)&c->in;
     struct cm_id *id = lock_id(c, cmd->id);
 
-    return id ? unlock(cm_notify(id, cmd->event)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_notify(id, cmd->event)) : -ENOENT;
 }
 
 /* ---- events -------------------------------------------------------------------------------------------- */
@@ -280,9 +281,9 @@ static int get_event(struct cm_call *c)
         if (n < 0) return -errno;
         pthread_mutex_lock(&cm->lock);
         got = cm_event_take(c->file, &resp);
-        unlock(0);
+        cm_abi_unlock(0);
     }
-    return answer(cmd->response, &resp, sizeof(resp), c);
+    return cm_abi_answer(cmd->response, &resp, sizeof(resp), c);
 }
 
 static int migrate_id(struct cm_call *c)
@@ -299,9 +300,9 @@ static int migrate_id(struct cm_call *c)
     pthread_mutex_lock(&cm_service()->lock);
     id = cm_id_find(cm_service(), from, cmd->id);
     if (id) err = cm_migrate(id, c->file, &resp.events_reported);
-    unlock(0);
+    cm_abi_unlock(0);
     cm_file_put(from);
-    return err ? err : answer(cmd->response, &resp, sizeof(resp), c);
+    return err ? err : cm_abi_answer(cmd->response, &resp, sizeof(resp), c);
 }
 
 /* ---- options ------------------------------------------------------------------------------------------- */
@@ -316,7 +317,7 @@ static int set_option(struct cm_call *c)
     if (cmd->level == RDMA_OPTION_ID && len < cmd->optlen) return -EINVAL;
     if (uv_copy_in(value, cmd->optval, len)) return -EFAULT;
     id = lock_id(c, cmd->id);
-    return id ? unlock(cm_set_option(id, cmd->level, cmd->optname, value, cmd->optlen)) : -ENOENT;
+    return id ? cm_abi_unlock(cm_set_option(id, cmd->level, cmd->optname, value, cmd->optlen)) : -ENOENT;
 }
 
 static int no_multicast(struct cm_call *c)
@@ -336,7 +337,7 @@ static int (*const commands[])(struct cm_call *) = {
     [RDMA_USER_CM_CMD_LISTEN] = listen_to,
     [RDMA_USER_CM_CMD_ACCEPT] = accept_it,
     [RDMA_USER_CM_CMD_REJECT] = reject,
-    [RDMA_USER_CM_CMD_DISCONNECT] = disconnect,
+    [RDMA_USER_CM_CMD_DISCONNECT] = cm_abi_disconnect,
     [RDMA_USER_CM_CMD_INIT_QP_ATTR] = init_qp_attr,
     [RDMA_USER_CM_CMD_GET_EVENT] = get_event,
     [RDMA_USER_CM_CMD_SET_OPTION] = set_option,
@@ -344,7 +345,7 @@ static int (*const commands[])(struct cm_call *) = {
     [RDMA_USER_CM_CMD_JOIN_IP_MCAST] = no_multicast,
     [RDMA_USER_CM_CMD_LEAVE_MCAST] = no_multicast,
     [RDMA_USER_CM_CMD_MIGRATE_ID] = migrate_id,
-    [RDMA_USER_CM_CMD_QUERY] = query,
+    [RDMA_USER_CM_CMD_QUERY] = cm_abi_query,
     [RDMA_USER_CM_CMD_BIND] = bind_any,
     [RDMA_USER_CM_CMD_RESOLVE_ADDR] = resolve_addr,
     [RDMA_USER_CM_CMD_JOIN_MCAST] = no_multicast,

@@ -15,12 +15,12 @@
 
 static const uint8_t zero[16];
 
-static bool is_any(const struct cm_addr *a)
+static bool cm_addr_is_any(const struct cm_addr *a)
 {
     return !memcmp(a->gid, zero, 16) || (sn_gid_is_ipv4(a->gid) && !memcmp(a->gid + 12, zero, 4));
 }
 
-static bool is_loopback(const uint8_t *gid)
+static bool cm_addr_is_loopback(const uint8_t *gid)
 {
     return sn_gid_is_ipv4(gid) ? gid[12] == 127 : !memcmp(gid, zero, 15) && gid[15] == 1;
 }
@@ -85,9 +85,9 @@ const struct cm_nic *cm_nic_at(const struct cm *cm, const uint8_t gid[16])
 /* Is it a loopback address that stands for the NIC itself? */
 static bool means_itself(const struct cm *cm, const struct cm_addr *a)
 {
-    if (!is_loopback(a->gid)) return false;
+    if (!cm_addr_is_loopback(a->gid)) return false;
     for (const struct cm_nic *n = cm->nics; n < cm->nics + cm->nic_count; n++)
-        if (is_loopback(n->gid)) return false;
+        if (cm_addr_is_loopback(n->gid)) return false;
     return true;
 }
 
@@ -104,8 +104,8 @@ int cm_bind(struct cm_id *id, const struct cm_addr *addr)
     int err;
 
     if (id->state != CM_IDLE) return -EINVAL;
-    id->nic = is_any(addr) ? NULL : nic_of(id->cm, addr);
-    if (!is_any(addr) && !id->nic) return -ENODEV;
+    id->nic = cm_addr_is_any(addr) ? NULL : nic_of(id->cm, addr);
+    if (!cm_addr_is_any(addr) && !id->nic) return -ENODEV;
     id->src = *addr;
     /* The id's address is the NIC's: peers are told it, and come back to it, from other hosts, too. */
     if (means_itself(id->cm, addr) && sn_gid_is_ipv4(id->nic->gid) == sn_gid_is_ipv4(addr->gid))
@@ -122,7 +122,7 @@ int cm_bind(struct cm_id *id, const struct cm_addr *addr)
 
 static const uint8_t *target(const struct cm *cm, const struct cm_nic *nic, const struct cm_addr *dst)
 {
-    return is_any(dst) || means_itself(cm, dst) ? nic->gid : dst->gid;
+    return cm_addr_is_any(dst) || means_itself(cm, dst) ? nic->gid : dst->gid;
 }
 
 void cm_target(const struct cm_id *id, uint8_t gid[16])
@@ -134,7 +134,7 @@ void cm_target(const struct cm_id *id, uint8_t gid[16])
  * host would use, else the first that could. */
 static const struct cm_nic *nic_towards(const struct cm *cm, const struct cm_addr *dst)
 {
-    const struct cm_nic *n = is_any(dst) ? cm->nics : nic_of(cm, dst);
+    const struct cm_nic *n = cm_addr_is_any(dst) ? cm->nics : nic_of(cm, dst);
     uint8_t source[16];
 
     if (n) return n;
@@ -147,7 +147,7 @@ static void set_source(struct cm_id *id)
 {
     const uint8_t *gid = id->nic->gid;
 
-    if (!is_any(&id->src)) return;
+    if (!cm_addr_is_any(&id->src)) return;
     id->src.family = id->dst.family;
     memcpy(id->src.gid, id->dst.family == AF_INET && !sn_gid_is_ipv4(gid) ? id->dst.gid : gid, 16);
 }
@@ -158,7 +158,7 @@ int cm_resolve_addr(struct cm_id *id, const struct cm_addr *src, const struct cm
     int err, port;
 
     if (id->state == CM_IDLE && src->family) {
-        if (src->port || !is_any(src)) {
+        if (src->port || !cm_addr_is_any(src)) {
             err = cm_bind(id, src);
             if (err) return err;
         }

@@ -19,7 +19,7 @@ void cm_ah_attr(const struct cm_id *id, struct ib_uverbs_ah_attr *ah)
     ah->port_num = 1;
 }
 
-static bool connected(const struct cm_id *id)
+static bool cm_attr_connected(const struct cm_id *id)
 {
     return id->qp_type == IBV_QPT_RC || id->qp_type == IBV_QPT_UC;
 }
@@ -53,7 +53,7 @@ static bool knows_peer(const struct cm_id *id)
 
 static int rtr_attr(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
 {
-    if (!connected(id) || !knows_peer(id)) return -EINVAL;
+    if (!cm_attr_connected(id) || !knows_peer(id)) return -EINVAL;
     a->qp_attr_mask = IBV_QP_STATE | IBV_QP_AV | IBV_QP_PATH_MTU | IBV_QP_DEST_QPN | IBV_QP_RQ_PSN;
     cm_ah_attr(id, &a->ah_attr);
     a->path_mtu = id->mtu;
@@ -67,7 +67,7 @@ static int rtr_attr(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
 
 static int rts_attr(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
 {
-    if (!connected(id) || !knows_peer(id)) return -EINVAL;
+    if (!cm_attr_connected(id) || !knows_peer(id)) return -EINVAL;
     a->qp_attr_mask = IBV_QP_STATE | IBV_QP_SQ_PSN;
     a->sq_psn = id->remote_psn;
     if (id->qp_type == IBV_QPT_UC) return 0;

@@ -41,7 +41,7 @@ struct rdma_ucm_event_resp *cm_event_resp(struct cm_event *e)
     return &e->resp;
 }
 
-static void set_token(struct cm_file *file)
+static void cm_event_set_token(struct cm_file *file)
 {
     bool wanted = file->event_count > 0;
     char byte = 0;
@@ -62,7 +62,7 @@ void cm_event_post(struct cm_event *e)
     sn_list_init(&e->link);
     sn_list_add(&file->events, &e->link);
     file->event_count++;
-    set_token(file);
+    cm_event_set_token(file);
 }
 
 void cm_tell(struct cm_id *id, enum cm_event_type type, int status)
@@ -94,7 +94,7 @@ static void unlink_event(struct cm_file *file, struct cm_event *e)
     sn_list_del(&e->link);
     GW_ASSERT(file->event_count > 0 && sn_list_empty(&file->events) == (file->event_count == 1));
     file->event_count--;
-    set_token(file);
+    cm_event_set_token(file);
 }
 
 bool cm_event_take(struct cm_file *file, struct rdma_ucm_event_resp *resp)
@@ -154,5 +154,5 @@ void cm_events_move(struct cm_id *id, struct cm_file *to)
         sn_list_add(&to->events, &e->link);
         to->event_count++;
     }
-    set_token(to);
+    cm_event_set_token(to);
 }

@@ -65,7 +65,7 @@ int ucm_open(int flags, const struct sn_process_callbacks *callbacks)
     return fds[0];
 }
 
-static struct open_file *get(int fd)
+static struct open_file *cm_file_get_open(int fd)
 {
     struct open_file *f;
 
@@ -77,7 +77,7 @@ static struct open_file *get(int fd)
     return f;
 }
 
-static void put(struct open_file *f)
+static void cm_file_put_open(struct open_file *f)
 {
     /* Acquire-release: the thread that frees it sees all that others did to it before they let go. */
     if (__atomic_sub_fetch(&f->refs, 1, __ATOMIC_ACQ_REL)) return;
@@ -86,23 +86,23 @@ static void put(struct open_file *f)
     free(f);
 }
 
-static bool inherited(const struct open_file *f)
+static bool cm_file_inherited(const struct open_file *f)
 {
     return f->generation != __atomic_load_n(&generation, __ATOMIC_RELAXED);
 }
 
 struct cm_file *cm_file_get(int fd)
 {
-    struct open_file *f = get(fd);
+    struct open_file *f = cm_file_get_open(fd);
 
-    if (f && !inherited(f)) return &f->file;
-    if (f) put(f);
+    if (f && !cm_file_inherited(f)) return &f->file;
+    if (f) cm_file_put_open(f);
     return NULL;
 }
 
 void cm_file_put(struct cm_file *file)
 {
-    put((struct open_file *)file);
+    cm_file_put_open((struct open_file *)file);
 }
 
 void ucm_close(int fd)
@@ -116,7 +116,7 @@ void ucm_close(int fd)
     __atomic_store_n(&is_ours[fd], 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&table_lock);
     if (!f) return;
-    if (inherited(
+    if (cm_file_inherited(
             f)) { /* what it belongs to is the parent's, and its locks may be held by nobody who is here */
         close(f->file.fd);
         close(f->file.token);
@@ -126,7 +126,7 @@ void ucm_close(int fd)
     pthread_mutex_lock(&cm->lock);
     cm_file_end(cm, &f->file);
     pthread_mutex_unlock(&cm->lock);
-    put(f);
+    cm_file_put_open(f);
 }
 
 static int read_command(struct cm_call *c, const void *buf, size_t bytes, uint32_t *command)
@@ -145,16 +145,16 @@ static int read_command(struct cm_call *c, const void *buf, size_t bytes, uint32
 
 ssize_t ucm_write(int fd, const void *buf, size_t bytes)
 {
-    struct open_file *f = get(fd);
+    struct open_file *f = cm_file_get_open(fd);
     struct cm_call c;
     uint32_t command;
     int err;
 
     if (!f) return -EBADF;
     c.file = &f->file;
-    err = inherited(f) ? -EIO : read_command(&c, buf, bytes, &command);
+    err = cm_file_inherited(f) ? -EIO : read_command(&c, buf, bytes, &command);
     if (!err) err = cm_command(&c, command);
-    put(f);
+    cm_file_put_open(f);
     return err ? err : (ssize_t)bytes;
 }
 

@@ -48,14 +48,14 @@ struct cm_id *cm_id_new(struct cm *cm, struct cm_file *file)
     return id;
 }
 
-static struct cm_id **place_of(struct cm *cm, uint32_t local_id)
+static struct cm_id **cm_id_place_of(struct cm *cm, uint32_t local_id)
 {
     return &cm->conns[local_id & (CM_MAX_IDS - 1)];
 }
 
 static void forget_local_id(struct cm_id *id)
 {
-    if (id->local_id) *place_of(id->cm, id->local_id) = NULL;
+    if (id->local_id) *cm_id_place_of(id->cm, id->local_id) = NULL;
     id->local_id = 0;
 }
 
@@ -100,9 +100,10 @@ int cm_id_begin(struct cm_id *id)
     forget_local_id(id);
     r.local_id &= (1u << SLOT_SHIFT) - 1;
     /* There are as many places as ids. A communication ID is not 0: that means none. */
-    while (*place_of(cm, r.local_id) || !r.local_id) r.local_id = (r.local_id + 1) & ((1u << SLOT_SHIFT) - 1);
+    while (*cm_id_place_of(cm, r.local_id) || !r.local_id)
+        r.local_id = (r.local_id + 1) & ((1u << SLOT_SHIFT) - 1);
     id->local_id = (uint32_t)id->nic->slot << SLOT_SHIFT | r.local_id;
-    *place_of(cm, id->local_id) = id;
+    *cm_id_place_of(cm, id->local_id) = id;
     id->psn = r.psn & 0xffffff;
     id->tid = r.tid;
     id->end_tid = r.end_tid;
@@ -111,7 +112,7 @@ int cm_id_begin(struct cm_id *id)
 
 struct cm_id *cm_id_by_local(struct cm *cm, uint32_t local_id)
 {
-    struct cm_id *id = *place_of(cm, local_id);
+    struct cm_id *id = *cm_id_place_of(cm, local_id);
 
     GW_ASSERT_HELD(&cm->lock);
     return id && id->local_id == local_id ? id : NULL;

@@ -101,8 +101,8 @@ static uint32_t objection(const struct cm_id *listener, const struct cm_nic *nic
     return 0;
 }
 
-static void request(struct cm *cm, const struct cm_nic *nic, const struct cm_origin *origin,
-                    const struct roce_cm *m)
+static void cm_input_request(struct cm *cm, const struct cm_nic *nic, const struct cm_origin *origin,
+                             const struct roce_cm *m)
 {
     const uint8_t *from = origin->gid;
     struct cm_id *id = by_remote(cm, from, m->local_id), *listener;
@@ -233,7 +233,7 @@ static void rejected(struct cm_id *id, const struct roce_cm *m)
     cm_event_post(e);
 }
 
-static void disconnect(struct cm_id *id, const struct roce_cm *m)
+static void cm_input_disconnect(struct cm_id *id, const struct roce_cm *m)
 {
     struct cm_event *e;
     bool both = id->state == CM_DREQ_SENT; /* began it at the same time */
@@ -271,7 +271,8 @@ static void disconnected(struct cm_id *id, const struct roce_cm *m)
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
 /* A message about a connection that we do not know. */
-static void stranger(struct cm *cm, const struct cm_nic *nic, const uint8_t *from, const struct roce_cm *m)
+static void cm_input_stranger(struct cm *cm, const struct cm_nic *nic, const uint8_t *from,
+                              const struct roce_cm *m)
 {
     struct roce_cm r = {
         .attr = ROCE_CM_DREP, .tid = m->tid, .local_id = m->remote_id, .remote_id = m->local_id};
@@ -284,7 +285,7 @@ static void stranger(struct cm *cm, const struct cm_nic *nic, const uint8_t *fro
 }
 
 /* Which connection a message is about, and NULL if it is about none, or not its peer's. */
-static struct cm_id *find(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m)
+static struct cm_id *cm_input_find(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m)
 {
     struct cm_id *id = cm_id_by_local(cm, m->remote_id);
     const char *wrong;
@@ -304,14 +305,14 @@ static struct cm_id *find(struct cm *cm, const struct cm_origin *from, const str
     return id;
 }
 
-static void dispatch(struct cm_id *id, const struct roce_cm *m)
+static void cm_input_dispatch(struct cm_id *id, const struct roce_cm *m)
 {
     switch (m->attr) {
     case ROCE_CM_MRA: wait_longer(id, m); break;
     case ROCE_CM_REJ: rejected(id, m); break;
     case ROCE_CM_REP: reply(id, m); break;
     case ROCE_CM_RTU: ready_to_use(id, m); break;
-    case ROCE_CM_DREQ: disconnect(id, m); break;
+    case ROCE_CM_DREQ: cm_input_disconnect(id, m); break;
     case ROCE_CM_DREP: disconnected(id, m); break;
     default: break;
     }
@@ -333,14 +334,14 @@ void cm_input(struct cm *cm, const uint8_t at[16], const struct cm_origin *from,
         return;
     }
     if (m.attr == ROCE_CM_REQ) {
-        request(cm, nic, from, &m);
+        cm_input_request(cm, nic, from, &m);
         return;
     }
-    id = find(cm, from, &m);
+    id = cm_input_find(cm, from, &m);
     /* A connection that is over is one that we do not know: who still wants to end it is told that it has. */
     if (id && m.attr == ROCE_CM_DREQ && id->state == CM_ENDED) id = NULL;
     if (id)
-        dispatch(id, &m);
+        cm_input_dispatch(id, &m);
     else if (nic)
-        stranger(cm, nic, from->gid, &m);
+        cm_input_stranger(cm, nic, from->gid, &m);
 }

@@ -30,7 +30,7 @@ static void send_to(struct cm *cm, const struct cm_nic *nic, const uint8_t *to, 
     if (roce_cm_build(mad, m) == 0) cm->env.send(cm->env.ctx, nic, to, mad);
 }
 
-static void address(const struct cm_id *id, struct roce_cm *m)
+static void cm_message_address(const struct cm_id *id, struct roce_cm *m)
 {
     m->tid = m->attr == ROCE_CM_DREQ || m->attr == ROCE_CM_DREP ? id->end_tid : id->tid;
     m->local_id = id->local_id;
@@ -45,7 +45,7 @@ void cm_say_again(struct cm_id *id)
 void cm_say(struct cm_id *id, struct roce_cm *m)
 {
     GW_ASSERT_HELD(&id->cm->lock);
-    address(id, m);
+    cm_message_address(id, m);
     id->has_mad = roce_cm_build(id->mad, m) == 0;
     cm_deadline(id, SN_NEVER);
     cm_say_again(id);
@@ -64,7 +64,7 @@ void cm_send_mra(struct cm_id *id, enum roce_cm_about about)
 {
     struct roce_cm m = {.attr = ROCE_CM_MRA, .about = about, .service_timeout = CM_SERVICE_TIME};
 
-    address(id, &m);
+    cm_message_address(id, &m);
     send_to(id->cm, id->nic, id->peer, &m);
 }
 

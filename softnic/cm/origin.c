@@ -18,7 +18,7 @@ enum { ID_SLOT_SHIFT = 24, QPN_SLOT_SHIFT = 16, STRAYS = 256 };
 #define STRAYS_NS    UINT64_C(1000000000)
 #define SAY_AGAIN_NS UINT64_C(10000000000)
 
-static const char *name_of(uint16_t attr)
+static const char *cm_origin_name_of(uint16_t attr)
 {
     static const char *const names[] = {"REQ",  "MRA",  "REJ",      "REP",     "RTU",
                                         "DREQ", "DREP", "SIDR_REQ", "SIDR_REP"};
@@ -27,7 +27,8 @@ static const char *name_of(uint16_t attr)
 }
 
 /* One line, at most every ten seconds: strangers can send as much as they like. */
-static void say(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m, const char *why)
+static void cm_origin_say(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m,
+                          const char *why)
 {
     uint64_t now = cm->env.now(cm->env.ctx);
     char line[320], gid[INET6_ADDRSTRLEN], slot[32] = "";
@@ -37,7 +38,7 @@ static void say(struct cm *cm, const struct cm_origin *from, const struct roce_c
     inet_ntop(AF_INET6, from->gid, gid, sizeof(gid));
     if (cm_is_same_host(from)) snprintf(slot, sizeof(slot), ", slot %d", from->slot);
     snprintf(line, sizeof(line), "rdma_cm refused a %s from %s%s: %s (%llu such messages so far)",
-             name_of(m->attr), gid, slot, why, (unsigned long long)cm->suspects);
+             cm_origin_name_of(m->attr), gid, slot, why, (unsigned long long)cm->suspects);
     cm->env.warn(cm->env.ctx, line);
 }
 
@@ -45,7 +46,7 @@ void cm_suspect(struct cm *cm, const struct cm_origin *from, const struct roce_c
 {
     GW_ASSERT_HELD(&cm->lock);
     cm->suspects++;
-    say(cm, from, m, why);
+    cm_origin_say(cm, from, m, why);
 }
 
 /* One of them may have been late. Many at a time are guesses. */
@@ -59,7 +60,7 @@ void cm_suspect_stray(struct cm *cm, const struct cm_origin *from, const struct 
     }
     if (++cm->strays < STRAYS) return;
     cm->suspects++;
-    say(cm, from, m, "like many others in this second it is about no connection of this process");
+    cm_origin_say(cm, from, m, "like many others in this second it is about no connection of this process");
 }
 
 static bool of_slot(const struct cm_origin *from, uint32_t number, unsigned shift)

@@ -15,7 +15,7 @@
 enum { EPHEMERAL_FIRST = 32768, EPHEMERAL_COUNT = 28232, TRIES = 128 };
 
 /* Who has it at this NIC's address or at all; NULL for nic: at any. */
-static struct cm_port *find(struct cm *cm, const struct cm_nic *nic, uint16_t ps, uint16_t port)
+static struct cm_port *cm_port_find(struct cm *cm, const struct cm_nic *nic, uint16_t ps, uint16_t port)
 {
     struct sn_link *it, *tmp;
 
@@ -29,14 +29,14 @@ static struct cm_port *find(struct cm *cm, const struct cm_nic *nic, uint16_t ps
     return NULL;
 }
 
-static void end(struct cm *cm, struct cm_port *p)
+static void cm_port_end(struct cm *cm, struct cm_port *p)
 {
     for (unsigned i = 0; i < SN_MAX_NICS; i++)
         if (p->claims[i] >= 0) cm->env.release(cm->env.ctx, p->claims[i]);
     free(p);
 }
 
-static int claim(struct cm *cm, struct cm_port *p)
+static int cm_port_claim(struct cm *cm, struct cm_port *p)
 {
     for (unsigned i = 0; i < cm->nic_count; i++) {
         if (p->nic && p->nic != &cm->nics[i]) continue;
@@ -56,9 +56,9 @@ static int take_new(struct cm_id *id, uint16_t port, struct cm_port **out)
     *p = (struct cm_port){
         .ps = id->ps, .port = port, .nic = id->nic, .since = id->cm->env.now(id->cm->env.ctx)};
     for (unsigned i = 0; i < SN_MAX_NICS; i++) p->claims[i] = -1;
-    int err = claim(id->cm, p);
+    int err = cm_port_claim(id->cm, p);
     if (err) {
-        end(id->cm, p);
+        cm_port_end(id->cm, p);
         return err;
     }
     sn_list_init(&p->link);
@@ -98,9 +98,9 @@ static bool may_share(const struct cm_port *p, const struct cm_id *id)
     return true;
 }
 
-static int take(struct cm_id *id, uint16_t port)
+static int cm_port_assign(struct cm_id *id, uint16_t port)
 {
-    struct cm_port *p = find(id->cm, id->nic, id->ps, port);
+    struct cm_port *p = cm_port_find(id->cm, id->nic, id->ps, port);
 
     if (p && !may_share(p, id)) return -EADDRINUSE;
     if (!p) {
@@ -123,7 +123,7 @@ int cm_port_number(struct cm *cm, uint16_t ps)
 
         if (err) return err;
         port = (int)(EPHEMERAL_FIRST + r % EPHEMERAL_COUNT);
-        if (!find(cm, NULL, ps, (uint16_t)port)) break;
+        if (!cm_port_find(cm, NULL, ps, (uint16_t)port)) break;
     }
     return port;
 }
@@ -132,11 +132,11 @@ int cm_port_take(struct cm_id *id, uint16_t port)
 {
     int err = -EADDRINUSE;
 
-    if (port) return take(id, port);
+    if (port) return cm_port_assign(id, port);
     for (int i = 0; i < TRIES && err == -EADDRINUSE; i++) {
         int number = cm_port_number(id->cm, id->ps);
 
-        err = number < 0 ? number : take(id, (uint16_t)number);
+        err = number < 0 ? number : cm_port_assign(id, (uint16_t)number);
     }
     return err;
 }
@@ -150,7 +150,7 @@ void cm_port_give(struct cm_id *id)
     GW_ASSERT(!p || p->users > 0);
     if (!p || --p->users) return;
     sn_list_del(&p->link);
-    end(id->cm, p);
+    cm_port_end(id->cm, p);
 }
 
 bool cm_port_claimed(const struct cm_port *p, int claim)

@@ -21,7 +21,7 @@
 static int mailbox = -1; /* atomic; the NIC's callbacks read it */
 static int sender = -1;  /* atomic: several NICs may need it first */
 
-static struct sn_name name_of(const uint8_t *gid, uint64_t service_id)
+static struct sn_name cm_route_name_of(const uint8_t *gid, uint64_t service_id)
 {
     char text[33];
 
@@ -30,7 +30,7 @@ static struct sn_name name_of(const uint8_t *gid, uint64_t service_id)
 
 int cm_route_claim(const uint8_t gid[16], uint64_t service_id)
 {
-    struct sn_name name = name_of(gid, service_id);
+    struct sn_name name = cm_route_name_of(gid, service_id);
     int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0), err, on = 1;
 
     if (fd < 0) return -errno;
@@ -67,7 +67,7 @@ static int sender_fd(void)
 
 bool cm_route_request(const struct roce_cm *m, const struct cm_letter *letter)
 {
-    struct sn_name name = name_of(letter->at, m->service_id);
+    struct sn_name name = cm_route_name_of(letter->at, m->service_id);
 
     if (sendto(sender_fd(), letter, sizeof(*letter), MSG_DONTWAIT | MSG_NOSIGNAL, (struct sockaddr *)&name.un,
                name.len) >= 0)

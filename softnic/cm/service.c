@@ -46,7 +46,7 @@ static struct {
 /* ---- the state machine's environment
  * ------------------------------------------------------------------------------- */
 
-static uint64_t now_ns(void *ctx)
+static uint64_t cm_service_now_ns(void *ctx)
 {
     struct timespec ts;
 
@@ -149,7 +149,7 @@ static void init_once(void)
     const struct cm_env env = {.send = env_send,
                                .claim = env_claim,
                                .release = env_release,
-                               .now = now_ns,
+                               .now = cm_service_now_ns,
                                .wake = env_wake,
                                .source = env_source,
                                .random = env_random,
@@ -236,13 +236,13 @@ static bool is_claim(int fd)
 
 static int milliseconds(uint64_t next)
 {
-    uint64_t now = now_ns(NULL), left = next > now ? next - now : 0;
+    uint64_t now = cm_service_now_ns(NULL), left = next > now ? next - now : 0;
 
     if (next == SN_NEVER) return -1;
     return left > 3600u * UINT64_C(1000000000) ? 3600000 : (int)((left + 999999) / 1000000);
 }
 
-static void *thread_main(void *arg)
+static void *cm_service_main(void *arg)
 {
     struct epoll_event ready[WATCHED_AT_ONCE];
     uint64_t next = SN_NEVER, count;
@@ -331,7 +331,7 @@ static int take_nics(unsigned *taken, struct cm_nic *nics, unsigned *count)
     return err;
 }
 
-static int begin(const struct cm_nic *nics, unsigned count)
+static int cm_service_begin(const struct cm_nic *nics, unsigned count)
 {
     int err = open_fds();
 
@@ -340,7 +340,7 @@ static int begin(const struct cm_nic *nics, unsigned count)
     memcpy(the_cm.nics, nics, sizeof(the_cm.nics));
     the_cm.nic_count = count;
     pthread_mutex_unlock(&the_cm.lock);
-    err = sn_spawn(&service.thread, STACK, thread_main, NULL);
+    err = sn_spawn(&service.thread, STACK, cm_service_main, NULL);
     if (!err) cm_route_mailbox(service.mail[1]);
     return err;
 }
@@ -353,7 +353,7 @@ static int go_up(void)
 
     GW_ASSERT_HELD(&service.lock);
     if (!err) {
-        err = begin(nics, count);
+        err = cm_service_begin(nics, count);
         if (!err) return 0;
         fprintf(stderr, "gpuwire: cannot start connection management: %s\n", strerror(-err));
         close_fds();
@@ -403,7 +403,7 @@ void cm_service_fork_child(void)
 
 static const struct timespec exit_step = {.tv_nsec = 1000000};
 
-static bool lock_soon(int *ms)
+static bool cm_service_lock_soon(int *ms)
 {
     while (pthread_mutex_trylock(&the_cm.lock)) {
         if ((*ms)++ == EXIT_MS) return false;
@@ -427,17 +427,17 @@ static bool await_answers(int *ms)
     for (int waited = 0; waited < FAREWELL_MS && anybody_waits_for_an_answer(); waited++) {
         pthread_mutex_unlock(&the_cm.lock);
         nanosleep(&exit_step, NULL);
-        if (!lock_soon(ms)) return false;
+        if (!cm_service_lock_soon(ms)) return false;
     }
     return true;
 }
 
 /* The process ends: peers are told, as the kernel would tell them. Other threads may still be inside. */
-__attribute__((destructor)) static void at_exit(void)
+__attribute__((destructor)) static void cm_service_at_exit(void)
 {
     int ms = 0;
 
-    if (!service.up || !lock_soon(&ms)) return;
+    if (!service.up || !cm_service_lock_soon(&ms)) return;
     cm_leave(&the_cm);
     env_wake(NULL); /* the thread repeats what is not answered */
     if (!await_answers(&ms)) return;

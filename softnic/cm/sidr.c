@@ -52,8 +52,8 @@ int cm_sidr_accept(struct cm_id *id, const struct rdma_ucm_conn_param *p)
     return 0;
 }
 
-static void request(struct cm *cm, const struct cm_nic *nic, const struct cm_origin *origin,
-                    const struct roce_cm *m)
+static void cm_sidr_request(struct cm *cm, const struct cm_nic *nic, const struct cm_origin *origin,
+                            const struct roce_cm *m)
 {
     const uint8_t *from = origin->gid;
     struct roce_cm no = {
@@ -96,7 +96,7 @@ static const char *not_the_answer(const struct cm_id *id, const struct cm_origin
     return NULL;
 }
 
-static void answer(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m)
+static void cm_sidr_take_answer(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m)
 {
     struct cm_id *id = cm_id_by_local(cm, m->local_id);
     const char *wrong;
@@ -130,7 +130,7 @@ void cm_sidr_input(struct cm *cm, const struct cm_nic *nic, const struct cm_orig
                    const struct roce_cm *m)
 {
     if (m->attr == ROCE_CM_SIDR_REQ)
-        request(cm, nic, from, m);
+        cm_sidr_request(cm, nic, from, m);
     else
-        answer(cm, from, m);
+        cm_sidr_take_answer(cm, from, m);
 }

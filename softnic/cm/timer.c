@@ -6,7 +6,7 @@
 
 #include "softnic/cm/core.h"
 
-static void give_up(struct cm_id *id)
+static void cm_timer_give_up(struct cm_id *id)
 {
     switch (id->state) {
     case CM_DREQ_SENT:
@@ -20,7 +20,7 @@ static void give_up(struct cm_id *id)
     cm_tell(id, CM_EVENT_UNREACHABLE, -ETIMEDOUT);
 }
 
-static bool patience_ends(const struct cm_id *id)
+static bool cm_timer_patience_ends(const struct cm_id *id)
 {
     if (id->tries < CM_RETRIES) return false;
     return id->tries >= CM_RETRIES_ASKED || id->cm->env.now(id->cm->env.ctx) >= id->patience;
@@ -37,7 +37,7 @@ static void say_again_later(struct cm_id *id)
     cm_deadline(id, id->wait);
 }
 
-static void due(struct cm_id *id)
+static void cm_timer_due(struct cm_id *id)
 {
     id->deadline = SN_NEVER;
     if (id->kept) {
@@ -47,8 +47,8 @@ static void due(struct cm_id *id)
     if (id->state == CM_TIMEWAIT) {
         id->state = CM_ENDED;
         cm_tell(id, CM_EVENT_TIMEWAIT_EXIT, 0);
-    } else if (patience_ends(id)) {
-        give_up(id);
+    } else if (cm_timer_patience_ends(id)) {
+        cm_timer_give_up(id);
     } else {
         say_again_later(id);
     }
@@ -63,7 +63,7 @@ uint64_t cm_tick(struct cm *cm)
     GW_ASSERT_HELD(&cm->lock);
     if (now < cm->next) return cm->next;
     for (uint32_t i = 0; i < cm->high; i++)
-        if (cm->ids[i] && cm->ids[i]->deadline <= now) due(cm->ids[i]);
+        if (cm->ids[i] && cm->ids[i]->deadline <= now) cm_timer_due(cm->ids[i]);
     cm->next = SN_NEVER;
     for (uint32_t i = 0; i < cm->high; i++)
         if (cm->ids[i] && cm->ids[i]->deadline < cm->next) cm->next = cm->ids[i]->deadline;

@@ -30,7 +30,7 @@ static bool link_local(const uint8_t gid[16])
     return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
-static int check(const struct sn_addr *addr)
+static int config_addr_check(const struct sn_addr *addr)
 {
     static const uint8_t unspecified[16];
 
@@ -52,14 +52,14 @@ int sn_addr_parse(const char *text, struct sn_addr *addr)
     host[len] = 0;
     if (!zone && inet_pton(AF_INET, host, &v4) == 1) {
         sn_gid_from_ipv4(addr->gid, ntohl(v4.s_addr));
-        return check(addr);
+        return config_addr_check(addr);
     }
     if (inet_pton(AF_INET6, host, addr->gid) != 1) return -EINVAL;
     if (zone) {
         addr->scope = if_nametoindex(zone + 1);
         if (!addr->scope || !link_local(addr->gid)) return -EADDRNOTAVAIL;
     }
-    return check(addr);
+    return config_addr_check(addr);
 }
 
 char *sn_addr_text(const struct sn_addr *addr, char *buf)
@@ -124,7 +124,7 @@ bool sn_addr_source(const struct sn_addr *to, struct sn_addr *addr)
         len = sizeof(sa);
         memset(addr, 0, sizeof(*addr));
         found = getsockname(fd, (struct sockaddr *)&sa, &len) == 0 &&
-                sn_addr_from_sock(&sa, addr->gid, &port) && check(addr) == 0;
+                sn_addr_from_sock(&sa, addr->gid, &port) && config_addr_check(addr) == 0;
     }
     close(fd);
     return found;
@@ -143,7 +143,7 @@ void sn_addr_default(struct sn_addr *addr)
 }
 
 /* 2: the interface has this very address; 1: the address lies in its subnet (127.0.0.2 on lo); 0: neither. */
-static int has_address(const struct ifaddrs *ifa, const struct sn_addr *addr)
+static int config_addr_has_address(const struct ifaddrs *ifa, const struct sn_addr *addr)
 {
     uint8_t gid[16];
     uint16_t port;
@@ -185,7 +185,7 @@ uint32_t sn_if_path_mtu(const char *name)
     return sn_path_mtu(interface_mtu(name));
 }
 
-/* How well the best interface fits (has_address); *mtu is that one's. -1: there is no telling. */
+/* How well the best interface fits (config_addr_has_address); *mtu is that one's. -1: there is no telling. */
 static int best_interface(const struct sn_addr *addr, int *mtu)
 {
     struct ifaddrs *list, *ifa;
@@ -193,7 +193,7 @@ static int best_interface(const struct sn_addr *addr, int *mtu)
 
     if (getifaddrs(&list)) return -1;
     for (ifa = list; ifa; ifa = ifa->ifa_next) {
-        int match = has_address(ifa, addr);
+        int match = config_addr_has_address(ifa, addr);
 
         if (match <= best) continue;
         best = match;

@@ -11,7 +11,7 @@
 /* ---- keys ---------------------------------------------------------------------------------------------- */
 
 /* With wire=eth it may say how much of it names the subnet. */
-static bool set_addr(struct sn_config *c, const char *v)
+static bool config_set_addr(struct sn_config *c, const char *v)
 {
     const char *slash = strchr(v, '/');
     size_t len = slash ? (size_t)(slash - v) : strlen(v);
@@ -36,7 +36,7 @@ static bool set_if(struct sn_config *c, const char *v)
     return sn_eth_config_set(&c->eth, "if", v);
 }
 
-static bool set_bind(struct sn_config *c, const char *v)
+static bool config_set_bind(struct sn_config *c, const char *v)
 {
     return sn_eth_config_set(&c->eth, "bind", v);
 }
@@ -46,7 +46,7 @@ static bool set_peer(struct sn_config *c, const char *v)
     return sn_eth_config_set(&c->eth, "peer", v);
 }
 
-static bool set_mac(struct sn_config *c, const char *v)
+static bool config_set_mac(struct sn_config *c, const char *v)
 {
     return sn_eth_config_set(&c->eth, "mac", v);
 }
@@ -91,7 +91,7 @@ static bool set_hostile(struct sn_config *c, const char *v)
     return true;
 }
 
-static bool set_seed(struct sn_config *c, const char *v)
+static bool config_set_seed(struct sn_config *c, const char *v)
 {
     c->has_seed = true;
     return sn_read_u64(v, &c->seed);
@@ -188,7 +188,7 @@ static bool set_gpuorder(struct sn_config *c, const char *v)
     return c->disordered || !strcmp(v, "promised");
 }
 
-static bool set_mtu(struct sn_config *c, const char *v)
+static bool config_set_mtu(struct sn_config *c, const char *v)
 {
     uint64_t n;
 
@@ -221,13 +221,13 @@ static const struct {
     bool (*set)(struct sn_config *, const char *);
     const char *takes;
 } keys[] = {
-    {"addr", set_addr, "an IPv4 or IPv6 address of this host"},
+    {"addr", config_set_addr, "an IPv4 or IPv6 address of this host"},
     {"poll", set_poll, "adaptive or busy"},
     {"cpu", set_cpu, "the number of a CPU"},
     {"threads", set_threads, "a number from 1 to 16"},
     {"hostile", set_hostile, "0, 1 or 2"},
-    {"seed", set_seed, "a number"},
-    {"mtu", set_mtu, "256, 512, 1024, 2048 or 4096"},
+    {"seed", config_set_seed, "a number"},
+    {"mtu", config_set_mtu, "256, 512, 1024, 2048 or 4096"},
     {"pcap", set_pcap, "the name of a file, in which %p becomes the process's number"},
     {"pcap_max", set_pcap_max, "a size from 64k on, as in 500M or 2G"},
     {"verbose", set_verbose, "0, 1 or 2"},
@@ -241,9 +241,9 @@ static const struct {
     {"gpuorder", set_gpuorder, "promised or none"},
     {"wire", set_wire, "udp or eth"},
     {"if", set_if, "the name of an interface"},
-    {"bind", set_bind, "IPv4:PORT"},
+    {"bind", config_set_bind, "IPv4:PORT"},
     {"peer", set_peer, "IPv4:PORT"},
-    {"mac", set_mac, "a station's MAC address, as in 02:00:00:00:00:01"},
+    {"mac", config_set_mac, "a station's MAC address, as in 02:00:00:00:00:01"},
     {"gw", set_gw, "an IPv4 or IPv6 address"},
     {"local", set_local, "cma, ring or off"},
     {"memlock", set_memlock, "0 or 1"},
@@ -252,7 +252,7 @@ static const struct {
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]) };
 
-static int unknown(const char *item, char *why)
+static int config_unknown(const char *item, char *why)
 {
     int n = snprintf(why, SN_CONFIG_WHY, "GPUWIRE_NIC: unknown key '%.32s'; there are", item);
 
@@ -280,14 +280,14 @@ static int read_fault(const char *key, const char *value, struct sn_config *conf
 {
     switch (sn_faults_set(&config->fault, key, value ? value : "")) {
     case 0: return 0;
-    case -ENOENT: return unknown(key, why);
+    case -ENOENT: return config_unknown(key, why);
     case -EEXIST: return twice(key, why);
     default: return not_such(key, value, sn_faults_takes(key), why);
     }
 }
 
 /* One "key=value". */
-static int read_item(char *item, struct sn_config *config, uint32_t *seen, char *why)
+static int config_read_item(char *item, struct sn_config *config, uint32_t *seen, char *why)
 {
     char *value = strchr(item, '=');
 
@@ -321,7 +321,7 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
         }
         memcpy(item, text, len);
         item[len] = 0;
-        if (read_item(item, config, &seen, why)) return -EINVAL;
+        if (config_read_item(item, config, &seen, why)) return -EINVAL;
         text += len + (text[len] == ',');
     }
     if (!sn_eth_config_check(&config->eth, config->has_addr ? &config->addr : NULL, why, SN_CONFIG_WHY))

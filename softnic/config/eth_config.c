@@ -8,7 +8,7 @@
 enum { DATAGRAM_MTU = 1500 };
 
 /* Decimal, at most max. */
-static bool read_number(const char *text, unsigned max, unsigned *value)
+static bool eth_config_read_number(const char *text, unsigned max, unsigned *value)
 {
     unsigned v = 0;
 
@@ -27,7 +27,8 @@ static bool read_socket(const char *text, struct sockaddr_in *sa)
     char ip[INET_ADDRSTRLEN];
     unsigned port;
 
-    if (!colon || (size_t)(colon - text) >= sizeof(ip) || !read_number(colon + 1, 65535, &port) || !port)
+    if (!colon || (size_t)(colon - text) >= sizeof(ip) || !eth_config_read_number(colon + 1, 65535, &port) ||
+        !port)
         return false;
     memcpy(ip, text, (size_t)(colon - text));
     ip[colon - text] = 0;
@@ -75,7 +76,7 @@ bool sn_eth_config_prefix(struct sn_eth_config *eth, const char *text, bool ipv4
 {
     unsigned bits;
 
-    if (!read_number(text, ipv4 ? 32 : 128, &bits)) return false;
+    if (!eth_config_read_number(text, ipv4 ? 32 : 128, &bits)) return false;
     eth->has_prefix = true;
     eth->prefix = (uint8_t)bits;
     return true;

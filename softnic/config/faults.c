@@ -101,7 +101,7 @@ const char *sn_faults_keys(void)
 }
 
 /* The key that a name means and the directions it is about; NULL: none. */
-static const struct key *find(const char *name, int *directions)
+static const struct key *faults_find(const char *name, int *directions)
 {
     *directions = strncmp(name, "tx.", 3) == 0 ? TX : strncmp(name, "rx.", 3) == 0 ? RX : 0;
     if (*directions) name += 3;
@@ -116,7 +116,7 @@ static const struct key *find(const char *name, int *directions)
 const char *sn_faults_takes(const char *name)
 {
     int directions;
-    const struct key *key = find(name, &directions);
+    const struct key *key = faults_find(name, &directions);
 
     return key ? key->takes : NULL;
 }
@@ -124,7 +124,7 @@ const char *sn_faults_takes(const char *name)
 int sn_faults_set(struct sn_faults *f, const char *name, const char *value)
 {
     int directions;
-    const struct key *key = find(name, &directions);
+    const struct key *key = faults_find(name, &directions);
     uint32_t bits;
 
     if (!key) return -ENOENT;
@@ -138,8 +138,8 @@ int sn_faults_set(struct sn_faults *f, const char *name, const char *value)
 
 /* ---- lists --------------------------------------------------------------------------------------------- */
 
-static int wrong(char why[256], const char *format, ...) __attribute__((format(printf, 2, 3)));
-static int wrong(char why[256], const char *format, ...)
+static int faults_wrong(char why[256], const char *format, ...) __attribute__((format(printf, 2, 3)));
+static int faults_wrong(char why[256], const char *format, ...)
 {
     va_list args;
 
@@ -149,23 +149,24 @@ static int wrong(char why[256], const char *format, ...)
     return -EINVAL;
 }
 
-static int read_item(char *item, struct sn_faults *f, uint64_t *seed, bool *has_seed, char why[256])
+static int faults_read_item(char *item, struct sn_faults *f, uint64_t *seed, bool *has_seed, char why[256])
 {
     char *value = strchr(item, '=');
     int err;
 
     if (value) *value++ = 0;
     if (strcmp(item, "seed") == 0) {
-        if (*has_seed) return wrong(why, "seed is given twice; keep one");
+        if (*has_seed) return faults_wrong(why, "seed is given twice; keep one");
         *has_seed = true;
-        return value && sn_read_u64(value, seed) ? 0 : wrong(why, "seed takes a number");
+        return value && sn_read_u64(value, seed) ? 0 : faults_wrong(why, "seed takes a number");
     }
     err = sn_faults_set(f, item, value ? value : "");
     if (err == -ENOENT)
-        return wrong(why, "unknown fault '%.32s'; there are %s, seed", item, sn_faults_keys());
-    if (err == -EEXIST) return wrong(why, "%s is given twice; keep one", item);
+        return faults_wrong(why, "unknown fault '%.32s'; there are %s, seed", item, sn_faults_keys());
+    if (err == -EEXIST) return faults_wrong(why, "%s is given twice; keep one", item);
     if (err)
-        return wrong(why, "%s=%.64s: %s takes %s", item, value ? value : "", item, sn_faults_takes(item));
+        return faults_wrong(why, "%s=%.64s: %s takes %s", item, value ? value : "", item,
+                            sn_faults_takes(item));
     return 0;
 }
 
@@ -177,10 +178,11 @@ int sn_faults_parse(const char *text, struct sn_faults *f, uint64_t *seed, bool 
     *has_seed = false;
     why[0] = 0;
     if (strcmp(text, "none") == 0) return 0;
-    if (strlen(text) >= sizeof(copy)) return wrong(why, "'%.32s…' is too long for a list of faults", text);
+    if (strlen(text) >= sizeof(copy))
+        return faults_wrong(why, "'%.32s…' is too long for a list of faults", text);
     strcpy(copy, text);
     while ((item = strsep(&rest, ","))) {
-        if (read_item(item, f, seed, has_seed, why)) return -EINVAL;
+        if (faults_read_item(item, f, seed, has_seed, why)) return -EINVAL;
     }
     return 0;
 }
@@ -192,8 +194,8 @@ struct out {
     size_t at;
 };
 
-static void add(struct out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct out *o, const char *format, ...)
+static void faults_add(struct out *o, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void faults_add(struct out *o, const char *format, ...)
 {
     va_list args;
 
@@ -214,14 +216,14 @@ static void add_probability(struct out *o, const char *dir, const char *key, dou
     snprintf(digits, sizeof(digits), "%llu.%09llu", parts / 1000000000, parts % 1000000000);
     for (n = strlen(digits); digits[n - 1] == '0'; n--) digits[n - 1] = 0;
     if (digits[n - 1] == '.') digits[n - 1] = 0;
-    add(o, "%s%s.%s=%s", o->at ? "," : "", dir, key, digits);
+    faults_add(o, "%s%s.%s=%s", o->at ? "," : "", dir, key, digits);
 }
 
 static void add_time(struct out *o, const char *dir, const char *key, uint64_t ns)
 {
     char text[32];
 
-    if (ns) add(o, "%s%s.%s=%s", o->at ? "," : "", dir, key, sn_time_text(ns, text, sizeof(text)));
+    if (ns) faults_add(o, "%s%s.%s=%s", o->at ? "," : "", dir, key, sn_time_text(ns, text, sizeof(text)));
 }
 
 static void add_downs(struct out *o, const char *dir, const struct sn_fault_params *p)
@@ -232,11 +234,12 @@ static void add_downs(struct out *o, const char *dir, const struct sn_fault_para
         const struct sn_fault_down *d = &p->down[i];
 
         if (i)
-            add(o, "/");
+            faults_add(o, "/");
         else
-            add(o, "%s%s.down=", o->at ? "," : "", dir);
-        add(o, "%s", sn_time_text(d->from, text, sizeof(text)));
-        if (d->until != UINT64_MAX) add(o, "+%s", sn_time_text(d->until - d->from, text, sizeof(text)));
+            faults_add(o, "%s%s.down=", o->at ? "," : "", dir);
+        faults_add(o, "%s", sn_time_text(d->from, text, sizeof(text)));
+        if (d->until != UINT64_MAX)
+            faults_add(o, "+%s", sn_time_text(d->until - d->from, text, sizeof(text)));
     }
 }
 
@@ -248,7 +251,7 @@ static void add_params(struct out *o, const char *dir, const struct sn_fault_par
     add_probability(o, dir, "corrupt", p->corrupt);
     add_time(o, dir, "delay", p->delay_ns);
     add_time(o, dir, "jitter", p->jitter_ns);
-    if (p->rate) add(o, "%s%s.rate=%llu", o->at ? "," : "", dir, (unsigned long long)p->rate);
+    if (p->rate) faults_add(o, "%s%s.rate=%llu", o->at ? "," : "", dir, (unsigned long long)p->rate);
     add_downs(o, dir, p);
 }
 

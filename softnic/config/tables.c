@@ -27,7 +27,7 @@ static bool next(const char **at, char text[ENTRY_ROOM])
     return true;
 }
 
-static bool read_address(struct sn_gid_entry *e, char *text)
+static bool tables_read_address(struct sn_gid_entry *e, char *text)
 {
     struct in_addr v4;
     char *ndev;
@@ -57,7 +57,7 @@ bool sn_tables_gids(struct sn_tables *t, const char *value)
         if (!strcmp(text, "own")) {
             if (!own) t->own = t->gids;
             own = e->own = true;
-        } else if (strcmp(text, "zero") && !read_address(e, text)) {
+        } else if (strcmp(text, "zero") && !tables_read_address(e, text)) {
             return false;
         }
         more = *value;

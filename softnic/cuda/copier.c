@@ -103,7 +103,7 @@ static void launch(struct sn_cuda_device *dev, uint64_t now)
     if (dev->api->event_record(c->ended, c->stream)) dev->broken = true;
 }
 
-static bool gone(const struct sn_copier *c)
+static bool copier_gone(const struct sn_copier *c)
 {
     /* Acquire: what it did last was done before. */
     return __atomic_load_n(&c->ring->gone, __ATOMIC_ACQUIRE) == __atomic_load_n(&c->launch, __ATOMIC_RELAXED);
@@ -132,10 +132,10 @@ bool sn_copier_done(const struct sn_copier *c, uint64_t number)
 
 bool sn_copier_ended(const struct sn_copier *c, uint64_t number)
 {
-    return sn_copier_done(c, number) || gone(c);
+    return sn_copier_done(c, number) || copier_gone(c);
 }
 
-static bool busy(struct sn_copier *c, uint64_t now)
+static bool copier_busy(struct sn_copier *c, uint64_t now)
 {
     if (now - c->wanted_at > WANTED_NS) c->wanted = 0;
     c->wanted_at = now;
@@ -152,8 +152,8 @@ bool sn_copier_ready(struct sn_cuda_device *dev)
     GW_ASSERT_HELD(&dev->lock);
     if (!c->function || dev->broken || !sn_copier_allowed()) return false;
     now = sn_cuda_now();
-    wanted = busy(c, now);
-    if (c->state != SN_COPIER_NONE && gone(c)) {
+    wanted = copier_busy(c, now);
+    if (c->state != SN_COPIER_NONE && copier_gone(c)) {
         if (sn_copier_wait(dev, c->issued)) return false;
         c->state = SN_COPIER_NONE;
     }
@@ -177,7 +177,8 @@ static uint32_t unit_of(uint64_t dst, uint64_t src, uint32_t len)
     return shift == 1 ? 0 : shift; /* there are no units of two bytes */
 }
 
-static void describe(struct sn_kernel_command *k, uint64_t dst, uint64_t src, uint32_t len, uint32_t how)
+static void copier_describe(struct sn_kernel_command *k, uint64_t dst, uint64_t src, uint32_t len,
+                            uint32_t how)
 {
     /* Bytes in the command lie on a multiple of 8, and are not wider read. */
     uint64_t from = how & SN_KERNEL_HERE ? 8 : src;
@@ -191,13 +192,13 @@ static void describe(struct sn_kernel_command *k, uint64_t dst, uint64_t src, ui
     k->how = how | shift | head << SN_KERNEL_HEAD_SHIFT | (rest & (unit - 1)) << SN_KERNEL_TAIL_SHIFT;
 }
 
-static uint32_t length_of(const struct sn_kernel_command *k)
+static uint32_t copier_length_of(const struct sn_kernel_command *k)
 {
     return (k->units << (k->how & 255)) + (k->how >> SN_KERNEL_HEAD_SHIFT & 255) +
            (k->how >> SN_KERNEL_TAIL_SHIFT & 255);
 }
 
-static void put(struct sn_kernel_ring *ring, uint64_t number, const struct sn_kernel_command *k)
+static void copier_put(struct sn_kernel_ring *ring, uint64_t number, const struct sn_kernel_command *k)
 {
     uint64_t *slot = ring->slot[number % SN_KERNEL_SLOTS];
     uint32_t word[SN_KERNEL_WORDS];
@@ -208,8 +209,8 @@ static void put(struct sn_kernel_ring *ring, uint64_t number, const struct sn_ke
         __atomic_store_n(&slot[i], number << 32 | word[i], __ATOMIC_RELEASE);
 }
 
-static int issue(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_t len, uint32_t how,
-                 const void *bytes, size_t n)
+static int copier_issue(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_t len, uint32_t how,
+                        const void *bytes, size_t n)
 {
     struct sn_copier *c = &dev->copier;
     uint64_t number = c->issued + 1;
@@ -219,9 +220,9 @@ static int issue(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_
     GW_ASSERT(c->issued - c->done <= SN_KERNEL_SLOTS);
     if (c->issued - c->done == SN_KERNEL_SLOTS && sn_copier_wait(dev, number - SN_KERNEL_SLOTS)) return -EIO;
     if (n) memcpy(k->bytes, bytes, n);
-    describe(k, dst, src, len, how);
+    copier_describe(k, dst, src, len, how);
     c->issued = number;
-    put(c->ring, number, k);
+    copier_put(c->ring, number, k);
     dev->stats.kernel_copies++;
     dev->stats.kernel_bytes += len;
     return 0;
@@ -229,12 +230,13 @@ static int issue(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_
 
 int sn_copier_copy(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, uint32_t len, uint32_t how)
 {
-    return issue(dev, dst, src, len, how, (const void *)(uintptr_t)src, how & SN_KERNEL_HERE ? len : 0);
+    return copier_issue(dev, dst, src, len, how, (const void *)(uintptr_t)src,
+                        how & SN_KERNEL_HERE ? len : 0);
 }
 
 int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, gw_cu_ctx ctx, uint32_t len)
 {
-    return issue(dev, dst, src, len, SN_KERNEL_FROM_PEER, &ctx, sizeof(ctx));
+    return copier_issue(dev, dst, src, len, SN_KERNEL_FROM_PEER, &ctx, sizeof(ctx));
 }
 
 /* ---- waiting ------------------------------------------------------------------------------------------- */
@@ -255,7 +257,7 @@ static gw_cu_result bounce(struct sn_cuda_device *dev, const struct sn_kernel_co
 
 static gw_cu_result by_engine(struct sn_cuda_device *dev, const struct sn_kernel_command *k)
 {
-    uint32_t len = length_of(k);
+    uint32_t len = copier_length_of(k);
 
     if (k->how & SN_KERNEL_HERE) return dev->api->copy_to_device(k->dst, k->bytes, len, dev->in);
     if (k->how & SN_KERNEL_FROM_HOST)
@@ -301,7 +303,7 @@ static bool asked(struct sn_cuda_device *dev, uint64_t since, uint64_t now)
     gw_cu_result r = dev->api->event_query(dev->copier.ended);
 
     /* Ended, and without a word: no kernel of ours does that. */
-    if (r == GW_CU_SUCCESS && gone(&dev->copier)) return true;
+    if (r == GW_CU_SUCCESS && copier_gone(&dev->copier)) return true;
     return r == GW_CU_NOT_READY && now - since < SN_CUDA_DEADLINE_NS;
 }
 
@@ -314,7 +316,7 @@ int sn_copier_wait(struct sn_cuda_device *dev, uint64_t number)
     GW_ASSERT(number <= c->issued);
     if (dev->broken) return -EIO;
     for (unsigned look = 0; (int64_t)(c->done - number) < 0; look++) {
-        bool left = gone(c);
+        bool left = copier_gone(c);
 
         see_done(c);
         if ((int64_t)(c->done - number) >= 0) break;

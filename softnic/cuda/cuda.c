@@ -24,7 +24,7 @@ struct pointer_info {
 };
 
 /* False when the driver does not answer (not initialised, for one): then it has given out no memory. */
-static bool ask(const struct gw_cuda_driver *api, uint64_t addr, struct pointer_info *info)
+static bool softnic_cuda_ask(const struct gw_cuda_driver *api, uint64_t addr, struct pointer_info *info)
 {
     int attributes[] = {GW_CU_ATTR_CONTEXT,        GW_CU_ATTR_MEMORY_TYPE, GW_CU_ATTR_IS_MANAGED,
                         GW_CU_ATTR_DEVICE_ORDINAL, GW_CU_ATTR_RANGE_START, GW_CU_ATTR_RANGE_SIZE,
@@ -36,7 +36,7 @@ static bool ask(const struct gw_cuda_driver *api, uint64_t addr, struct pointer_
     return api->pointer_get_attributes(7, attributes, data, addr) == GW_CU_SUCCESS;
 }
 
-static int refuse(char *why, int err, const char *text)
+static int softnic_cuda_refuse(char *why, int err, const char *text)
 {
     if (why) snprintf(why, SN_CUDA_WHY, "%s", text);
     return err;
@@ -83,7 +83,7 @@ static int make_device(const struct gw_cuda_driver *api, gw_cu_ctx ctx, unsigned
     gw_cu_result r;
     int err;
 
-    if (!d) return refuse(why, -ENOMEM, "out of memory");
+    if (!d) return softnic_cuda_refuse(why, -ENOMEM, "out of memory");
     d->api = api;
     d->ctx = ctx;
     d->ctx_id = id;
@@ -137,7 +137,8 @@ static int get_device(const struct gw_cuda_driver *api, gw_cu_ctx ctx, int gpu, 
         if (devices[i]->api == api && devices[i]->ctx == ctx && devices[i]->ctx_id == id) break;
     }
     if (i == MAX_DEVICES) {
-        err = refuse(why, -ENOMEM, "memory of more than 64 GPU contexts was registered in this process");
+        err = softnic_cuda_refuse(why, -ENOMEM,
+                                  "memory of more than 64 GPU contexts was registered in this process");
     } else {
         if (!devices[i] && !(err = make_device(api, ctx, id, gpu, &made, why))) {
             made->index = (unsigned)i;
@@ -166,7 +167,8 @@ void sn_cuda_disorder(void)
     disordered = true;
 }
 
-static int attribute(const struct gw_cuda_driver *api, int which, gw_cu_device dev, int otherwise)
+static int softnic_cuda_attribute(const struct gw_cuda_driver *api, int which, gw_cu_device dev,
+                                  int otherwise)
 {
     int value;
 
@@ -184,9 +186,11 @@ static bool unordered(const struct gw_cuda_driver *api, int ordinal)
 
     if (disordered) return true;
     if (!api->device_attribute || !api->device_get || api->device_get(&dev, ordinal)) return false;
-    return attribute(api, GW_CU_WRITES_ORDERING, dev, GW_CU_ORDERING_OWNER) < GW_CU_ORDERING_OWNER ||
-           attribute(api, GW_CU_MAJOR, dev, GW_CU_ORDERED_FROM) < GW_CU_ORDERED_FROM ||
-           attribute(api, GW_CU_HOST_ATOMICS, dev, 0) || attribute(api, GW_CU_HOST_PAGE_TABLES, dev, 0);
+    return softnic_cuda_attribute(api, GW_CU_WRITES_ORDERING, dev, GW_CU_ORDERING_OWNER) <
+               GW_CU_ORDERING_OWNER ||
+           softnic_cuda_attribute(api, GW_CU_MAJOR, dev, GW_CU_ORDERED_FROM) < GW_CU_ORDERED_FROM ||
+           softnic_cuda_attribute(api, GW_CU_HOST_ATOMICS, dev, 0) ||
+           softnic_cuda_attribute(api, GW_CU_HOST_PAGE_TABLES, dev, 0);
 }
 
 int sn_cuda_region_init(const struct gw_cuda_driver *api, uint64_t addr, uint64_t len,
@@ -195,17 +199,19 @@ int sn_cuda_region_init(const struct gw_cuda_driver *api, uint64_t addr, uint64_
     struct pointer_info first, last;
     gw_cu_ctx ctx;
 
-    if (!api || !len || !ask(api, addr, &first)) return 0;
-    if (!ask(api, addr + len - 1, &last)) return 0;
+    if (!api || !len || !softnic_cuda_ask(api, addr, &first)) return 0;
+    if (!softnic_cuda_ask(api, addr + len - 1, &last)) return 0;
     if (first.managed || last.managed) {
-        return refuse(why, -EOPNOTSUPP,
-                      "managed memory (cudaMallocManaged) moves by itself and cannot be a NIC's target; "
-                      "use cudaMalloc or cudaHostAlloc");
+        return softnic_cuda_refuse(
+            why, -EOPNOTSUPP,
+            "managed memory (cudaMallocManaged) moves by itself and cannot be a NIC's target; "
+            "use cudaMalloc or cudaHostAlloc");
     }
     if (first.type != GW_CU_MEMORY_DEVICE && last.type != GW_CU_MEMORY_DEVICE) return 0;
     if (first.type != last.type || first.ordinal != last.ordinal || first.ctx != last.ctx) {
-        return refuse(why, -EFAULT,
-                      "only a part of the range is memory of one GPU; does it end outside its allocation?");
+        return softnic_cuda_refuse(
+            why, -EFAULT,
+            "only a part of the range is memory of one GPU; does it end outside its allocation?");
     }
     /* Memory mapped by cuMemMap or taken from a pool belongs to no context: the device's primary one reaches
      * it. */

@@ -135,7 +135,7 @@ static struct sn_cuda_export *use_known(const struct sn_cuda_export *like)
     return NULL;
 }
 
-static void enlist(struct sn_cuda_export *e)
+static void cuda_export_enlist(struct sn_cuda_export *e)
 {
     GW_ASSERT_HELD(&exports_lock);
     last_number++;
@@ -160,7 +160,7 @@ static void unlist(struct sn_cuda_export *e)
 /* ---- for others ---------------------------------------------------------------------------------------- */
 
 /* Room for so many files more. */
-static bool reserve(unsigned n)
+static bool cuda_export_reserve(unsigned n)
 {
     bool ok;
 
@@ -192,10 +192,10 @@ struct sn_cuda_export *sn_cuda_export(const struct sn_cuda_region *region, struc
         return NULL;
     }
     known = find_known(e);
-    if (!known && reserve(e->files.n)) {
+    if (!known && cuda_export_reserve(e->files.n)) {
         if (make_files(e)) {
             pthread_mutex_lock(&exports_lock);
-            enlist(e);
+            cuda_export_enlist(e);
             pthread_mutex_unlock(&exports_lock);
             *share = e->share;
             return e;

@@ -27,7 +27,7 @@ static const char *remedy(gw_cu_result error)
     }
 }
 
-static void say_error(const struct sn_cuda_device *dev, char text[SN_CUDA_WHY])
+static void introspect_say_error(const struct sn_cuda_device *dev, char text[SN_CUDA_WHY])
 {
     const struct sn_copier *c = &dev->copier;
     const char *name = NULL;
@@ -42,7 +42,7 @@ static void say_copies(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
     bool paused = sn_cuda_now() < c->not_before;
     char error[SN_CUDA_WHY] = "";
 
-    if (c->failed) say_error(dev, error);
+    if (c->failed) introspect_say_error(dev, error);
     if (dev->broken)
         snprintf(text, SN_CUDA_SAY,
                  "none: the driver failed, or a copy did not end; memory of it has to be registered by a new "
@@ -82,7 +82,7 @@ static const char *no_way(const struct sn_cuda_device *dev)
 }
 
 /* Numbers of the GPUs in the set, as in "1, 2". */
-static void numbers(uint64_t set, char text[SN_CUDA_WHY])
+static void introspect_numbers(uint64_t set, char text[SN_CUDA_WHY])
 {
     size_t at = 0;
 
@@ -109,9 +109,9 @@ static void say_peers(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
         *(can && !__atomic_load_n(&dev->peer_error, __ATOMIC_RELAXED) ? &direct : &staged) |= UINT64_C(1)
                                                                                               << i;
     }
-    numbers(direct, list);
+    introspect_numbers(direct, list);
     if (direct) at = snprintf(text, SN_CUDA_SAY, "straight from GPU %s", list);
-    numbers(staged, list);
+    introspect_numbers(staged, list);
     if (staged)
         snprintf(text + at, SN_CUDA_SAY - (size_t)at,
                  "%sthrough the host's memory, which is slower, from GPU %s: %s", direct ? "; " : "", list,
@@ -119,7 +119,7 @@ static void say_peers(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
 }
 
 /* Somebody may be waiting for a copy inside. */
-static bool lock_soon(struct sn_cuda_device *dev)
+static bool introspect_lock_soon(struct sn_cuda_device *dev)
 {
     const struct timespec nap = {.tv_nsec = 100000};
     uint64_t until = sn_cuda_now() + LOCK_NS;
@@ -138,7 +138,7 @@ bool sn_cuda_introspect(unsigned i, struct sn_cuda_view *view)
     if (!dev) return false;
     *view = (struct sn_cuda_view){.gpu = dev->gpu};
     say_peers(dev, view->peers);
-    if (!lock_soon(dev)) {
+    if (!introspect_lock_soon(dev)) {
         snprintf(view->copies, sizeof(view->copies), "not known: a copy has not ended for half a second");
         return true;
     }

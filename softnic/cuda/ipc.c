@@ -6,7 +6,7 @@
 
 #include "softnic/cuda/device.h"
 
-static int refuse(char *why, int err, const char *text)
+static int ipc_refuse(char *why, int err, const char *text)
 {
     snprintf(why, SN_CUDA_WHY, "%s", text);
     return err;
@@ -95,14 +95,15 @@ static bool registered(int gpu)
 
 static int no_gpu(char *why)
 {
-    return refuse(why, -ENODEV,
-                  "this process uses neither the peer's GPU nor one that reaches it (CUDA_VISIBLE_DEVICES, "
-                  "`nvidia-smi topo -p2p r`)");
+    return ipc_refuse(
+        why, -ENODEV,
+        "this process uses neither the peer's GPU nor one that reaches it (CUDA_VISIBLE_DEVICES, "
+        "`nvidia-smi topo -p2p r`)");
 }
 
 /* Its place here. */
-static int open_memory(const struct gw_cuda_driver *api, int gpu, const struct sn_gpu_share *share,
-                       const struct sn_cuda_files *files, uint64_t *at)
+static int ipc_open_memory(const struct gw_cuda_driver *api, int gpu, const struct sn_gpu_share *share,
+                           const struct sn_cuda_files *files, uint64_t *at)
 {
     gw_cu_ptr opened = 0;
     gw_cu_ipc handle;
@@ -123,26 +124,27 @@ static void close_memory(const struct gw_cuda_driver *api, bool imported, uint64
 }
 
 /* In the context of a GPU, which is current. */
-static int open_in(const struct gw_cuda_driver *api, gw_cu_ctx ctx, int gpu, const struct sn_gpu_share *share,
-                   const struct sn_cuda_files *files, struct sn_cuda_region *region, char *why)
+static int ipc_open_in(const struct gw_cuda_driver *api, gw_cu_ctx ctx, int gpu,
+                       const struct sn_gpu_share *share, const struct sn_cuda_files *files,
+                       struct sn_cuda_region *region, char *why)
 {
     struct sn_gpu_share own;
     uint64_t at;
     int err, ordinal;
 
-    if (open_memory(api, gpu, share, files, &at))
+    if (ipc_open_memory(api, gpu, share, files, &at))
         return region->elsewhere
                    ? no_gpu(why)
-                   : refuse(why, -EIO,
-                            region->imported ? "cuMemImportFromShareableHandle, or mapping it, failed"
-                                             : "cuIpcOpenMemHandle failed");
+                   : ipc_refuse(why, -EIO,
+                                region->imported ? "cuMemImportFromShareableHandle, or mapping it, failed"
+                                                 : "cuIpcOpenMemHandle failed");
     region->addr = at;
     region->len = share->size;
     err = sn_cuda_region_in(api, ctx, gpu, region, why);
     if (!err && !find_allocation(region, &own, &ordinal)) {
         /* The memory behind it may be anybody's. */
         sn_cuda_region_fini(region);
-        err = refuse(why, -EIO, "the peer's memory is shorter than it says");
+        err = ipc_refuse(why, -EIO, "the peer's memory is shorter than it says");
     }
     if (err)
         close_memory(api, region->imported, at, share->size);
@@ -161,7 +163,7 @@ int sn_cuda_open(const struct gw_cuda_driver *api, const struct sn_gpu_share *sh
     memset(region, 0, sizeof(*region));
     region->imported = share->way == SN_GPU_BY_FILES;
     if (!knows_gpus(api) || !(region->imported ? api->mem_import != NULL : has_ipc(api)))
-        return refuse(why, -ENOSYS, "this process has loaded no CUDA driver that shares memory");
+        return ipc_refuse(why, -ENOSYS, "this process has loaded no CUDA driver that shares memory");
     if (api->device_count(&n)) n = 0;
     no_gpu(why);
     /* Among those of which something is registered, and then among the others: the GPU that it is of, then
@@ -171,9 +173,9 @@ int sn_cuda_open(const struct gw_cuda_driver *api, const struct sn_gpu_share *sh
 
         if (registered(i % n) != (i < 2 * n)) continue;
         if (!primary_in_use(api, i % n, &same, share->gpu, &ctx) || same != (i / n % 2 == 0)) continue;
-        if (api->ctx_push(ctx)) return refuse(why, -EIO, "cuCtxPushCurrent failed");
+        if (api->ctx_push(ctx)) return ipc_refuse(why, -EIO, "cuCtxPushCurrent failed");
         region->elsewhere = !same;
-        err = open_in(api, ctx, i % n, share, files, region, why);
+        err = ipc_open_in(api, ctx, i % n, share, files, region, why);
         api->ctx_pop(&popped);
     }
     return err;

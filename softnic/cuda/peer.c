@@ -6,7 +6,7 @@
 #include "softnic/cuda/device.h"
 
 /* From now on kernels of one context may touch all that the other one has allocated, or will. */
-static bool let_in(struct sn_cuda_device *dev, const struct sn_cuda_device *other)
+static bool cuda_peer_let_in(struct sn_cuda_device *dev, const struct sn_cuda_device *other)
 {
     const struct gw_cuda_driver *api = dev->api;
     gw_cu_device from, to;
@@ -30,7 +30,7 @@ static void meet_one(struct sn_cuda_device *dev, const struct sn_cuda_device *ot
 
     if (dev->met & bit) return;
     dev->met |= bit;
-    if (let_in(dev, other)) __atomic_fetch_or(&dev->reaches, bit, __ATOMIC_RELAXED);
+    if (cuda_peer_let_in(dev, other)) __atomic_fetch_or(&dev->reaches, bit, __ATOMIC_RELAXED);
 }
 
 void sn_cuda_meet(struct sn_cuda_device *a, struct sn_cuda_device *b)

@@ -59,7 +59,8 @@ static int fetch_engine(struct sn_cuda_device *dev, uint64_t addr, uint8_t *to, 
     return dev->broken ? -EIO : sn_cuda_wait_event(dev, dev->read_done);
 }
 
-static struct sn_cuda_reader *fetch(struct sn_cuda_device *dev, uint64_t addr, uint32_t len, uint64_t request)
+static struct sn_cuda_reader *cuda_read_fetch(struct sn_cuda_device *dev, uint64_t addr, uint32_t len,
+                                              uint64_t request)
 {
     struct sn_cuda_reader *r = oldest_reader(dev);
     bool kernel;
@@ -94,7 +95,7 @@ static int read_piece(struct sn_cuda_region *region, uint64_t addr, void *dst, u
 
         if (want > room) want = room;
         if (want > SN_CUDA_STAGE) want = SN_CUDA_STAGE;
-        r = fetch(dev, addr, (uint32_t)want, request);
+        r = cuda_read_fetch(dev, addr, (uint32_t)want, request);
         if (!r) return -EIO;
     }
     r->age = ++dev->clock;
@@ -132,7 +133,7 @@ int sn_cuda_read_by(struct sn_cuda_region *region, uint64_t addr, uint32_t len, 
     if (err) return err;
     while (!err && done < len) {
         uint32_t left = len - (uint32_t)done, n = left < SN_CUDA_STAGE ? left : SN_CUDA_STAGE;
-        struct sn_cuda_reader *r = fetch(dev, addr + done, n, 0);
+        struct sn_cuda_reader *r = cuda_read_fetch(dev, addr + done, n, 0);
 
         err = r ? drain(with, done, r->data, n) : -EIO;
         done += n;

@@ -67,7 +67,7 @@ static int start_engine(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 
 /* Starts the copy of a filling buffer. The kernel, and the stream, keep copies in order, so that later ones
  * win where they overlap. */
-static void submit(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
+static void cuda_write_submit(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 {
     int err = -EIO;
 
@@ -88,12 +88,12 @@ static void submit(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 }
 
 /* Waits until a buffer is free again. */
-static void finish(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
+static void cuda_write_finish(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 {
     int err = 0;
 
     GW_ASSERT_HELD(&dev->lock);
-    if (w->state == SN_STAGE_FILLING) submit(dev, w);
+    if (w->state == SN_STAGE_FILLING) cuda_write_submit(dev, w);
     if (w->state == SN_STAGE_COPYING) {
         if (dev->broken)
             err = -EIO;
@@ -115,11 +115,11 @@ static struct sn_cuda_writer *free_writer(struct sn_cuda_device *dev)
         if (w->state == SN_STAGE_FREE) return w;
         if (!oldest || w->age < oldest->age) oldest = w;
     }
-    finish(dev, oldest);
+    cuda_write_finish(dev, oldest);
     return oldest;
 }
 
-static void begin(struct sn_cuda_writer *w, struct sn_cuda_region *region, uint64_t addr)
+static void cuda_write_begin(struct sn_cuda_writer *w, struct sn_cuda_region *region, uint64_t addr)
 {
     w->state = SN_STAGE_FILLING;
     w->region = region;
@@ -133,7 +133,7 @@ struct sn_cuda_writer *sn_cuda_begin(struct sn_cuda_region *region, uint64_t add
 {
     struct sn_cuda_writer *w = free_writer(region->dev);
 
-    begin(w, region, addr);
+    cuda_write_begin(w, region, addr);
     w->len = len;
     return w;
 }
@@ -151,14 +151,14 @@ static struct sn_cuda_writer *writer_for(struct sn_cuda_region *region, uint64_t
 
         if (w->state != SN_STAGE_FILLING) continue;
         if (sn_cuda_overlap(addr, len, w->addr, w->len)) {
-            submit(dev, w);
+            cuda_write_submit(dev, w);
         } else if (w->region == region && w->addr + w->len == addr && w->len < SN_CUDA_STAGE) {
             found = w;
         }
     }
     if (found) return found;
     found = free_writer(dev);
-    begin(found, region, addr);
+    cuda_write_begin(found, region, addr);
     return found;
 }
 
@@ -175,7 +175,7 @@ void sn_cuda_submit_all(struct sn_cuda_device *dev, const struct sn_cuda_region 
             if (!first || w->age < first->age) first = w;
         }
         if (!first) return;
-        submit(dev, first);
+        cuda_write_submit(dev, first);
     }
 }
 
@@ -185,7 +185,8 @@ void sn_cuda_submit_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint6
     for (int i = 0; i < SN_CUDA_WRITERS; i++) {
         struct sn_cuda_writer *w = &dev->writers[i];
 
-        if (w->state == SN_STAGE_FILLING && sn_cuda_overlap(addr, len, w->addr, w->len)) submit(dev, w);
+        if (w->state == SN_STAGE_FILLING && sn_cuda_overlap(addr, len, w->addr, w->len))
+            cuda_write_submit(dev, w);
     }
 }
 
@@ -195,7 +196,8 @@ void sn_cuda_finish_overlapping(struct sn_cuda_device *dev, uint64_t addr, uint6
     for (int i = 0; i < SN_CUDA_WRITERS; i++) {
         struct sn_cuda_writer *w = &dev->writers[i];
 
-        if (w->state != SN_STAGE_FREE && sn_cuda_overlap(addr, len, w->addr, w->len)) finish(dev, w);
+        if (w->state != SN_STAGE_FREE && sn_cuda_overlap(addr, len, w->addr, w->len))
+            cuda_write_finish(dev, w);
     }
 }
 
@@ -218,7 +220,7 @@ int sn_cuda_write_by(struct sn_cuda_region *region, uint64_t addr, uint32_t len,
         if (err) break;
         w->len += n;
         done += n;
-        if (w->len == SN_CUDA_STAGE) submit(dev, w);
+        if (w->len == SN_CUDA_STAGE) cuda_write_submit(dev, w);
     }
     if (!err && dev->broken) err = -EIO;
     sn_cuda_leave(dev);
@@ -246,7 +248,7 @@ void sn_cuda_order(struct sn_cuda_region *region)
 /* ---- copies within a GPU ------------------------------------------------------------------------------- */
 
 /* A buffer full: out of the GPU and into it again, in one stream, that nobody waits for before the flush. */
-static int pass(struct sn_cuda_region *to, uint64_t addr, uint64_t src, uint32_t len)
+static int cuda_write_pass(struct sn_cuda_region *to, uint64_t addr, uint64_t src, uint32_t len)
 {
     struct sn_cuda_device *dev = to->dev;
     struct sn_cuda_writer *w = sn_cuda_begin(to, addr, len);
@@ -272,7 +274,7 @@ static int move_part(struct sn_cuda_region *to, uint64_t addr, uint64_t src, uin
 
     /* Byte by byte the kernel is slow. */
     if ((len > SN_CUDA_BY_KERNEL && (addr ^ src) & 3) || !sn_cuda_kernel_ready(dev))
-        return pass(to, addr, src, len);
+        return cuda_write_pass(to, addr, src, len);
     err = sn_copier_copy(dev, addr, src, len, 0);
     to->last = dev->copier.issued;
     return err;
@@ -316,7 +318,7 @@ static void flush_region(struct sn_cuda_device *dev, struct sn_cuda_region *regi
     for (int i = 0; i < SN_CUDA_WRITERS; i++) {
         struct sn_cuda_writer *w = &dev->writers[i];
 
-        if (w->state != SN_STAGE_FREE && w->region == region) finish(dev, w);
+        if (w->state != SN_STAGE_FREE && w->region == region) cuda_write_finish(dev, w);
     }
 }
 

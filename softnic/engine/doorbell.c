@@ -25,7 +25,7 @@ enum { HALVES = SN_UAR_BF_COUNT * 2, HALF_WORDS = SN_UAR_BF_SIZE / 2 / 8 };
 
 /* ---- rings --------------------------------------------------------------------------------------------- */
 
-static void wrong(struct sn_uar *uar, const char *what, uint32_t number)
+static void doorbell_wrong(struct sn_uar *uar, const char *what, uint32_t number)
 {
     if (!sn_report_due(uar->nic, &uar->reports)) return;
     sn_report(uar->nic, "doorbell for %s 0x%06x, which does not exist or does not use that doorbell page",
@@ -39,7 +39,7 @@ struct walk {
     volatile uint32_t at;
 };
 
-static void walk(void *arg)
+static void doorbell_walk(void *arg)
 {
     struct walk *w = arg;
 
@@ -56,7 +56,7 @@ static void walk(void *arg)
 
 /* but: whose ring was taken just now, by its index. If a later one of its own is hidden, what hides it is
  * there. */
-static void sweep(struct sn_nic *nic, struct sn_register *r, const struct sn_qp *but)
+static void doorbell_sweep(struct sn_nic *nic, struct sn_register *r, const struct sn_qp *but)
 {
     struct walk w = {.r = r, .but = but};
 
@@ -64,7 +64,7 @@ static void sweep(struct sn_nic *nic, struct sn_register *r, const struct sn_qp 
     r->rung = false;
     r->swept_at = nic->now;
     for (;; w.at++) {
-        (void)sn_guard_call(walk, &w);
+        (void)sn_guard_call(doorbell_walk, &w);
         if (w.at >= r->count) return;
         sn_sq_look(r->ringers[w.at].qp); /* which tells of one that cannot be read */
     }
@@ -76,12 +76,12 @@ static void sweep_in_time(struct sn_nic *nic, struct sn_register *r, const struc
     uint64_t due = r->count > FEW ? r->swept_at + r->count * (uint64_t)SWEEP_NS : 0;
 
     if (nic->now >= due)
-        sweep(nic, r, but);
+        doorbell_sweep(nic, r, but);
     else if (!nic->sweep_at || due < nic->sweep_at)
         nic->sweep_at = due;
 }
 
-static void sweep_all(struct sn_nic *nic)
+static void doorbell_sweep_all(struct sn_nic *nic)
 {
     struct sn_link *it, *tmp;
 
@@ -106,7 +106,7 @@ static void send_ring(struct sn_uar *uar, unsigned reg, unsigned half, uint64_t 
     sn_count(&uar->nic->count.doorbells, 1);
     sn_activity(uar->nic);
     if (!known)
-        wrong(uar, "QP", qpn);
+        doorbell_wrong(uar, "QP", qpn);
     else if (by_index)
         sn_sq_rung(named, half, value);
     else if (named->init.bfreg != reg || r->count > FEW)
@@ -125,10 +125,10 @@ static void arm_ring(struct sn_uar *uar, uint64_t value)
     if (cq && cq->init.uar == uar)
         sn_cq_armed(uar, cq);
     else
-        wrong(uar, "CQ", cqn);
+        doorbell_wrong(uar, "CQ", cqn);
 }
 
-static bool take(uint64_t *word, uint64_t *value)
+static bool doorbell_take(uint64_t *word, uint64_t *value)
 {
     if (__atomic_load_n(word, __ATOMIC_RELAXED) == SN_NOT_RUNG) return false;
     /* Acquire: the records are read after the ring was seen; the ringer wrote them before it. */
@@ -137,15 +137,15 @@ static bool take(uint64_t *word, uint64_t *value)
 }
 
 /* sends false: the rings of send queues stay where they are. */
-static void scan(struct sn_uar *uar, bool sends)
+static void doorbell_scan(struct sn_uar *uar, bool sends)
 {
     uint64_t value;
 
     GW_ASSERT_HELD(&uar->nic->lock);
     for (unsigned i = 0; sends && i < HALVES; i++)
-        if (take(uar->page + SN_UAR_BF / 8 + i * HALF_WORDS, &value))
+        if (doorbell_take(uar->page + SN_UAR_BF / 8 + i * HALF_WORDS, &value))
             send_ring(uar, uar->merged ? 0 : i / 2, i & 1, value);
-    if (take(uar->page + SN_UAR_CQ / 8, &value)) arm_ring(uar, value);
+    if (doorbell_take(uar->page + SN_UAR_CQ / 8, &value)) arm_ring(uar, value);
 }
 
 void sn_doorbells(struct sn_nic *nic)
@@ -153,14 +153,14 @@ void sn_doorbells(struct sn_nic *nic)
     struct sn_link *it, *tmp;
     bool sends = !nic->cfg.deaf || __atomic_exchange_n(&nic->heard, 0, __ATOMIC_SEQ_CST);
 
-    sn_list_each(it, tmp, &nic->uars) scan(sn_entry(it, struct sn_uar, link), sends);
-    if (nic->sweep_at && nic->now >= nic->sweep_at) sweep_all(nic);
+    sn_list_each(it, tmp, &nic->uars) doorbell_scan(sn_entry(it, struct sn_uar, link), sends);
+    if (nic->sweep_at && nic->now >= nic->sweep_at) doorbell_sweep_all(nic);
 }
 
 void sn_sq_settle(struct sn_qp *qp)
 {
     if (!qp->init.uar) return;
-    scan(qp->init.uar, !qp->nic->cfg.deaf);
+    doorbell_scan(qp->init.uar, !qp->nic->cfg.deaf);
     if (qp->ringer && sn_register_of(qp)->rung) sn_sq_look(qp);
 }
 

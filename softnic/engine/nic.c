@@ -26,7 +26,7 @@ enum { COPY_LOOKS = 1 << 12, WIRE_LOOKS = 64, COPY_ROUNDS = 64 };
 
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
-static void set_defaults(struct sn_nic_config *c)
+static void engine_nic_set_defaults(struct sn_nic_config *c)
 {
     if (!c->max_mtu) c->max_mtu = ROCE_MAX_MTU;
     if (!c->window_packets) c->window_packets = WINDOW_PACKETS;
@@ -91,7 +91,7 @@ int sn_nic_create(const struct sn_nic_config *config, struct sn_nic **out)
     nic = calloc(1, sizeof(*nic));
     if (!nic) return -ENOMEM;
     nic->cfg = *config;
-    set_defaults(&nic->cfg);
+    engine_nic_set_defaults(&nic->cfg);
     nic->rnd = config->seed;
     nic->settle = sn_direct_settle;
     pthread_mutex_init(&nic->lock, NULL);
@@ -125,7 +125,7 @@ int sn_nic_destroy(struct sn_nic *nic)
 
 /* ---- progress ------------------------------------------------------------------------------------------ */
 
-static enum sn_step step(struct sn_qp *qp)
+static enum sn_step engine_nic_step(struct sn_qp *qp)
 {
     enum sn_step did;
 
@@ -187,7 +187,7 @@ static bool run_qps(struct sn_nic *nic)
         for (int i = 0; i < SN_QUANTUM && did == SN_DID && nic->budget;) {
             uint32_t joined = nic->direct.joined;
 
-            did = step(qp);
+            did = engine_nic_step(qp);
             if (did == SN_DID) nic->budget--;
             /* No room for frames: there will be when the wire, or this NIC itself, has taken some. */
             if (did != SN_IDLE && !qp->parked && !qp->copy_waits) any = true;
@@ -223,7 +223,7 @@ static bool take_turns(struct sn_nic *nic)
     return any;
 }
 
-static bool receive(struct sn_nic *nic)
+static bool engine_nic_receive(struct sn_nic *nic)
 {
     bool any = false;
 
@@ -295,7 +295,7 @@ static bool attend(struct sn_nic *nic)
     return sn_direct_drain(nic);
 }
 
-static uint64_t progress(struct sn_nic *nic)
+static uint64_t engine_nic_progress(struct sn_nic *nic)
 {
     bool again = true;
     unsigned rounds = COPY_ROUNDS;
@@ -311,7 +311,7 @@ static uint64_t progress(struct sn_nic *nic)
     if (nic->late) sn_cq_release_late(nic, false);
     if (nic->held_count) sn_place_due(nic);
     while (again && nic->budget) {
-        again = receive(nic);
+        again = engine_nic_receive(nic);
         if (take_turns(nic)) again = true;
         sn_tx_push(nic);
         if (nic->tx_blocked) break;
@@ -326,12 +326,13 @@ static uint64_t progress(struct sn_nic *nic)
 }
 
 /*
- * `running` says whether the holder of the lock is inside progress(), and so will look at `again` when it
- * leaves; else it is a call that takes microseconds, and is waited for. Both and the try-lock are
- * sequentially consistent: with our store of `again` before our try and the holder's release of the lock
- * before its look at `again`, one of the two sees the other. Weaker orders would let a doorbell go unseen.
+ * `running` says whether the holder of the lock is inside engine_nic_progress(), and so will look at
+ * `again` when it leaves; else it is a call that takes microseconds, and is waited for. Both and the try-
+ * lock are sequentially consistent: with our store of `again` before our try and the holder's release of
+ * the lock before its look at `again`, one of the two sees the other. Weaker orders would let a doorbell
+ * go unseen.
  */
-static bool enter(struct sn_nic *nic)
+static bool engine_nic_enter(struct sn_nic *nic)
 {
     if (pthread_mutex_trylock(&nic->lock) == 0) return true;
     __atomic_store_n(&nic->again, 1, __ATOMIC_SEQ_CST);
@@ -376,7 +377,7 @@ static uint64_t go(struct sn_nic *nic, uint64_t now, uint64_t (*work)(struct sn_
     uint64_t next = SN_CONTENDED;
 
     for (int i = 0; i < AGAIN_LIMIT; i++) {
-        if (!enter(nic)) return next;
+        if (!engine_nic_enter(nic)) return next;
         __atomic_store_n(&nic->running, 1, __ATOMIC_SEQ_CST);
         __atomic_store_n(&nic->again, 0, __ATOMIC_SEQ_CST);
         /* Threads read the clock before they get in: a later one may have been here already. */
@@ -388,14 +389,14 @@ static uint64_t go(struct sn_nic *nic, uint64_t now, uint64_t (*work)(struct sn_
         sn_nic_unlock(nic);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (!__atomic_load_n(&nic->again, __ATOMIC_SEQ_CST)) return next;
-        work = progress; /* what whoever came meanwhile may have wanted */
+        work = engine_nic_progress; /* what whoever came meanwhile may have wanted */
     }
     return now; /* somebody comes all the time: whoever calls next looks */
 }
 
 uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now)
 {
-    return go(nic, now, progress);
+    return go(nic, now, engine_nic_progress);
 }
 
 uint64_t sn_nic_posted(struct sn_nic *nic, uint64_t now)

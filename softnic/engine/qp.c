@@ -12,20 +12,22 @@
 
 /* ---- creation ------------------------------------------------------------------------------------------ */
 
-static bool power_of_two(uint32_t n)
+static bool engine_qp_power_of_two(uint32_t n)
 {
     return n && !(n & (n - 1));
 }
 
 static int check_queues(const struct sn_qp_init *i)
 {
-    if (i->sq_wqebbs && (!power_of_two(i->sq_wqebbs) || i->sq_wqebbs > SN_MAX_SQ_WQEBB || !i->sq_buf))
+    if (i->sq_wqebbs &&
+        (!engine_qp_power_of_two(i->sq_wqebbs) || i->sq_wqebbs > SN_MAX_SQ_WQEBB || !i->sq_buf))
         return -EINVAL;
     if ((uintptr_t)i->sq_buf % GW_MLX5_WQEBB) return -EINVAL;
     if (i->srq && (i->rq_wqes || i->srq->init.xrcd)) return -EINVAL;
     if (!i->rq_wqes) return 0;
-    if (!power_of_two(i->rq_wqes) || i->rq_wqes > SN_MAX_RQ_WQE || !i->rq_buf) return -EINVAL;
-    if (!power_of_two(i->rq_stride) || i->rq_stride < GW_MLX5_UNIT || i->rq_stride > SN_MAX_RQ_STRIDE)
+    if (!engine_qp_power_of_two(i->rq_wqes) || i->rq_wqes > SN_MAX_RQ_WQE || !i->rq_buf) return -EINVAL;
+    if (!engine_qp_power_of_two(i->rq_stride) || i->rq_stride < GW_MLX5_UNIT ||
+        i->rq_stride > SN_MAX_RQ_STRIDE)
         return -EINVAL;
     return (uintptr_t)i->rq_buf % GW_MLX5_UNIT ? -EINVAL : 0;
 }
@@ -50,7 +52,7 @@ static int service_of(enum ibv_qp_type type)
     }
 }
 
-static int check_init(const struct sn_qp_init *i)
+static int engine_qp_check_init(const struct sn_qp_init *i)
 {
     uint32_t word;
     int err;
@@ -69,7 +71,7 @@ static int check_init(const struct sn_qp_init *i)
 
 /* 0, 1 and 0xffff are nobody's: management QPs in slot 0, and the number that must not be a doorbell's in
  * slot 255. */
-static int take_number(struct sn_nic *nic, struct sn_qp *qp)
+static int engine_qp_take_number(struct sn_nic *nic, struct sn_qp *qp)
 {
     uint32_t n;
     int err;
@@ -98,7 +100,7 @@ static int grow_heap(struct sn_nic *nic)
 }
 
 /* What it was made with has one user more, or (uint32_t)-1: one less. */
-static void hold_parts(const struct sn_qp_init *i, uint32_t one)
+static void engine_qp_hold_parts(const struct sn_qp_init *i, uint32_t one)
 {
     GW_ASSERT(one == 1 || ((!i->pd || i->pd->users) && (!i->send_cq || i->send_cq->users)));
     GW_ASSERT(one == 1 || ((!i->recv_cq || i->recv_cq->users) && (!i->srq || i->srq->users)));
@@ -109,18 +111,18 @@ static void hold_parts(const struct sn_qp_init *i, uint32_t one)
     if (i->xrcd) i->xrcd->users += one;
 }
 
-static int attach(struct sn_nic *nic, struct sn_qp *qp)
+static int engine_qp_attach(struct sn_nic *nic, struct sn_qp *qp)
 {
     int err = grow_heap(nic);
 
     GW_ASSERT_HELD(&nic->lock);
-    if (!err) err = take_number(nic, qp);
+    if (!err) err = engine_qp_take_number(nic, qp);
     if (!err) err = sn_ringer_add(qp);
     if (err) return err;
     nic->qps[qp->number & 0xffff] = qp;
     nic->qp_count++;
     nic->objects++;
-    hold_parts(&qp->init, 1);
+    engine_qp_hold_parts(&qp->init, 1);
     sn_list_add(&nic->all_qps, &qp->all_link);
     if (qp->init.uar) sn_uar_attach(qp->init.uar, &qp->init.uar->qps, &qp->uar_link);
     return 0;
@@ -161,14 +163,14 @@ int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp
     int err = sn_guard_install();
     struct sn_qp *qp;
 
-    if (!err) err = check_init(init);
+    if (!err) err = engine_qp_check_init(init);
     if (err) return err;
     qp = alloc_qp(nic, init);
     if (!qp) return -ENOMEM;
     set_scatter(qp);
     sn_nic_lock(nic);
     sn_qp_forget(qp);
-    err = attach(nic, qp);
+    err = engine_qp_attach(nic, qp);
     sn_nic_unlock(nic);
     if (err) {
         free(qp->line);
@@ -217,7 +219,7 @@ int sn_qp_destroy(struct sn_qp *qp)
     nic->qps[qp->number & 0xffff] = NULL;
     nic->qp_count--;
     nic->objects--;
-    hold_parts(&qp->init, (uint32_t)-1);
+    engine_qp_hold_parts(&qp->init, (uint32_t)-1);
     sn_nic_unlock(nic);
     sn_publish_quiesce(nic);
     free(qp->line);

@@ -77,7 +77,7 @@ static int type_bit(const struct sn_qp *qp)
 }
 
 /* Any state may become RESET or ERR, with nothing else said. */
-static bool find(int type, enum ibv_qp_state from, enum ibv_qp_state to, struct transition *t)
+static bool qp_state_find(int type, enum ibv_qp_state from, enum ibv_qp_state to, struct transition *t)
 {
     if (to == IBV_QPS_RESET || to == IBV_QPS_ERR) {
         *t = (struct transition){type, from, to, 0, 0};
@@ -137,13 +137,14 @@ static const char *check_limits(const struct ibv_qp_attr *a, int mask)
     return NULL;
 }
 
-static const char *check(const struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
+static const char *qp_state_check(const struct sn_qp *qp, const struct ibv_qp_attr *a, int mask,
+                                  enum ibv_qp_state to)
 {
     struct transition t;
     const char *wrong;
 
     if ((mask & IBV_QP_CUR_STATE) && a->cur_qp_state != qp->state) return "the current state is another";
-    if (!find(type_bit(qp), qp->state, to, &t)) return "there is no such transition";
+    if (!qp_state_find(type_bit(qp), qp->state, to, &t)) return "there is no such transition";
     if (t.needs & ~mask) return "attributes are missing";
     if (mask & ~(ALWAYS | t.needs | t.allows)) return "attributes that do not belong to this transition";
     wrong = check_path(qp, a, mask);
@@ -181,7 +182,7 @@ static void meet_peer(struct sn_qp *qp)
         c->peers->in_memory(c->peers_ctx, qp->peer.gid, qp->peer.qpn);
 }
 
-static void to_rtr(struct sn_qp *qp)
+static void qp_state_to_rtr(struct sn_qp *qp)
 {
     /* A datagram may be as long as the port's MTU. */
     qp->mtu = qp->init.type == IBV_QPT_UD ? qp->nic->cfg.max_mtu : roce_mtu_bytes(qp->attr.path_mtu);
@@ -191,7 +192,7 @@ static void to_rtr(struct sn_qp *qp)
     meet_peer(qp);
 }
 
-static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
+static void qp_state_enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum ibv_qp_state to)
 {
     enum ibv_qp_state from = qp->state;
 
@@ -215,7 +216,7 @@ static void enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int mask, enum 
         sn_qp_error(qp);
         return;
     }
-    if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) to_rtr(qp);
+    if (from == IBV_QPS_INIT && to == IBV_QPS_RTR) qp_state_to_rtr(qp);
     if (from == IBV_QPS_RTR && to == IBV_QPS_RTS) sn_requester_init(qp, qp->attr.sq_psn);
     if (from == IBV_QPS_SQE && !sn_unreliable_resume(qp)) return;
     if (to == IBV_QPS_SQD && (mask & IBV_QP_EN_SQD_ASYNC_NOTIFY)) qp->sqd_notify = a->en_sqd_async_notify;
@@ -232,12 +233,12 @@ int sn_qp_modify(struct sn_qp *qp, const struct ibv_qp_attr *attr, int mask)
     sn_nic_lock(qp->nic);
     from = qp->state;
     to = mask & IBV_QP_STATE ? attr->qp_state : from;
-    wrong = check(qp, attr, mask, to);
+    wrong = qp_state_check(qp, attr, mask, to);
     if (wrong) {
         sn_report_qp(qp, "modify from %s to %s (mask 0x%x) refused: %s", sn_qp_state_text(from),
                      sn_qp_state_text(to), (unsigned)mask, wrong);
     } else {
-        enter(qp, attr, mask, to);
+        qp_state_enter(qp, attr, mask, to);
         GW_CHECK(sn_qp_check(qp));
     }
     sn_nic_unlock(qp->nic);

@@ -100,7 +100,7 @@ void sn_sq_look(struct sn_qp *qp)
 }
 
 /* The next index or, if there is a size, the index of a WQE of that size. */
-static uint16_t end_of(uint64_t ring)
+static uint16_t rung_end_of(uint64_t ring)
 {
     uint32_t ds = gw_be32((uint32_t)(ring >> 32)) & 0x3f;
 
@@ -109,7 +109,7 @@ static uint16_t end_of(uint64_t ring)
 
 void sn_sq_rung(struct sn_qp *qp, unsigned half, uint64_t ring)
 {
-    uint16_t end = end_of(ring), record;
+    uint16_t end = rung_end_of(ring), record;
 
     if (!read_record(qp, &record)) return;
     if (!takes_rings(qp->state)) {

@@ -146,7 +146,7 @@ static void note_over(struct sn_local *h, uint64_t number, uint32_t epoch)
     pthread_mutex_unlock(&h->senders_lock);
 }
 
-static void tell(pid_t pid)
+static void local_access_tell(pid_t pid)
 {
     fprintf(stderr,
             "gpuwire: NIC: waiting for process %d, which does not get on in the middle of a copy to or from "
@@ -158,7 +158,7 @@ static void tell(pid_t pid)
  * Memory is given back only when nobody writes to it any more. Of a process that stands still, for how long
  * nobody knows, the access is taken back; one that runs, or is inside a system call, gets on.
  */
-static void wait_for(struct sn_local *h, uint64_t number, uint32_t epoch)
+static void local_access_wait_for(struct sn_local *h, uint64_t number, uint32_t epoch)
 {
     const struct timespec nap = {.tv_nsec = 100000};
     uint64_t since = sn_local_now(), waited, look = STILL_NS;
@@ -179,7 +179,7 @@ static void wait_for(struct sn_local *h, uint64_t number, uint32_t epoch)
                 return;
             }
         }
-        if (!told && waited > PATIENCE_NS) tell(pid);
+        if (!told && waited > PATIENCE_NS) local_access_tell(pid);
         told |= waited > PATIENCE_NS;
     }
 }
@@ -206,5 +206,5 @@ void sn_access_quiesce(void *ctx)
         n += (epoch[n] & 1) && epoch[n] != s->over;
     }
     pthread_mutex_unlock(&h->senders_lock);
-    for (unsigned i = 0; i < n; i++) wait_for(h, number[i], epoch[i]);
+    for (unsigned i = 0; i < n; i++) local_access_wait_for(h, number[i], epoch[i]);
 }

@@ -32,7 +32,7 @@ int64_t sn_cma_copy(pid_t pid, bool write, const struct iovec *here, unsigned n_
     return n < 0 ? -errno : n;
 }
 
-static int copy_part(void *ctx, bool write, uint64_t addr, void *here, uint32_t len)
+static int cma_copy_part(void *ctx, bool write, uint64_t addr, void *here, uint32_t len)
 {
     struct iovec mine = {here, len}, theirs = {(void *)(uintptr_t)addr, len};
     int64_t n = sn_cma_copy((pid_t)(intptr_t)ctx, write, &mine, 1, &theirs, 1);
@@ -44,12 +44,12 @@ static int read_part(void *ctx, uint64_t addr, void *dst, uint32_t len, uint64_t
 {
     (void)ahead;
     (void)request;
-    return copy_part(ctx, false, addr, dst, len);
+    return cma_copy_part(ctx, false, addr, dst, len);
 }
 
 static int write_part(void *ctx, uint64_t addr, const void *src, uint32_t len)
 {
-    return copy_part(ctx, true, addr, (void *)src, len); /* which it does not write to */
+    return cma_copy_part(ctx, true, addr, (void *)src, len); /* which it does not write to */
 }
 
 struct sn_reach sn_cma_reach(pid_t pid)

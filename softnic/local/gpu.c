@@ -101,7 +101,7 @@ static bool open_by_files(const struct map *m, struct sn_cuda_region *region, ch
 }
 
 /* A peer that is another NIC of this process has memory that is open already. */
-static bool open_one(const struct map *m, struct sn_cuda_region *region, char *why)
+static bool local_gpu_open_one(const struct map *m, struct sn_cuda_region *region, char *why)
 {
     const struct gw_cuda_driver *api = gw_cuda_driver_loaded();
 
@@ -110,7 +110,7 @@ static bool open_one(const struct map *m, struct sn_cuda_region *region, char *w
     return !sn_cuda_open(api, &m->share, NULL, region, why);
 }
 
-static void close_one(bool inside, struct sn_cuda_region *region)
+static void local_gpu_close_one(bool inside, struct sn_cuda_region *region)
 {
     if (inside && region->dev)
         sn_cuda_region_fini(region);
@@ -128,10 +128,10 @@ static void do_work(struct sn_gpu *g, struct map *m)
     GW_ASSERT_HELD(&g->lock);
     pthread_mutex_unlock(&g->lock);
     if (was == WANTED)
-        ok = open_one(&copy, &copy.region, why);
+        ok = local_gpu_open_one(&copy, &copy.region, why);
     else
-        close_one(copy.inside,
-                  &m->region); /* which nobody else looks at now; copies name it by its address */
+        local_gpu_close_one(copy.inside,
+                            &m->region); /* which nobody else looks at now; copies name it by its address */
     pthread_mutex_lock(&g->lock);
     if (was == WANTED) {
         if (ok) m->region = copy.region;
@@ -144,7 +144,7 @@ static void do_work(struct sn_gpu *g, struct map *m)
     }
 }
 
-static void *work(void *arg)
+static void *local_gpu_work(void *arg)
 {
     struct sn_gpu *g = arg;
     struct map *m;
@@ -160,13 +160,13 @@ static void *work(void *arg)
 }
 
 /* Detached: nobody waits for it, since it may be waiting for the driver. */
-static bool start(struct sn_gpu *g)
+static bool local_gpu_start(struct sn_gpu *g)
 {
     pthread_t id;
 
     GW_ASSERT_HELD(&g->lock);
     if (g->started) return true;
-    g->started = !sn_spawn(&id, 0, work, g);
+    g->started = !sn_spawn(&id, 0, local_gpu_work, g);
     if (g->started) pthread_detach(id);
     return g->started;
 }
@@ -223,7 +223,7 @@ bool sn_gpu_find(struct sn_gpu *g, const struct sn_peer *peer, bool inside, uint
     if (!g) return false;
     pthread_mutex_lock(&g->lock);
     m = find_map(g, peer, share);
-    if (m && m->state == UNUSED && start(g)) {
+    if (m && m->state == UNUSED && local_gpu_start(g)) {
         *m = (struct map){
             .state = WANTED, .peer = peer, .inside = inside, .pid = peer->pid, .key = key, .share = *share};
         memcpy(m->name, peer->name, SN_MEET_NAME);

@@ -59,7 +59,8 @@ void sn_lend(int fd, const struct sn_gpu_share *share)
 
 /* ---- who wants them ------------------------------------------------------------------------------------ */
 
-static int ask(const uint8_t name[SN_MEET_NAME], pid_t pid, uint32_t key, const struct sn_gpu_share *share)
+static int lend_ask(const uint8_t name[SN_MEET_NAME], pid_t pid, uint32_t key,
+                    const struct sn_gpu_share *share)
 {
     struct sn_want want = {.magic = SN_WANT_MAGIC, .version = SN_SHARE_VERSION, .key = key, .share = *share};
     int fd = sn_meet_connect(name);
@@ -85,7 +86,7 @@ static void take_files(struct msghdr *msg, struct sn_cuda_files *files)
     memcpy(files->fd, CMSG_DATA(c), sizeof(int) * files->n);
 }
 
-static bool hear(int fd, const struct sn_gpu_share *share, struct sn_cuda_files *files)
+static bool lend_hear(int fd, const struct sn_gpu_share *share, struct sn_cuda_files *files)
 {
     struct answer answer;
     struct iovec iov = {&answer, sizeof(answer)};
@@ -108,13 +109,13 @@ static bool hear(int fd, const struct sn_gpu_share *share, struct sn_cuda_files 
 bool sn_borrow(const uint8_t name[SN_MEET_NAME], pid_t pid, uint32_t key, const struct sn_gpu_share *share,
                struct sn_cuda_files *files)
 {
-    int fd = ask(name, pid, key, share);
+    int fd = lend_ask(name, pid, key, share);
     struct pollfd p = {.fd = fd, .events = POLLIN};
     bool ok;
 
     files->n = 0;
     if (fd < 0) return false;
-    ok = poll(&p, 1, PATIENCE_MS) == 1 && hear(fd, share, files);
+    ok = poll(&p, 1, PATIENCE_MS) == 1 && lend_hear(fd, share, files);
     close(fd);
     return ok;
 }

@@ -34,7 +34,7 @@ uint64_t sn_local_now(void)
 /* A program that registers memory again and again touches every page of the table in the end: keys are
  * random. For one that seems to do so the pages come now, some with each entry. From then on its memory does
  * not grow, and whoever looks for leaks sees none. */
-static void touch(struct sn_touched *t, const void *table, size_t bytes)
+static void local_touch(struct sn_touched *t, const void *table, size_t bytes)
 {
     enum { OFTEN = 64, AT_ONCE = 32, PAGE = 4096 };
 
@@ -49,8 +49,8 @@ static void region(void *ctx, uint32_t key, const struct sn_peer_region *r)
     struct sn_local *h = ctx;
 
     if (!h->cfg.copy) return;
-    if (r) touch(&h->regions, h->table->region, sizeof(h->table->region));
-    if (r && r->gpu) touch(&h->gpus, h->table->gpu, sizeof(h->table->gpu));
+    if (r) local_touch(&h->regions, h->table->region, sizeof(h->table->region));
+    if (r && r->gpu) local_touch(&h->gpus, h->table->gpu, sizeof(h->table->gpu));
     bool open = !r && sn_table_on_gpu(h->table, key);
     sn_table_region(h->table, key, r);
     /* Peers that have it open are to close it: the program may be about to free it. */
@@ -105,7 +105,7 @@ static void want(struct sn_local *h, struct sn_peer *p)
 }
 
 /* The question for its name, or the answer, may have got lost. */
-static bool is_due(const struct sn_peer *p)
+static bool local_is_due(const struct sn_peer *p)
 {
     if (p->state == SN_OUT_NEW) return sn_local_now() >= p->retry_at;
     return p->state == SN_OUT_NAMELESS && sn_local_now() >= p->ask_at;
@@ -148,11 +148,11 @@ static struct sn_peer *met(struct sn_local *h, const uint8_t gid[16], uint32_t q
     p = sn_local_peer(h, gid, slot);
     if (!p) return NULL;
     if (p->state == SN_OUT_MET) return __atomic_load_n(&p->table->head.paused, __ATOMIC_RELAXED) ? NULL : p;
-    if (is_due(p)) want(h, p);
+    if (local_is_due(p)) want(h, p);
     return NULL;
 }
 
-static struct sn_peer *find(void *ctx, const uint8_t gid[16], uint32_t qpn)
+static struct sn_peer *local_find(void *ctx, const uint8_t gid[16], uint32_t qpn)
 {
     struct sn_peer *p = met(ctx, gid, qpn);
 
@@ -203,7 +203,7 @@ static bool given_up(struct sn_peer *p, uint64_t now)
 
 /* Room for all that the NIC may have made before this and not yet offered. The peer's count is asked for only
  * when what is known of it does not do: its place in memory is the peer's to write. */
-static bool room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
+static bool local_room(void *ctx, const uint8_t gid[16], uint32_t qpn, uint64_t now)
 {
     enum { ENOUGH = SN_SHARE_FRAMES - SN_TX_FRAMES };
     struct sn_peer *p = met(ctx, gid, qpn);
@@ -221,7 +221,7 @@ static bool lags(void *ctx, const struct sn_peer *p)
     return sn_ring_used(p->channel, p->tail) >= SN_LOCAL_BEHIND;
 }
 
-static bool lends(void *ctx)
+static bool local_lends(void *ctx)
 {
     const struct sn_local *h = ctx;
 
@@ -232,16 +232,16 @@ const struct sn_peer_ops sn_local_peer_ops = {
     .region = region,
     .queue = queue,
     .quiesce = sn_access_quiesce,
-    .find = find,
+    .find = local_find,
     .in_memory = in_memory,
-    .room = room,
+    .room = local_room,
     .pulls = pulls,
     .lags = lags,
     .enter = sn_access_enter,
     .grant = sn_access_grant,
     .copy = sn_access_copy,
     .leave = sn_access_leave,
-    .lends = lends,
+    .lends = local_lends,
 };
 
 /* ---- frames -------------------------------------------------------------------------------------------- */
@@ -294,8 +294,8 @@ void sn_local_sent(struct sn_local *h)
     }
 }
 
-static void fill(const struct sn_local *h, const struct sn_sender *s, struct sn_frame *f, uint8_t *data,
-                 int len, bool rndv)
+static void local_fill(const struct sn_local *h, const struct sn_sender *s, struct sn_frame *f, uint8_t *data,
+                       int len, bool rndv)
 {
     memset(f, 0, sizeof(*f));
     memcpy(f->src_gid, s->gid, 16);
@@ -336,7 +336,7 @@ int sn_local_recv(struct sn_local *h, struct sn_frame *frames, int max)
 
             if (len < 0) __atomic_store_n(&s->broken, true, __ATOMIC_RELAXED);
             if (len <= 0) break;
-            fill(h, s, &frames[n], h->rx[n], len, rndv);
+            local_fill(h, s, &frames[n], h->rx[n], len, rndv);
             n++;
         }
     }

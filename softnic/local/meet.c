@@ -22,14 +22,14 @@ enum { BACKLOG = 256, DRAIN = 256 };
 
 /* ---- sockets ------------------------------------------------------------------------------------------- */
 
-static struct sn_name name_of(const uint8_t name[SN_MEET_NAME])
+static struct sn_name meet_name_of(const uint8_t name[SN_MEET_NAME])
 {
     char text[33];
 
     return sn_name("meet/%s", sn_name_of_gid(name, text));
 }
 
-static int new_socket(void)
+static int meet_new_socket(void)
 {
     int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
 
@@ -42,9 +42,9 @@ int sn_meet_listen(uint8_t random[SN_MEET_NAME])
     int err, fd;
 
     if (getrandom(random, SN_MEET_NAME, 0) != SN_MEET_NAME) return -EAGAIN;
-    fd = new_socket();
+    fd = meet_new_socket();
     if (fd < 0) return fd;
-    name = name_of(random);
+    name = meet_name_of(random);
     err = sn_name_bind(fd, &name);
     if (!err && listen(fd, BACKLOG)) err = -errno;
     if (!err) return fd;
@@ -54,8 +54,8 @@ int sn_meet_listen(uint8_t random[SN_MEET_NAME])
 
 int sn_meet_connect(const uint8_t random[SN_MEET_NAME])
 {
-    struct sn_name name = name_of(random);
-    int err, fd = new_socket();
+    struct sn_name name = meet_name_of(random);
+    int err, fd = meet_new_socket();
 
     if (fd < 0) return fd;
     err = sn_name_connect(fd, &name);

@@ -96,7 +96,7 @@ static void add_sender(struct sn_local *h, const struct sn_local_guard *g, int f
 }
 
 /* Another user's process, or one whose user is not known here. */
-static void refuse(struct sn_local *h, int fd)
+static void local_serve_refuse(struct sn_local *h, int fd)
 {
     uint64_t now = sn_local_now();
     struct ucred cred;
@@ -123,7 +123,7 @@ static void accept_some(struct sn_local *h, const struct sn_local_guard *g)
         if (sn_meet_is_ours(fd, &pid))
             add_sender(h, g, fd, pid);
         else
-            refuse(h, fd);
+            local_serve_refuse(h, fd);
     }
     h->more_waiting = fd >= 0;
     h->unaccepted = fd != -EAGAIN;
@@ -231,7 +231,7 @@ static int say_hello(struct sn_local *h, struct sn_peer *p)
 }
 
 /* For the name by which it is met. */
-static void ask_name(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p)
+static void local_serve_ask_name(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p)
 {
     uint8_t nonce[SN_MEET_NONCE];
     bool again = p->asked != 0;
@@ -249,12 +249,12 @@ static void ask_name(struct sn_local *h, const struct sn_local_guard *g, struct 
         drop_peer(h, g, p, sn_local_now() + SN_LOCAL_RETRY_NS);
 }
 
-static void meet(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p)
+static void local_serve_meet(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p)
 {
     int err;
 
     if (!p->named) {
-        ask_name(h, g, p);
+        local_serve_ask_name(h, g, p);
         return;
     }
 
@@ -331,7 +331,8 @@ static void meet_wanted(struct sn_local *h, const struct sn_local_guard *g)
     /* Acquire, with the release in want(). */
     if (!__atomic_exchange_n(&h->wanted, 0, __ATOMIC_ACQUIRE)) return;
     for (unsigned i = 0; i < SN_LOCAL_PEERS; i++)
-        if (__atomic_load_n(&h->peer[i].state, __ATOMIC_RELAXED) == SN_OUT_WANTED) meet(h, g, &h->peer[i]);
+        if (__atomic_load_n(&h->peer[i].state, __ATOMIC_RELAXED) == SN_OUT_WANTED)
+            local_serve_meet(h, g, &h->peer[i]);
 }
 
 /* ---- the thread's -------------------------------------------------------------------------------------- */

@@ -5,7 +5,7 @@
 
 enum { TRIES = 4 };
 
-static void put32(uint32_t *to, uint32_t v)
+static void local_table_put32(uint32_t *to, uint32_t v)
 {
     __atomic_store_n(to, v, __ATOMIC_RELAXED);
 }
@@ -29,14 +29,14 @@ static uint64_t get64(const uint64_t *from)
 
 /* The fence keeps the entry's stores behind that of the odd number: a reader that sees one of them sees it
  * too. */
-static void begin(uint32_t *seq)
+static void local_table_begin(uint32_t *seq)
 {
-    put32(seq, *seq | 1);
+    local_table_put32(seq, *seq | 1);
     __atomic_thread_fence(__ATOMIC_RELEASE);
 }
 
 /* Release: a reader that sees the even number sees the entry. */
-static void end(uint32_t *seq)
+static void local_table_end(uint32_t *seq)
 {
     __atomic_store_n(seq, *seq + 1, __ATOMIC_RELEASE);
 }
@@ -65,18 +65,18 @@ void sn_table_region(struct sn_table *t, uint32_t key, const struct sn_peer_regi
     struct sn_share_region *e = &t->region[index % SN_SHARE_REGIONS];
 
     if (index >= SN_SHARE_REGIONS) return;
-    begin(&e->seq);
-    put32(&e->key, region ? key : 0);
+    local_table_begin(&e->seq);
+    local_table_put32(&e->key, region ? key : 0);
     if (region) {
         put64(&e->iova, region->iova);
         put64(&e->addr, region->addr);
         put64(&e->length, region->length);
-        put32(&e->access, region->access);
-        put32(&e->pd, region->pd);
-        put32(&e->gpu, region->gpu != NULL);
+        local_table_put32(&e->access, region->access);
+        local_table_put32(&e->pd, region->pd);
+        local_table_put32(&e->gpu, region->gpu != NULL);
         if (region->gpu) put_share(&t->gpu[index], region->gpu);
     }
-    end(&e->seq);
+    local_table_end(&e->seq);
 }
 
 static void put_terms(struct sn_share_queue *e, const struct sn_peer_terms *t)
@@ -86,10 +86,10 @@ static void put_terms(struct sn_share_queue *e, const struct sn_peer_terms *t)
     memcpy(gid, t->gid, sizeof(gid));
     put64(&e->gid[0], gid[0]);
     put64(&e->gid[1], gid[1]);
-    put32(&e->psn, t->psn);
-    put32(&e->mtu, t->mtu);
-    put32(&e->pkey, t->pkey);
-    put32(&e->reads, t->reads);
+    local_table_put32(&e->psn, t->psn);
+    local_table_put32(&e->mtu, t->mtu);
+    local_table_put32(&e->pkey, t->pkey);
+    local_table_put32(&e->reads, t->reads);
 }
 
 static void get_terms(struct sn_peer_terms *t, const struct sn_share_queue *e)
@@ -107,15 +107,15 @@ void sn_table_queue(struct sn_table *t, uint32_t qpn, const struct sn_peer_queue
 {
     struct sn_share_queue *e = &t->queue[qpn % SN_SHARE_QUEUES];
 
-    begin(&e->seq);
-    put32(&e->qpn, queue ? qpn : 0);
+    local_table_begin(&e->seq);
+    local_table_put32(&e->qpn, queue ? qpn : 0);
     if (queue) {
-        put32(&e->dest_qpn, queue->dest_qpn);
-        put32(&e->access, queue->access);
-        put32(&e->pd, queue->pd);
+        local_table_put32(&e->dest_qpn, queue->dest_qpn);
+        local_table_put32(&e->access, queue->access);
+        local_table_put32(&e->pd, queue->pd);
         put_terms(e, &queue->terms);
     }
-    end(&e->seq);
+    local_table_end(&e->seq);
 }
 
 /* ---- reading ------------------------------------------------------------------------------------------- */
@@ -150,8 +150,8 @@ static bool read_queue(const struct sn_table *t, uint32_t qpn, struct sn_peer_qu
     return false;
 }
 
-static bool read_region(const struct sn_table *t, uint32_t key, struct sn_share_region *r,
-                        struct sn_gpu_share *gpu)
+static bool local_table_read_region(const struct sn_table *t, uint32_t key, struct sn_share_region *r,
+                                    struct sn_gpu_share *gpu)
 {
     uint32_t index = key >> SN_SHARE_KEY_SHIFT;
     const struct sn_share_region *e = &t->region[index % SN_SHARE_REGIONS];
@@ -179,7 +179,7 @@ bool sn_table_shares(const struct sn_table *t, uint32_t key, const struct sn_gpu
     struct sn_share_region r;
     struct sn_gpu_share now;
 
-    return read_region(t, key, &r, &now) && r.gpu && !memcmp(&now, gpu, sizeof(now));
+    return local_table_read_region(t, key, &r, &now) && r.gpu && !memcmp(&now, gpu, sizeof(now));
 }
 
 bool sn_table_on_gpu(const struct sn_table *t, uint32_t key)
@@ -187,10 +187,10 @@ bool sn_table_on_gpu(const struct sn_table *t, uint32_t key)
     struct sn_share_region r;
     struct sn_gpu_share gpu;
 
-    return read_region(t, key, &r, &gpu) && r.gpu;
+    return local_table_read_region(t, key, &r, &gpu) && r.gpu;
 }
 
-static bool lies_in(const struct sn_gpu_share *gpu, uint64_t addr, uint64_t length)
+static bool local_table_lies_in(const struct sn_gpu_share *gpu, uint64_t addr, uint64_t length)
 {
     return addr >= gpu->base && length <= gpu->size && addr - gpu->base <= gpu->size - length;
 }
@@ -205,10 +205,10 @@ bool sn_table_grants(const struct sn_table *t, const struct sn_peer_access *a, u
     gpu->size = 0;
     if (!read_queue(t, a->dst_qpn, &q) || !sn_peer_queue_takes(&q, a)) return false;
     if (!a->length) return true;
-    if (!read_region(t, a->rkey, &r, gpu)) return false;
+    if (!local_table_read_region(t, a->rkey, &r, gpu)) return false;
     if (r.pd != q.pd || (r.access & a->access) != a->access) return false;
     /* Written so that nothing can overflow. */
     if (a->va < r.iova || a->length > r.length || a->va - r.iova > r.length - a->length) return false;
     if (__builtin_add_overflow(r.addr, a->va - r.iova, addr)) return false;
-    return !r.gpu || lies_in(gpu, *addr, a->length);
+    return !r.gpu || local_table_lies_in(gpu, *addr, a->length);
 }

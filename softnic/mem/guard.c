@@ -36,7 +36,7 @@ static __thread bool faults_come __attribute__((tls_model("initial-exec")));
     } while (0)
 
 /* The handler's: an access of this thread that is under a guard ends here. */
-static void take(const ucontext_t *ctx)
+static void guard_take(const ucontext_t *ctx)
 {
     sigjmp_buf *to = armed;
 
@@ -63,7 +63,7 @@ static void let_faults_come(void)
 
 int sn_guard_install(void)
 {
-    return sn_handlers_install(take);
+    return sn_handlers_install(guard_take);
 }
 
 /* The access itself is a call in each case: nothing that it changes lives in a register across the jump. */

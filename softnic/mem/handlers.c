@@ -39,14 +39,14 @@ static __thread struct {
 
 /* ---- the program's action ------------------------------------------------------------------------------ */
 
-static struct one *find(int sig)
+static struct one *handlers_find(int sig)
 {
     return sig == SIGSEGV ? &table[0] : sig == SIGBUS ? &table[1] : NULL;
 }
 
 /* Takes no lock: it runs in signal handlers, and in a forked child whose parent's thread may have held the
  * lock. */
-static struct sigaction in_force(const struct one *o)
+static struct sigaction handlers_in_force(const struct one *o)
 {
     uint64_t words[WORDS];
     struct sigaction action;
@@ -65,7 +65,7 @@ static struct sigaction in_force(const struct one *o)
     return action;
 }
 
-static void publish(struct one *o, const struct sigaction *action)
+static void handlers_publish(struct one *o, const struct sigaction *action)
 {
     uint64_t words[WORDS], *to = o->copy[(o->version + 1) % 2];
 
@@ -85,7 +85,7 @@ static void publish(struct one *o, const struct sigaction *action)
  * may find the lock held by a thread of its parent, which the child does not have: a holder of another
  * process does not count.
  */
-static void lock(sigset_t *before)
+static void handlers_lock(sigset_t *before)
 {
     pid_t me = getpid(), holder = 0;
     sigset_t all;
@@ -100,7 +100,7 @@ static void lock(sigset_t *before)
     }
 }
 
-static void unlock(const sigset_t *before)
+static void handlers_unlock(const sigset_t *before)
 {
     __atomic_store_n(&locked_by, 0, __ATOMIC_RELEASE);
     pthread_sigmask(SIG_SETMASK, before, NULL);
@@ -117,7 +117,7 @@ static bool in_charge(void)
 
 static void on_fault(int sig, siginfo_t *info, void *ctx);
 
-static bool is_ours(const struct sigaction *a)
+static bool handlers_is_ours(const struct sigaction *a)
 {
     return a->sa_sigaction == on_fault; /* whatever the flags: signal() returns the address alone */
 }
@@ -151,22 +151,22 @@ static int keep_in_front(struct one *o)
 
     GW_ASSERT(__atomic_load_n(&locked_by, __ATOMIC_RELAXED) == getpid());
     if (__sigaction(o->sig, NULL, &now)) return -1;
-    if (is_ours(&now)) return 0;
-    o->beneath = in_force(o);
+    if (handlers_is_ours(&now)) return 0;
+    o->beneath = handlers_in_force(o);
     o->taken = true;
-    publish(o, &now);
+    handlers_publish(o, &now);
     return put_in_front(o, &now);
 }
 
 /* The program may give back what it once saw of ours: it means what was in force then. */
-static int change(struct one *o, const struct sigaction *action)
+static int handlers_change(struct one *o, const struct sigaction *action)
 {
     struct sigaction next = *action;
 
     GW_ASSERT(__atomic_load_n(&locked_by, __ATOMIC_RELAXED) == getpid());
-    if (is_ours(action)) next = o->taken ? o->beneath : in_force(o);
+    if (handlers_is_ours(action)) next = o->taken ? o->beneath : handlers_in_force(o);
     o->taken = false;
-    publish(o, &next);
+    handlers_publish(o, &next);
     return put_in_front(o, &next);
 }
 
@@ -175,11 +175,11 @@ static int change_ours(struct one *o, const struct sigaction *action, struct sig
     sigset_t before;
     int err;
 
-    lock(&before);
+    handlers_lock(&before);
     err = keep_in_front(o);
-    *old = in_force(o);
-    if (!err && action) err = change(o, action);
-    unlock(&before);
+    *old = handlers_in_force(o);
+    if (!err && action) err = handlers_change(o, action);
+    handlers_unlock(&before);
     return err;
 }
 
@@ -187,13 +187,14 @@ static int change_system(const struct one *o, int sig, const struct sigaction *a
 {
     int err = __sigaction(sig, action, old);
 
-    if (!err && o && old && is_ours(old)) *old = in_force(o); /* a forked child has our handler still */
+    if (!err && o && old && handlers_is_ours(old))
+        *old = handlers_in_force(o); /* a forked child has our handler still */
     return err;
 }
 
 int sn_handlers_action(int sig, const struct sigaction *action, struct sigaction *old)
 {
-    struct one *o = find(sig);
+    struct one *o = handlers_find(sig);
     struct sigaction next, was;
 
     if (!o || !in_charge()) return change_system(o, sig, action, old);
@@ -208,11 +209,11 @@ int sn_handlers_install(sn_fault_taker *take)
     sigset_t before;
     int err;
 
-    lock(&before);
+    handlers_lock(&before);
     __atomic_store_n(&taker, take, __ATOMIC_RELAXED);
     err = keep_in_front(&table[0]) || keep_in_front(&table[1]) ? -errno : 0;
     if (!err) __atomic_store_n(&installed_by, getpid(), __ATOMIC_RELAXED);
-    unlock(&before);
+    handlers_unlock(&before);
     return err;
 }
 
@@ -228,7 +229,7 @@ static bool repeats(const siginfo_t *info)
 /* As the kernel: no handler is called twice that is to be called once. */
 static struct sigaction take_action(struct one *o)
 {
-    struct sigaction action = in_force(o);
+    struct sigaction action = handlers_in_force(o);
     sigset_t before;
 
     if (!has_handler(&action) || !(action.sa_flags & (int)SA_RESETHAND)) return action;
@@ -236,10 +237,10 @@ static struct sigaction take_action(struct one *o)
         __sigaction(o->sig, &by_default, NULL);
         return action;
     }
-    lock(&before);
-    action = in_force(o);
-    if (has_handler(&action) && (action.sa_flags & (int)SA_RESETHAND)) change(o, &by_default);
-    unlock(&before);
+    handlers_lock(&before);
+    action = handlers_in_force(o);
+    if (has_handler(&action) && (action.sa_flags & (int)SA_RESETHAND)) handlers_change(o, &by_default);
+    handlers_unlock(&before);
     return action;
 }
 
@@ -249,14 +250,14 @@ static struct sigaction underneath(struct one *o)
     struct sigaction action;
     sigset_t before;
 
-    lock(&before);
+    handlers_lock(&before);
     action = o->taken ? o->beneath : by_default;
-    unlock(&before);
+    handlers_unlock(&before);
     return action;
 }
 
 /* For the default action: gives the signal back to the system and lets the fault repeat. */
-static void pass_on(const struct sigaction *action, int sig, siginfo_t *info, void *ctx)
+static void handlers_pass_on(const struct sigaction *action, int sig, siginfo_t *info, void *ctx)
 {
     if (action->sa_flags & SA_SIGINFO) {
         action->sa_sigaction(sig, info, ctx);
@@ -279,7 +280,7 @@ static void on_fault(int sig, siginfo_t *info, void *ctx)
     /* Called through it, we are below it on the same stack. A frame that a jump left behind lies where this
      * one is. */
     bool circle = ctx == outer_ctx && (uintptr_t)frame < (uintptr_t)outer_frame;
-    struct one *o = find(sig);
+    struct one *o = handlers_find(sig);
     struct sigaction action;
     int kept = errno;
 
@@ -288,7 +289,7 @@ static void on_fault(int sig, siginfo_t *info, void *ctx)
     passing.ctx = ctx;
     passing.frame = frame;
     errno = kept;
-    pass_on(&action, sig, info, ctx);
+    handlers_pass_on(&action, sig, info, ctx);
     passing.ctx = outer_ctx;
     passing.frame = outer_frame;
 }

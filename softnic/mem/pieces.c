@@ -14,7 +14,7 @@ struct place {
 };
 
 /* Bytes left of the piece; 0: the list has ended. */
-static size_t left(struct place *p)
+static size_t pieces_left(struct place *p)
 {
     while (p->at < p->n && p->used == p->list[p->at].iov_len) {
         p->at++;
@@ -61,7 +61,7 @@ static int drain_to(void *with, uint64_t offset, const void *from, uint32_t n)
 }
 
 /* The next n bytes, through a buffer where there is no shorter way. */
-static int copy_part(struct end *to, struct end *from, size_t n, uint64_t request)
+static int pieces_copy_part(struct end *to, struct end *from, size_t n, uint64_t request)
 {
     uint64_t src = (uintptr_t)byte(&from->at), dst = (uintptr_t)byte(&to->at);
     uint8_t buffer[BUFFER];
@@ -100,11 +100,11 @@ int64_t sn_pieces_copy(const struct sn_copy *c, struct sn_copying *under_way)
     int err = 0;
 
     if (under_way) under_way->to.dma = NULL;
-    while (!err && (n = left(&from->at)) && (room = left(&to->at))) {
+    while (!err && (n = pieces_left(&from->at)) && (room = pieces_left(&to->at))) {
         if (n > room) n = room;
         /* The next piece may be another request's, which nobody is to see before this one's. */
         if (done && !to->at.used && to->by.dma && to->by.dma->order) to->by.dma->order(to->by.ctx);
-        err = copy_part(to, from, n, request);
+        err = pieces_copy_part(to, from, n, request);
         if (err) break;
         from->at.used += n;
         to->at.used += n;

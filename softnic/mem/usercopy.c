@@ -32,7 +32,7 @@ static int copy_by_pipe(void *to, const void *from, size_t bytes)
     return err;
 }
 
-static int copy(void *to, const void *from, size_t bytes, bool reading)
+static int usercopy_copy(void *to, const void *from, size_t bytes, bool reading)
 {
     if (!bytes) return 0;
     struct iovec ours = {reading ? to : (void *)from, bytes}, theirs = {reading ? (void *)from : to, bytes};
@@ -45,12 +45,12 @@ static int copy(void *to, const void *from, size_t bytes, bool reading)
 
 int uv_copy_in(void *to, uint64_t from, size_t bytes)
 {
-    return copy(to, (const void *)(uintptr_t)from, bytes, true);
+    return usercopy_copy(to, (const void *)(uintptr_t)from, bytes, true);
 }
 
 int uv_copy_out(uint64_t to, const void *from, size_t bytes)
 {
-    return copy((void *)(uintptr_t)to, from, bytes, false);
+    return usercopy_copy((void *)(uintptr_t)to, from, bytes, false);
 }
 
 /* Slower than asking for the pages, but needs no permission to fault them in: what /proc says of the

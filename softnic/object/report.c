@@ -8,8 +8,8 @@
 
 #include "softnic/object/nic.h"
 
-static void say(struct sn_nic *nic, void (*to)(void *user, const char *line), const char *format,
-                va_list args)
+static void report_say(struct sn_nic *nic, void (*to)(void *user, const char *line), const char *format,
+                       va_list args)
 {
     char line[SN_REPORT_LINE];
 
@@ -30,7 +30,7 @@ void sn_report(struct sn_nic *nic, const char *format, ...)
 
     if (!nic->cfg.report) return;
     va_start(args, format);
-    say(nic, nic->cfg.report, format, args);
+    report_say(nic, nic->cfg.report, format, args);
     va_end(args);
 }
 
@@ -40,7 +40,7 @@ void sn_warn(struct sn_nic *nic, const char *format, ...)
 
     if (!nic->cfg.warn) return;
     va_start(args, format);
-    say(nic, nic->cfg.warn, format, args);
+    report_say(nic, nic->cfg.warn, format, args);
     va_end(args);
 }
 

@@ -7,7 +7,7 @@
 
 #include "softnic/object/nic.h"
 
-static void put(struct sn_nic *nic, uint32_t i, struct sn_qp *qp)
+static void timer_put(struct sn_nic *nic, uint32_t i, struct sn_qp *qp)
 {
     nic->heap[i] = qp;
     qp->heap_at = i + 1;
@@ -18,10 +18,10 @@ static void sift_up(struct sn_nic *nic, uint32_t i)
     struct sn_qp *qp = nic->heap[i];
 
     while (i && nic->heap[(i - 1) / 2]->heap_time > qp->heap_time) {
-        put(nic, i, nic->heap[(i - 1) / 2]);
+        timer_put(nic, i, nic->heap[(i - 1) / 2]);
         i = (i - 1) / 2;
     }
-    put(nic, i, qp);
+    timer_put(nic, i, qp);
 }
 
 static void sift_down(struct sn_nic *nic, uint32_t i)
@@ -34,10 +34,10 @@ static void sift_down(struct sn_nic *nic, uint32_t i)
         if (child + 1 < nic->heap_len && nic->heap[child + 1]->heap_time < nic->heap[child]->heap_time)
             child++;
         if (child >= nic->heap_len || nic->heap[child]->heap_time >= qp->heap_time) break;
-        put(nic, i, nic->heap[child]);
+        timer_put(nic, i, nic->heap[child]);
         i = child;
     }
-    put(nic, i, qp);
+    timer_put(nic, i, qp);
 }
 
 void sn_timer_remove(struct sn_qp *qp)
@@ -50,13 +50,13 @@ void sn_timer_remove(struct sn_qp *qp)
     GW_ASSERT(i < nic->heap_len && nic->heap[i] == qp);
     qp->heap_at = 0;
     if (i == --nic->heap_len) return;
-    put(nic, i, nic->heap[nic->heap_len]);
+    timer_put(nic, i, nic->heap[nic->heap_len]);
     sift_up(nic, i);
     sift_down(nic, i);
 }
 
 /* Its turn comes at that time at the latest. */
-static void look_at(struct sn_qp *qp, uint64_t at)
+static void timer_look_at(struct sn_qp *qp, uint64_t at)
 {
     struct sn_nic *nic = qp->nic;
 
@@ -64,20 +64,20 @@ static void look_at(struct sn_qp *qp, uint64_t at)
     if (at == SN_NEVER || (qp->heap_at && qp->heap_time <= at)) return;
     qp->heap_time = at;
     GW_ASSERT(qp->heap_at || nic->heap_len < nic->heap_room);
-    if (!qp->heap_at) put(nic, nic->heap_len++, qp);
+    if (!qp->heap_at) timer_put(nic, nic->heap_len++, qp);
     sift_up(nic, qp->heap_at - 1);
 }
 
 void sn_timer_set(struct sn_qp *qp, uint64_t deadline)
 {
     qp->req.deadline = deadline;
-    look_at(qp, deadline);
+    timer_look_at(qp, deadline);
 }
 
 void sn_timer_wake_at(struct sn_qp *qp, uint64_t at)
 {
     qp->rate.wake_at = at;
-    look_at(qp, at);
+    timer_look_at(qp, at);
 }
 
 struct sn_qp *sn_timer_due(struct sn_nic *nic)
@@ -92,8 +92,8 @@ struct sn_qp *sn_timer_due(struct sn_nic *nic)
 
 void sn_timer_again(struct sn_qp *qp)
 {
-    look_at(qp, qp->req.deadline);
-    look_at(qp, qp->rate.wake_at);
+    timer_look_at(qp, qp->req.deadline);
+    timer_look_at(qp, qp->rate.wake_at);
 }
 
 /* May be too early, when the first deadline has moved; never too late. */

@@ -40,7 +40,7 @@ struct sn_port {
 
 static _Thread_local enum sn_port_ask ask;
 
-static uint64_t now_ns(void)
+static uint64_t port_now_ns(void)
 {
     struct timespec ts;
 
@@ -99,7 +99,7 @@ static int lower_recv(struct sn_port *port, struct sn_frame *frames, int max, bo
 
 /* ---- the unkind network -------------------------------------------------------------------------------- */
 
-static bool send_one(void *ctx, const struct sn_frame *frame)
+static bool port_send_one(void *ctx, const struct sn_frame *frame)
 {
     return lower_send(ctx, frame, 1) == 1;
 }
@@ -165,7 +165,7 @@ static int wire_send(void *ctx, const struct sn_frame *frames, int n)
 
     if (port->local && kind(port->tx)) return send_local(port, frames, n);
     if (kind(port->tx)) return lower_send(port, frames, n);
-    uint64_t now = now_ns();
+    uint64_t now = port_now_ns();
     for (i = 0; i < n; i++) {
         if (!sn_fault_send(port->tx, now, &frames[i])) break;
     }
@@ -237,7 +237,7 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
         if (n || sn_local_met(port->local) != port->met) return n;
     }
     if (kind(port->tx) && kind(port->rx)) return lower_recv(port, frames, max, more);
-    now = now_ns();
+    now = port_now_ns();
     if (port->tx) sn_fault_run(port->tx, now);
     n = !kind(port->rx) ? receive_unkindly(port, frames, max, more, now)
                         : lower_recv(port, frames, max, more);
@@ -259,7 +259,7 @@ const struct sn_wire_ops sn_port_wire_ops = {.send = wire_send, .recv = wire_rec
 static int set_one(struct sn_port *port, struct sn_fault **fault, const struct sn_fault_params *params,
                    const uint64_t *seed, sn_fault_sink *sink)
 {
-    uint64_t now = now_ns();
+    uint64_t now = port_now_ns();
 
     if (!*fault && sn_fault_any(params)) {
         /* Not the same chances both ways: what happens to a request would happen to its answer. */
@@ -279,7 +279,7 @@ int sn_port_set_faults(struct sn_port *port, const struct sn_faults *faults, con
     if (seed) port->seed = *seed;
     if (!port->received && sn_fault_any(&faults->rx)) port->received = calloc(1, sizeof(*port->received));
     if (!port->received && sn_fault_any(&faults->rx)) return -ENOMEM;
-    err = set_one(port, &port->tx, &faults->tx, seed, send_one);
+    err = set_one(port, &port->tx, &faults->tx, seed, port_send_one);
     if (!err) err = set_one(port, &port->rx, &faults->rx, seed, receive_one);
     if (!err) port->faults = *faults;
     /* What is to be disturbed must go where it can be. */
@@ -297,7 +297,7 @@ void sn_port_faults(const struct sn_port *port, struct sn_port_faults *out)
 
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
-static bool ask_name(void *ctx, const uint8_t gid[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE])
+static bool port_ask_name(void *ctx, const uint8_t gid[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE])
 {
     const struct sn_port *port = ctx;
 
@@ -315,8 +315,10 @@ static void told_name(void *ctx, const uint8_t gid[16], unsigned slot, const uin
 /* Without it everything goes over the sockets. Frames that are to be captured or disturbed do anyhow. */
 static void open_local(struct sn_port *port, const struct sn_config *config)
 {
-    struct sn_local_config c = {
-        .slot = sn_port_slot(port), .copy = config->local == SN_LOCAL_CMA, .ask = ask_name, .ask_ctx = port};
+    struct sn_local_config c = {.slot = sn_port_slot(port),
+                                .copy = config->local == SN_LOCAL_CMA,
+                                .ask = port_ask_name,
+                                .ask_ctx = port};
 
     memcpy(c.gid, config->addr.gid, 16);
     if (config->local == SN_LOCAL_OFF)

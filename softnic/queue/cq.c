@@ -19,7 +19,7 @@ static bool count_ok(uint32_t n)
     return n >= 2 && n <= SN_MAX_CQE && !(n & (n - 1));
 }
 
-static int check_init(const struct sn_cq_init *i)
+static int cq_check_init(const struct sn_cq_init *i)
 {
     if (!i->buf || !i->dbrec || !i->uar || (i->cqe_size != 64 && i->cqe_size != 128)) return -EINVAL;
     if (!count_ok(i->cqe_count)) return -EINVAL;
@@ -31,7 +31,7 @@ static int check_init(const struct sn_cq_init *i)
 /* Numbers are an index plus a constant, so that no other kind of number is one by accident. */
 enum { FIRST_CQN = 0x400 };
 
-static int take_number(struct sn_nic *nic, struct sn_cq *cq)
+static int cq_take_number(struct sn_nic *nic, struct sn_cq *cq)
 {
     GW_ASSERT_HELD(&nic->lock);
     if (nic->cq_count == SN_MAX_CQ) return -ENOMEM;
@@ -49,7 +49,7 @@ int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq
     int err = sn_guard_install();
     struct sn_cq *cq;
 
-    if (!err) err = check_init(init);
+    if (!err) err = cq_check_init(init);
     if (err) return err;
     cq = calloc(1, sizeof(*cq));
     if (!cq) return -ENOMEM;
@@ -60,7 +60,7 @@ int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq
     sn_list_init(&cq->news_link);
     sn_nic_lock(nic);
     cq->arms = init->uar->arms;
-    err = take_number(nic, cq);
+    err = cq_take_number(nic, cq);
     if (!err) sn_uar_attach(init->uar, &init->uar->cqs, &cq->uar_link);
     sn_nic_unlock(nic);
     if (err) {
@@ -137,7 +137,7 @@ static void maybe_fire(struct sn_cq *cq, uint32_t unpolled)
         fire(cq);
 }
 
-static void look(struct sn_cq *cq)
+static void cq_look(struct sn_cq *cq)
 {
     uint32_t word;
 
@@ -154,7 +154,7 @@ static void look(struct sn_cq *cq)
 
 /* ---- entries ------------------------------------------------------------------------------------------- */
 
-static void die(struct sn_cq *cq, const char *why)
+static void cq_die(struct sn_cq *cq, const char *why)
 {
     cq->dead = true;
     sn_report(cq->nic, "CQ 0x%06x of %u entries: %s", cq->number, cq->init.cqe_count, why);
@@ -179,18 +179,18 @@ static int unconsumed(struct sn_cq *cq, uint32_t *n)
 }
 
 /* Is there room for one more? An entry that the program has not consumed is never overwritten. */
-static bool has_room(struct sn_cq *cq)
+static bool cq_has_room(struct sn_cq *cq)
 {
     uint32_t n;
 
     if (cq->dead) return false;
     if (cq->init.ignore_overrun) return true;
     if (unconsumed(cq, &n)) {
-        die(cq, "its doorbell record is not mapped");
+        cq_die(cq, "its doorbell record is not mapped");
         return false;
     }
     if (n < cq->init.cqe_count) return true;
-    die(cq, "overrun: more completions than the program has polled");
+    cq_die(cq, "overrun: more completions than the program has polled");
     return false;
 }
 
@@ -223,11 +223,11 @@ void sn_cq_armed(struct sn_uar *uar, struct sn_cq *cq)
 
     GW_ASSERT_HELD(&uar->nic->lock);
     uar->arms++;
-    look(cq);
+    cq_look(cq);
     sn_list_each(it, tmp, &uar->news)
     {
         cq = sn_entry(it, struct sn_cq, news_link);
-        if (cq->arms != uar->arms) look(cq);
+        if (cq->arms != uar->arms) cq_look(cq);
         if (!cq->init.ignore_overrun && !unconsumed(cq, &unpolled) && !unpolled) sn_list_del(&cq->news_link);
     }
 }
@@ -252,12 +252,12 @@ int sn_cq_post_now(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *
     bool error = gw_mlx5_wc_is_error(wc);
 
     GW_ASSERT_HELD(&cq->nic->lock);
-    if (cq->arms != cq->init.uar->arms) look(cq); /* its arm may have been hidden */
-    if (!has_room(cq)) goto dead;
+    if (cq->arms != cq->init.uar->arms) cq_look(cq); /* its arm may have been hidden */
+    if (!cq_has_room(cq)) goto dead;
     if (cq->nic->held_count) sn_place_push(cq->nic);
     GW_ASSERT(!cq->dead && len <= SN_INLINE_ROOM);
     if (write_entry(cq, wc, scatter, len)) {
-        die(cq, "its memory is not mapped");
+        cq_die(cq, "its memory is not mapped");
         goto dead;
     }
     GW_TRACE(softnic, cqe, qp->number, wc->wqe_counter, wc->opcode, wc->syndrome, wc->byte_cnt, cq->number);
@@ -293,7 +293,7 @@ static int end_queue(struct sn_cq *cq)
     return put_entry(cq, &e, (uint8_t)(OPCODE_RESIZE << 4 | !!(cq->pi & cq->init.cqe_count)));
 }
 
-static int resize(struct sn_cq *cq, void *buf, uint32_t cqe_count)
+static int cq_resize(struct sn_cq *cq, void *buf, uint32_t cqe_count)
 {
     uint32_t n;
     int err;
@@ -320,7 +320,7 @@ int sn_cq_resize(struct sn_cq *cq, void *buf, uint32_t cqe_count)
 
     if (!buf || (uintptr_t)buf % 64 || !count_ok(cqe_count)) return -EINVAL;
     sn_nic_lock(cq->nic);
-    err = resize(cq, buf, cqe_count);
+    err = cq_resize(cq, buf, cqe_count);
     sn_nic_unlock(cq->nic);
     return err;
 }

@@ -53,8 +53,8 @@ void sn_cq_drop_late_uidx(struct sn_cq *cq, uint32_t uidx)
 }
 
 /* All CQs' entries stand in one line, so those of each CQ stay in order. */
-static void hold(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
-                 uint32_t len)
+static void cq_late_hold(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, const void *scatter,
+                         uint32_t len)
 {
     struct sn_nic *nic = cq->nic;
     struct sn_late_cqe *l;
@@ -79,6 +79,6 @@ int sn_cq_post(struct sn_cq *cq, struct sn_qp *qp, const struct gw_mlx5_wc *wc, 
         if (qp->state != IBV_QPS_ERR) sn_qp_fatal(qp);
         return -EOVERFLOW;
     }
-    hold(cq, qp, wc, scatter, len);
+    cq_late_hold(cq, qp, wc, scatter, len);
     return 0;
 }

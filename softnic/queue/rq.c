@@ -9,7 +9,7 @@
 #include "softnic/queue/queue.h"
 
 /* Receive WQEs posted and not used. Negative: the record cannot be right, or cannot be read. */
-static int available(struct sn_qp *qp)
+static int rq_available(struct sn_qp *qp)
 {
     uint32_t word;
     uint16_t n;
@@ -30,7 +30,7 @@ static int available(struct sn_qp *qp)
 
 bool sn_rq_waiting(struct sn_qp *qp)
 {
-    return available(qp) > 0;
+    return rq_available(qp) > 0;
 }
 
 struct parse_args {
@@ -38,7 +38,7 @@ struct parse_args {
     int result;
 };
 
-static void parse(void *arg)
+static void rq_parse(void *arg)
 {
     struct parse_args *a = arg;
     struct sn_qp *qp = a->qp;
@@ -54,9 +54,9 @@ int sn_rq_fetch(struct sn_qp *qp)
 
     GW_ASSERT_HELD(&qp->nic->lock);
     if (sn_rq_shared(qp)) return sn_srq_take(sn_rq_shared(qp), qp);
-    n = available(qp);
+    n = rq_available(qp);
     if (n <= 0) return n;
-    if (sn_guard_call(parse, &a)) {
+    if (sn_guard_call(rq_parse, &a)) {
         sn_report_qp(qp, "its receive queue is not mapped");
         return -EFAULT;
     }
@@ -99,7 +99,7 @@ void sn_rq_fail(struct sn_qp *qp, uint8_t syndrome)
 bool sn_rq_flush_one(struct sn_qp *qp)
 {
     GW_ASSERT_HELD(&qp->nic->lock);
-    if (sn_rq_shared(qp) ? !qp->resp.has_wqe : available(qp) <= 0) return false;
+    if (sn_rq_shared(qp) ? !qp->resp.has_wqe : rq_available(qp) <= 0) return false;
     sn_rq_fail(qp, GW_MLX5_SYND_FLUSHED);
     return true;
 }

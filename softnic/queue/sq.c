@@ -101,7 +101,7 @@ struct parse_args {
     int result;
 };
 
-static void parse(void *arg)
+static void sq_parse(void *arg)
 {
     struct parse_args *a = arg;
 
@@ -130,7 +130,7 @@ static int parse_next(struct sn_qp *qp, struct gw_mlx5_wqe *out, uint16_t *wqebb
     struct parse_args a = {qp, out, (uint16_t)(qp->sq_pi - qp->sq_next), -EINVAL};
     uint32_t n;
 
-    if (sn_guard_call(parse, &a)) return -EFAULT;
+    if (sn_guard_call(sq_parse, &a)) return -EFAULT;
     if (a.result > 0) {
         *wqebbs = (uint16_t)a.result;
         return a.result;
@@ -270,7 +270,7 @@ static int post_success(struct sn_qp *qp, const struct sn_sreq *s)
 }
 
 /* Takes the oldest request out. */
-static void retire(struct sn_qp *qp)
+static void sq_retire(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
     struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
@@ -304,7 +304,7 @@ bool sn_sq_complete(struct sn_qp *qp)
             return false;
         }
         if ((s->wqe->signaled || qp->init.sq_sig_all) && post_success(qp, s)) return false;
-        retire(qp);
+        sq_retire(qp);
     }
     return true;
 }
@@ -316,7 +316,7 @@ void sn_sq_fail(struct sn_qp *qp, uint8_t syndrome)
 
     GW_ASSERT_HELD(&qp->nic->lock);
     if (r->early.batched) sn_settle(qp->nic);
-    if (r->una != r->end && post_error(qp, s->index, s->wqe->opcode, syndrome) == 0) retire(qp);
+    if (r->una != r->end && post_error(qp, s->index, s->wqe->opcode, syndrome) == 0) sq_retire(qp);
     sn_qp_send_error(qp);
 }
 
@@ -367,7 +367,7 @@ bool sn_sq_flush_one(struct sn_qp *qp)
         struct sn_sreq *s = &r->ring[r->una % SN_SQ_WINDOW];
 
         post_error(qp, s->index, s->wqe->opcode, GW_MLX5_SYND_FLUSHED);
-        retire(qp);
+        sq_retire(qp);
         return true;
     }
     if (qp->sq_next == qp->sq_pi) return false;

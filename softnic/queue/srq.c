@@ -59,25 +59,26 @@ const struct sn_pd *sn_resp_pd(const struct sn_qp *qp, uint32_t srqn)
 
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
-static bool power_of_two(uint32_t n)
+static bool srq_power_of_two(uint32_t n)
 {
     return n && !(n & (n - 1));
 }
 
-static int check_init(const struct sn_srq_init *i)
+static int srq_check_init(const struct sn_srq_init *i)
 {
     uint32_t word;
 
     if (!i->xrcd != !i->cq || i->uidx > 0xffffff) return -EINVAL;
     if (!i->pd || !i->buf || !i->dbrec || (uintptr_t)i->dbrec % 8) return -EINVAL;
-    if (!power_of_two(i->wqes) || i->wqes > SN_MAX_RQ_WQE || (uintptr_t)i->buf % GW_MLX5_UNIT) return -EINVAL;
-    if (!power_of_two(i->stride) || i->stride < 2 * GW_MLX5_UNIT || i->stride > SN_MAX_RQ_STRIDE)
+    if (!srq_power_of_two(i->wqes) || i->wqes > SN_MAX_RQ_WQE || (uintptr_t)i->buf % GW_MLX5_UNIT)
+        return -EINVAL;
+    if (!srq_power_of_two(i->stride) || i->stride < 2 * GW_MLX5_UNIT || i->stride > SN_MAX_RQ_STRIDE)
         return -EINVAL;
     return sn_guard_load32(i->dbrec, &word);
 }
 
 /* Peers name it, so its number is as hard to guess as queue pairs', and like theirs it has the NIC's slot. */
-static int attach(struct sn_nic *nic, struct sn_srq *srq)
+static int srq_attach(struct sn_nic *nic, struct sn_srq *srq)
 {
     uint32_t n;
     int err;
@@ -104,14 +105,14 @@ int sn_srq_create(struct sn_nic *nic, const struct sn_srq_init *init, struct sn_
     int err = sn_guard_install();
     struct sn_srq *srq;
 
-    if (!err) err = check_init(init);
+    if (!err) err = srq_check_init(init);
     if (err) return err;
     srq = calloc(1, sizeof(*srq));
     if (!srq) return -ENOMEM;
     srq->nic = nic;
     srq->init = *init;
     sn_nic_lock(nic);
-    err = attach(nic, srq);
+    err = srq_attach(nic, srq);
     sn_nic_unlock(nic);
     if (err) {
         free(srq);
@@ -174,38 +175,38 @@ uint32_t sn_srq_number(const struct sn_srq *srq)
 
 /* ---- how much there is --------------------------------------------------------------------------------- */
 
-static void tell(struct sn_srq *srq, enum ibv_event_type event)
+static void srq_tell(struct sn_srq *srq, enum ibv_event_type event)
 {
     if (srq->nic->cfg.async_event) srq->nic->cfg.async_event(srq->nic->cfg.user, event, srq->init.user);
 }
 
-static int die(struct sn_srq *srq, const char *why)
+static int srq_die(struct sn_srq *srq, const char *why)
 {
     srq->dead = true;
     sn_report(srq->nic, "SRQ 0x%06x of %u WQEs, at entry %u: %s", srq->number, srq->init.wqes, srq->head,
               why);
-    tell(srq, IBV_EVENT_SRQ_ERR);
+    srq_tell(srq, IBV_EVENT_SRQ_ERR);
     return -EINVAL;
 }
 
 /* WQEs posted and not taken. Negative: it is dead, maybe only just. */
-static int available(struct sn_srq *srq)
+static int srq_available(struct sn_srq *srq)
 {
     uint32_t word;
     uint16_t n;
 
     if (srq->dead) return -EINVAL;
     if (sn_guard_load32(srq->init.dbrec + GW_MLX5_DBREC_SRQ, &word))
-        return die(srq, "its doorbell record is not mapped");
+        return srq_die(srq, "its doorbell record is not mapped");
     n = (uint16_t)(gw_mlx5_dbrec_count(word) - srq->taken);
-    return n <= srq->init.wqes ? n : die(srq, "its doorbell record runs past the queue");
+    return n <= srq->init.wqes ? n : srq_die(srq, "its doorbell record runs past the queue");
 }
 
 static void watch_limit(struct sn_srq *srq, uint32_t left)
 {
     if (left >= srq->limit) return;
     srq->limit = 0;
-    tell(srq, IBV_EVENT_SRQ_LIMIT_REACHED);
+    srq_tell(srq, IBV_EVENT_SRQ_LIMIT_REACHED);
 }
 
 int sn_srq_set_limit(struct sn_srq *srq, uint32_t limit)
@@ -215,7 +216,7 @@ int sn_srq_set_limit(struct sn_srq *srq, uint32_t limit)
     if (limit >= srq->init.wqes) return -EINVAL;
     sn_nic_lock(srq->nic);
     srq->limit = limit;
-    left = available(srq);
+    left = srq_available(srq);
     if (left >= 0) watch_limit(srq, (uint32_t)left);
     sn_nic_unlock(srq->nic);
     return 0;
@@ -240,7 +241,7 @@ struct parse_args {
     int result;
 };
 
-static void parse(void *arg)
+static void srq_parse(void *arg)
 {
     struct parse_args *a = arg;
     const struct sn_srq_init *i = &a->srq->init;
@@ -258,14 +259,14 @@ int sn_srq_take(struct sn_srq *srq, struct sn_qp *qp)
     int n;
 
     GW_ASSERT_HELD(&srq->nic->lock);
-    n = qp->resp.has_wqe ? 1 : available(srq);
+    n = qp->resp.has_wqe ? 1 : srq_available(srq);
     if (n <= 0) return n;
     qp->resp.received = 0;
     sn_cursor_reset(&qp->resp.cursor);
     if (qp->resp.has_wqe) return 1; /* of a message that was given up */
     GW_ASSERT(srq->head < srq->init.wqes && !qp->resp.has_wqe);
-    if (sn_guard_call(parse, &a)) return die(srq, "it is not mapped");
-    if (a.next >= srq->init.wqes) return die(srq, "its link names no entry of the queue");
+    if (sn_guard_call(srq_parse, &a)) return srq_die(srq, "it is not mapped");
+    if (a.next >= srq->init.wqes) return srq_die(srq, "its link names no entry of the queue");
     qp->resp.has_wqe = true;
     qp->resp.entry = srq->head;
     srq->head = a.next;

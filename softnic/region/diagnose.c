@@ -50,7 +50,7 @@ static void why_region(const struct sn_mr *mr, const struct sn_pd *pd, uint64_t 
     }
 }
 
-static const struct sn_mr_gone *gone(const struct sn_nic *nic, uint32_t key)
+static const struct sn_mr_gone *diagnose_gone(const struct sn_nic *nic, uint32_t key)
 {
     for (unsigned i = 0; i < SN_MRS_GONE; i++)
         if (nic->gone[i].key == key) return &nic->gone[i];
@@ -58,7 +58,7 @@ static const struct sn_mr_gone *gone(const struct sn_nic *nic, uint32_t key)
 }
 
 /* A region of the domain that has the first byte meant. */
-static const struct sn_mr *nearest(const struct sn_nic *nic, const struct sn_pd *pd, uint64_t va)
+static const struct sn_mr *diagnose_nearest(const struct sn_nic *nic, const struct sn_pd *pd, uint64_t va)
 {
     for (uint32_t i = 0; i < nic->mr_room && i < LOOK_AT_MOST; i++) {
         const struct sn_mr *mr = nic->mrs[i];
@@ -71,8 +71,8 @@ static const struct sn_mr *nearest(const struct sn_nic *nic, const struct sn_pd 
 static void why_no_region(const struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va,
                           char why[SN_WHY])
 {
-    const struct sn_mr_gone *g = gone(nic, key);
-    const struct sn_mr *mr = nearest(nic, pd, va);
+    const struct sn_mr_gone *g = diagnose_gone(nic, key);
+    const struct sn_mr *mr = diagnose_nearest(nic, pd, va);
 
     if (g && key)
         snprintf(why, SN_WHY, "its region, [0x%llx, +%llu), was deregistered", (unsigned long long)g->iova,

@@ -23,7 +23,7 @@ static const uint32_t known_access = IBV_ACCESS_LOCAL_WRITE | IBV_ACCESS_REMOTE_
 static const uint32_t remote_access =
     IBV_ACCESS_REMOTE_WRITE | IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
 
-static int check_init(const struct sn_mr_init *i)
+static int mr_check_init(const struct sn_mr_init *i)
 {
     if (i->addr + i->length < i->addr || i->iova + i->length < i->iova) return -EINVAL;
     if (i->access & ~known_access) return -EINVAL;
@@ -34,7 +34,7 @@ static int check_init(const struct sn_mr_init *i)
 }
 
 /* Index 0 is never given out, so no key is 0 or below 1 << SN_KEY_SHIFT. */
-static int grow(struct sn_nic *nic)
+static int mr_grow(struct sn_nic *nic)
 {
     uint32_t room = nic->mr_room ? nic->mr_room * 2 : FIRST_ROOM;
     struct sn_mr **mrs;
@@ -58,7 +58,7 @@ static bool crowded(const struct sn_nic *nic)
 static int take_key(struct sn_nic *nic, uint32_t *key)
 {
     uint32_t index, low;
-    int err = crowded(nic) ? grow(nic) : 0;
+    int err = crowded(nic) ? mr_grow(nic) : 0;
 
     GW_ASSERT_HELD(&nic->lock);
     if (!err && nic->mr_count + 1 >= nic->mr_room) err = -ENOMEM;
@@ -99,7 +99,7 @@ int sn_mr_add(struct sn_pd *pd, struct sn_mr *mr)
 
 int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr **out)
 {
-    int err = check_init(init);
+    int err = mr_check_init(init);
     struct sn_mr *mr;
 
     if (!err) err = sn_guard_install();
@@ -120,7 +120,7 @@ int sn_mr_create(struct sn_pd *pd, const struct sn_mr_init *init, struct sn_mr *
 int sn_mr_change(struct sn_mr *mr, struct sn_pd *pd, const struct sn_mr_init *init)
 {
     struct sn_nic *nic = mr->pd->nic;
-    int err = pd->nic == nic ? check_init(init) : -EINVAL;
+    int err = pd->nic == nic ? mr_check_init(init) : -EINVAL;
 
     if (err) return err;
     sn_nic_lock(nic);

@@ -55,7 +55,7 @@ static void write_now(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const voi
 
 /* ---- pieces on the bus --------------------------------------------------------------------------------- */
 
-static const void *line_of(const struct sn_mr *mr)
+static const void *place_line_of(const struct sn_mr *mr)
 {
     return mr->init.dma->line ? mr->init.dma->line(mr->init.dma_ctx) : NULL;
 }
@@ -69,7 +69,7 @@ static void land(struct sn_nic *nic, const void *line, uint32_t key)
         struct sn_piece_behind *b = nic->behind[i];
         struct sn_mr *mr = sn_mr_find(nic, b->pd, b->key, b->va, b->len);
 
-        if (mr && (line ? line_of(mr) != line : b->key != key)) {
+        if (mr && (line ? place_line_of(mr) != line : b->key != key)) {
             nic->behind[kept++] = b;
             continue;
         }
@@ -97,7 +97,7 @@ void sn_place_read(struct sn_mr *mr)
     struct sn_nic *nic = mr->pd->nic;
 
     GW_ASSERT_HELD(&nic->lock);
-    if (mr->init.unordered && nic->behind_count) land(nic, line_of(mr), 0);
+    if (mr->init.unordered && nic->behind_count) land(nic, place_line_of(mr), 0);
 }
 
 /* ---- pieces held back ---------------------------------------------------------------------------------- */
@@ -110,7 +110,7 @@ static void write_piece(struct sn_nic *nic, unsigned i)
 
     GW_ASSERT_HELD(&nic->lock);
     if (mr && mr->init.unordered && !leave_behind(nic, p)) {
-        land(nic, line_of(mr), 0); /* what came before it stays before it */
+        land(nic, place_line_of(mr), 0); /* what came before it stays before it */
         write_now(p->qp, mr, p->va, nic->held_bytes + p->at, p->len);
     } else if (mr && !mr->init.unordered) {
         write_now(p->qp, mr, p->va, nic->held_bytes + p->at, p->len);
@@ -123,7 +123,7 @@ static void write_piece(struct sn_nic *nic, unsigned i)
     if (--nic->held_count == 0) nic->held_used = 0;
 }
 
-static void write_some(struct sn_nic *nic, struct sn_qp *qp)
+static void place_write_some(struct sn_nic *nic, struct sn_qp *qp)
 {
     unsigned want = sn_random_below(nic, qp ? qp->held : nic->held_count), i;
 
@@ -139,12 +139,13 @@ static bool may_be_overtaken(const struct sn_nic *nic, const struct sn_mr *mr)
     return nic->cfg.overtake || mr->init.access & IBV_ACCESS_RELAXED_ORDERING;
 }
 
-static void hold(struct sn_qp *qp, const struct sn_mr *mr, uint64_t va, const uint8_t *src, uint32_t len)
+static void place_hold(struct sn_qp *qp, const struct sn_mr *mr, uint64_t va, const uint8_t *src,
+                       uint32_t len)
 {
     struct sn_nic *nic = qp->nic;
 
     while (nic->held_count && (nic->held_count == SN_PLACE_PIECES || nic->held_used + len > SN_PLACE_BYTES))
-        write_some(nic, NULL);
+        place_write_some(nic, NULL);
     nic->held[nic->held_count++] = (struct sn_piece_held){
         qp,
         mr->pd,
@@ -170,7 +171,7 @@ int sn_place(struct sn_qp *qp, struct sn_mr *mr, uint64_t va, const void *src, u
     while (len) {
         uint32_t n = 1 + sn_random_below(qp->nic, len < 512 ? len : 512);
 
-        hold(qp, mr, va, from, n);
+        place_hold(qp, mr, va, from, n);
         va += n;
         from += n;
         len -= n;
@@ -185,7 +186,7 @@ int sn_place_flush(struct sn_qp *qp)
     int err;
 
     GW_ASSERT_HELD(&qp->nic->lock);
-    while (qp->held) write_some(qp->nic, qp);
+    while (qp->held) place_write_some(qp->nic, qp);
     flush_regions(qp);
     err = qp->place_error;
     qp->place_error = 0;

@@ -45,14 +45,14 @@ static uint32_t stretch(const struct list *l, struct sn_cursor *c, uint32_t n)
     return n < left ? n : left;
 }
 
-static void advance(struct sn_cursor *c, uint32_t n)
+static void sgl_advance(struct sn_cursor *c, uint32_t n)
 {
     c->used += n;
     c->offset += n;
 }
 
-static int walk(struct sn_qp *qp, const struct list *l, uint32_t offset, uint8_t *msg, uint32_t len,
-                stretch_fn *fn)
+static int sgl_walk(struct sn_qp *qp, const struct list *l, uint32_t offset, uint8_t *msg, uint32_t len,
+                    stretch_fn *fn)
 {
     struct sn_cursor *c = l->cursor;
     uint32_t n;
@@ -61,7 +61,7 @@ static int walk(struct sn_qp *qp, const struct list *l, uint32_t offset, uint8_t
     while (c->offset < offset) {
         n = stretch(l, c, offset - c->offset);
         if (!n) return -EMSGSIZE;
-        advance(c, n);
+        sgl_advance(c, n);
     }
     while (len) {
         int err;
@@ -70,14 +70,14 @@ static int walk(struct sn_qp *qp, const struct list *l, uint32_t offset, uint8_t
         if (!n) return -EMSGSIZE;
         err = fn(qp, l, &c->piece, c->used, msg, n);
         if (err) return err;
-        advance(c, n);
+        sgl_advance(c, n);
         if (msg) msg += n;
         len -= n;
     }
     return 0;
 }
 
-static int refused(struct sn_qp *qp, const struct list *l, const struct gw_mlx5_piece *p, uint32_t access)
+static int sgl_refused(struct sn_qp *qp, const struct list *l, const struct gw_mlx5_piece *p, uint32_t access)
 {
     char why[SN_WHY];
 
@@ -97,7 +97,7 @@ static int read_stretch(struct sn_qp *qp, const struct list *l, const struct gw_
         return 0;
     }
     mr = sn_mr_check(qp->nic, l->pd, p->lkey, p->addr, p->length, 0);
-    if (!mr) return refused(qp, l, p, 0);
+    if (!mr) return sgl_refused(qp, l, p, 0);
     return sn_mr_read(mr, p->addr + used, msg, n, p->length - used, l->request);
 }
 
@@ -108,7 +108,7 @@ static int write_stretch(struct sn_qp *qp, const struct list *l, const struct gw
 
     if (p->inl) return -EMSGSIZE; /* parsers let no inline data through where memory is written */
     mr = sn_mr_check(qp->nic, l->pd, p->lkey, p->addr, p->length, IBV_ACCESS_LOCAL_WRITE);
-    if (!mr) return refused(qp, l, p, IBV_ACCESS_LOCAL_WRITE);
+    if (!mr) return sgl_refused(qp, l, p, IBV_ACCESS_LOCAL_WRITE);
     return sn_place(qp, mr, p->addr + used, msg, n);
 }
 
@@ -121,7 +121,7 @@ static int note_stretch(struct sn_qp *qp, const struct list *l, const struct gw_
     (void)msg;
     if (p->inl) return -EMSGSIZE;
     mr = sn_mr_check(qp->nic, l->pd, p->lkey, p->addr, p->length, IBV_ACCESS_LOCAL_WRITE);
-    if (!mr) return refused(qp, l, p, IBV_ACCESS_LOCAL_WRITE);
+    if (!mr) return sgl_refused(qp, l, p, IBV_ACCESS_LOCAL_WRITE);
     if (!sn_mr_copies(mr) || out->n == SN_LIST_MAX) return -EXDEV;
     if (out->n && !sn_same_reach(out->by, sn_mr_reach(mr))) return -EXDEV;
     out->by = sn_mr_reach(mr);
@@ -135,7 +135,7 @@ int sn_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, uint8_t *dst
     struct list l = {
         .send = s->wqe, .cursor = &s->cursor, .pd = qp->init.pd, .request = s->request, .index = s->index};
 
-    return walk(qp, &l, offset, dst, len, read_stretch);
+    return sgl_walk(qp, &l, offset, dst, len, read_stretch);
 }
 
 /* write_stretch does not write to msg: the one type of function serves both directions. */
@@ -143,7 +143,7 @@ int sn_scatter_send(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, const 
 {
     struct list l = {.send = s->wqe, .cursor = &s->cursor, .pd = qp->init.pd, .index = s->index};
 
-    return walk(qp, &l, offset, (uint8_t *)src, len, write_stretch);
+    return sgl_walk(qp, &l, offset, (uint8_t *)src, len, write_stretch);
 }
 
 static struct list receive_list(struct sn_qp *qp)
@@ -160,7 +160,7 @@ int sn_scatter_recv(struct sn_qp *qp, uint32_t offset, const uint8_t *src, uint3
 {
     struct list l = receive_list(qp);
 
-    return walk(qp, &l, offset, (uint8_t *)src, len, write_stretch);
+    return sgl_walk(qp, &l, offset, (uint8_t *)src, len, write_stretch);
 }
 
 int sn_list_recv(struct sn_qp *qp, uint32_t offset, uint32_t len, struct sn_places *places)
@@ -169,7 +169,7 @@ int sn_list_recv(struct sn_qp *qp, uint32_t offset, uint32_t len, struct sn_plac
 
     l.out = places;
     places->n = 0;
-    return walk(qp, &l, offset, NULL, len, note_stretch);
+    return sgl_walk(qp, &l, offset, NULL, len, note_stretch);
 }
 
 bool sn_sreq_pieces(struct sn_qp *qp, const struct sn_sreq *s, uint32_t skip, uint32_t len, uint32_t access,

@@ -93,7 +93,7 @@ static void raise_event(const struct sn_control_parts *p, const char *name, FILE
     answer_error(f, "there are the events device-fatal, port-err and port-active");
 }
 
-static void answer(const struct sn_control_parts *p, const char *request, FILE *f)
+static void nic_control_answer(const struct sn_control_parts *p, const char *request, FILE *f)
 {
     char *end;
     unsigned long qpn;
@@ -117,33 +117,33 @@ static void answer(const struct sn_control_parts *p, const char *request, FILE *
 
 /* ---- connections --------------------------------------------------------------------------------------- */
 
-static bool allowed(int fd)
+static bool nic_control_allowed(int fd)
 {
     struct ucred peer;
 
     return sn_cred_of_socket(fd, &peer) == 0 && (sn_cred_is_user(&peer, 0) || sn_cred_is_ours(&peer));
 }
 
-static bool stopping(struct sn_control *c)
+static bool nic_control_stopping(struct sn_control *c)
 {
     return __atomic_load_n(&c->stop, __ATOMIC_RELAXED); /* a flag alone: pthread_join orders the rest */
 }
 
 /* Is this client's time over, or the process's? */
-static bool is_over(struct sn_control *c, time_t since)
+static bool nic_control_is_over(struct sn_control *c, time_t since)
 {
     struct timespec now;
 
     clock_gettime(CLOCK_MONOTONIC, &now);
-    return stopping(c) || now.tv_sec - since > SERVED_SECONDS;
+    return nic_control_stopping(c) || now.tv_sec - since > SERVED_SECONDS;
 }
 
 /* One line, without its end. */
-static bool read_request(struct sn_control *c, int fd, time_t since, char *request)
+static bool nic_control_read_request(struct sn_control *c, int fd, time_t since, char *request)
 {
     size_t n = 0;
 
-    while (n < SN_CONTROL_REQUEST && !is_over(c, since)) {
+    while (n < SN_CONTROL_REQUEST && !nic_control_is_over(c, since)) {
         ssize_t got = recv(fd, request + n, SN_CONTROL_REQUEST - n, 0);
         char *end;
 
@@ -157,9 +157,9 @@ static bool read_request(struct sn_control *c, int fd, time_t since, char *reque
     return false;
 }
 
-static void send_all(struct sn_control *c, int fd, time_t since, const char *data, size_t len)
+static void nic_control_send_all(struct sn_control *c, int fd, time_t since, const char *data, size_t len)
 {
-    while (len && !is_over(c, since)) {
+    while (len && !nic_control_is_over(c, since)) {
         ssize_t n = send(fd, data, len, MSG_NOSIGNAL);
 
         if (n <= 0) return;
@@ -168,7 +168,7 @@ static void send_all(struct sn_control *c, int fd, time_t since, const char *dat
     }
 }
 
-static void refuse(int fd)
+static void nic_control_refuse(int fd)
 {
     const struct timespec pause = {.tv_nsec = REFUSED_NS};
 
@@ -177,7 +177,7 @@ static void refuse(int fd)
     nanosleep(&pause, NULL);
 }
 
-static void serve(struct sn_control *c, int fd)
+static void nic_control_serve(struct sn_control *c, int fd)
 {
     struct timeval limit = {.tv_sec = CLIENT_SECONDS};
     char request[SN_CONTROL_REQUEST], *text = NULL;
@@ -188,29 +188,29 @@ static void serve(struct sn_control *c, int fd)
     clock_gettime(CLOCK_MONOTONIC, &since);
     setsockopt(fd, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof(limit));
     setsockopt(fd, SOL_SOCKET, SO_SNDTIMEO, &limit, sizeof(limit));
-    if (!allowed(fd)) {
-        refuse(fd);
+    if (!nic_control_allowed(fd)) {
+        nic_control_refuse(fd);
         return;
     }
-    if (!read_request(c, fd, since.tv_sec, request)) return;
+    if (!nic_control_read_request(c, fd, since.tv_sec, request)) return;
     f = open_memstream(&text, &len);
     if (!f) return;
-    answer(&c->parts, request, f);
-    if (fclose(f) == 0) send_all(c, fd, since.tv_sec, text, len);
+    nic_control_answer(&c->parts, request, f);
+    if (fclose(f) == 0) nic_control_send_all(c, fd, since.tv_sec, text, len);
     free(text);
 }
 
-static void *run(void *arg)
+static void *nic_control_run(void *arg)
 {
     const struct timespec pause = {.tv_nsec = 50000000};
     struct sn_control *c = arg;
 
     prctl(PR_SET_NAME, "gw-see");
-    while (!stopping(c)) {
+    while (!nic_control_stopping(c)) {
         int fd = accept4(c->fd, NULL, NULL, SOCK_CLOEXEC);
 
         if (fd >= 0) {
-            serve(c, fd);
+            nic_control_serve(c, fd);
             close(fd);
         } else if (errno != EINTR && errno != ECONNABORTED) {
             nanosleep(&pause, NULL); /* no descriptors are left, say */
@@ -221,7 +221,7 @@ static void *run(void *arg)
 
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
-static int open_socket(struct sn_control *c)
+static int nic_control_open_socket(struct sn_control *c)
 {
     struct sockaddr_un sa = {.sun_family = AF_UNIX};
     uint32_t number;
@@ -248,8 +248,8 @@ int sn_control_start(const struct sn_control_parts *parts, struct sn_control **c
     c->parts = *parts;
     c->fd = -1;
     c->parts.settings = c->settings = strdup(parts->settings);
-    err = c->settings ? open_socket(c) : -ENOMEM;
-    if (!err) err = sn_spawn(&c->thread, STACK, run, c);
+    err = c->settings ? nic_control_open_socket(c) : -ENOMEM;
+    if (!err) err = sn_spawn(&c->thread, STACK, nic_control_run, c);
     if (err) {
         if (c->fd >= 0) close(c->fd);
         free(c->settings);

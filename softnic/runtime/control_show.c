@@ -40,7 +40,7 @@ static void member(FILE *f, const char *name, const char *text)
     fprintf(f, ", ");
 }
 
-static void number(FILE *f, const char *name, uint64_t value)
+static void control_show_number(FILE *f, const char *name, uint64_t value)
 {
     fprintf(f, "\"%s\": %llu, ", name, (unsigned long long)value);
 }
@@ -105,7 +105,7 @@ ALL_NAMED(struct sn_qp_counters, qp_names);
 
 /* ---- the parts ----------------------------------------------------------------------------------------- */
 
-static void gid_text(const uint8_t gid[16], char text[SN_ADDR_TEXT])
+static void control_show_gid_text(const uint8_t gid[16], char text[SN_ADDR_TEXT])
 {
     struct sn_addr addr = {.scope = 0};
 
@@ -126,35 +126,35 @@ static void program(FILE *f)
     member(f, "program", name);
 }
 
-static void identity(const struct sn_control_parts *p, FILE *f)
+static void control_show_identity(const struct sn_control_parts *p, FILE *f)
 {
     char text[SN_ADDR_TEXT], seed[24];
     struct timespec ts;
 
     clock_gettime(CLOCK_MONOTONIC, &ts);
-    number(f, "pid", (uint64_t)getpid());
+    control_show_number(f, "pid", (uint64_t)getpid());
     program(f);
     member(f, "address", sn_addr_text(&p->config->addr, text));
-    number(f, "slot", sn_port_slot(p->port));
-    number(f, "udp_port", sn_port_udp_port(p->port));
-    number(f, "mtu", p->config->mtu);
+    control_show_number(f, "slot", sn_port_slot(p->port));
+    control_show_number(f, "udp_port", sn_port_udp_port(p->port));
+    control_show_number(f, "mtu", p->config->mtu);
     member(f, "wire_kind", p->config->eth.on ? "Ethernet" : "UDP");
     truth(f, "port_4791", sn_port_has_rocev2(p->port));
     truth(f, "segmentation", sn_port_segments(p->port));
     member(f, "crc", roce_crc32_impl());
     member(f, "poll", p->config->poll == SN_POLL_BUSY ? "busy" : "adaptive");
-    number(f, "threads", p->config->threads);
+    control_show_number(f, "threads", p->config->threads);
     truth(f, "hostile", p->config->hostile);
     snprintf(seed, sizeof(seed), "%llu",
              (unsigned long long)p->config->seed); /* too large a number for some */
     member(f, "seed", seed);
     member(f, "settings", p->settings);
     member(f, "note", sn_port_note(p->port));
-    number(f, "uptime_ms",
-           ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - p->started) / 1000000u);
+    control_show_number(f, "uptime_ms",
+                        ((uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec - p->started) / 1000000u);
 }
 
-static void statistics(const struct sn_control_parts *p, FILE *f)
+static void control_show_statistics(const struct sn_control_parts *p, FILE *f)
 {
     struct sn_counters nic;
     struct sn_udp_stats udp;
@@ -171,7 +171,7 @@ static void statistics(const struct sn_control_parts *p, FILE *f)
 }
 
 /* All of the process's, whichever of its NICs copies. */
-static void gpus(FILE *f)
+static void control_show_gpus(FILE *f)
 {
     struct sn_cuda_view v;
 
@@ -204,28 +204,28 @@ static void qp(const struct sn_qp_view *v, FILE *f)
 {
     char peer[SN_ADDR_TEXT];
 
-    gid_text(v->peer_gid, peer);
+    control_show_gid_text(v->peer_gid, peer);
     fprintf(f, "{");
-    number(f, "number", v->number);
+    control_show_number(f, "number", v->number);
     member(f, "type", sn_qp_type_text(v->type));
     member(f, "state", sn_qp_state_text(v->state));
-    number(f, "peer", v->peer);
+    control_show_number(f, "peer", v->peer);
     member(f, "peer_address", peer);
-    number(f, "mtu", v->mtu);
-    number(f, "send_cq", v->send_cq);
-    number(f, "recv_cq", v->recv_cq);
-    number(f, "una_psn", v->una_psn);
-    number(f, "next_psn", v->next_psn);
-    number(f, "expected_psn", v->expected_psn);
-    number(f, "posted", v->posted);
-    number(f, "outstanding", v->outstanding);
-    number(f, "reads", v->reads);
+    control_show_number(f, "mtu", v->mtu);
+    control_show_number(f, "send_cq", v->send_cq);
+    control_show_number(f, "recv_cq", v->recv_cq);
+    control_show_number(f, "una_psn", v->una_psn);
+    control_show_number(f, "next_psn", v->next_psn);
+    control_show_number(f, "expected_psn", v->expected_psn);
+    control_show_number(f, "posted", v->posted);
+    control_show_number(f, "outstanding", v->outstanding);
+    control_show_number(f, "reads", v->reads);
     fprintf(f, "\"receives\": %d, ", v->receives);
-    number(f, "window", v->window);
+    control_show_number(f, "window", v->window);
     truth(f, "rnr_wait", v->rnr_wait);
-    number(f, "retries", v->retries);
-    number(f, "rnr_retries", v->rnr_retries);
-    number(f, "srtt_ns", v->srtt_ns);
+    control_show_number(f, "retries", v->retries);
+    control_show_number(f, "rnr_retries", v->rnr_retries);
+    control_show_number(f, "srtt_ns", v->srtt_ns);
     counters(f, "counters", &v->count, qp_names, COUNT(qp_names));
     member(f, "report", v->line);
     fprintf(f, "\"syndrome\": %u}", v->syndrome);
@@ -265,11 +265,11 @@ static int cqs(struct sn_nic *nic, FILE *f)
             const struct sn_cq_view *v = &views[i];
 
             fprintf(f, "%s{", any ? ", " : "");
-            number(f, "number", v->number);
-            number(f, "entries", v->entries);
-            number(f, "entry_size", v->entry_size);
-            number(f, "written", v->written);
-            number(f, "unpolled", v->unpolled);
+            control_show_number(f, "number", v->number);
+            control_show_number(f, "entries", v->entries);
+            control_show_number(f, "entry_size", v->entry_size);
+            control_show_number(f, "written", v->written);
+            control_show_number(f, "unpolled", v->unpolled);
             truth(f, "armed", v->armed);
             truth(f, "dead", v->dead);
             fprintf(f, "\"events\": %u}", v->events);
@@ -296,9 +296,9 @@ void sn_control_show(const struct sn_control_parts *p, uint32_t qpn, FILE *f)
     int err;
 
     fprintf(f, "{");
-    identity(p, f);
-    statistics(p, f);
-    gpus(f);
+    control_show_identity(p, f);
+    control_show_statistics(p, f);
+    control_show_gpus(f);
     /* The rest needs the lock. Whoever does not give it up in time will hardly do so for the next. */
     err = totals(p->nic, f);
     if (!err) err = faults(p, f);

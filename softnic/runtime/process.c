@@ -112,7 +112,7 @@ static bool any_thread(void)
  * and data are; the rest is the system's. Other threads may still run and hold the lock: then the thread is
  * only told to stop.
  */
-__attribute__((destructor)) static void at_exit(void)
+__attribute__((destructor)) static void process_at_exit(void)
 {
     const struct timespec step = {.tv_nsec = 1000000};
 

@@ -42,7 +42,7 @@ static uint64_t ticks(void)
 }
 
 /* More to do than one call does, and this caller may not come again. */
-static uint64_t leave(struct sn_thread *thread, uint64_t now, uint64_t next)
+static uint64_t process_drive_leave(struct sn_thread *thread, uint64_t now, uint64_t next)
 {
     if (next != SN_CONTENDED && next <= now && thread) sn_thread_work_left(thread);
     return next;
@@ -65,7 +65,7 @@ uint64_t sn_process_nic_posted(struct sn_nic *nic)
         return SN_NEVER;
     }
     now = sn_process_now();
-    next = leave(thread, now, sn_nic_posted(nic, now));
+    next = process_drive_leave(thread, now, sn_nic_posted(nic, now));
     posts.last = ticks();
     if (posts.last - start > LONG_TICKS) posts.row = 0;
     return next;
@@ -86,7 +86,7 @@ uint64_t sn_process_nic_drive(struct sn_nic *nic)
     }
     next = sn_nic_progress(nic, now);
     polled(before == sn_nic_activity(nic), now);
-    return leave(thread, now, next);
+    return process_drive_leave(thread, now, next);
 }
 
 void sn_process_nic_kick(struct sn_nic *nic)

@@ -16,7 +16,7 @@ enum { STOP_MS = 1000 }; /* it takes less than a millisecond, on a machine that 
 enum { PEERS_AT_ONCE = 8, WINDOW_MIN = 128 << 10, WINDOW_MAX = 512 << 10, WINDOW_PACKET = 2048 };
 
 /* A set-user-ID program's environment is another user's, who could have it write a capture over any file. */
-static const char *settings(void)
+static const char *process_make_settings(void)
 {
     static bool told;
     const char *given = secure_getenv("GPUWIRE_NIC");
@@ -30,12 +30,12 @@ static const char *settings(void)
 
 int sn_process_nics(char why[SN_CONFIG_WHY])
 {
-    return sn_config_count(settings(), why);
+    return sn_config_count(process_make_settings(), why);
 }
 
 int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONFIG_WHY])
 {
-    int err = sn_config_nth(settings(), index, config, why);
+    int err = sn_config_nth(process_make_settings(), index, config, why);
 
     if (err) return err;
     if (!config->has_addr) sn_addr_default(&config->addr);
@@ -47,7 +47,7 @@ int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONF
     return err;
 }
 
-static void report(void *user, const char *line)
+static void process_make_report(void *user, const char *line)
 {
     const struct sn_process_nic *p = user;
     char text[SN_ADDR_TEXT];
@@ -61,7 +61,7 @@ static void report(void *user, const char *line)
  * of several at once. More than it holds is lost. But a peer on another core takes its time to wake up, and
  * more under way than it takes in one go costs nothing.
  */
-static void set_window(const struct sn_process_nic *p, struct sn_nic_config *config)
+static void process_make_set_window(const struct sn_process_nic *p, struct sn_nic_config *config)
 {
     uint32_t bytes = sn_port_room(p->port) / PEERS_AT_ONCE;
 
@@ -110,8 +110,8 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
         .cq_event = cb->cq_event,
         .async_event = cb->async_event,
         .mad = cb->mad,
-        .report = c->verbose ? report : NULL,
-        .warn = report,
+        .report = c->verbose ? process_make_report : NULL,
+        .warn = process_make_report,
         .report_all = c->verbose > 1,
         .report_user = p,
     };
@@ -123,7 +123,7 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
     if (c->disordered) sn_cuda_disorder();
     memcpy(config.gid, c->addr.gid, 16);
     set_tables(&c->tables, &config);
-    set_window(p, &config);
+    process_make_set_window(p, &config);
     err = sn_nic_create(&config, &nic);
     if (!err) sn_process_set_nic(p, nic);
     if (err) snprintf(why, 256, "cannot make a NIC: %s", strerror(-err));
@@ -132,7 +132,7 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
 
 static void start_control(struct sn_process_nic *p, struct sn_thread *thread, sn_device_event *event)
 {
-    const char *given = settings();
+    const char *given = process_make_settings();
     const uint64_t now = sn_process_now();
     struct sn_control_parts parts = {p->nic, p->port, &p->config, thread, now, given ? given : "", event};
 
@@ -191,7 +191,7 @@ int sn_process_start(struct sn_process_nic *p, const struct sn_process_callbacks
 
     if (!err) err = sn_port_open(&p->config, &p->port, why);
     if (err) return err;
-    if (p->config.verbose && sn_port_note_matters(p->port)) report(p, sn_port_note(p->port));
+    if (p->config.verbose && sn_port_note_matters(p->port)) process_make_report(p, sn_port_note(p->port));
     sn_port_on_refused(p->port, cb->refused);
     err = make_nic(p, cb, why);
     if (!err) {

@@ -274,7 +274,7 @@ int sn_thread_start(struct sn_nic *nic, struct sn_port *port, enum sn_poll poll,
     return 0;
 }
 
-static void wake(struct sn_thread *t)
+static void thread_wake(struct sn_thread *t)
 {
     uint64_t one = 1;
 
@@ -297,7 +297,7 @@ int sn_thread_join(pthread_t id, int wait_ms)
 int sn_thread_stop(struct sn_thread *t, int wait_ms)
 {
     __atomic_store_n(&t->stop, 1, __ATOMIC_SEQ_CST);
-    wake(t);
+    thread_wake(t);
     return sn_thread_join(t->id, wait_ms);
 }
 
@@ -322,7 +322,7 @@ void sn_thread_gathering(struct sn_thread *t)
     __atomic_store_n(&t->gathering, 1, __ATOMIC_SEQ_CST);
     if (__atomic_load_n(&t->sleep, __ATOMIC_SEQ_CST) != AWAKE &&
         !__atomic_load_n(&t->brief, __ATOMIC_RELAXED))
-        wake(t);
+        thread_wake(t);
 }
 
 void sn_thread_work_left(struct sn_thread *t)
@@ -331,7 +331,7 @@ void sn_thread_work_left(struct sn_thread *t)
      * no work. */
     int sleep = __atomic_load_n(&t->sleep, __ATOMIC_SEQ_CST);
 
-    if (sleep == WATCHING || sleep == UNLIMITED) wake(t);
+    if (sleep == WATCHING || sleep == UNLIMITED) thread_wake(t);
 }
 
 void sn_thread_kick(struct sn_thread *t)
@@ -340,7 +340,7 @@ void sn_thread_kick(struct sn_thread *t)
 
     __atomic_fetch_add(&t->kicks, 1, __ATOMIC_SEQ_CST); /* before the load: see go_to_sleep */
     sleep = __atomic_load_n(&t->sleep, __ATOMIC_SEQ_CST);
-    if (sleep == AWAY || sleep == UNLIMITED) wake(t);
+    if (sleep == AWAY || sleep == UNLIMITED) thread_wake(t);
 }
 
 int sn_thread_fd(const struct sn_thread *t)

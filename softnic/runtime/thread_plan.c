@@ -32,7 +32,7 @@ enum { LINGER_VAIN = 4 };
 /* It was not let run since if it looked longer ago. */
 enum { LOOKS_NS = 30000 };
 
-static uint64_t clamp(uint64_t ns, uint64_t max)
+static uint64_t thread_plan_clamp(uint64_t ns, uint64_t max)
 {
     if (ns < SN_NAP_MIN_NS) return SN_NAP_MIN_NS;
     return ns > max ? max : ns;
@@ -58,7 +58,7 @@ static bool somebody_polls(struct sn_thread *t, bool inside)
         return false;
     }
     if (calls >= POLLING_CALLS || inside) {
-        t->away_ns = clamp(t->away_ns * 2, AWAY_MAX_NS);
+        t->away_ns = thread_plan_clamp(t->away_ns * 2, AWAY_MAX_NS);
         t->credit = POLLING_CREDIT;
         return true;
     }
@@ -92,9 +92,9 @@ void sn_thread_deserted(struct sn_thread *t)
     t->credit = 0;
 }
 
-static uint64_t nap(const struct sn_thread *t, uint64_t silence)
+static uint64_t thread_plan_nap(const struct sn_thread *t, uint64_t silence)
 {
-    return clamp(silence / SN_NAP_DIVISOR, t->unannounced ? SN_NAP_MAX_NS : SN_FIRST_NAP_NS);
+    return thread_plan_clamp(silence / SN_NAP_DIVISOR, t->unannounced ? SN_NAP_MAX_NS : SN_FIRST_NAP_NS);
 }
 
 static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
@@ -118,7 +118,7 @@ static struct plan plan_alone(struct sn_thread *t, uint64_t now, uint64_t next)
         next = plan.deaf ? now + DEAF_NS : distrust ? now + BESIDE_NS : now;
     }
     t->heard = false;
-    plan.ns = sn_nic_ringable(t->nic) ? nap(t, now - t->active_at) : SN_NEVER;
+    plan.ns = sn_nic_ringable(t->nic) ? thread_plan_nap(t, now - t->active_at) : SN_NEVER;
     /* Its posts are seen without us, so only packets and timers need be. */
     if (distrust && plan.ns < BESIDE_NS) plan.ns = BESIDE_NS;
     if (next < due) due = next;

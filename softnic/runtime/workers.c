@@ -30,20 +30,20 @@ struct sn_workers {
     pthread_t id[SN_MAX_THREADS];
 };
 
-static bool stopping(const struct sn_workers *w)
+static bool workers_stopping(const struct sn_workers *w)
 {
     return __atomic_load_n(&w->stop, __ATOMIC_RELAXED);
 }
 
 /* The eventfd is never read: from the stop on it wakes everybody. */
-static void wait_for_packets(struct sn_workers *w)
+static void workers_wait_for_packets(struct sn_workers *w)
 {
     struct pollfd p[1 + SN_PORT_FDS] = {{.fd = w->stop_fd, .events = POLLIN}};
     int fds[SN_PORT_FDS], n = sn_port_sockets(w->port, fds);
 
     for (int i = 0; i < n; i++) p[1 + i] = (struct pollfd){.fd = fds[i], .events = POLLIN};
     pthread_mutex_lock(&w->watch);
-    if (!stopping(w)) poll(p, (nfds_t)(1 + n), -1);
+    if (!workers_stopping(w)) poll(p, (nfds_t)(1 + n), -1);
     pthread_mutex_unlock(&w->watch);
 }
 
@@ -54,7 +54,7 @@ static void drive(struct sn_workers *w)
     if (next != SN_CONTENDED && next <= now) sn_thread_work_left(w->thread);
 }
 
-static void *worker_main(void *arg)
+static void *workers_main(void *arg)
 {
     struct sn_workers *w = arg;
     const struct timespec pause = {.tv_nsec = FULL_NS};
@@ -62,9 +62,9 @@ static void *worker_main(void *arg)
 
     prctl(PR_SET_NAME, "gw-nic-rx");
     sn_port_ask(SN_ASK_NEVER); /* inside the engine: the sockets are asked outside of it */
-    while (!stopping(w)) {
-        wait_for_packets(w);
-        while (!stopping(w) && (got = sn_port_fetch(w->port))) {
+    while (!workers_stopping(w)) {
+        workers_wait_for_packets(w);
+        while (!workers_stopping(w) && (got = sn_port_fetch(w->port))) {
             drive(w);
             if (got < 0) nanosleep(&pause, NULL);
         }
@@ -87,7 +87,7 @@ int sn_workers_start(struct sn_nic *nic, struct sn_port *port, struct sn_thread 
         if (w->stop_fd < 0) err = -errno;
     }
     for (; !err && w->count < count; w->count += !err)
-        err = sn_thread_create(&w->id[w->count], NULL, worker_main, w);
+        err = sn_thread_create(&w->id[w->count], NULL, workers_main, w);
     if (err) {
         snprintf(why, 256, "cannot start the NIC's threads: %s", strerror(-err));
         if (w && sn_workers_stop(w, GIVE_UP_MS) == 0) sn_workers_free(w);

@@ -27,7 +27,7 @@ static int put_parents(int top, const char *path)
     return err ? err : mkdirat(top, parent, 0700) && errno != EEXIST ? -errno : 0;
 }
 
-static int write_file(int top, const char *path, const char *text)
+static int sysfs_write_file(int top, const char *path, const char *text)
 {
     int fd = openat(top, path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
     if (fd < 0) return -errno;
@@ -40,7 +40,7 @@ static int write_file(int top, const char *path, const char *text)
 int sn_put(int top, const char *path, const char *text)
 {
     int err = put_parents(top, path);
-    return err ? err : write_file(top, path, text);
+    return err ? err : sysfs_write_file(top, path, text);
 }
 
 int sn_put_anew(int top, const char *path, const char *text)
@@ -48,7 +48,7 @@ int sn_put_anew(int top, const char *path, const char *text)
     char working[PATH_BYTES];
 
     if ((size_t)snprintf(working, sizeof(working), "%s~", path) >= sizeof(working)) return -ENAMETOOLONG;
-    int err = write_file(top, working, text);
+    int err = sysfs_write_file(top, working, text);
     if (!err && renameat(top, working, top, path)) err = -errno;
     if (err) unlinkat(top, working, 0);
     return err;

@@ -63,7 +63,7 @@ static bool straighten_home(void)
  * before, some disks' file systems take a millisecond for each; memory never does. A container may have
  * 64 MB of it.
  */
-static const char *memory(void)
+static const char *sysfs_tree_memory(void)
 {
     struct statfs fs;
     bool fit = !statfs("/dev/shm", &fs) && fs.f_type == TMPFS_MAGIC && (long)fs.f_bavail > ROOM / fs.f_bsize;
@@ -72,7 +72,7 @@ static const char *memory(void)
 
 static bool choose_home(void)
 {
-    const char *parents[] = {secure_getenv("XDG_RUNTIME_DIR"), memory(), "/tmp", "/var/tmp"};
+    const char *parents[] = {secure_getenv("XDG_RUNTIME_DIR"), sysfs_tree_memory(), "/tmp", "/var/tmp"};
 
     GW_ASSERT_HELD(&lock);
     for (size_t i = 0; i < sizeof(parents) / sizeof(parents[0]); i++) {

@@ -26,7 +26,8 @@ enum {
 /* Pieces that continue each other are one: a program that writes a buffer bit by bit costs one piece. Not
  * where memory is a GPU's: what is in one piece comes in any order there, and requests come one after the
  * other. */
-static void add(const struct sn_direct *d, struct iovec *list, unsigned *n, uint64_t addr, uint64_t len)
+static void direct_add(const struct sn_direct *d, struct iovec *list, unsigned *n, uint64_t addr,
+                       uint64_t len)
 {
     struct iovec *last = *n && !d->by_here.dma && !d->by_there.dma ? &list[*n - 1] : NULL;
 
@@ -37,7 +38,7 @@ static void add(const struct sn_direct *d, struct iovec *list, unsigned *n, uint
 }
 
 /* All of a batch is reached in one way at each end. */
-static bool same_kind(struct sn_direct *d, struct sn_reach *by, unsigned n, struct sn_reach wanted)
+static bool direct_same_kind(struct sn_direct *d, struct sn_reach *by, unsigned n, struct sn_reach wanted)
 {
     if (!n) *by = wanted;
     if (sn_same_reach(*by, wanted)) return true;
@@ -49,9 +50,9 @@ static bool add_piece(void *arg, const struct gw_mlx5_piece *p, const struct sn_
 {
     struct sn_direct *d = arg;
 
-    if (!same_kind(d, &d->by_here, d->here_count, sn_mr_reach(mr))) return false;
-    add(d, d->here, &d->here_count, mr ? mr->init.addr + (p->addr - mr->init.iova) : (uintptr_t)p->inl,
-        p->length);
+    if (!direct_same_kind(d, &d->by_here, d->here_count, sn_mr_reach(mr))) return false;
+    direct_add(d, d->here, &d->here_count, mr ? mr->init.addr + (p->addr - mr->init.iova) : (uintptr_t)p->inl,
+               p->length);
     return true;
 }
 
@@ -64,7 +65,7 @@ static bool add_here(struct sn_qp *qp, const struct sn_sreq *s, uint32_t skip, u
     return sn_sreq_pieces(qp, s, skip, len, d->write ? 0 : IBV_ACCESS_LOCAL_WRITE, add_piece, d);
 }
 
-static bool is_read(const struct sn_sreq *s)
+static bool direct_is_read(const struct sn_sreq *s)
 {
     return s->wqe->opcode == GW_MLX5_READ;
 }
@@ -77,22 +78,22 @@ static bool granted(struct sn_qp *qp, const struct sn_sreq *s, uint64_t *addr)
     struct sn_peer_access a = {.src_qpn = qp->number,
                                .dst_qpn = qp->attr.dest_qp_num,
                                .rkey = s->wqe->rkey,
-                               .access = is_read(s) ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
+                               .access = direct_is_read(s) ? IBV_ACCESS_REMOTE_READ : IBV_ACCESS_REMOTE_WRITE,
                                .va = s->wqe->raddr,
                                .length = s->wqe->length};
 
     sn_qp_peer_terms(qp, &a.terms);
     if (s->wqe->length > SN_MAX_MSG || !peers.ops->grant(peers.ctx, d->peer, &a, addr, &by)) return false;
-    return !s->wqe->length || same_kind(d, &d->by_there, d->there_count, by);
+    return !s->wqe->length || direct_same_kind(d, &d->by_there, d->there_count, by);
 }
 
 static bool inside_cqe(const struct sn_qp *qp, const struct sn_sreq *s)
 {
-    return is_read(s) && s->wqe->length && s->wqe->length <= qp->init.scatter_req;
+    return direct_is_read(s) && s->wqe->length && s->wqe->length <= qp->init.scatter_req;
 }
 
 /* Puts the next `len` bytes of the request into the batch, or takes the batch back to where it was. */
-static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
+static bool direct_gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
 {
     struct sn_direct *d = &qp->nic->direct;
     struct iovec last = d->here_count ? d->here[d->here_count - 1] : (struct iovec){NULL, 0};
@@ -101,8 +102,8 @@ static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
     bool ok = granted(qp, s, &addr);
 
     if (ok && inside_cqe(qp, s)) {
-        ok = same_kind(d, &d->by_here, d->here_count, sn_mr_reach(NULL));
-        if (ok) add(d, d->here, &d->here_count, (uintptr_t)qp->req.scatter, len);
+        ok = direct_same_kind(d, &d->by_here, d->here_count, sn_mr_reach(NULL));
+        if (ok) direct_add(d, d->here, &d->here_count, (uintptr_t)qp->req.scatter, len);
     } else if (ok) {
         ok = add_here(qp, s, s->copied, len);
     }
@@ -113,7 +114,7 @@ static bool gather(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
         sn_batch_rest(qp->nic); /* nothing is left open */
         return false;
     }
-    if (len) add(d, d->there, &d->there_count, addr + s->copied, len);
+    if (len) direct_add(d, d->there, &d->there_count, addr + s->copied, len);
     return true;
 }
 
@@ -123,7 +124,7 @@ static bool chunk(struct sn_qp *qp, struct sn_sreq *s)
     uint32_t cost = CHUNK_BUDGET < qp->nic->budget ? CHUNK_BUDGET : qp->nic->budget - 1;
     int64_t copied;
 
-    if (!gather(qp, s, CHUNK)) return false;
+    if (!direct_gather(qp, s, CHUNK)) return false;
     copied = sn_batch_copy_alone(qp->nic);
     qp->nic->budget -= cost;
     if (copied != CHUNK) {
@@ -146,7 +147,7 @@ static bool last_part(struct sn_qp *qp, struct sn_sreq *s)
     struct sn_direct *d = &qp->nic->direct;
     uint32_t len = s->wqe->length - s->copied;
 
-    if (!gather(qp, s, len)) return false;
+    if (!direct_gather(qp, s, len)) return false;
     sn_batch_join(qp, s, len);
     /* Answers in CQEs have one place per queue pair. */
     if (inside_cqe(qp, s))
@@ -187,7 +188,7 @@ static bool make_way(struct sn_qp *qp, enum sn_step *did)
 }
 
 /* Does it wait for answers to those before it? Packets may be as quick. */
-static bool waits(struct sn_qp *qp, const struct sn_sreq *s)
+static bool direct_waits(struct sn_qp *qp, const struct sn_sreq *s)
 {
     return sn_eager_kind(s) ? sn_eager_waits(qp, s) : s->wqe->length > SMALL;
 }
@@ -206,7 +207,7 @@ static bool may_go(struct sn_qp *qp, struct sn_sreq *s)
     if (qp->nic->cfg.hostile || s->by_packets || qp->init.type != IBV_QPT_RC) return false;
     /* Part of it was sent: now it can only be sent again. */
     if (r->cur_packet || roce_psn_diff(s->psn, r->max_psn) < 0) return false;
-    return s->wqe->opcode == GW_MLX5_WRITE || is_read(s) || sn_eager_wanted(qp, s);
+    return s->wqe->opcode == GW_MLX5_WRITE || direct_is_read(s) || sn_eager_wanted(qp, s);
 }
 
 static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
@@ -222,15 +223,15 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     peer = peers.ops->find(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     if (!peer) return false;
     /* It has to wait for all others', so that they do not go on for ever before it. */
-    if (d->peer && (!whole || !sn_batch_fits(d, peer, !is_read(s)))) return sn_direct_drain(qp->nic);
+    if (d->peer && (!whole || !sn_batch_fits(d, peer, !direct_is_read(s)))) return sn_direct_drain(qp->nic);
     /* Placed bytes may have to be sent again, over the bytes of this write. */
     if (qp->req.early.batched_eager && !sn_eager_kind(s)) return behind_own(qp, did);
     if (!is_next(qp, s)) {
-        if (!waits(qp, s)) return false;
+        if (!direct_waits(qp, s)) return false;
         *did = SN_IDLE; /* the answers to what is under way wake the queue pair */
         return true;
     }
-    if (!sn_batch_open(qp->nic, peers, peer, !is_read(s))) return false;
+    if (!sn_batch_open(qp->nic, peers, peer, !direct_is_read(s))) return false;
     d->other_kind = false;
     if (whole ? last_part(qp, s) : chunk(qp, s)) return true;
     return d->other_kind && make_way(qp, did);

@@ -27,7 +27,7 @@ static struct sn_batch *gathering(struct sn_direct *d)
     return &d->batch[d->open % SN_BATCHES];
 }
 
-static unsigned under_way(const struct sn_direct *d)
+static unsigned direct_batch_under_way(const struct sn_direct *d)
 {
     return d->open - d->first;
 }
@@ -51,7 +51,7 @@ static bool has_ended(const struct sn_batch *b)
 }
 
 /* Copies what is listed. What is not of the line of those under way could come before them. */
-static int64_t copy(struct sn_nic *nic, struct sn_copying *end)
+static int64_t direct_batch_copy(struct sn_nic *nic, struct sn_copying *end)
 {
     struct sn_direct *d = &nic->direct;
     const struct sn_copy c = {d->write,       d->here,    d->there,   d->here_count,
@@ -77,7 +77,7 @@ static void new_one(struct sn_direct *d)
 }
 
 /* Puts the batch that gathers on its way. */
-static void issue(struct sn_nic *nic)
+static void direct_batch_issue(struct sn_nic *nic)
 {
     struct sn_direct *d = &nic->direct;
     struct sn_batch *b = gathering(d);
@@ -85,9 +85,9 @@ static void issue(struct sn_nic *nic)
     GW_ASSERT_HELD(&nic->lock);
     b->copied = 0;
     b->copy.to.dma = NULL;
-    if (d->there_count) b->copied = copy(nic, &b->copy);
+    if (d->there_count) b->copied = direct_batch_copy(nic, &b->copy);
     d->open++;
-    GW_ASSERT(under_way(d) < SN_BATCHES);
+    GW_ASSERT(direct_batch_under_way(d) < SN_BATCHES);
     new_one(d);
 }
 
@@ -96,7 +96,7 @@ void sn_direct_settle(struct sn_nic *nic)
     struct sn_direct *d = &nic->direct;
 
     if (!d->peer) return;
-    if (sn_batch_has_items(d)) issue(nic);
+    if (sn_batch_has_items(d)) direct_batch_issue(nic);
     await_all(d);
 }
 
@@ -110,7 +110,7 @@ static bool wake_one(struct sn_nic *nic)
 }
 
 /* Nothing is under way in the peer's memory any more: it may take it away. */
-static void leave(struct sn_nic *nic)
+static void direct_batch_leave(struct sn_nic *nic)
 {
     struct sn_direct *d = &nic->direct;
 
@@ -124,7 +124,7 @@ static void leave(struct sn_nic *nic)
 /* ---- and ended ----------------------------------------------------------------------------------------- */
 
 /* The oldest. */
-static void finish(struct sn_nic *nic)
+static void direct_batch_finish(struct sn_nic *nic)
 {
     struct sn_direct *d = &nic->direct;
     struct sn_batch *b = &d->batch[d->first % SN_BATCHES];
@@ -147,8 +147,8 @@ static bool finish_those_ended(struct sn_nic *nic)
     struct sn_direct *d = &nic->direct;
     bool any = false;
 
-    while (under_way(d) && has_ended(&d->batch[d->first % SN_BATCHES])) {
-        finish(nic);
+    while (direct_batch_under_way(d) && has_ended(&d->batch[d->first % SN_BATCHES])) {
+        direct_batch_finish(nic);
         any = true;
     }
     return any;
@@ -160,14 +160,14 @@ void sn_batch_rest(struct sn_nic *nic)
 {
     struct sn_direct *d = &nic->direct;
 
-    if (d->peer && !under_way(d) && !sn_batch_has_items(d)) leave(nic);
+    if (d->peer && !direct_batch_under_way(d) && !sn_batch_has_items(d)) direct_batch_leave(nic);
 }
 
 /* Is there room for one more? Not if it had better wait: what was refused last was of another kind. */
 static bool wants_more(const struct sn_direct *d)
 {
-    if (under_way(d) < SN_BATCHES_AHEAD) return true;
-    return under_way(d) == SN_BATCHES_AHEAD && !sn_batch_enough(d) && !d->other_kind;
+    if (direct_batch_under_way(d) < SN_BATCHES_AHEAD) return true;
+    return direct_batch_under_way(d) == SN_BATCHES_AHEAD && !sn_batch_enough(d) && !d->other_kind;
 }
 
 bool sn_direct_go(struct sn_nic *nic)
@@ -178,8 +178,8 @@ bool sn_direct_go(struct sn_nic *nic)
     if (!d->peer) return wake_one(nic);
     any = finish_those_ended(nic);
     /* One is to be there when the one before it ends; beyond that they had better gather. */
-    if (sn_batch_has_items(d) && under_way(d) < SN_BATCHES_AHEAD - 1) {
-        issue(nic);
+    if (sn_batch_has_items(d) && direct_batch_under_way(d) < SN_BATCHES_AHEAD - 1) {
+        direct_batch_issue(nic);
         finish_those_ended(nic);
         any = true;
     }
@@ -193,24 +193,24 @@ bool sn_direct_drain(struct sn_nic *nic)
     struct sn_direct *d = &nic->direct;
 
     if (!d->peer) return false;
-    if (sn_batch_has_items(d)) issue(nic);
-    while (under_way(d)) finish(nic);
+    if (sn_batch_has_items(d)) direct_batch_issue(nic);
+    while (direct_batch_under_way(d)) direct_batch_finish(nic);
     sn_batch_rest(nic);
     return true;
 }
 
 void sn_batch_close(struct sn_nic *nic)
 {
-    if (under_way(&nic->direct) < SN_BATCHES_AHEAD) issue(nic);
+    if (direct_batch_under_way(&nic->direct) < SN_BATCHES_AHEAD) direct_batch_issue(nic);
     finish_those_ended(nic);
     sn_batch_rest(nic);
 }
 
 int64_t sn_batch_copy_alone(struct sn_nic *nic)
 {
-    int64_t copied = copy(nic, NULL);
+    int64_t copied = direct_batch_copy(nic, NULL);
 
-    leave(nic);
+    direct_batch_leave(nic);
     return copied;
 }
 
@@ -236,8 +236,8 @@ bool sn_batch_room(struct sn_nic *nic)
 
     if (!d->peer) return true;
     /* Settled, they are one more than may be under way, and wait to be ended. */
-    if (under_way(d) > SN_BATCHES_AHEAD) return false;
-    if (sn_batch_enough(d) && under_way(d) < SN_BATCHES_AHEAD) issue(nic);
+    if (direct_batch_under_way(d) > SN_BATCHES_AHEAD) return false;
+    if (sn_batch_enough(d) && direct_batch_under_way(d) < SN_BATCHES_AHEAD) direct_batch_issue(nic);
     return !sn_batch_enough(d);
 }
 
@@ -259,7 +259,7 @@ bool sn_batch_open(struct sn_nic *nic, struct sn_peers peers, struct sn_peer *pe
     return true;
 }
 
-static void take_out(struct sn_qp *qp, struct sn_sreq *s)
+static void direct_batch_take_out(struct sn_qp *qp, struct sn_sreq *s)
 {
     struct sn_requester *r = &qp->req;
     bool eager = sn_eager_kind(s);
@@ -279,9 +279,9 @@ void sn_batch_join(struct sn_qp *qp, struct sn_sreq *s, uint32_t len)
     struct sn_batch *b = gathering(&qp->nic->direct);
 
     GW_ASSERT(b->items < SN_DIRECT_ITEMS && qp->nic->direct.here_count <= SN_DIRECT_HERE);
-    GW_ASSERT(under_way(&qp->nic->direct) <= SN_BATCHES_AHEAD);
+    GW_ASSERT(direct_batch_under_way(&qp->nic->direct) <= SN_BATCHES_AHEAD);
     b->item[b->items++] = (struct sn_direct_item){qp, qp->req.cur, len, sn_eager_kind(s)};
     b->bytes += len;
     qp->nic->direct.joined++;
-    take_out(qp, s);
+    direct_batch_take_out(qp, s);
 }

@@ -64,7 +64,7 @@ static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
 }
 
 /* Placed bytes are to be sent: the queue pair goes on there. */
-static void go_on(const struct sn_direct_item *it)
+static void direct_end_go_on(const struct sn_direct_item *it)
 {
     struct sn_qp *qp = it->qp;
     struct sn_requester *r = &qp->req;
@@ -106,6 +106,6 @@ void sn_batch_end(const struct sn_batch *b)
             put_back(it->qp, it->at);
         }
     }
-    for (unsigned i = 0; i < b->items; i++) go_on(&b->item[i]);
+    for (unsigned i = 0; i < b->items; i++) direct_end_go_on(&b->item[i]);
     for (unsigned i = 0; i < b->items; i++) sn_sq_rest(b->item[i].qp);
 }

@@ -14,7 +14,7 @@
 /* A peer's last packets may lie in the socket for so long after its end was noticed. */
 #define LATE_NS 10000000u
 
-static struct sn_owner ask(const struct sn_qp *qp)
+static struct sn_owner owner_ask(const struct sn_qp *qp)
 {
     const struct sn_nic_config *c = &qp->nic->cfg;
 
@@ -26,12 +26,12 @@ void sn_owner_note(struct sn_qp *qp)
     qp->owner = (struct sn_owner){.kind = SN_OWNER_UNKNOWN};
     qp->owner_look = SN_NEVER;
     if (qp->init.type == IBV_QPT_UD || qp->peer.loop || qp->peer.stray || !qp->nic->cfg.wire->owner) return;
-    qp->owner = ask(qp);
+    qp->owner = owner_ask(qp);
     if (qp->owner.kind != SN_OWNER_UNKNOWN) qp->owner_look = qp->nic->now + LOOK_NS;
 }
 
 /* The connection ends as one whose peer does not answer. */
-static void fail(struct sn_qp *qp, struct sn_owner now)
+static void owner_fail(struct sn_qp *qp, struct sn_owner now)
 {
     sn_report_qp(
         qp,
@@ -57,10 +57,10 @@ bool sn_owner_look(struct sn_qp *qp)
     GW_ASSERT_HELD(&qp->nic->lock);
     qp->owner_look = qp->nic->now + LOOK_NS;
     if (is_in_memory(qp)) return true;
-    now = ask(qp);
+    now = owner_ask(qp);
     if (!qp->peer.gone && sn_same_owner(now, qp->owner)) return true;
     if (now.kind == SN_OWNER_PROCESS) {
-        fail(qp, now);
+        owner_fail(qp, now);
         return false;
     }
     /* Gone: it is not there to answer, and retries will find that out. The next owner gets nothing. */

@@ -88,7 +88,7 @@ uint8_t *sn_tx_begin(struct sn_qp *qp)
 }
 
 /* Most packets of a connection are of one length. */
-static uint32_t icrc_of(struct sn_route *to, uint8_t *frame, uint32_t len)
+static uint32_t packet_icrc_of(struct sn_route *to, uint8_t *frame, uint32_t len)
 {
     if (to->icrc_len != len) {
         to->icrc_start = roce_icrc_start(&to->path, len);
@@ -116,7 +116,7 @@ void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struc
     /* Nothing can happen to a frame that stays in memory; else it is covered up to here. */
     f->no_icrc = stays_in_memory(nic, to);
     f->rndv = false;
-    if (!f->no_icrc) roce_icrc_end(icrc_of(to, frame, at + ROCE_ICRC_LEN), frame + at);
+    if (!f->no_icrc) roce_icrc_end(packet_icrc_of(to, frame, at + ROCE_ICRC_LEN), frame + at);
     memcpy(f->src_gid, nic->cfg.gid, 16);
     memcpy(f->dst_gid, to->gid, 16);
     f->sport = nic->cfg.sport;

@@ -70,7 +70,7 @@ static uint64_t unlimited(const struct sn_qp *qp)
     return rate < RATE_MAX ? rate : RATE_MAX;
 }
 
-static void raise(struct sn_rate *r)
+static void rate_raise(struct sn_rate *r)
 {
     if (r->rounds < FAST_ROUNDS)
         r->rounds++;
@@ -85,7 +85,7 @@ static void catch_up(struct sn_rate *r, uint64_t now)
     while (r->bytes_per_s && now - r->period_at >= PERIOD_NS) {
         r->period_at += PERIOD_NS;
         r->alpha -= r->alpha >> ALPHA_SHIFT;
-        raise(r);
+        rate_raise(r);
         if (r->bytes_per_s >= RATE_MAX) r->bytes_per_s = 0;
     }
 }

@@ -59,7 +59,7 @@ bool sn_rndv_wanted(struct sn_qp *qp, struct sn_sreq *s)
     return false;
 }
 
-static struct roce_seg segment_of(const struct sn_qp *qp, const struct sn_sreq *s)
+static struct roce_seg rendezvous_segment_of(const struct sn_qp *qp, const struct sn_sreq *s)
 {
     return roce_segment(sn_requester_kind(s->wqe->opcode), s->wqe->length, SN_RNDV_CHUNK,
                         qp->req.cur_packet / (SN_RNDV_CHUNK / qp->mtu));
@@ -67,7 +67,7 @@ static struct roce_seg segment_of(const struct sn_qp *qp, const struct sn_sreq *
 
 uint32_t sn_rndv_packets(const struct sn_qp *qp, const struct sn_sreq *s)
 {
-    return roce_packets(segment_of(qp, s).length, qp->mtu);
+    return roce_packets(rendezvous_segment_of(qp, s).length, qp->mtu);
 }
 
 bool sn_rndv_window_open(const struct sn_qp *qp, uint32_t n)
@@ -95,7 +95,7 @@ static bool list_piece(void *arg, const struct gw_mlx5_piece *p, const struct sn
 bool sn_rndv_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame)
 {
     const struct gw_mlx5_wqe *w = s->wqe;
-    struct roce_seg seg = segment_of(qp, s);
+    struct roce_seg seg = rendezvous_segment_of(qp, s);
     struct roce_hdr h = {.opcode = seg.opcode | qp->service, .psn = sn_requester_psn(qp), .ackreq = true};
     struct sn_rndv_piece piece[SN_RNDV_PIECES];
     struct list l = {piece, 0, qp->peer.loop};

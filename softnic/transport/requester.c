@@ -51,7 +51,7 @@ static uint32_t chunk_from(const struct sn_qp *qp, const struct sn_sreq *s, uint
     return rest < left ? rest : left;
 }
 
-static bool is_read(const struct sn_sreq *s)
+static bool requester_is_read(const struct sn_sreq *s)
 {
     return s->wqe->opcode == GW_MLX5_READ;
 }
@@ -87,19 +87,19 @@ static bool may_send(struct sn_requester *r, uint32_t psn, uint32_t n)
 }
 
 /* These only matter the first time a packet is made: repeats have been allowed before. */
-static bool allowed(const struct sn_qp *qp, const struct sn_sreq *s)
+static bool requester_allowed(const struct sn_qp *qp, const struct sn_sreq *s)
 {
     const struct sn_requester *r = &qp->req;
     uint32_t reads = r->read_tail - r->read_head;
 
     if (s->wqe->fence && !r->cur_packet && reads) return false;
-    return !(is_read(s) || is_atomic(s)) || reads < qp->attr.max_rd_atomic;
+    return !(requester_is_read(s) || is_atomic(s)) || reads < qp->attr.max_rd_atomic;
 }
 
 /* It waits for what the program has taken away meanwhile. */
-static bool never(const struct sn_qp *qp, const struct sn_sreq *s)
+static bool requester_never(const struct sn_qp *qp, const struct sn_sreq *s)
 {
-    return (is_read(s) || is_atomic(s)) && !qp->attr.max_rd_atomic;
+    return (requester_is_read(s) || is_atomic(s)) && !qp->attr.max_rd_atomic;
 }
 
 /* ---- packets ------------------------------------------------------------------------------------------- */
@@ -193,7 +193,7 @@ static void make_atomic_packet(struct sn_qp *qp, struct sn_sreq *s, uint8_t *fra
 
 /* ---- sending ------------------------------------------------------------------------------------------- */
 
-static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
+static void requester_sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
 {
     struct sn_requester *r = &qp->req;
     uint32_t psn = psn_of_cur(r), end = roce_psn_add(psn, n);
@@ -205,8 +205,9 @@ static void sent(struct sn_qp *qp, struct sn_sreq *s, uint32_t n)
         sn_count(&qp->nic->count.retransmits, 1);
         qp->count.retransmits++;
     } else {
-        GW_ASSERT(!(is_read(s) || is_atomic(s)) || r->read_tail - r->read_head < qp->attr.max_rd_atomic);
-        if (is_read(s) || is_atomic(s))
+        GW_ASSERT(!(requester_is_read(s) || is_atomic(s)) ||
+                  r->read_tail - r->read_head < qp->attr.max_rd_atomic);
+        if (requester_is_read(s) || is_atomic(s))
             r->reads[r->read_tail++ % SN_MAX_RD_ATOMIC] = (struct sn_read){psn, end};
         r->max_psn = end;
         if (!r->timing) {
@@ -256,11 +257,11 @@ static enum sn_step send_placed(struct sn_qp *qp, struct sn_sreq *s)
     frame = sn_tx_begin(qp);
     if (!frame) return SN_FULL;
     sn_eager_make(qp, s, frame);
-    sent(qp, s, s->packets);
+    requester_sent(qp, s, s->packets);
     return SN_DID;
 }
 
-static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
+static enum sn_step requester_send_one(struct sn_qp *qp, struct sn_sreq *s)
 {
     struct sn_requester *r = &qp->req;
     bool rndv = sn_rndv_wanted(qp, s);
@@ -268,25 +269,25 @@ static enum sn_step send_one(struct sn_qp *qp, struct sn_sreq *s)
     uint8_t *frame;
 
     if (rndv) n = sn_rndv_packets(qp, s);
-    if (is_read(s)) n = chunk_from(qp, s, r->cur_packet);
-    if (roce_psn_diff(psn, r->max_psn) >= 0 && !allowed(qp, s))
-        return never(qp, s) ? never_sent(qp, s) : SN_IDLE;
+    if (requester_is_read(s)) n = chunk_from(qp, s, r->cur_packet);
+    if (roce_psn_diff(psn, r->max_psn) >= 0 && !requester_allowed(qp, s))
+        return requester_never(qp, s) ? never_sent(qp, s) : SN_IDLE;
     if (rndv ? !sn_rndv_window_open(qp, n) : !may_send(r, psn, n) || !sn_rate_open(qp)) return SN_IDLE;
     frame = sn_tx_begin(qp);
     if (!frame) return SN_FULL;
     if (rndv && !sn_rndv_make(qp, s, frame)) return SN_DID; /* the packets' turn */
     if (rndv) {
-        sent(qp, s, n);
+        requester_sent(qp, s, n);
         return SN_DID;
     }
-    if (is_read(s))
+    if (requester_is_read(s))
         make_read_packet(qp, s, frame, n);
     else if (is_atomic(s))
         make_atomic_packet(qp, s, frame);
     else
         s->error = sn_requester_data_packet(qp, s, frame);
     if (s->error) return stuck(qp, s);
-    sent(qp, s, n);
+    requester_sent(qp, s, n);
     return SN_DID;
 }
 
@@ -327,9 +328,9 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     /* Once its first packet was made all others are packets too. */
     if (s->packets && !r->cur_packet && sn_direct_step(qp, s, &did)) return did;
     if (s->eager && sn_eager_stands(qp)) return send_placed(qp, s);
-    if (s->packets) return send_one(qp, s);
+    if (s->packets) return requester_send_one(qp, s);
     /* Nothing to send. Its fence counts all the same. */
-    if (!allowed(qp, s)) return SN_IDLE;
+    if (!requester_allowed(qp, s)) return SN_IDLE;
     if (!sn_requester_local(qp, s)) return stuck(qp, s);
     r->cur++;
     sn_sq_complete(qp);

@@ -37,7 +37,7 @@ static void move_cur(struct sn_requester *r)
 }
 
 /* A bind that waits for its turn has no PSN that could be acknowledged. */
-static bool waits(const struct sn_sreq *s)
+static bool requester_rx_waits(const struct sn_sreq *s)
 {
     return s->wqe->opcode == GW_MLX5_UMR && !s->executed;
 }
@@ -49,7 +49,7 @@ static void skip_acknowledged(struct sn_requester *r)
     while (r->cur != r->end) {
         struct sn_sreq *s = &r->ring[r->cur % SN_SQ_WINDOW];
 
-        if (waits(s) || (s->error && !s->packets) ||
+        if (requester_rx_waits(s) || (s->error && !s->packets) ||
             roce_psn_diff(r->una_psn, roce_psn_add(s->psn, s->packets)) < 0)
             break;
         r->cur++;
@@ -76,7 +76,7 @@ static void grow_window(struct sn_requester *r, uint32_t packets)
 }
 
 /* Everything before psn end is done. false: the QP is no longer alive. */
-static bool advance(struct sn_qp *qp, uint32_t end)
+static bool requester_rx_advance(struct sn_qp *qp, uint32_t end)
 {
     struct sn_requester *r = &qp->req;
     int32_t n = roce_psn_diff(end, r->una_psn);
@@ -128,8 +128,9 @@ static bool acknowledged(struct sn_qp *qp, uint32_t end)
 {
     uint32_t limit;
 
-    if (!awaits_answer(&qp->req, &limit) || roce_psn_diff(end, limit) <= 0) return advance(qp, end);
-    if (!advance(qp, limit)) return false;
+    if (!awaits_answer(&qp->req, &limit) || roce_psn_diff(end, limit) <= 0)
+        return requester_rx_advance(qp, end);
+    if (!requester_rx_advance(qp, limit)) return false;
     ask_again(qp);
     return false;
 }
@@ -140,7 +141,7 @@ static bool acknowledged(struct sn_qp *qp, uint32_t end)
  * The request that the answer with this psn is for, once everything before it is done. NULL: it is old, or
  * others before it are missing, or the QP died.
  */
-static struct sn_sreq *answered(struct sn_qp *qp, uint32_t psn)
+static struct sn_sreq *requester_rx_answered(struct sn_qp *qp, uint32_t psn)
 {
     struct sn_requester *r = &qp->req;
     struct sn_sreq *s;
@@ -153,10 +154,10 @@ static struct sn_sreq *answered(struct sn_qp *qp, uint32_t psn)
     }
     if (psn != expected) {
         sn_count(&qp->nic->count.drop_psn, 1);
-        if (advance(qp, expected)) ask_again(qp);
+        if (requester_rx_advance(qp, expected)) ask_again(qp);
         return NULL;
     }
-    if (!advance(qp, psn)) return NULL;
+    if (!requester_rx_advance(qp, psn)) return NULL;
     if (r->una == r->end) return NULL;
     s = &r->ring[r->una % SN_SQ_WINDOW];
     k = roce_psn_diff(psn, s->psn);
@@ -176,12 +177,12 @@ static void take_payload(struct sn_qp *qp, struct sn_sreq *s, uint32_t offset, c
     if (err)
         sn_sq_fail(qp, GW_MLX5_SYND_LOCAL_PROT);
     else
-        advance(qp, roce_psn_add(psn, 1));
+        requester_rx_advance(qp, roce_psn_add(psn, 1));
 }
 
 static void read_response(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *payload, uint32_t len)
 {
-    struct sn_sreq *s = answered(qp, h->psn);
+    struct sn_sreq *s = requester_rx_answered(qp, h->psn);
     uint32_t k, offset, want;
 
     if (!s) return;
@@ -203,7 +204,7 @@ static void read_response(struct sn_qp *qp, const struct roce_hdr *h, const uint
 
 static void atomic_response(struct sn_qp *qp, const struct roce_hdr *h)
 {
-    struct sn_sreq *s = answered(qp, h->psn);
+    struct sn_sreq *s = requester_rx_answered(qp, h->psn);
     uint64_t orig = h->orig;
 
     if (!s) return;
@@ -274,7 +275,7 @@ static void out_of_sequence(struct sn_qp *qp, const struct roce_hdr *h)
     ask_again(qp);
 }
 
-static void refused(struct sn_qp *qp, const struct roce_hdr *h)
+static void requester_rx_refused(struct sn_qp *qp, const struct roce_hdr *h)
 {
     uint8_t syndrome = GW_MLX5_SYND_REM_INV_REQ, code = h->syndrome & ROCE_AETH_VALUE;
     const char *what = "invalid request";
@@ -314,7 +315,7 @@ static void ack(struct sn_qp *qp, const struct roce_hdr *h)
         if ((h->syndrome & ROCE_AETH_VALUE) == ROCE_NAK_PSN_SEQ)
             out_of_sequence(qp, h);
         else
-            refused(qp, h);
+            requester_rx_refused(qp, h);
     } else {
         sn_count(&qp->nic->count.drop_opcode, 1);
     }

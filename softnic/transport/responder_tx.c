@@ -111,7 +111,7 @@ static void count_nak(struct sn_qp *qp, uint8_t syndrome)
     }
 }
 
-static enum sn_step refuse(struct sn_qp *qp)
+static enum sn_step responder_tx_refuse(struct sn_qp *qp)
 {
     struct sn_nic *nic = qp->nic;
     struct sn_responder *r = &qp->resp;
@@ -137,7 +137,7 @@ enum sn_step sn_responder_step(struct sn_qp *qp)
     if (qp->rate.notify) return sn_rate_notify(qp);
     slot = r->has_slots ? oldest_pending(qp) : NULL;
     if (slot) return slot->kind == SN_SLOT_READ ? answer_read(qp, slot) : answer_atomic(qp, slot);
-    if (r->nak_pending) return refuse(qp);
+    if (r->nak_pending) return responder_tx_refuse(qp);
     if (!r->ack_pending) return SN_IDLE;
     if (acknowledge(qp, ROCE_AETH_ACK_NO_CREDITS, r->ack_psn) == SN_FULL) return SN_FULL;
     GW_TRACE(softnic, ack_sent, qp->number, r->ack_psn);

@@ -7,7 +7,7 @@
 #include "softnic/transport/responder.h"
 
 /* An offer, or what says that the bytes are there, stands for the packets that they would take. */
-static void accept(struct sn_qp *qp, const struct roce_hdr *h, const struct sn_body *body)
+static void responder_write_accept(struct sn_qp *qp, const struct roce_hdr *h, const struct sn_body *body)
 {
     struct sn_responder *r = &qp->resp;
     bool many = body->rndv || body->eager;
@@ -39,7 +39,7 @@ static void starves(struct sn_qp *qp)
 }
 
 /* The receive WQE that a message needs. false: refused. */
-static bool need_wqe(struct sn_qp *qp, const struct roce_hdr *h)
+static bool responder_write_need_wqe(struct sn_qp *qp, const struct roce_hdr *h)
 {
     int n = sn_rq_fetch(qp);
 
@@ -145,7 +145,7 @@ void sn_take_send(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, co
     struct sn_responder *r = &qp->resp;
     bool inside;
 
-    if ((flags & ROCE_F_STARTS) && !need_wqe(qp, h)) return;
+    if ((flags & ROCE_F_STARTS) && !responder_write_need_wqe(qp, h)) return;
     inside = goes_inside(qp, flags, body);
     if (!inside && !scatter_send(qp, h, body)) return;
     r->received += body->length;
@@ -162,7 +162,7 @@ void sn_take_send(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, co
         r->msn = (r->msn + 1) & 0xffffff;
         complete_receive(qp, h, send_completion(flags), r->received, inside ? body->bytes : NULL);
     }
-    accept(qp, h, body);
+    responder_write_accept(qp, h, body);
 }
 
 /* ---- WRITE --------------------------------------------------------------------------------------------- */
@@ -231,7 +231,7 @@ void sn_take_write(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, c
         mr = sn_resp_remote(qp, h, r->rkey, r->va, len, IBV_ACCESS_REMOTE_WRITE);
         if (!mr) return;
     }
-    if ((flags & ROCE_F_IMM) && !need_wqe(qp, h)) return;
+    if ((flags & ROCE_F_IMM) && !responder_write_need_wqe(qp, h)) return;
     if (mr && !place_write(qp, h, mr, body)) {
         r->received = total; /* which taking a receive began anew */
         return;
@@ -246,5 +246,5 @@ void sn_take_write(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, c
         r->msn = (r->msn + 1) & 0xffffff;
         if (flags & ROCE_F_IMM) complete_receive(qp, h, GW_MLX5_CQE_RESP_WR_IMM, r->received, NULL);
     }
-    accept(qp, h, body);
+    responder_write_accept(qp, h, body);
 }

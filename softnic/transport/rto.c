@@ -89,7 +89,7 @@ static void timed_out(struct sn_qp *qp)
  * But the peer may just not have been let run. So the oldest packet goes alone, and the answer tells, as with
  * TCP (F-RTO, RFC 5682): see sn_requester_probed.
  */
-static void probe(struct sn_qp *qp)
+static void rto_probe(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;
     uint32_t cur = r->cur, cur_packet = r->cur_packet, window = r->window;
@@ -138,7 +138,7 @@ void sn_requester_timeout(struct sn_qp *qp)
     }
     if (roce_psn_diff(r->max_psn, r->una_psn) <= 0) return;
     if (qp->nic->now < r->give_up)
-        probe(qp);
+        rto_probe(qp);
     else
         timed_out(qp);
 }

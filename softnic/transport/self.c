@@ -7,7 +7,7 @@
 #include "softnic/mem/pieces.h"
 #include "softnic/transport/transport.h"
 
-static struct sn_peer *find(void *ctx, const uint8_t gid[16], uint32_t qpn)
+static struct sn_peer *self_find(void *ctx, const uint8_t gid[16], uint32_t qpn)
 {
     (void)gid;
     (void)qpn;
@@ -22,7 +22,7 @@ static bool always(void *ctx, const uint8_t gid[16], uint32_t qpn)
     return true;
 }
 
-static bool enter(void *ctx, struct sn_peer *peer, uint64_t now)
+static bool self_enter(void *ctx, struct sn_peer *peer, uint64_t now)
 {
     (void)ctx;
     (void)peer;
@@ -30,7 +30,7 @@ static bool enter(void *ctx, struct sn_peer *peer, uint64_t now)
     return true;
 }
 
-static void leave(void *ctx, struct sn_peer *peer)
+static void self_leave(void *ctx, struct sn_peer *peer)
 {
     (void)ctx;
     (void)peer;
@@ -57,34 +57,35 @@ static bool grant(void *ctx, struct sn_peer *peer, const struct sn_peer_access *
     return true;
 }
 
-static bool never(void *ctx, const struct sn_peer *peer)
+static bool self_never(void *ctx, const struct sn_peer *peer)
 {
     (void)ctx;
     (void)peer;
     return false;
 }
 
-static bool lends(void *ctx)
+static bool self_lends(void *ctx)
 {
     (void)ctx;
     return true;
 }
 
-static int64_t copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c, struct sn_copying *under_way)
+static int64_t self_copy(void *ctx, struct sn_peer *peer, const struct sn_copy *c,
+                         struct sn_copying *under_way)
 {
     (void)ctx;
     (void)peer;
     return sn_pieces_copy(c, under_way);
 }
 
-static const struct sn_peer_ops self_ops = {.find = find,
+static const struct sn_peer_ops self_ops = {.find = self_find,
                                             .pulls = always,
-                                            .lags = never,
-                                            .enter = enter,
+                                            .lags = self_never,
+                                            .enter = self_enter,
                                             .grant = grant,
-                                            .copy = copy,
-                                            .leave = leave,
-                                            .lends = lends};
+                                            .copy = self_copy,
+                                            .leave = self_leave,
+                                            .lends = self_lends};
 
 struct sn_peers sn_peers_of(const struct sn_qp *qp)
 {

@@ -23,7 +23,7 @@ enum {
 
 /* ---- sending ------------------------------------------------------------------------------------------- */
 
-static bool is_multicast(const uint8_t gid[16])
+static bool ud_is_multicast(const uint8_t gid[16])
 {
     return gid[0] == 0xff || (sn_gid_is_ipv4(gid) && gid[12] >> 4 == 0xe);
 }
@@ -39,7 +39,8 @@ const char *sn_ud_check(struct sn_qp *qp, struct sn_sreq *s, const struct gw_mlx
 
     if (w->opcode == GW_MLX5_NOP) return NULL;
     if (!sn_gid_there(qp->nic, gid_index(av))) return "its address vector's GID index is of no GID";
-    if (is_multicast(av->rgid)) return "its address vector is a multicast group, and there is no multicast";
+    if (ud_is_multicast(av->rgid))
+        return "its address vector is a multicast group, and there is no multicast";
     if (w->length <= qp->mtu) return NULL;
     s->error = GW_MLX5_SYND_LOCAL_LENGTH;
     return "a datagram longer than the port's MTU";
@@ -76,7 +77,7 @@ enum sn_step sn_ud_send(struct sn_qp *qp, struct sn_sreq *s)
 
 /* ---- receiving ----------------------------------------------------------------------------------------- */
 
-static void put16(uint8_t *p, uint32_t v)
+static void ud_put16(uint8_t *p, uint32_t v)
 {
     p[0] = (uint8_t)(v >> 8);
     p[1] = (uint8_t)v;
@@ -105,7 +106,7 @@ static void make_grh(const struct sn_frame *f, uint8_t grh[GRH_BYTES])
     if (!is_ipv4(f)) {
         grh[0] = 6 << 4;
         grh[1] = (uint8_t)(f->ecn << 4);
-        put16(grh + 4, UDP_BYTES + f->len);
+        ud_put16(grh + 4, UDP_BYTES + f->len);
         grh[6] = IP_PROTO_UDP;
         grh[7] = HOP_LIMIT;
         memcpy(grh + 8, f->src_gid, 16);
@@ -114,18 +115,18 @@ static void make_grh(const struct sn_frame *f, uint8_t grh[GRH_BYTES])
     }
     ip[0] = 4 << 4 | IPV4_BYTES / 4;
     ip[1] = f->ecn;
-    put16(ip + 2, IPV4_BYTES + UDP_BYTES + f->len);
-    put16(ip + 4, f->has_ip_id ? f->ip_id : 0);
-    put16(ip + 6, ROCE_IP_DF);
+    ud_put16(ip + 2, IPV4_BYTES + UDP_BYTES + f->len);
+    ud_put16(ip + 4, f->has_ip_id ? f->ip_id : 0);
+    ud_put16(ip + 6, ROCE_IP_DF);
     ip[8] = HOP_LIMIT;
     ip[9] = IP_PROTO_UDP;
     memcpy(ip + 12, f->src_gid + 12, 4);
     memcpy(ip + 16, f->dst_gid + 12, 4);
-    put16(ip + 10, ip_checksum(ip));
+    ud_put16(ip + 10, ip_checksum(ip));
 }
 
 /* The receive WQE that the datagram goes to. false: there is none, and it is dropped. */
-static bool need_wqe(struct sn_qp *qp)
+static bool ud_need_wqe(struct sn_qp *qp)
 {
     int n = sn_rq_fetch(qp);
 
@@ -148,7 +149,7 @@ static void receive_failed(struct sn_qp *qp, int err)
     sn_qp_error(qp);
 }
 
-static void complete(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h, uint32_t len)
+static void ud_complete(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr *h, uint32_t len)
 {
     struct gw_mlx5_wc wc;
 
@@ -176,7 +177,7 @@ void sn_ud_rx(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr 
                      h->sqpn, h->qkey, qp->attr.qkey);
         return;
     }
-    if (!need_wqe(qp)) return;
+    if (!ud_need_wqe(qp)) return;
     make_grh(f, grh);
     err = sn_scatter_recv(qp, 0, grh, GRH_BYTES);
     if (!err) err = sn_scatter_recv(qp, GRH_BYTES, payload, len);
@@ -184,5 +185,5 @@ void sn_ud_rx(struct sn_qp *qp, const struct sn_frame *f, const struct roce_hdr 
     if (err)
         receive_failed(qp, err);
     else
-        complete(qp, f, h, len);
+        ud_complete(qp, f, h, len);
 }

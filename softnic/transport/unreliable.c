@@ -15,7 +15,7 @@
 /* ---- sending ------------------------------------------------------------------------------------------- */
 
 /* Completes what the wire has taken. false: nothing, or the QP is no longer alive. */
-static bool complete(struct sn_qp *qp)
+static bool unreliable_complete(struct sn_qp *qp)
 {
     uint32_t before = qp->req.una;
 
@@ -23,7 +23,7 @@ static bool complete(struct sn_qp *qp)
 }
 
 /* Requests complete in order: one that fails waits for the wire to take those before it. */
-static enum sn_step fail(struct sn_qp *qp, const struct sn_sreq *s)
+static enum sn_step unreliable_fail(struct sn_qp *qp, const struct sn_sreq *s)
 {
     if (qp->req.una != qp->req.cur) return SN_FULL;
     sn_sq_fail(qp, s->error);
@@ -36,7 +36,7 @@ static enum sn_step send_uc(struct sn_qp *qp, struct sn_sreq *s)
 
     if (!frame) return SN_FULL;
     s->error = sn_requester_data_packet(qp, s, frame);
-    if (s->error) return fail(qp, s);
+    if (s->error) return unreliable_fail(qp, s);
     s->looped = qp->peer.loop;
     s->tx_end = sn_tx_position(qp->nic, s->looped);
     return SN_DID;
@@ -62,7 +62,7 @@ enum sn_step sn_unreliable_step(struct sn_qp *qp)
     GW_ASSERT_HELD(&qp->nic->lock);
     if (qp->state == IBV_QPS_SQE) return sn_sq_flush_one(qp) ? SN_DID : SN_IDLE;
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
-    if (r->una != r->cur && complete(qp)) return SN_DID;
+    if (r->una != r->cur && unreliable_complete(qp)) return SN_DID;
     if (r->cur == r->end && !sn_sq_fetch(qp, qp->init.type == IBV_QPT_UD ? sn_ud_check : NULL)) {
         /* As when there is no room: what it waits for is that the wire takes frames. */
         if (r->una != r->end) return SN_FULL;
@@ -70,9 +70,9 @@ enum sn_step sn_unreliable_step(struct sn_qp *qp)
         return SN_IDLE;
     }
     s = &r->ring[r->cur % SN_SQ_WINDOW];
-    if (s->error) return fail(qp, s);
+    if (s->error) return unreliable_fail(qp, s);
     if (s->packets) return send_packet(qp, s);
-    if (!sn_requester_local(qp, s)) return fail(qp, s);
+    if (!sn_requester_local(qp, s)) return unreliable_fail(qp, s);
     r->cur++;
     return SN_DID;
 }
@@ -93,7 +93,7 @@ bool sn_unreliable_resume(struct sn_qp *qp)
 /* Gives the message under way up. Its bytes that are still on their way into memory have to be there before
  * the next one is placed, which may go to the same place. That it fails is nobody's concern any more, nor
  * that a first packet did, with which no message is under way yet. */
-static void give_up(struct sn_qp *qp)
+static void unreliable_give_up(struct sn_qp *qp)
 {
     sn_place_flush(qp);
     if (qp->resp.message == SN_MSG_NONE) return;
@@ -109,7 +109,7 @@ void sn_uc_drop(struct sn_qp *qp, uint64_t *counter)
 {
     GW_ASSERT_HELD(&qp->nic->lock);
     sn_count(counter, 1);
-    give_up(qp);
+    unreliable_give_up(qp);
 }
 
 bool sn_uc_in_order(struct sn_qp *qp, const struct roce_hdr *h)
@@ -117,7 +117,7 @@ bool sn_uc_in_order(struct sn_qp *qp, const struct roce_hdr *h)
     struct sn_responder *r = &qp->resp;
 
     if (roce_flags(h->opcode) & ROCE_F_STARTS) {
-        give_up(qp);
+        unreliable_give_up(qp);
         r->epsn = h->psn;
         return true;
     }

@@ -37,7 +37,8 @@ static const struct uv_mr *with_key(const struct uv_file *f, uint32_t key)
 }
 
 /* The errors are those of the kernel's driver. */
-static int check(const struct uv_mr *mr, const struct uv_pd *pd, const struct ib_uverbs_sge *sge, bool write)
+static int uv_advise_check(const struct uv_mr *mr, const struct uv_pd *pd, const struct ib_uverbs_sge *sge,
+                           bool write)
 {
     if (!mr || !(mr->user.access & IB_UVERBS_ACCESS_ON_DEMAND)) return -ENOENT;
     if (mr->pd != pd || (write && !(mr->user.access & IB_UVERBS_ACCESS_LOCAL_WRITE))) return -EPERM;
@@ -49,7 +50,7 @@ static int check(const struct uv_mr *mr, const struct uv_pd *pd, const struct ib
 }
 
 /* Where the kernel knows no such advice, reading does it; a page to be written to is then copied later. */
-static int touch(uint64_t from, uint64_t end)
+static int uv_advise_touch(uint64_t from, uint64_t end)
 {
     char byte;
 
@@ -65,7 +66,7 @@ static int bring_in(uint64_t from, uint64_t length, bool write)
     if (!length) return 0;
     if (!madvise((void *)(uintptr_t)first, end - first, write ? MADV_POPULATE_WRITE : MADV_POPULATE_READ))
         return 0;
-    return errno == EINVAL ? touch(first, end) : -EFAULT;
+    return errno == EINVAL ? uv_advise_touch(first, end) : -EFAULT;
 }
 
 static int prefetch(struct uv_file *f, const struct uv_pd *pd, const struct ib_uverbs_sge *sge,
@@ -73,7 +74,7 @@ static int prefetch(struct uv_file *f, const struct uv_pd *pd, const struct ib_u
 {
     const bool write = advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_WRITE;
     const struct uv_mr *mr = with_key(f, sge->lkey);
-    int err = check(mr, pd, sge, write);
+    int err = uv_advise_check(mr, pd, sge, write);
 
     if (err || advice == IB_UVERBS_ADVISE_MR_ADVICE_PREFETCH_NO_FAULT) return err; /* what is in is in */
     const uint64_t iova = mr->user.access & IB_UVERBS_ACCESS_ZERO_BASED ? 0 : mr->user.iova;

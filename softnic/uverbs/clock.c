@@ -16,7 +16,7 @@
 #define PAGE   4096u
 #define SECOND UINT64_C(1000000000)
 
-static uint64_t now(clockid_t clock)
+static uint64_t uv_clock_now(clockid_t clock)
 {
     struct timespec ts;
 
@@ -25,12 +25,13 @@ static uint64_t now(clockid_t clock)
 }
 
 /* Between two looks at the one clock the other is read: of some tries the shortest is the best. */
-static void look(struct mlx5_ib_clock_info *info)
+static void uv_clock_look(struct mlx5_ib_clock_info *info)
 {
     uint64_t best = UINT64_MAX;
 
     for (int i = 0; i < 4; i++) {
-        uint64_t before = now(CLOCK_MONOTONIC), day = now(CLOCK_REALTIME), after = now(CLOCK_MONOTONIC);
+        uint64_t before = uv_clock_now(CLOCK_MONOTONIC), day = uv_clock_now(CLOCK_REALTIME),
+                 after = uv_clock_now(CLOCK_MONOTONIC);
 
         if (after - before >= best) continue;
         best = after - before;
@@ -49,6 +50,6 @@ int uv_clock_map(void *hint, int prot, int flags, void **at)
     if (prot & PROT_WRITE) return -EPERM;
     *at = mmap(hint, PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS | fixed, -1, 0);
     if (*at == MAP_FAILED) return -errno;
-    look(*at);
+    uv_clock_look(*at);
     return mprotect(*at, PAGE, prot) ? -errno : 0;
 }

@@ -96,8 +96,8 @@ static int check_buffer(uint64_t addr, uint64_t entries, uint32_t size)
 }
 
 /* The queue as libmlx5 laid it out, checked as if it were anybody's. */
-static int read_layout(const struct cq_request *rq, const struct mlx5_ib_create_cq *drv,
-                       struct sn_cq_init *init)
+static int uv_cq_read_layout(const struct cq_request *rq, const struct mlx5_ib_create_cq *drv,
+                             struct sn_cq_init *init)
 {
     uint64_t entries = (uint64_t)rq->cqe + 1; /* libmlx5 asks for one less than it has room for */
 
@@ -133,7 +133,7 @@ static int choose_page(struct uv_file *f, const struct mlx5_ib_create_cq *drv, s
     return 0;
 }
 
-static void let_go(struct uv_cq *cq)
+static void uv_cq_let_go(struct uv_cq *cq)
 {
     uv_stream_put(cq->channel);
     uv_stream_put(cq->async);
@@ -141,7 +141,7 @@ static void let_go(struct uv_cq *cq)
     if (cq->uar) cq->uar->obj.users--;
 }
 
-static int make_cq(const struct uv_cmd *c, const struct cq_request *rq, struct uv_cq **out)
+static int uv_cq_make(const struct uv_cmd *c, const struct cq_request *rq, struct uv_cq **out)
 {
     struct uv_file *f = c->file;
     const struct mlx5_ib_create_cq *drv = c->uhw;
@@ -152,7 +152,7 @@ static int make_cq(const struct uv_cmd *c, const struct cq_request *rq, struct u
     /* Every completion has a time stamp, asked for or not. */
     if (rq->flags & ~(uint32_t)(IB_UVERBS_CQ_FLAGS_IGNORE_OVERRUN | IB_UVERBS_CQ_FLAGS_TIMESTAMP_COMPLETION))
         return -EOPNOTSUPP;
-    int err = read_layout(rq, drv, &init);
+    int err = uv_cq_read_layout(rq, drv, &init);
     if (err) return err;
     struct uv_stream *channel = NULL;
     if (rq->channel >= 0 && !(channel = uv_stream_of_fd(f, rq->channel))) return -EINVAL;
@@ -170,7 +170,7 @@ static int make_cq(const struct uv_cmd *c, const struct cq_request *rq, struct u
     if (!err) err = choose_page(f, drv, cq, &init);
     if (!err) err = sn_cq_create(f->nic, &init, &cq->cq);
     if (err) {
-        let_go(cq);
+        uv_cq_let_go(cq);
         uv_free(f, &cq->obj);
         return err;
     }
@@ -182,7 +182,7 @@ void uv_cq_end(struct uv_file *f, struct uv_cq *cq)
 {
     (void)f;
     sn_cq_destroy(cq->cq);
-    let_go(cq);
+    uv_cq_let_go(cq);
 }
 
 static int answer_cq(const struct uv_cmd *c, struct uv_cq *cq, uint32_t cqe, bool extended)
@@ -205,7 +205,7 @@ int uv_create_cq(const struct uv_cmd *c)
     const struct ib_uverbs_create_cq *req = c->in;
     struct cq_request rq = {req->user_handle, req->cqe, req->comp_vector, 0, req->comp_channel};
     struct uv_cq *cq;
-    int err = make_cq(c, &rq, &cq);
+    int err = uv_cq_make(c, &rq, &cq);
     return err ? err : answer_cq(c, cq, req->cqe, false);
 }
 
@@ -216,7 +216,7 @@ int uv_create_cq_ex(const struct uv_cmd *c)
     struct uv_cq *cq;
 
     if (req->comp_mask || req->reserved) return -EINVAL;
-    int err = make_cq(c, &rq, &cq);
+    int err = uv_cq_make(c, &rq, &cq);
     return err ? err : answer_cq(c, cq, req->cqe, true);
 }
 
@@ -253,7 +253,7 @@ int uv_destroy_cq(const struct uv_cmd *c)
     r.comp_events_reported = cq->comp_sent;
     if (cq->channel) r.comp_events_reported -= uv_stream_drain(cq->channel, cq->user_handle);
     r.async_events_reported = cq->async_sent - uv_stream_drain(cq->async, cq->user_handle);
-    let_go(cq);
+    uv_cq_let_go(cq);
     uv_free(c->file, &cq->obj);
     return uv_reply(c, &r, sizeof(r), NULL, 0);
 }

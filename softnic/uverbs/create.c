@@ -31,7 +31,8 @@ struct command {
     uint64_t uhw[UV_IN_ROOM / 8];
 };
 
-static int begin(struct uv_file *f, const struct uv_request *r, uint16_t event_fd, struct command *cmd)
+static int uv_create_begin(struct uv_file *f, const struct uv_request *r, uint16_t event_fd,
+                           struct command *cmd)
 {
     const struct ib_uverbs_attr *in = uv_attr(r, UVERBS_ATTR_UHW_IN), *out = uv_attr(r, UVERBS_ATTR_UHW_OUT);
     uint32_t fd;
@@ -50,8 +51,8 @@ static int begin(struct uv_file *f, const struct uv_request *r, uint16_t event_f
     return cmd->c.events ? 0 : -EINVAL;
 }
 
-static int run(const struct uv_request *r, struct command *cmd, int (*handle)(const struct uv_cmd *),
-               void *answer, size_t size)
+static int uv_create_run(const struct uv_request *r, struct command *cmd,
+                         int (*handle)(const struct uv_cmd *), void *answer, size_t size)
 {
     cmd->c.out = (uintptr_t)answer;
     cmd->c.out_len = size;
@@ -61,8 +62,8 @@ static int run(const struct uv_request *r, struct command *cmd, int (*handle)(co
 }
 
 /* The last answer is the handle. An object that its maker does not hear of is not kept. */
-static int finish(struct command *cmd, const struct uv_request *r, enum uv_type type, uint16_t id,
-                  uint32_t handle, int err)
+static int uv_create_finish(struct command *cmd, const struct uv_request *r, enum uv_type type, uint16_t id,
+                            uint32_t handle, int err)
 {
     struct uv_object *o = uv_find(cmd->c.file, type, handle);
 
@@ -78,7 +79,7 @@ int uv_attr_create_cq(struct uv_file *f, const struct uv_request *r)
     struct ib_uverbs_ex_create_cq_resp a = {.base.cq_handle = UINT32_MAX};
     struct command cmd;
     uint32_t channel = UINT32_MAX;
-    int err = begin(f, r, UVERBS_ATTR_CREATE_CQ_EVENT_FD, &cmd);
+    int err = uv_create_begin(f, r, UVERBS_ATTR_CREATE_CQ_EVENT_FD, &cmd);
 
     if (!err) err = uv_attr_in(r, UVERBS_ATTR_CREATE_CQ_CQE, &q.cqe, sizeof(q.cqe));
     if (!err) err = uv_attr_in(r, UVERBS_ATTR_CREATE_CQ_USER_HANDLE, &q.user_handle, sizeof(q.user_handle));
@@ -88,9 +89,9 @@ int uv_attr_create_cq(struct uv_file *f, const struct uv_request *r)
     q.comp_channel = (int32_t)channel;
     cmd.c.in = &q;
     cmd.c.in_len = sizeof(q);
-    if (!err) err = run(r, &cmd, uv_create_cq_ex, &a, sizeof(a));
+    if (!err) err = uv_create_run(r, &cmd, uv_create_cq_ex, &a, sizeof(a));
     if (!err) err = uv_attr_out(r, UVERBS_ATTR_CREATE_CQ_RESP_CQE, &a.base.cqe, sizeof(a.base.cqe));
-    return finish(&cmd, r, UV_CQ, UVERBS_ATTR_CREATE_CQ_HANDLE, a.base.cq_handle, err);
+    return uv_create_finish(&cmd, r, UV_CQ, UVERBS_ATTR_CREATE_CQ_HANDLE, a.base.cq_handle, err);
 }
 
 static int read_qp_parts(const struct uv_request *r, struct ib_uverbs_ex_create_qp *q)
@@ -134,17 +135,17 @@ int uv_attr_create_qp(struct uv_file *f, const struct uv_request *r)
     struct ib_uverbs_ex_create_qp q = {0};
     struct ib_uverbs_ex_create_qp_resp a = {.base.qp_handle = UINT32_MAX};
     struct command cmd;
-    int err = begin(f, r, UVERBS_ATTR_CREATE_QP_EVENT_FD, &cmd);
+    int err = uv_create_begin(f, r, UVERBS_ATTR_CREATE_QP_EVENT_FD, &cmd);
 
     if (!err) err = read_qp(r, &q);
     cmd.c.in = &q;
     cmd.c.in_len = sizeof(q);
-    if (!err) err = run(r, &cmd, uv_create_qp_ex, &a, sizeof(a));
+    if (!err) err = uv_create_run(r, &cmd, uv_create_qp_ex, &a, sizeof(a));
     const struct ib_uverbs_qp_cap cap = {a.base.max_send_wr, a.base.max_recv_wr, a.base.max_send_sge,
                                          a.base.max_recv_sge, a.base.max_inline_data};
     if (!err) err = uv_attr_out(r, UVERBS_ATTR_CREATE_QP_RESP_CAP, &cap, sizeof(cap));
     if (!err) err = uv_attr_out(r, UVERBS_ATTR_CREATE_QP_RESP_QP_NUM, &a.base.qpn, sizeof(a.base.qpn));
-    return finish(&cmd, r, UV_QP, UVERBS_ATTR_CREATE_QP_HANDLE, a.base.qp_handle, err);
+    return uv_create_finish(&cmd, r, UV_QP, UVERBS_ATTR_CREATE_QP_HANDLE, a.base.qp_handle, err);
 }
 
 static int read_srq(const struct uv_request *r, struct ib_uverbs_create_xsrq *q)
@@ -168,14 +169,14 @@ int uv_attr_create_srq(struct uv_file *f, const struct uv_request *r)
     struct ib_uverbs_create_xsrq q = {0};
     struct ib_uverbs_create_srq_resp a = {.srq_handle = UINT32_MAX};
     struct command cmd;
-    int err = begin(f, r, UVERBS_ATTR_CREATE_SRQ_EVENT_FD, &cmd);
+    int err = uv_create_begin(f, r, UVERBS_ATTR_CREATE_SRQ_EVENT_FD, &cmd);
 
     if (!err) err = read_srq(r, &q);
     cmd.c.in = &q;
     cmd.c.in_len = sizeof(q);
-    if (!err) err = run(r, &cmd, uv_create_xsrq, &a, sizeof(a));
+    if (!err) err = uv_create_run(r, &cmd, uv_create_xsrq, &a, sizeof(a));
     if (!err) err = uv_attr_out(r, UVERBS_ATTR_CREATE_SRQ_RESP_MAX_WR, &a.max_wr, sizeof(a.max_wr));
     if (!err) err = uv_attr_out(r, UVERBS_ATTR_CREATE_SRQ_RESP_MAX_SGE, &a.max_sge, sizeof(a.max_sge));
     if (!err) err = uv_attr_out(r, UVERBS_ATTR_CREATE_SRQ_RESP_SRQ_NUM, &a.srqn, sizeof(a.srqn));
-    return finish(&cmd, r, UV_SRQ, UVERBS_ATTR_CREATE_SRQ_HANDLE, a.srq_handle, err);
+    return uv_create_finish(&cmd, r, UV_SRQ, UVERBS_ATTR_CREATE_SRQ_HANDLE, a.srq_handle, err);
 }

@@ -63,7 +63,7 @@ _Static_assert((int)UV_MAX_NICS == (int)SN_MAX_NICS, "the tree has room for all 
 _Static_assert((int)SN_TREE_GIDS == (int)SN_GIDS && (int)SN_TREE_PKEYS == (int)SN_PKEYS,
                "and for their tables");
 
-static void describe(const struct sn_config *c, struct sn_tree_info *nic)
+static void uv_device_describe(const struct sn_config *c, struct sn_tree_info *nic)
 {
     memcpy(nic->gid, c->addr.gid, 16);
     name_interface(&c->addr, nic->ndev, sizeof(nic->ndev));
@@ -89,7 +89,7 @@ int uv_describe(unsigned index, struct sn_tree_info *info)
     if (err)
         fprintf(stderr, "gpuwire: %s\n", why);
     else
-        describe(&config, info);
+        uv_device_describe(&config, info);
     return err;
 }
 
@@ -157,7 +157,7 @@ static int check_request(const struct uv_cmd *c)
                                                                                               : 0;
 }
 
-static int open_streams(struct uv_file *f, int *fd)
+static int uv_device_open_streams(struct uv_file *f, int *fd)
 {
     int err = uv_stream_new(sizeof(struct ib_uverbs_async_event_desc), f, fd, &f->async);
     if (err) return err;
@@ -181,7 +181,7 @@ static int answer_with_fd(const struct uv_cmd *c, const struct mlx5_ib_alloc_uco
 {
     struct uv_file *f = c->file;
     struct ib_uverbs_get_context_resp core = {.num_comp_vectors = VECTORS};
-    int fd, err = open_streams(f, &fd);
+    int fd, err = uv_device_open_streams(f, &fd);
 
     if (err) return err;
     core.async_fd = (uint32_t)fd;
@@ -206,7 +206,7 @@ static int answer_attrs(const struct uv_request *r, const struct mlx5_ib_alloc_u
 }
 
 /* r: the newer call, or NULL. */
-static int make_context(const struct uv_cmd *c, const struct uv_request *r)
+static int uv_device_make_context(const struct uv_cmd *c, const struct uv_request *r)
 {
     struct uv_file *f = c->file;
     const struct mlx5_ib_alloc_ucontext_req_v2 *req = c->uhw;
@@ -228,7 +228,7 @@ static int make_context(const struct uv_cmd *c, const struct uv_request *r)
 
 int uv_get_context(const struct uv_cmd *c)
 {
-    return make_context(c, NULL);
+    return uv_device_make_context(c, NULL);
 }
 
 int uv_attr_get_context(struct uv_file *f, const struct uv_request *r)
@@ -238,7 +238,7 @@ int uv_attr_get_context(struct uv_file *f, const struct uv_request *r)
     const struct uv_cmd c = {.file = f, .uhw = &req, .uhw_len = in ? in->len : 0};
     int err = in ? uv_attr_in(r, UVERBS_ATTR_UHW_IN, &req, sizeof(req)) : 0;
 
-    return err ? err : make_context(&c, r);
+    return err ? err : uv_device_make_context(&c, r);
 }
 
 /*

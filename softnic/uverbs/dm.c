@@ -19,14 +19,14 @@
 #define LOG_PAGE      12u
 #define INDEX_NUMBERS 65536u /* so many can be named in an mmap offset */
 
-static uint64_t whole_pages(uint64_t length)
+static uint64_t uv_dm_whole_pages(uint64_t length)
 {
     return (length + PAGE - 1) / PAGE * PAGE;
 }
 
 /* ---- allocating ---- */
 
-static int read_request(const struct uv_request *r, uint64_t *length)
+static int uv_dm_read_request(const struct uv_request *r, uint64_t *length)
 {
     uint32_t log_align = 0;
     uint64_t type = MLX5_IB_UAPI_DM_TYPE_MEMIC;
@@ -52,9 +52,9 @@ static int answer_place(const struct uv_request *r, const struct uv_dm *dm, uint
     return err ? err : uv_attr_out(r, page_attr, &page, sizeof(page));
 }
 
-static int make(struct uv_file *f, uint64_t length, struct uv_dm **out)
+static int uv_dm_make(struct uv_file *f, uint64_t length, struct uv_dm **out)
 {
-    const uint64_t bytes = whole_pages(length);
+    const uint64_t bytes = uv_dm_whole_pages(length);
 
     if (bytes > UV_DM_BYTES - f->dm_bytes) return -ENOMEM;
     struct uv_dm *dm = uv_new(f, UV_DM, sizeof(*dm));
@@ -75,9 +75,9 @@ int uv_alloc_dm(struct uv_file *f, const struct uv_request *r)
 {
     uint64_t length = 0;
     struct uv_dm *dm;
-    int err = read_request(r, &length);
+    int err = uv_dm_read_request(r, &length);
 
-    if (!err) err = make(f, length, &dm);
+    if (!err) err = uv_dm_make(f, length, &dm);
     if (err) return err;
     err = answer_place(r, dm, MLX5_IB_ATTR_ALLOC_DM_RESP_START_OFFSET, MLX5_IB_ATTR_ALLOC_DM_RESP_PAGE_INDEX);
     if (!err) err = uv_attr_handle(r, UVERBS_ATTR_ALLOC_DM_HANDLE, dm->obj.handle);
@@ -87,11 +87,11 @@ int uv_alloc_dm(struct uv_file *f, const struct uv_request *r)
 
 void uv_dm_end(struct uv_file *f, struct uv_dm *dm)
 {
-    munmap(dm->memory, whole_pages(dm->length));
-    f->dm_bytes -= whole_pages(dm->length);
+    munmap(dm->memory, uv_dm_whole_pages(dm->length));
+    f->dm_bytes -= uv_dm_whole_pages(dm->length);
 }
 
-static struct uv_dm *find(struct uv_file *f, const struct uv_request *r, uint16_t attr)
+static struct uv_dm *uv_dm_find(struct uv_file *f, const struct uv_request *r, uint16_t attr)
 {
     uint32_t handle;
 
@@ -100,7 +100,7 @@ static struct uv_dm *find(struct uv_file *f, const struct uv_request *r, uint16_
 
 int uv_free_dm(struct uv_file *f, const struct uv_request *r)
 {
-    struct uv_dm *dm = find(f, r, UVERBS_ATTR_FREE_DM_HANDLE);
+    struct uv_dm *dm = uv_dm_find(f, r, UVERBS_ATTR_FREE_DM_HANDLE);
     return dm ? uv_destroy(f, &dm->obj) : -EINVAL;
 }
 
@@ -110,13 +110,13 @@ int uv_dm_map(struct uv_file *f, uint64_t index, size_t length, void *hint, int 
 {
     const struct uv_dm *dm = uv_find_at(f, UV_DM, index);
 
-    if (!dm || length != whole_pages(dm->length)) return -EINVAL;
+    if (!dm || length != uv_dm_whole_pages(dm->length)) return -EINVAL;
     return uv_map_again(dm->memory, length, hint, flags, at);
 }
 
 int uv_query_dm(struct uv_file *f, const struct uv_request *r)
 {
-    const struct uv_dm *dm = find(f, r, MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE);
+    const struct uv_dm *dm = uv_dm_find(f, r, MLX5_IB_ATTR_QUERY_DM_REQ_HANDLE);
 
     if (!dm) return -EINVAL;
     int err =
@@ -126,8 +126,8 @@ int uv_query_dm(struct uv_file *f, const struct uv_request *r)
 
 /* ---- registering ---- */
 
-static int read_region(const struct uv_request *r, const struct uv_dm *dm, struct sn_mr_init *init,
-                       uint32_t *access)
+static int uv_dm_read_region(const struct uv_request *r, const struct uv_dm *dm, struct sn_mr_init *init,
+                             uint32_t *access)
 {
     uint64_t offset = 0, length = 0;
     int err = uv_attr_in(r, UVERBS_ATTR_REG_DM_MR_OFFSET, &offset, sizeof(offset));
@@ -148,7 +148,7 @@ static int read_region(const struct uv_request *r, const struct uv_dm *dm, struc
 
 int uv_reg_dm_mr(struct uv_file *f, const struct uv_request *r)
 {
-    struct uv_dm *dm = find(f, r, UVERBS_ATTR_REG_DM_MR_DM_HANDLE);
+    struct uv_dm *dm = uv_dm_find(f, r, UVERBS_ATTR_REG_DM_MR_DM_HANDLE);
     uint32_t handle, access = 0;
     struct sn_mr_init init;
     struct uv_mr *mr;
@@ -157,7 +157,7 @@ int uv_reg_dm_mr(struct uv_file *f, const struct uv_request *r)
     if (err || !dm) return -EINVAL;
     struct uv_pd *pd = uv_find(f, UV_PD, handle);
     if (!pd) return -EINVAL;
-    err = read_region(r, dm, &init, &access);
+    err = uv_dm_read_region(r, dm, &init, &access);
     if (!err) err = uv_mr_make(f, pd, &init, &mr);
     if (err) return err;
     mr->dm = dm;

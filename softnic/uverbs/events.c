@@ -123,7 +123,7 @@ static bool into_pipe(struct uv_stream *s, const void *record)
     return n == (ssize_t)s->record;
 }
 
-static void flush(struct uv_stream *s)
+static void uv_events_flush(struct uv_stream *s)
 {
     GW_ASSERT_HELD(&s->lock);
     size_t sent = 0;
@@ -134,7 +134,7 @@ static void flush(struct uv_stream *s)
     if (!s->waiting) __atomic_sub_fetch(&streams_with_backlog, 1, __ATOMIC_RELAXED);
 }
 
-static void keep(struct uv_stream *s, const void *record)
+static void uv_events_keep(struct uv_stream *s, const void *record)
 {
     GW_ASSERT_HELD(&s->lock);
     if (s->waiting == s->room) {
@@ -152,8 +152,8 @@ void uv_stream_send(struct uv_stream *s, const void *record)
 {
     pthread_mutex_lock(&s->lock);
     if (s->read_fd >= 0) {
-        if (s->waiting) flush(s);
-        if (s->waiting || !into_pipe(s, record)) keep(s, record);
+        if (s->waiting) uv_events_flush(s);
+        if (s->waiting || !into_pipe(s, record)) uv_events_keep(s, record);
     }
     pthread_mutex_unlock(&s->lock);
 }
@@ -165,13 +165,13 @@ void uv_streams_flush(void)
     pthread_mutex_lock(&list_lock);
     for (struct uv_stream *s = list; s; s = s->next) {
         pthread_mutex_lock(&s->lock);
-        if (s->waiting) flush(s);
+        if (s->waiting) uv_events_flush(s);
         pthread_mutex_unlock(&s->lock);
     }
     pthread_mutex_unlock(&list_lock);
 }
 
-static bool is_about(const void *record, uint64_t about)
+static bool uv_events_is_about(const void *record, uint64_t about)
 {
     uint64_t name;
     memcpy(&name, record, sizeof(name));
@@ -179,7 +179,7 @@ static bool is_about(const void *record, uint64_t about)
 }
 
 /* Puts all unread records, pipe first, into one array. */
-static size_t collect(struct uv_stream *s, unsigned char **all)
+static size_t uv_events_collect(struct uv_stream *s, unsigned char **all)
 {
     size_t n = 0, room = 0;
     unsigned char record[MAX_RECORD], *a = NULL;
@@ -205,17 +205,17 @@ uint32_t uv_stream_drain(struct uv_stream *s, uint64_t about)
 
     if (!s) return 0;
     pthread_mutex_lock(&s->lock);
-    size_t n = collect(s, &all), left = 0;
+    size_t n = uv_events_collect(s, &all), left = 0;
     for (size_t i = 0; i < n; i++) {
         const unsigned char *r = all + i * s->record;
-        if (is_about(r, about))
+        if (uv_events_is_about(r, about))
             found++;
         else
             into_pipe(s, r); /* there is room: it has just been taken out */
     }
     for (size_t i = 0; i < s->waiting; i++) {
         const unsigned char *r = s->backlog + i * s->record;
-        if (is_about(r, about))
+        if (uv_events_is_about(r, about))
             found++;
         else
             memmove(s->backlog + left++ * s->record, r, s->record);

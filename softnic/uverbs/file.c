@@ -47,14 +47,14 @@ int uv_open_files(void)
     return __atomic_load_n(&open_files, __ATOMIC_RELAXED);
 }
 
-static void begin(struct uv_file *f)
+static void uv_file_begin(struct uv_file *f)
 {
     GW_ASSERT_HELD(&table_lock);
     f->generation = generation;
     f->tag = ++next_tag & ((1u << (32 - INDEX_BITS)) - 1);
 }
 
-static void name(struct uv_file *f, int fd)
+static void uv_file_name(struct uv_file *f, int fd)
 {
     GW_ASSERT_HELD(&table_lock);
     if (fd > highest_fd) highest_fd = fd;
@@ -81,8 +81,8 @@ int uv_open(int flags, unsigned index)
     f->fd = fd;
     f->index = index;
     pthread_mutex_lock(&table_lock);
-    begin(f);
-    name(f, fd);
+    uv_file_begin(f);
+    uv_file_name(f, fd);
     open_files++;
     pthread_mutex_unlock(&table_lock);
     return fd;
@@ -130,7 +130,7 @@ struct uv_stream *uv_stream_of_fd(const struct uv_file *f, int fd)
 
 /* ---- handles ---- */
 
-static bool grow(struct uv_file *f)
+static bool uv_file_grow(struct uv_file *f)
 {
     uint32_t room = f->object_room ? 2 * f->object_room : 64;
     if (room > INDEX_LIMIT) return false;
@@ -147,7 +147,7 @@ void *uv_new(struct uv_file *f, enum uv_type type, size_t size)
     GW_ASSERT_HELD(&f->lock);
     uint32_t i = f->first_free;
     while (i < f->object_room && f->objects[i]) i++;
-    if (i == f->object_room && !grow(f)) return NULL;
+    if (i == f->object_room && !uv_file_grow(f)) return NULL;
     struct uv_object *o = calloc(1, size);
     if (!o) return NULL;
     o->type = type;
@@ -222,7 +222,7 @@ static void destroy_all(struct uv_file *f)
 
 /* The parent owns all that a child inherited, and threads that are not here may hold its locks: leave it
  * alone. */
-static bool inherited(const struct uv_file *f)
+static bool uv_file_inherited(const struct uv_file *f)
 {
     return f->generation != __atomic_load_n(&generation, __ATOMIC_RELAXED);
 }
@@ -270,9 +270,9 @@ void uv_give_nic(struct uv_file *f)
     f->nic = NULL;
 }
 
-static void close_file(struct uv_file *f)
+static void uv_file_close(struct uv_file *f)
 {
-    if (inherited(f)) return;
+    if (uv_file_inherited(f)) return;
     pthread_mutex_lock(&f->lock);
     f->closed = true;
     destroy_all(f);
@@ -303,7 +303,7 @@ void uv_close(int fd)
         uv_stream_close_reader(e.stream);
         uv_stream_put(e.stream);
     }
-    if (last) close_file(e.file);
+    if (last) uv_file_close(e.file);
 }
 
 /* ---- copies of an fd ---- */
@@ -340,7 +340,7 @@ bool uv_adopt(int fd)
     for (int i = 0; i <= highest_fd && !f; i++)
         if (table[i].file && same_open_file(i, fd)) f = table[i].file;
     if (f) {
-        name(f, fd);
+        uv_file_name(f, fd);
         set_driven(fd, f->nic);
     }
     pthread_mutex_unlock(&table_lock);
@@ -372,8 +372,8 @@ static struct uv_file *in_its_place(int fd, const struct uv_file *parents)
     pthread_mutex_lock(&table_lock);
     bool first = table[fd].file == parents;
     if (first) {
-        begin(f);
-        name(f, fd);
+        uv_file_begin(f);
+        uv_file_name(f, fd);
     }
     pthread_mutex_unlock(&table_lock);
     if (!first) file_put(f); /* another thread was faster */
@@ -385,7 +385,7 @@ int uv_enter(int fd, struct uv_file **out)
     struct uv_file *f = file_get(fd);
 
     if (!f) return -EBADF;
-    if (inherited(f)) f = in_its_place(fd, f);
+    if (uv_file_inherited(f)) f = in_its_place(fd, f);
     if (!f) return -ENOMEM;
     pthread_mutex_lock(&f->lock);
     *out = f;

@@ -81,7 +81,7 @@ const struct ib_uverbs_attr *uv_attr(const struct uv_request *r, uint16_t id)
 }
 
 /* Inputs of up to eight bytes travel in the attribute itself. */
-static int input(const struct ib_uverbs_attr *a, void *to, size_t room)
+static int uv_ioctl_input(const struct ib_uverbs_attr *a, void *to, size_t room)
 {
     size_t n = a->len < room ? a->len : room;
     if (a->len > sizeof(a->data)) return uv_copy_in(to, a->data, n);
@@ -92,7 +92,7 @@ static int input(const struct ib_uverbs_attr *a, void *to, size_t room)
 int uv_attr_in(const struct uv_request *r, uint16_t id, void *to, size_t room)
 {
     const struct ib_uverbs_attr *a = uv_attr(r, id);
-    return a ? input(a, to, room) : -EINVAL;
+    return a ? uv_ioctl_input(a, to, room) : -EINVAL;
 }
 
 int uv_attr_object(const struct uv_request *r, uint16_t id, uint32_t *handle)
@@ -105,7 +105,7 @@ int uv_attr_object(const struct uv_request *r, uint16_t id, uint32_t *handle)
 }
 
 /* Where the caller keeps a field of an attribute. */
-static uint64_t field(const struct uv_request *r, const struct ib_uverbs_attr *a, size_t offset)
+static uint64_t uv_ioctl_field(const struct uv_request *r, const struct ib_uverbs_attr *a, size_t offset)
 {
     return r->where + (uint64_t)(a - r->attrs) * sizeof(*a) + offset;
 }
@@ -114,7 +114,7 @@ static uint64_t field(const struct uv_request *r, const struct ib_uverbs_attr *a
 static int mark_output(const struct uv_request *r, const struct ib_uverbs_attr *a)
 {
     uint16_t flags = a->flags | UVERBS_ATTR_F_VALID_OUTPUT;
-    return uv_copy_out(field(r, a, offsetof(struct ib_uverbs_attr, flags)), &flags, sizeof(flags));
+    return uv_copy_out(uv_ioctl_field(r, a, offsetof(struct ib_uverbs_attr, flags)), &flags, sizeof(flags));
 }
 
 int uv_attr_out(const struct uv_request *r, uint16_t id, const void *from, size_t len)
@@ -135,7 +135,8 @@ int uv_attr_filled(const struct uv_request *r, uint16_t id)
 int uv_attr_handle(const struct uv_request *r, uint16_t id, int64_t handle)
 {
     const struct ib_uverbs_attr *a = uv_attr(r, id);
-    return a ? uv_copy_out(field(r, a, offsetof(struct ib_uverbs_attr, data)), &handle, sizeof(handle))
+    return a ? uv_copy_out(uv_ioctl_field(r, a, offsetof(struct ib_uverbs_attr, data)), &handle,
+                           sizeof(handle))
              : -EINVAL;
 }
 
@@ -169,7 +170,7 @@ static int invoke_write(struct uv_file *f, const struct uv_request *r)
     uint64_t in_buf[UV_IN_ROOM / 8] = {0}, uhw_buf[UV_IN_ROOM / 8] = {0};
     uint64_t command = 0;
 
-    if (!cmd || input(cmd, &command, sizeof(command))) return -EINVAL;
+    if (!cmd || uv_ioctl_input(cmd, &command, sizeof(command))) return -EINVAL;
     const struct legacy *l = find_legacy(command);
     if (!l) return -EOPNOTSUPP;
     if ((in ? in->len : 0) < l->in || (out ? out->len : 0) < l->out) return -ENOSPC;
@@ -177,8 +178,8 @@ static int invoke_write(struct uv_file *f, const struct uv_request *r)
     if (!f->child && (l->handle == uv_get_context) == (f->nic != NULL)) return -EINVAL;
 
     struct uv_cmd c = {.file = f, .in = in_buf, .uhw = uhw_buf};
-    if (in && input(in, in_buf, sizeof(in_buf))) return -EFAULT;
-    if (uin && input(uin, uhw_buf, sizeof(uhw_buf))) return -EFAULT;
+    if (in && uv_ioctl_input(in, in_buf, sizeof(in_buf))) return -EFAULT;
+    if (uin && uv_ioctl_input(uin, uhw_buf, sizeof(uhw_buf))) return -EFAULT;
     c.in_len = in ? in->len : 0;
     c.uhw_len = uin ? uin->len : 0;
     c.out = out ? out->data : 0;
@@ -276,7 +277,7 @@ static int call_native(struct uv_file *f, const struct uv_request *r, const stru
     return !f->child && makes == (f->nic != NULL) ? -EINVAL : native->handle(f, r);
 }
 
-static int dispatch(struct uv_file *f, const struct uv_request *r)
+static int uv_ioctl_dispatch(struct uv_file *f, const struct uv_request *r)
 {
     const struct native *native = find_native(r->object, r->method);
 
@@ -301,5 +302,5 @@ int uv_decode(struct uv_file *f, uint64_t arg)
     r.count = hdr.num_attrs;
     r.where = arg + sizeof(hdr);
     if (uv_copy_in(r.attrs, r.where, r.count * sizeof(r.attrs[0]))) return -EFAULT;
-    return dispatch(f, &r);
+    return uv_ioctl_dispatch(f, &r);
 }

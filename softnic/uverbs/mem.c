@@ -12,7 +12,7 @@
 
 /* ---- protection domains ---- */
 
-static uint32_t number(const struct uv_pd *pd)
+static uint32_t uv_mem_number(const struct uv_pd *pd)
 {
     return pd->obj.handle & 0xffffff;
 }
@@ -28,7 +28,7 @@ int uv_alloc_pd(const struct uv_cmd *c)
         return err;
     }
     struct ib_uverbs_alloc_pd_resp core = {.pd_handle = pd->obj.handle};
-    struct mlx5_ib_alloc_pd_resp drv = {.pdn = number(pd)};
+    struct mlx5_ib_alloc_pd_resp drv = {.pdn = uv_mem_number(pd)};
     err = uv_reply(c, &core, sizeof(core), &drv, sizeof(drv));
     if (err) uv_destroy(c->file, &pd->obj);
     return err;
@@ -41,7 +41,7 @@ int uv_query_pd(struct uv_file *f, const struct uv_request *r)
     if (err) return err;
     const struct uv_pd *pd = uv_find(f, UV_PD, handle);
     if (!pd) return -EINVAL;
-    pdn = number(pd);
+    pdn = uv_mem_number(pd);
     return uv_attr_out(r, MLX5_IB_ATTR_QUERY_PD_RESP_PDN, &pdn, sizeof(pdn));
 }
 
@@ -60,7 +60,7 @@ int uv_dealloc_pd(const struct uv_cmd *c)
 
 /* ---- address handles ---- */
 
-static bool is_multicast(const uint8_t gid[16])
+static bool uv_mem_is_multicast(const uint8_t gid[16])
 {
     static const uint8_t ipv4[12] = {[10] = 0xff, [11] = 0xff};
     return gid[0] == 0xff || (!memcmp(gid, ipv4, sizeof(ipv4)) && gid[12] >> 4 == 0xe);
@@ -75,7 +75,7 @@ int uv_create_ah(const struct uv_cmd *c)
     const struct ib_uverbs_create_ah *req = c->in;
     struct uv_pd *pd = uv_find(c->file, UV_PD, req->pd_handle);
 
-    if (is_multicast(req->attr.grh.dgid)) return -EOPNOTSUPP;
+    if (uv_mem_is_multicast(req->attr.grh.dgid)) return -EOPNOTSUPP;
     if (!pd || req->attr.port_num != 1 || !req->attr.is_global) return -EINVAL;
     if (!sn_gid_there(c->file->nic, req->attr.grh.sgid_index)) return -EINVAL;
     struct uv_ah *ah = uv_new(c->file, UV_AH, sizeof(*ah));

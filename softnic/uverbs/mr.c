@@ -60,7 +60,7 @@ static bool is_implicit(const struct uv_mr_user *u)
  * not mapped, or not writable by the program that wants local writes. On demand they may come and go. The NIC
  * accesses all memory under a guard, so a page that is missing when it is needed is the request's error.
  */
-static int aim(struct sn_mr_init *init, const struct uv_mr_user *u)
+static int uv_mr_aim(struct sn_mr_init *init, const struct uv_mr_user *u)
 {
     int err = uv_mr_check(u->access);
 
@@ -98,7 +98,7 @@ int uv_mr_make(struct uv_file *f, struct uv_pd *pd, const struct sn_mr_init *ini
 }
 
 /* Of host memory that stays where it is, the kernel locks the pages. */
-static int lock(const struct uv_file *f, struct uv_mr *mr, const struct uv_mr_user *u, const void *gpu)
+static int uv_mr_lock(const struct uv_file *f, struct uv_mr *mr, const struct uv_mr_user *u, const void *gpu)
 {
     bool stays = !gpu && !(u->access & IB_UVERBS_ACCESS_ON_DEMAND);
 
@@ -114,13 +114,13 @@ int uv_reg_mr(const struct uv_cmd *c)
 
     if (!pd) return -EINVAL;
     const struct uv_mr_user asked = {req->start, req->length, req->hca_va, req->access_flags};
-    int err = aim(&init, &asked);
+    int err = uv_mr_aim(&init, &asked);
     if (!err) err = uv_mr_make(c->file, pd, &init, &mr);
     if (err) return err;
     mr->user = asked;
     struct ib_uverbs_reg_mr_resp r = {
         .mr_handle = mr->obj.handle, .lkey = sn_mr_key(mr->mr), .rkey = sn_mr_key(mr->mr)};
-    err = lock(c->file, mr, &asked, mr->gpu);
+    err = uv_mr_lock(c->file, mr, &asked, mr->gpu);
     if (!err) err = uv_reply(c, &r, sizeof(r), NULL, 0);
     if (err) uv_destroy(c->file, &mr->obj);
     return err;
@@ -164,18 +164,19 @@ int uv_query_mr(struct uv_file *f, const struct uv_request *r)
  * Anything that can fail comes before the change, so that a region that could not be changed is as it was.
  * (ibv_rereg_mr's manual page lets a program count on less: nothing but ibv_dereg_mr.) The key stays.
  */
-static int change(const struct uv_cmd *c, struct uv_mr *mr, struct uv_pd *pd, const struct uv_mr_user *asked)
+static int uv_mr_change(const struct uv_cmd *c, struct uv_mr *mr, struct uv_pd *pd,
+                        const struct uv_mr_user *asked)
 {
     struct ib_uverbs_rereg_mr_resp r = {.lkey = sn_mr_key(mr->mr), .rkey = sn_mr_key(mr->mr)};
     struct sn_mr_init init;
-    int err = aim(&init, asked);
+    int err = uv_mr_aim(&init, asked);
 
     if (err) return err;
-    err = lock(c->file, mr, asked, init.dma_ctx);
+    err = uv_mr_lock(c->file, mr, asked, init.dma_ctx);
     if (!err) err = uv_reply(c, &r, sizeof(r), NULL, 0);
     if (!err) err = sn_mr_change(mr->mr, pd->pd, &init);
     if (err) {
-        (void)lock(c->file, mr, &mr->user, mr->gpu);
+        (void)uv_mr_lock(c->file, mr, &mr->user, mr->gpu);
         uv_dma_end(init.dma_ctx);
         return err;
     }
@@ -208,13 +209,13 @@ int uv_rereg_mr(const struct uv_cmd *c)
         asked.length = req->length;
         asked.iova = req->hca_va;
     }
-    return pd && asked.length ? change(c, mr, pd, &asked) : -EINVAL;
+    return pd && asked.length ? uv_mr_change(c, mr, pd, &asked) : -EINVAL;
 }
 
 /* ---- a dma-buf ---- */
 
 /* How long what the fd stands for is; negative: it cannot be told, or it is no memory. */
-static int64_t length_of(int fd)
+static int64_t uv_mr_length_of(int fd)
 {
     struct stat st;
 
@@ -235,7 +236,7 @@ static int map_fd(int fd, uint64_t offset, uint64_t length, uint32_t access, voi
     }; /* the kernel's own, which libc does not know: what NVIDIA's driver says */
     int prot = PROT_READ | (access & IB_UVERBS_ACCESS_LOCAL_WRITE ? PROT_WRITE : 0);
     uint64_t first = offset & ~(uint64_t)(PAGE - 1), end;
-    int64_t there = length_of(fd);
+    int64_t there = uv_mr_length_of(fd);
 
     *map = NULL;
     if (there < 0) return (int)there;
@@ -257,7 +258,7 @@ struct dmabuf_request {
     int32_t fd;
 };
 
-static int read_request(const struct uv_request *r, struct dmabuf_request *q)
+static int uv_mr_read_request(const struct uv_request *r, struct dmabuf_request *q)
 {
     memset(q, 0, sizeof(*q));
     int err = uv_attr_object(r, UVERBS_ATTR_REG_DMABUF_MR_PD_HANDLE, &q->pd);
@@ -274,7 +275,7 @@ static int read_request(const struct uv_request *r, struct dmabuf_request *q)
     return (q->offset ^ q->iova) & (PAGE - 1) || q->iova + q->length < q->iova ? -EINVAL : 0;
 }
 
-static int answer(const struct uv_request *r, const struct uv_mr *mr)
+static int uv_mr_answer(const struct uv_request *r, const struct uv_mr *mr)
 {
     uint32_t key = sn_mr_key(mr->mr);
     int err = uv_attr_handle(r, UVERBS_ATTR_REG_DMABUF_MR_HANDLE, mr->obj.handle);
@@ -323,7 +324,7 @@ int uv_reg_dmabuf_mr(struct uv_file *f, const struct uv_request *r)
     struct uv_mr *mr;
     size_t map_length = 0;
     void *map;
-    int err = read_request(r, &q);
+    int err = uv_mr_read_request(r, &q);
 
     if (err) return err;
     struct uv_pd *pd = uv_find(f, UV_PD, q.pd);
@@ -339,7 +340,7 @@ int uv_reg_dmabuf_mr(struct uv_file *f, const struct uv_request *r)
     mr->map_length = map_length;
     mr->of_fd = true;
     mr->user = (struct uv_mr_user){.length = q.length, .iova = q.iova, .access = q.access};
-    err = answer(r, mr);
+    err = uv_mr_answer(r, mr);
     if (err) uv_destroy(f, &mr->obj);
     return err;
 }

@@ -99,7 +99,7 @@ static complete_fn *complete_for(complete_fn *real)
     return found;
 }
 
-static void start(struct ibv_qp_ex *qp)
+static void uv_ops_start(struct ibv_qp_ex *qp)
 {
     real_start(qp); /* takes the queue's lock: the rest has one thread at a time */
     complete_fn *now = qp->wr_complete;
@@ -117,7 +117,7 @@ static bool same_library(const void *function, const void *other)
     return function && dladdr(function, &a) && dladdr(other, &b) && a.dli_fbase == b.dli_fbase;
 }
 
-static const void *address_of(void (*function)(void))
+static const void *uv_ops_address_of(void (*function)(void))
 {
     return (const void *)(uintptr_t)function;
 }
@@ -128,7 +128,7 @@ void uv_wrap_cq(uint64_t user_handle)
     start_poll_fn *real, *ours = NULL;
 
     if (!uv_real_ops() || uv_copy_in(&real, at, sizeof(real))) return;
-    if (!same_library(address_of((void (*)(void))real), uv_real_ops())) return;
+    if (!same_library(uv_ops_address_of((void (*)(void))real), uv_real_ops())) return;
     pthread_mutex_lock(&lock);
     for (int i = 0; i < POLLS && !ours; i++) {
         if (!real_poll[i]) real_poll[i] = real;
@@ -141,10 +141,10 @@ void uv_wrap_cq(uint64_t user_handle)
 void uv_wrap_qp(uint64_t user_handle)
 {
     const uint64_t at = user_handle + offsetof(struct ibv_qp_ex, wr_start);
-    start_fn *real, *ours = start;
+    start_fn *real, *ours = uv_ops_start;
 
     if (!uv_real_ops() || uv_copy_in(&real, at, sizeof(real))) return;
-    if (!same_library(address_of((void (*)(void))real), uv_real_ops())) return;
+    if (!same_library(uv_ops_address_of((void (*)(void))real), uv_real_ops())) return;
     pthread_mutex_lock(&lock);
     if (!real_start) real_start = real;
     bool known = real_start == real;

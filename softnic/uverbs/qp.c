@@ -101,7 +101,7 @@ static int read_type(uint8_t asked, enum ibv_qp_type *type)
     }
 }
 
-static int find_parts(struct uv_file *f, const struct qp_request *rq, struct uv_qp *qp)
+static int uv_qp_find_parts(struct uv_file *f, const struct qp_request *rq, struct uv_qp *qp)
 {
     qp->pd = uv_find(f, UV_PD, rq->pd);
     qp->send_cq = uv_find(f, UV_CQ, rq->send_cq);
@@ -113,7 +113,7 @@ static int find_parts(struct uv_file *f, const struct qp_request *rq, struct uv_
 }
 
 /* What it is made of has one user more, or (uint32_t)-1: one less. */
-static void hold_parts(struct uv_qp *qp, uint32_t one)
+static void uv_qp_hold_parts(struct uv_qp *qp, uint32_t one)
 {
     GW_ASSERT(one == 1 || !qp->pd || (qp->pd->obj.users && qp->send_cq->obj.users));
     if (qp->pd) qp->pd->obj.users += one;
@@ -136,14 +136,14 @@ static int describe_target(struct uv_file *f, const struct qp_request *rq, struc
     return 0;
 }
 
-static int describe(const struct uv_cmd *c, const struct qp_request *rq, struct uv_qp *qp,
-                    struct sn_qp_init *init)
+static int uv_qp_describe(const struct uv_cmd *c, const struct qp_request *rq, struct uv_qp *qp,
+                          struct sn_qp_init *init)
 {
     const struct mlx5_ib_create_qp *drv = c->uhw;
     int err = read_type(rq->type, &init->type);
 
     if (!err && init->type == IBV_QPT_XRC_RECV) return describe_target(c->file, rq, qp, init);
-    if (!err) err = find_parts(c->file, rq, qp);
+    if (!err) err = uv_qp_find_parts(c->file, rq, qp);
     if (!err) err = read_flags(drv, qp, init);
     if (!err) err = read_queues(drv, init);
     if (!err)
@@ -158,13 +158,13 @@ static int describe(const struct uv_cmd *c, const struct qp_request *rq, struct 
     return 0;
 }
 
-static int make_qp(const struct uv_cmd *c, const struct qp_request *rq, struct uv_qp *qp)
+static int uv_qp_make(const struct uv_cmd *c, const struct qp_request *rq, struct uv_qp *qp)
 {
     struct uv_file *f = c->file;
     struct sn_qp_init init = {.sq_sig_all = rq->sig_all, .user = qp};
 
     if (c->uhw_len < offsetof(struct mlx5_ib_create_qp, sq_buf_addr)) return -EINVAL;
-    int err = describe(c, rq, qp, &init);
+    int err = uv_qp_describe(c, rq, qp, &init);
     if (err) return err;
     qp->user_handle = rq->user_handle;
     qp->user = rq->user;
@@ -177,30 +177,30 @@ static int make_qp(const struct uv_cmd *c, const struct qp_request *rq, struct u
         uv_stream_put(qp->async);
         return err;
     }
-    hold_parts(qp, 1);
+    uv_qp_hold_parts(qp, 1);
     return 0;
 }
 
-static void release(struct uv_file *f, struct uv_qp *qp)
+static void uv_qp_release(struct uv_file *f, struct uv_qp *qp)
 {
     uv_bfreg_give(f, qp->bfreg);
-    hold_parts(qp, (uint32_t)-1);
+    uv_qp_hold_parts(qp, (uint32_t)-1);
     uv_stream_put(qp->async);
 }
 
 void uv_qp_end(struct uv_file *f, struct uv_qp *qp)
 {
     sn_qp_destroy(qp->qp);
-    release(f, qp);
+    uv_qp_release(f, qp);
 }
 
-static int create(const struct uv_cmd *c, const struct qp_request *rq, bool extended)
+static int uv_qp_create(const struct uv_cmd *c, const struct qp_request *rq, bool extended)
 {
     const struct uv_qp_user *u = &rq->user;
     if (u->max_send_wr > SN_MAX_SQ_WQEBB || u->max_recv_wr > SN_MAX_RQ_WQE) return -EINVAL;
     struct uv_qp *qp = uv_new(c->file, UV_QP, sizeof(*qp));
     if (!qp) return -ENOMEM;
-    int err = make_qp(c, rq, qp);
+    int err = uv_qp_make(c, rq, qp);
     if (err) {
         uv_free(c->file, &qp->obj);
         return err;
@@ -237,7 +237,7 @@ int uv_create_qp(const struct uv_cmd *c)
 {
     const struct ib_uverbs_create_qp *q = c->in;
     struct qp_request rq = REQUEST(q);
-    return create(c, &rq, false);
+    return uv_qp_create(c, &rq, false);
 }
 
 int uv_create_qp_ex(const struct uv_cmd *c)
@@ -248,7 +248,7 @@ int uv_create_qp_ex(const struct uv_cmd *c)
     uint32_t free = q->qp_type == IB_UVERBS_QPT_UD ? IB_UVERBS_QP_CREATE_BLOCK_MULTICAST_LOOPBACK : 0;
 
     if (q->comp_mask || q->create_flags & ~free || q->source_qpn) return -EOPNOTSUPP;
-    return create(c, &rq, true);
+    return uv_qp_create(c, &rq, true);
 }
 
 int uv_destroy_qp(const struct uv_cmd *c)
@@ -260,7 +260,7 @@ int uv_destroy_qp(const struct uv_cmd *c)
     sn_qp_destroy(qp->qp); /* first, so that no more events come: see uv_destroy_cq */
     struct ib_uverbs_destroy_qp_resp r = {.events_reported =
                                               qp->async_sent - uv_stream_drain(qp->async, qp->user_handle)};
-    release(c->file, qp);
+    uv_qp_release(c->file, qp);
     uv_free(c->file, &qp->obj);
     return uv_reply(c, &r, sizeof(r), NULL, 0);
 }

@@ -33,8 +33,8 @@ static uint32_t round_up(uint32_t n)
 
 /* The queue's size goes by what was asked for, in the way that libmlx5 and the kernel both reckon it: a link
  * and max_sge segments to a WQE, and one WQE more than can be posted. */
-static int read_layout(const struct srq_request *rq, const struct mlx5_ib_create_srq *drv,
-                       struct sn_srq_init *init)
+static int uv_srq_read_layout(const struct srq_request *rq, const struct mlx5_ib_create_srq *drv,
+                              struct sn_srq_init *init)
 {
     if (drv->flags || drv->reserved0 || drv->reserved1) return -EOPNOTSUPP; /* no WQE signatures */
     if (rq->max_wr >= SN_MAX_RQ_WQE) return -EINVAL;
@@ -51,7 +51,7 @@ static int read_layout(const struct srq_request *rq, const struct mlx5_ib_create
     return 0;
 }
 
-static int find_parts(struct uv_file *f, const struct srq_request *rq, struct uv_srq *srq)
+static int uv_srq_find_parts(struct uv_file *f, const struct srq_request *rq, struct uv_srq *srq)
 {
     srq->pd = uv_find(f, UV_PD, rq->pd);
     if (!srq->pd) return -EINVAL;
@@ -61,7 +61,7 @@ static int find_parts(struct uv_file *f, const struct srq_request *rq, struct uv
     return srq->xrcd && srq->cq ? 0 : -EINVAL;
 }
 
-static void hold_parts(struct uv_srq *srq, uint32_t one)
+static void uv_srq_hold_parts(struct uv_srq *srq, uint32_t one)
 {
     GW_ASSERT(one == 1 || (srq->pd->obj.users && (!srq->cq || srq->cq->obj.users)));
     srq->pd->obj.users += one;
@@ -76,8 +76,8 @@ static int make_srq(const struct uv_cmd *c, const struct srq_request *rq, struct
     const struct mlx5_ib_create_srq *drv = c->uhw;
 
     if (c->uhw_len < offsetof(struct mlx5_ib_create_srq, uidx)) return -EINVAL;
-    int err = find_parts(f, rq, srq);
-    if (!err) err = read_layout(rq, drv, &init);
+    int err = uv_srq_find_parts(f, rq, srq);
+    if (!err) err = uv_srq_read_layout(rq, drv, &init);
     if (!err) err = uv_lock_pages(f, &srq->obj, drv->buf_addr, (uint64_t)init.wqes * init.stride);
     if (err) return err;
     init.pd = srq->pd->pd;
@@ -95,11 +95,11 @@ static int make_srq(const struct uv_cmd *c, const struct srq_request *rq, struct
     }
     srq->max_wr = init.wqes - 1;
     srq->max_sge = init.stride / SEGMENT - 1;
-    hold_parts(srq, 1);
+    uv_srq_hold_parts(srq, 1);
     return 0;
 }
 
-static int create(const struct uv_cmd *c, const struct srq_request *rq)
+static int uv_srq_create(const struct uv_cmd *c, const struct srq_request *rq)
 {
     struct uv_srq *srq = uv_new(c->file, UV_SRQ, sizeof(*srq));
 
@@ -122,7 +122,7 @@ int uv_create_srq(const struct uv_cmd *c)
 {
     const struct ib_uverbs_create_srq *q = c->in;
     struct srq_request rq = {q->user_handle, q->pd_handle, q->max_wr, q->max_sge, false, 0, 0};
-    return create(c, &rq);
+    return uv_srq_create(c, &rq);
 }
 
 int uv_create_xsrq(const struct uv_cmd *c)
@@ -133,7 +133,7 @@ int uv_create_xsrq(const struct uv_cmd *c)
 
     if (q->srq_type != IBV_SRQT_XRC && q->srq_type != IBV_SRQT_BASIC)
         return -EOPNOTSUPP; /* no tag matching */
-    return create(c, &rq);
+    return uv_srq_create(c, &rq);
 }
 
 /* ---- limit ---- */
@@ -161,9 +161,9 @@ int uv_query_srq(const struct uv_cmd *c)
 
 /* ---- destruction ---- */
 
-static void release(struct uv_srq *srq)
+static void uv_srq_release(struct uv_srq *srq)
 {
-    hold_parts(srq, (uint32_t)-1);
+    uv_srq_hold_parts(srq, (uint32_t)-1);
     uv_stream_put(srq->async);
 }
 
@@ -171,7 +171,7 @@ void uv_srq_end(struct uv_file *f, struct uv_srq *srq)
 {
     (void)f;
     sn_srq_destroy(srq->srq);
-    release(srq);
+    uv_srq_release(srq);
 }
 
 int uv_destroy_srq(const struct uv_cmd *c)
@@ -184,7 +184,7 @@ int uv_destroy_srq(const struct uv_cmd *c)
     sn_srq_destroy(srq->srq); /* first, so that no more events come: see uv_destroy_cq */
     struct ib_uverbs_destroy_srq_resp r = {.events_reported = srq->async_sent -
                                                               uv_stream_drain(srq->async, srq->user_handle)};
-    release(srq);
+    uv_srq_release(srq);
     uv_free(c->file, &srq->obj);
     return uv_reply(c, &r, sizeof(r), NULL, 0);
 }

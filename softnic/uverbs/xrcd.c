@@ -29,7 +29,7 @@ struct uv_domain {
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 static struct uv_domain *domains;
 
-static struct uv_domain *find(const struct sn_nic *nic, const struct stat *st)
+static struct uv_domain *uv_xrcd_find(const struct sn_nic *nic, const struct stat *st)
 {
     GW_ASSERT_HELD(&lock);
     struct uv_domain *d = domains;
@@ -37,7 +37,7 @@ static struct uv_domain *find(const struct sn_nic *nic, const struct stat *st)
     return d;
 }
 
-static void drop(struct uv_domain *d)
+static void uv_xrcd_drop(struct uv_domain *d)
 {
     GW_ASSERT_HELD(&lock);
     GW_ASSERT(d->holders > 0);
@@ -53,7 +53,7 @@ static void drop(struct uv_domain *d)
 }
 
 /* st NULL: a domain of its own, that nobody can name. */
-static int make(struct sn_nic *nic, int fd, const struct stat *st, struct uv_domain **out)
+static int uv_xrcd_make(struct sn_nic *nic, int fd, const struct stat *st, struct uv_domain **out)
 {
     struct uv_domain *d = calloc(1, sizeof(*d));
 
@@ -69,7 +69,7 @@ static int make(struct sn_nic *nic, int fd, const struct stat *st, struct uv_dom
         if (d->fd < 0) err = -errno;
     }
     if (err)
-        drop(d);
+        uv_xrcd_drop(d);
     else
         *out = d;
     return err;
@@ -81,10 +81,10 @@ static int open_domain(struct sn_nic *nic, int fd, uint32_t flags, struct uv_dom
     struct stat st;
 
     if (flags & ~(uint32_t)(O_CREAT | O_EXCL)) return -EINVAL;
-    if (fd == -1) return flags & O_CREAT ? make(nic, fd, NULL, out) : -EINVAL;
+    if (fd == -1) return flags & O_CREAT ? uv_xrcd_make(nic, fd, NULL, out) : -EINVAL;
     if (fstat(fd, &st)) return -EBADF;
-    struct uv_domain *d = find(nic, &st);
-    if (!d) return flags & O_CREAT ? make(nic, fd, &st, out) : -EAGAIN;
+    struct uv_domain *d = uv_xrcd_find(nic, &st);
+    if (!d) return flags & O_CREAT ? uv_xrcd_make(nic, fd, &st, out) : -EAGAIN;
     if (flags & O_EXCL) return -EINVAL;
     d->holders++;
     *out = d;
@@ -114,7 +114,7 @@ void uv_xrcd_end(struct uv_file *f, struct uv_xrcd *xrcd)
 {
     (void)f;
     pthread_mutex_lock(&lock);
-    drop(xrcd->domain);
+    uv_xrcd_drop(xrcd->domain);
     pthread_mutex_unlock(&lock);
 }
 

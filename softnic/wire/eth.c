@@ -42,7 +42,7 @@ struct sn_eth {
     uint8_t headers[BATCH][SN_ETH_MAX_HDR + 2], room[BATCH][ROOM];
 };
 
-static uint64_t now_ns(void)
+static uint64_t eth_now_ns(void)
 {
     struct timespec ts;
 
@@ -78,7 +78,7 @@ static void send_message(struct sn_eth *eth, const uint8_t *message, uint32_t le
     sn_udp_count(&eth->stats.tx_errors, 1);
 }
 
-static const uint8_t *resolve(struct sn_eth *eth, const uint8_t *gid, uint64_t now)
+static const uint8_t *eth_resolve(struct sn_eth *eth, const uint8_t *gid, uint64_t now)
 {
     uint8_t message[SN_NEIGH_MESSAGE];
     bool ask;
@@ -88,7 +88,7 @@ static const uint8_t *resolve(struct sn_eth *eth, const uint8_t *gid, uint64_t n
     return mac;
 }
 
-static void hold(struct sn_eth *eth, const uint8_t *gid, const struct sn_frame *frame)
+static void eth_hold(struct sn_eth *eth, const uint8_t *gid, const struct sn_frame *frame)
 {
     struct held *h = &eth->held[eth->next_held++ % HELD];
 
@@ -101,12 +101,12 @@ static void hold(struct sn_eth *eth, const uint8_t *gid, const struct sn_frame *
     memcpy(h->data, frame->data, frame->len);
 }
 
-static void learn(struct sn_eth *eth, const struct sn_station *peer, bool create)
+static void eth_learn(struct sn_eth *eth, const struct sn_station *peer, bool create)
 {
     struct sn_frame frames[HELD];
     int n = 0;
 
-    if (!sn_neigh_learn(&eth->neigh, peer->gid, peer->mac, now_ns(), create)) return;
+    if (!sn_neigh_learn(&eth->neigh, peer->gid, peer->mac, eth_now_ns(), create)) return;
     for (unsigned i = 0; i < HELD; i++) {
         struct held *h = &eth->held[(eth->next_held + i) % HELD]; /* the oldest first */
 
@@ -155,7 +155,7 @@ static int send_out(struct sn_eth *eth, int n)
 
 int sn_eth_send(struct sn_eth *eth, const struct sn_frame *tx, int n)
 {
-    uint64_t now = now_ns();
+    uint64_t now = eth_now_ns();
     int taken = 0;
 
     while (taken < n) {
@@ -168,7 +168,7 @@ int sn_eth_send(struct sn_eth *eth, const struct sn_frame *tx, int n)
             const struct sn_frame *frame = &tx[taken + batch];
 
             hop = next_hop(eth, frame->dst_gid);
-            mac = sn_gid_is_ipv4(frame->dst_gid) == sn_gid_is_ipv4(eth->self.gid) ? resolve(eth, hop, now)
+            mac = sn_gid_is_ipv4(frame->dst_gid) == sn_gid_is_ipv4(eth->self.gid) ? eth_resolve(eth, hop, now)
                                                                                   : NULL;
             if (!mac) break;
             add_out(eth, batch, mac, frame);
@@ -178,7 +178,7 @@ int sn_eth_send(struct sn_eth *eth, const struct sn_frame *tx, int n)
         if (done < batch) break;
         if (taken == n || mac) continue;
         if (sn_gid_is_ipv4(hop) == sn_gid_is_ipv4(eth->self.gid))
-            hold(eth, hop, &tx[taken]);
+            eth_hold(eth, hop, &tx[taken]);
         else
             sn_udp_count(&eth->stats.tx_errors, 1);
         taken++;
@@ -198,7 +198,8 @@ static void station_message(struct sn_eth *eth, enum sn_eth_kind kind, const str
 
     if (kind == SN_ETH_WHO_HAS) send_message(eth, message, sn_neigh_answer(message, &eth->self, peer));
     if (kind == SN_ETH_CONFLICT) send_message(eth, message, sn_neigh_announce(message, &eth->self));
-    if (usable && (kind == SN_ETH_WHO_HAS || kind == SN_ETH_IS_AT)) learn(eth, peer, kind == SN_ETH_WHO_HAS);
+    if (usable && (kind == SN_ETH_WHO_HAS || kind == SN_ETH_IS_AT))
+        eth_learn(eth, peer, kind == SN_ETH_WHO_HAS);
 }
 
 int sn_eth_recv(struct sn_eth *eth, struct sn_frame *rx, int max, bool *more)
@@ -212,7 +213,7 @@ int sn_eth_recv(struct sn_eth *eth, struct sn_frame *rx, int max, bool *more)
     } while (got < 0 && (errno == EINTR || errno == ECONNREFUSED));
     *more = got == want;
     if (got <= 0) return 0;
-    now = now_ns();
+    now = eth_now_ns();
     for (int i = 0; i < got; i++) {
         bool whole = !(eth->in[i].msg_hdr.msg_flags & MSG_TRUNC);
         enum sn_eth_kind kind =

@@ -24,13 +24,13 @@ enum {
 
 static const uint8_t everybody[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
-static void put16(uint8_t *p, uint32_t v)
+static void eth_frame_put16(uint8_t *p, uint32_t v)
 {
     p[0] = (uint8_t)(v >> 8);
     p[1] = (uint8_t)v;
 }
 
-static uint32_t get16(const uint8_t *p)
+static uint32_t eth_frame_get16(const uint8_t *p)
 {
     return (uint32_t)p[0] << 8 | p[1];
 }
@@ -41,7 +41,7 @@ uint8_t *sn_eth_header(uint8_t *p, const uint8_t to[6], const uint8_t from[6], u
 {
     memcpy(p, to, 6);
     memcpy(p + 6, from, 6);
-    put16(p + 12, type);
+    eth_frame_put16(p + 12, type);
     return p + SN_ETH_HDR;
 }
 
@@ -52,15 +52,15 @@ static uint8_t *ipv4_header(uint8_t *p, const struct sn_frame *frame, const uint
     memset(p, 0, SN_IPV4_HDR);
     p[0] = 0x45;
     p[1] = frame->ecn & 3;
-    put16(p + 2, SN_IPV4_HDR + SN_UDP_HDR + frame->len);
+    eth_frame_put16(p + 2, SN_IPV4_HDR + SN_UDP_HDR + frame->len);
     p[6] = IP_DF;
     p[8] = HOPS;
     p[9] = PROTO_UDP;
     memcpy(p + 12, src + 12, 4);
     memcpy(p + 16, frame->dst_gid + 12, 4);
-    for (int i = 0; i < SN_IPV4_HDR; i += 2) sum += get16(p + i);
+    for (int i = 0; i < SN_IPV4_HDR; i += 2) sum += eth_frame_get16(p + i);
     sum = (sum & 0xffff) + (sum >> 16);
-    put16(p + 10, ~(sum + (sum >> 16)));
+    eth_frame_put16(p + 10, ~(sum + (sum >> 16)));
     return p + SN_IPV4_HDR;
 }
 
@@ -69,7 +69,7 @@ uint8_t *sn_ipv6_header(uint8_t *p, const struct sn_ipv6 *h)
     p[0] = 0x60;
     p[1] = (uint8_t)((h->ecn & 3) << 4); /* the traffic class's low bits */
     p[2] = p[3] = 0;
-    put16(p + 4, h->len);
+    eth_frame_put16(p + 4, h->len);
     p[6] = h->proto;
     p[7] = h->hops;
     memcpy(p + 8, h->src, 16);
@@ -88,24 +88,24 @@ uint32_t sn_eth_pack(uint8_t hdr[SN_ETH_MAX_HDR], const struct sn_station *self,
         p = ipv4_header(p, frame, self->gid);
     else
         p = sn_ipv6_header(p, &(struct sn_ipv6){self->gid, frame->dst_gid, len, PROTO_UDP, HOPS, frame->ecn});
-    put16(p, sport);
-    put16(p + 2, ROCE_UDP_PORT);
-    put16(p + 4, len);
-    put16(p + 6, 0);
+    eth_frame_put16(p, sport);
+    eth_frame_put16(p + 2, ROCE_UDP_PORT);
+    eth_frame_put16(p + 4, len);
+    eth_frame_put16(p + 6, 0);
     return (uint32_t)(p + SN_UDP_HDR - hdr);
 }
 
 /* ---- ARP ----------------------------------------------------------------------------------------------- */
 
-static uint32_t arp(uint8_t *p, const uint8_t to[6], const struct sn_station *self, int op,
-                    const uint8_t target_mac[6], const uint8_t target[16])
+static uint32_t eth_frame_arp(uint8_t *p, const uint8_t to[6], const struct sn_station *self, int op,
+                              const uint8_t target_mac[6], const uint8_t target[16])
 {
     static const uint8_t ethernet_ipv4[6] = {0, 1, 8, 0, 6, 4};
 
     memset(p, 0, MIN_FRAME);
     p = sn_eth_header(p, to, self->mac, TYPE_ARP);
     memcpy(p, ethernet_ipv4, 6);
-    put16(p + 6, (uint32_t)op);
+    eth_frame_put16(p + 6, (uint32_t)op);
     memcpy(p + 8, self->mac, 6);
     memcpy(p + 14, self->gid + 12, 4);
     if (target_mac) memcpy(p + 18, target_mac, 6);
@@ -114,14 +114,14 @@ static uint32_t arp(uint8_t *p, const uint8_t to[6], const struct sn_station *se
 }
 
 /* Requests for our address, also gratuitous ones by others, and replies to us. */
-static enum sn_eth_kind parse_arp(const uint8_t *p, size_t len, const struct sn_station *self,
-                                  struct sn_station *peer)
+static enum sn_eth_kind eth_frame_parse_arp(const uint8_t *p, size_t len, const struct sn_station *self,
+                                            struct sn_station *peer)
 {
     static const uint8_t ethernet_ipv4[6] = {0, 1, 8, 0, 6, 4};
     uint32_t op;
 
     if (len < ARP_LEN || memcmp(p, ethernet_ipv4, 6) || !sn_gid_is_ipv4(self->gid)) return SN_ETH_OTHER;
-    op = get16(p + 6);
+    op = eth_frame_get16(p + 6);
     memcpy(peer->mac, p + 8, 6);
     memcpy(peer->gid, self->gid, 12);
     memcpy(peer->gid + 12, p + 14, 4);
@@ -138,20 +138,20 @@ static enum sn_eth_kind parse_arp(const uint8_t *p, size_t len, const struct sn_
 uint32_t sn_neigh_ask(uint8_t p[SN_NEIGH_MESSAGE], const struct sn_station *self, const uint8_t gid[16])
 {
     if (!sn_gid_is_ipv4(self->gid)) return sn_nd_ask(p, self, gid);
-    return arp(p, everybody, self, ARP_REQUEST, NULL, gid);
+    return eth_frame_arp(p, everybody, self, ARP_REQUEST, NULL, gid);
 }
 
 uint32_t sn_neigh_answer(uint8_t p[SN_NEIGH_MESSAGE], const struct sn_station *self,
                          const struct sn_station *peer)
 {
     if (!sn_gid_is_ipv4(self->gid)) return sn_nd_answer(p, self, peer);
-    return arp(p, peer->mac, self, ARP_REPLY, peer->mac, peer->gid);
+    return eth_frame_arp(p, peer->mac, self, ARP_REPLY, peer->mac, peer->gid);
 }
 
 uint32_t sn_neigh_announce(uint8_t p[SN_NEIGH_MESSAGE], const struct sn_station *self)
 {
     if (!sn_gid_is_ipv4(self->gid)) return sn_nd_announce(p, self);
-    return arp(p, everybody, self, ARP_REQUEST, NULL, self->gid);
+    return eth_frame_arp(p, everybody, self, ARP_REQUEST, NULL, self->gid);
 }
 
 /* ---- in ------------------------------------------------------------------------------------------------ */
@@ -162,9 +162,9 @@ static enum sn_eth_kind parse_udp(uint8_t *p, size_t len, struct sn_frame *frame
     uint32_t udp_len;
 
     if (len < SN_UDP_HDR + ROCE_MIN_PACKET) return SN_ETH_OTHER;
-    udp_len = get16(p + 4);
-    if (udp_len != len || get16(p + 2) != ROCE_UDP_PORT) return SN_ETH_OTHER;
-    frame->sport = (uint16_t)get16(p);
+    udp_len = eth_frame_get16(p + 4);
+    if (udp_len != len || eth_frame_get16(p + 2) != ROCE_UDP_PORT) return SN_ETH_OTHER;
+    frame->sport = (uint16_t)eth_frame_get16(p);
     frame->data = p + SN_UDP_HDR;
     frame->len = udp_len - SN_UDP_HDR;
     return frame->len <= SN_FRAME_MAX ? SN_ETH_ROCE : SN_ETH_OTHER;
@@ -175,16 +175,16 @@ static enum sn_eth_kind parse_ipv4(uint8_t *p, size_t len, const struct sn_stati
 {
     uint32_t total;
 
-    if (len < SN_IPV4_HDR || p[0] != 0x45 || p[9] != PROTO_UDP || (get16(p + 6) & IP_FRAGMENT))
+    if (len < SN_IPV4_HDR || p[0] != 0x45 || p[9] != PROTO_UDP || (eth_frame_get16(p + 6) & IP_FRAGMENT))
         return SN_ETH_OTHER;
-    total = get16(p + 2);
+    total = eth_frame_get16(p + 2);
     if (total < SN_IPV4_HDR || total > len) return SN_ETH_OTHER; /* less than len: the link padded it */
     memcpy(frame->src_gid, self->gid, 12);
     memcpy(frame->dst_gid, self->gid, 12);
     memcpy(frame->src_gid + 12, p + 12, 4);
     memcpy(frame->dst_gid + 12, p + 16, 4);
     frame->ecn = p[1] & 3;
-    frame->ip_id = (uint16_t)get16(p + 4);
+    frame->ip_id = (uint16_t)eth_frame_get16(p + 4);
     frame->has_ip_id = true;
     return parse_udp(p + SN_IPV4_HDR, total - SN_IPV4_HDR, frame);
 }
@@ -195,7 +195,7 @@ static enum sn_eth_kind parse_ipv6(uint8_t *p, size_t len, const struct sn_stati
     uint32_t payload;
 
     if (len < SN_IPV6_HDR || p[0] >> 4 != 6) return SN_ETH_OTHER;
-    payload = get16(p + 4);
+    payload = eth_frame_get16(p + 4);
     if (payload > len - SN_IPV6_HDR) return SN_ETH_OTHER;
     if (p[6] == PROTO_ICMPV6) return sn_nd_parse(p, SN_IPV6_HDR + payload, self, peer);
     if (p[6] != PROTO_UDP) return SN_ETH_OTHER;
@@ -217,8 +217,8 @@ enum sn_eth_kind sn_eth_parse(uint8_t *p, size_t len, const struct sn_station *s
     memset(frame, 0, sizeof(*frame));
     memset(peer, 0, sizeof(*peer));
     memcpy(peer->mac, p + 6, 6);
-    type = get16(p + 12);
-    if (type == TYPE_ARP) return parse_arp(p + SN_ETH_HDR, len - SN_ETH_HDR, self, peer);
+    type = eth_frame_get16(p + 12);
+    if (type == TYPE_ARP) return eth_frame_parse_arp(p + SN_ETH_HDR, len - SN_ETH_HDR, self, peer);
     if (type == TYPE_IPV4 && v4) kind = parse_ipv4(p + SN_ETH_HDR, len - SN_ETH_HDR, self, frame);
     if (type == TYPE_IPV6 && !v4) kind = parse_ipv6(p + SN_ETH_HDR, len - SN_ETH_HDR, self, frame, peer);
     if (kind != SN_ETH_ROCE) return kind;

@@ -19,7 +19,7 @@
 
 enum { SOCKET_BUFFER = 4 << 20 };
 
-static void set_buffers(int fd)
+static void eth_link_set_buffers(int fd)
 {
     int size = SOCKET_BUFFER;
 
@@ -131,7 +131,7 @@ static int set_filter(int fd, const struct sn_addr *addr)
 }
 
 /* The interface is to take frames for these MAC addresses too, as long as the socket is open. */
-static int join(int fd, int index, int type, const uint8_t mac[6])
+static int eth_link_join(int fd, int index, int type, const uint8_t mac[6])
 {
     struct packet_mreq req = {.mr_ifindex = index, .mr_type = (unsigned short)type, .mr_alen = 6};
 
@@ -147,16 +147,16 @@ static int set_up_packets(int fd, int index, const struct sn_addr *addr, const u
 
     if (err) return err;
     if (setsockopt(fd, SOL_PACKET, PACKET_IGNORE_OUTGOING, &on, sizeof(on))) return -errno;
-    if (own_mac) err = join(fd, index, PACKET_MR_UNICAST, own_mac);
+    if (own_mac) err = eth_link_join(fd, index, PACKET_MR_UNICAST, own_mac);
     sn_solicited_mac(addr->gid, mac);
-    if (!err && !sn_gid_is_ipv4(addr->gid)) err = join(fd, index, PACKET_MR_MULTICAST, mac);
+    if (!err && !sn_gid_is_ipv4(addr->gid)) err = eth_link_join(fd, index, PACKET_MR_MULTICAST, mac);
     if (!err && bind(fd, (struct sockaddr *)&at, sizeof(at))) err = -errno; /* from here on frames arrive */
     return err;
 }
 
 /* One NIC per address and interface: a name that only one process of this network can have, and loses when it
  * dies. */
-static int claim(const char *name, const struct sn_addr *addr, struct sn_eth_link *link, char *why)
+static int eth_link_claim(const char *name, const struct sn_addr *addr, struct sn_eth_link *link, char *why)
 {
     char text[SN_ADDR_TEXT];
     struct sn_name at = sn_name("eth/%s/%s", name, sn_addr_text(addr, text));
@@ -182,7 +182,7 @@ static int open_interface(const struct sn_addr *addr, const struct sn_eth_config
     link->fd = socket(AF_PACKET, SOCK_RAW | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     if (link->fd < 0) return no_packet_socket(errno, name, why);
     err = interface_mac(link->fd, name, link->mac, why);
-    if (!err) err = claim(name, addr, link, why);
+    if (!err) err = eth_link_claim(name, addr, link, why);
     if (err) return err;
     err = set_up_packets(link->fd, (int)if_nametoindex(name), addr, config->has_mac ? config->mac : NULL);
     if (err) snprintf(why, 256, "cannot receive frames at %s: %s", name, strerror(-err));
@@ -220,7 +220,7 @@ int sn_eth_link_open(const struct sn_addr *addr, const struct sn_eth_config *con
         return err;
     }
     if (config->has_mac) memcpy(link->mac, config->mac, 6);
-    set_buffers(link->fd);
+    eth_link_set_buffers(link->fd);
     return 0;
 }
 

@@ -20,7 +20,7 @@ enum {
 static const struct sn_station all_nodes = {.gid = {[0] = 0xff, 2, [15] = 1},
                                             .mac = {0x33, 0x33, 0, 0, 0, 1}};
 
-static uint32_t add(uint32_t sum, const uint8_t *p, size_t len)
+static uint32_t eth_nd_add(uint32_t sum, const uint8_t *p, size_t len)
 {
     for (size_t i = 0; i < len; i++) sum += i & 1 ? p[i] : (uint32_t)p[i] << 8;
     return sum;
@@ -29,9 +29,9 @@ static uint32_t add(uint32_t sum, const uint8_t *p, size_t len)
 /* The one's complement sum over addresses, length, protocol and message; ffff when its checksum is right. */
 static uint32_t sum_of(const uint8_t *ip, const uint8_t *icmp, size_t len)
 {
-    uint32_t sum = add((uint32_t)len + PROTO_ICMPV6, ip + 8, 32);
+    uint32_t sum = eth_nd_add((uint32_t)len + PROTO_ICMPV6, ip + 8, 32);
 
-    sum = add(sum, icmp, len);
+    sum = eth_nd_add(sum, icmp, len);
     while (sum >> 16) sum = (sum & 0xffff) + (sum >> 16);
     return sum;
 }

@@ -26,7 +26,7 @@ struct sn_fault {
 };
 
 /* SplitMix64 (public domain, S. Vigna). */
-static uint64_t draw(struct sn_fault *f)
+static uint64_t fault_draw(struct sn_fault *f)
 {
     uint64_t z = f->random += 0x9e3779b97f4a7c15u;
 
@@ -37,11 +37,11 @@ static uint64_t draw(struct sn_fault *f)
 
 static bool chance(struct sn_fault *f, double p)
 {
-    return (double)(draw(f) >> 11) * 0x1p-53 < p;
+    return (double)(fault_draw(f) >> 11) * 0x1p-53 < p;
 }
 
 /* Other threads read the numbers meanwhile. */
-static void count(uint64_t *counter)
+static void fault_count(uint64_t *counter)
 {
     __atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);
 }
@@ -92,7 +92,7 @@ static bool before(const struct held *a, const struct held *b)
     return a->due != b->due ? a->due < b->due : a->order < b->order;
 }
 
-static void swap(struct held *a, struct held *b)
+static void fault_swap(struct held *a, struct held *b)
 {
     struct held t = *a;
 
@@ -100,13 +100,13 @@ static void swap(struct held *a, struct held *b)
     *b = t;
 }
 
-static void hold(struct sn_fault *f, uint64_t due, const struct sn_frame *frame)
+static void fault_hold(struct sn_fault *f, uint64_t due, const struct sn_frame *frame)
 {
     uint32_t i = f->held;
     struct held *h = &f->heap[i];
 
     if (i == SN_FAULT_HELD) {
-        count(&f->stats.overflowed);
+        fault_count(&f->stats.overflowed);
         return;
     }
     h->due = due;
@@ -116,7 +116,7 @@ static void hold(struct sn_fault *f, uint64_t due, const struct sn_frame *frame)
     h->frame.data = f->store[h->store];
     memcpy(h->frame.data, frame->data, frame->len);
     for (; i && before(&f->heap[i], &f->heap[(i - 1) / 2]); i = (i - 1) / 2)
-        swap(&f->heap[i], &f->heap[(i - 1) / 2]);
+        fault_swap(&f->heap[i], &f->heap[(i - 1) / 2]);
 }
 
 static void remove_first(struct sn_fault *f)
@@ -128,14 +128,14 @@ static void remove_first(struct sn_fault *f)
     for (; (child = 2 * i + 1) < f->held; i = child) {
         if (child + 1 < f->held && before(&f->heap[child + 1], &f->heap[child])) child++;
         if (!before(&f->heap[child], &f->heap[i])) break;
-        swap(&f->heap[child], &f->heap[i]);
+        fault_swap(&f->heap[child], &f->heap[i]);
     }
 }
 
 void sn_fault_run(struct sn_fault *f, uint64_t now)
 {
     while (f->held && f->heap[0].due <= now && f->sink(f->ctx, &f->heap[0].frame)) {
-        count(&f->stats.passed);
+        fault_count(&f->stats.passed);
         remove_first(f);
     }
 }
@@ -167,12 +167,12 @@ static struct sn_frame damage(struct sn_fault *f, const struct sn_frame *frame)
     struct sn_frame damaged = *frame;
 
     memcpy(f->damaged, frame->data, frame->len);
-    for (uint64_t bits = 1 + draw(f) % 4; bits && frame->len; bits--) {
-        uint64_t at = draw(f) % (frame->len * 8ull);
+    for (uint64_t bits = 1 + fault_draw(f) % 4; bits && frame->len; bits--) {
+        uint64_t at = fault_draw(f) % (frame->len * 8ull);
 
         f->damaged[at / 8] ^= (uint8_t)(1u << at % 8);
     }
-    count(&f->stats.damaged);
+    fault_count(&f->stats.damaged);
     damaged.data = f->damaged;
     return damaged;
 }
@@ -191,17 +191,17 @@ static bool send_copy(struct sn_fault *f, uint64_t now, const struct sn_frame *f
 {
     uint64_t due = through_link(f, now, frame->len) + f->params.delay_ns;
 
-    if (f->params.jitter_ns) due += draw(f) % (f->params.jitter_ns + 1);
+    if (f->params.jitter_ns) due += fault_draw(f) % (f->params.jitter_ns + 1);
     if (chance(f, f->params.reorder)) {
-        due += 1 + draw(f) % SN_FAULT_BEHIND_NS;
-        count(&f->stats.overtaken);
+        due += 1 + fault_draw(f) % SN_FAULT_BEHIND_NS;
+        fault_count(&f->stats.overtaken);
     }
     if (due > now) {
-        hold(f, due, frame);
+        fault_hold(f, due, frame);
         return true;
     }
     if (!f->sink(f->ctx, frame)) return false;
-    count(&f->stats.passed);
+    fault_count(&f->stats.passed);
     return true;
 }
 
@@ -211,11 +211,11 @@ bool sn_fault_send(struct sn_fault *f, uint64_t now, const struct sn_frame *fram
 
     sn_fault_run(f, now);
     if (is_down(f, now)) {
-        count(&f->stats.cut);
+        fault_count(&f->stats.cut);
         return true;
     }
     if (chance(f, f->params.loss) || frame->len > SN_FAULT_FRAME) {
-        count(&f->stats.lost);
+        fault_count(&f->stats.lost);
         return true;
     }
     if (chance(f, f->params.corrupt)) {
@@ -224,7 +224,7 @@ bool sn_fault_send(struct sn_fault *f, uint64_t now, const struct sn_frame *fram
     }
     if (!send_copy(f, now, frame)) return false;
     if (chance(f, f->params.dup)) {
-        count(&f->stats.doubled);
+        fault_count(&f->stats.doubled);
         send_copy(f, now, frame);
     }
     return true;

@@ -18,7 +18,7 @@ struct question {
     char attributes[RTA_SPACE(16) + RTA_SPACE(4)];
 };
 
-static void add(struct question *q, unsigned short type, const void *data, unsigned short len)
+static void near_add(struct question *q, unsigned short type, const void *data, unsigned short len)
 {
     struct rtattr *a = (struct rtattr *)(void *)((char *)q + q->head.nlmsg_len);
 
@@ -47,8 +47,8 @@ static int ask_route(const struct sn_addr *addr)
     if (fd < 0) return -errno;
     q.route.rtm_family = ipv4 ? AF_INET : AF_INET6;
     q.route.rtm_dst_len = ipv4 ? 32 : 128;
-    add(&q, RTA_DST, addr->gid + (ipv4 ? 12 : 0), ipv4 ? 4 : 16);
-    if (addr->scope) add(&q, RTA_OIF, &addr->scope, 4);
+    near_add(&q, RTA_DST, addr->gid + (ipv4 ? 12 : 0), ipv4 ? 4 : 16);
+    if (addr->scope) near_add(&q, RTA_OIF, &addr->scope, 4);
     if (send(fd, &q, q.head.nlmsg_len, MSG_DONTWAIT) > 0) n = recv(fd, &in, sizeof(in), MSG_DONTWAIT);
     close(fd);
     if (n < (ssize_t)sizeof(in.head)) return -EIO;
@@ -70,7 +70,7 @@ static bool can_bind(const struct sn_addr *addr)
 }
 
 /* A clock of some milliseconds will do, and is the cheapest to read. */
-static uint64_t now_ns(void)
+static uint64_t near_now_ns(void)
 {
     struct timespec ts;
 
@@ -86,7 +86,7 @@ bool sn_near_is_now(const struct sn_addr *addr)
 }
 
 /* Hosts of one network differ in a few bits of their addresses, and are not to compete for one place. */
-static struct sn_near_answer *place(struct sn_near_cache *cache, const uint8_t gid[16])
+static struct sn_near_answer *near_place(struct sn_near_cache *cache, const uint8_t gid[16])
 {
     uint64_t half[2];
 
@@ -97,8 +97,8 @@ static struct sn_near_answer *place(struct sn_near_cache *cache, const uint8_t g
 
 bool sn_near_is(struct sn_near_cache *cache, const struct sn_addr *addr)
 {
-    struct sn_near_answer *a = place(cache, addr->gid);
-    uint64_t now = now_ns();
+    struct sn_near_answer *a = near_place(cache, addr->gid);
+    uint64_t now = near_now_ns();
 
     if (a->asked_ns && now - a->asked_ns < (a->is ? HOLDS_NS : DOUBT_NS) && !memcmp(a->gid, addr->gid, 16))
         return a->is;

@@ -19,7 +19,7 @@
 #define PERIOD_NS     10000000u
 enum { QUESTIONS = 200, TRIES = 3, LOOPBACK = 1 };
 
-static uint64_t now_ns(void)
+static uint64_t slot_owner_now_ns(void)
 {
     struct timespec ts;
 
@@ -36,7 +36,7 @@ static bool is_own_guard(bool everywhere, uint32_t uid)
 
 /* ---- by netlink ---------------------------------------------------------------------------------------- */
 
-static void fill_address(uint32_t to[4], const uint8_t gid[16])
+static void slot_owner_fill_address(uint32_t to[4], const uint8_t gid[16])
 {
     memset(to, 0, 16);
     if (sn_gid_is_ipv4(gid))
@@ -67,14 +67,14 @@ static void make_question(const struct sn_owners *o, struct question *q, const s
     q->req.idiag_states = ~0u;
     q->req.id.idiag_sport = htons(o->own_port);
     q->req.id.idiag_dport = htons(port);
-    fill_address(q->req.id.idiag_src, o->own_gid);
-    fill_address(q->req.id.idiag_dst, at->gid);
+    slot_owner_fill_address(q->req.id.idiag_src, o->own_gid);
+    slot_owner_fill_address(q->req.id.idiag_dst, at->gid);
     q->req.id.idiag_if = at->scope ? at->scope : LOOPBACK; /* where packets of this host come from */
     q->req.id.idiag_cookie[0] = q->req.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 }
 
 /* The answer to question `seq`: 0 and *owner, or a negative errno: -ENOENT nobody, or no such service. */
-static int read_answer(int fd, uint32_t seq, struct sn_owner *owner)
+static int slot_owner_read_answer(int fd, uint32_t seq, struct sn_owner *owner)
 {
     union {
         struct nlmsghdr head;
@@ -106,7 +106,7 @@ static int ask_diag(struct sn_owners *o, const struct sn_addr *at, uint16_t port
     ++o->seq;
     make_question(o, &q, at, port);
     if (send(o->fd, &q, sizeof(q), MSG_DONTWAIT) < 0) return -errno;
-    return read_answer(o->fd, o->seq, owner);
+    return slot_owner_read_answer(o->fd, o->seq, owner);
 }
 
 /* ---- by /proc ------------------------------------------------------------------------------------------ */
@@ -116,7 +116,7 @@ static void proc_text(const uint8_t gid[16], char text[40])
 {
     uint32_t w[4];
 
-    fill_address(w, gid);
+    slot_owner_fill_address(w, gid);
     if (sn_gid_is_ipv4(gid))
         snprintf(text, 40, "%08X", w[0]);
     else
@@ -150,7 +150,8 @@ static int ask_proc(const struct sn_addr *at, uint16_t port, struct sn_owner *ow
 
 /* ---- either -------------------------------------------------------------------------------------------- */
 
-static int ask(struct sn_owners *o, const struct sn_addr *at, uint16_t port, struct sn_owner *owner)
+static int slot_owner_ask(struct sn_owners *o, const struct sn_addr *at, uint16_t port,
+                          struct sn_owner *owner)
 {
     if (o->by == SN_OWNERS_BY_DIAG) return ask_diag(o, at, port, owner);
     return o->by == SN_OWNERS_BY_PROC ? ask_proc(at, port, owner) : -ENOSYS;
@@ -165,9 +166,9 @@ void sn_owners_open(struct sn_owners *o, const struct sn_addr *at, uint16_t port
     o->own_port = port;
     o->fd = socket(AF_NETLINK, SOCK_RAW | SOCK_CLOEXEC, NETLINK_SOCK_DIAG);
     o->by = SN_OWNERS_BY_DIAG;
-    if (o->fd >= 0 && ask(o, at, port, &self) == 0) return;
+    if (o->fd >= 0 && slot_owner_ask(o, at, port, &self) == 0) return;
     o->by = SN_OWNERS_BY_PROC;
-    if (ask(o, at, port, &self)) o->by = SN_OWNERS_UNKNOWN;
+    if (slot_owner_ask(o, at, port, &self)) o->by = SN_OWNERS_UNKNOWN;
 }
 
 void sn_owners_close(struct sn_owners *o)
@@ -176,20 +177,20 @@ void sn_owners_close(struct sn_owners *o)
     o->fd = -1;
 }
 
-static struct sn_owners_answer *place(struct sn_owners *o, const uint8_t gid[16], uint16_t port)
+static struct sn_owners_answer *slot_owner_place(struct sn_owners *o, const uint8_t gid[16], uint16_t port)
 {
     unsigned at = port ^ (unsigned)gid[15] * 5 ^ (unsigned)gid[14] * 11 ^ (unsigned)(port >> 8) * 3;
 
     return &o->known[at % SN_OWNERS_KNOWN];
 }
 
-static bool is_about(const struct sn_owners_answer *a, const uint8_t gid[16], uint16_t port)
+static bool slot_owner_is_about(const struct sn_owners_answer *a, const uint8_t gid[16], uint16_t port)
 {
     return a->at && a->port == port && !memcmp(a->gid, gid, 16);
 }
 
 /* Does an answer of that age still do? */
-static bool holds(struct sn_owners *o, uint64_t asked_at, uint64_t now)
+static bool slot_owner_holds(struct sn_owners *o, uint64_t asked_at, uint64_t now)
 {
     if (now - asked_at < (o->by == SN_OWNERS_BY_DIAG ? HOLDS_NS : PROC_HOLDS_NS)) return true;
     if (now - o->period >= PERIOD_NS) {
@@ -201,17 +202,17 @@ static bool holds(struct sn_owners *o, uint64_t asked_at, uint64_t now)
 
 struct sn_owner sn_owners_ask(struct sn_owners *o, const struct sn_addr *at, uint16_t port)
 {
-    struct sn_owners_answer *a = place(o, at->gid, port);
-    bool about = is_about(a, at->gid, port);
+    struct sn_owners_answer *a = slot_owner_place(o, at->gid, port);
+    bool about = slot_owner_is_about(a, at->gid, port);
     struct sn_owner owner = {.kind = SN_OWNER_UNKNOWN};
     uint64_t now;
     int err = -EAGAIN;
 
     if (o->by == SN_OWNERS_UNKNOWN) return owner;
-    now = now_ns();
-    if (about && holds(o, a->at, now)) return a->owner;
+    now = slot_owner_now_ns();
+    if (about && slot_owner_holds(o, a->at, now)) return a->owner;
     o->asked++;
-    for (int i = 0; i < TRIES && err && err != -ENOENT; i++) err = ask(o, at, port, &owner);
+    for (int i = 0; i < TRIES && err && err != -ENOENT; i++) err = slot_owner_ask(o, at, port, &owner);
     if (err && err != -ENOENT) return about ? a->owner : owner; /* the system has no memory, say */
     if (err) owner.kind = SN_OWNER_NOBODY;
     a->at = now;
@@ -223,9 +224,9 @@ struct sn_owner sn_owners_ask(struct sn_owners *o, const struct sn_addr *at, uin
 
 void sn_owners_forget(struct sn_owners *o, const uint8_t gid[16], uint16_t port)
 {
-    struct sn_owners_answer *a = place(o, gid, port);
+    struct sn_owners_answer *a = slot_owner_place(o, gid, port);
 
-    if (is_about(a, gid, port)) a->at = 0;
+    if (slot_owner_is_about(a, gid, port)) a->at = 0;
 }
 
 /* ---- for messages -------------------------------------------------------------------------------------- */

@@ -18,7 +18,7 @@ enum { CLOSE_MS = 2000 };
 
 /* ---- the ring ------------------------------------------------------------------------------------------ */
 
-static uint64_t put(struct sn_pcap *c, uint64_t at, const void *data, size_t len)
+static uint64_t pcap_put(struct sn_pcap *c, uint64_t at, const void *data, size_t len)
 {
     size_t offset = at % SN_PCAP_RING, first = SN_PCAP_RING - offset < len ? SN_PCAP_RING - offset : len;
 
@@ -27,7 +27,7 @@ static uint64_t put(struct sn_pcap *c, uint64_t at, const void *data, size_t len
     return at + len;
 }
 
-static bool stopped(const struct sn_pcap *c)
+static bool pcap_stopped(const struct sn_pcap *c)
 {
     return __atomic_load_n(&c->stats.stopped, __ATOMIC_RELAXED);
 }
@@ -52,10 +52,10 @@ static void put_packet(struct sn_pcap *c, const struct sn_frame *f, bool out, ui
     }
     sn_pcap_head(head, len, time);
     sn_pcap_tail(tail, len, out);
-    at = put(c, at, head, SN_PCAP_HEAD + headers);
-    at = put(c, at, f->data, f->len);
-    at = put(c, at, zeros, sn_pcap_padded(len) - len);
-    at = put(c, at, tail, sizeof(tail));
+    at = pcap_put(c, at, head, SN_PCAP_HEAD + headers);
+    at = pcap_put(c, at, f->data, f->len);
+    at = pcap_put(c, at, zeros, sn_pcap_padded(len) - len);
+    at = pcap_put(c, at, tail, sizeof(tail));
     /* Release: the file's thread sees the packet before it sees that there is one. */
     __atomic_store_n(&c->taken, at, __ATOMIC_RELEASE);
     sn_pcap_set(&c->stats.frames, c->stats.frames + 1);
@@ -66,7 +66,7 @@ static void put_packet(struct sn_pcap *c, const struct sn_frame *f, bool out, ui
  * Wakes the file's thread if it sleeps. Its store of `sleeping` comes before its last look at `taken`, ours
  * of `taken` before this look at `sleeping`, all sequentially consistent: one of the two sees the other.
  */
-static void wake(struct sn_pcap *c)
+static void pcap_wake(struct sn_pcap *c)
 {
     uint64_t one = 1;
 
@@ -85,14 +85,14 @@ uint64_t sn_pcap_now(void)
 
 void sn_pcap_frames(struct sn_pcap *c, const struct sn_frame *frames, int n, bool out, uint64_t time)
 {
-    if (n <= 0 || stopped(c)) return;
-    for (int i = 0; i < n && !stopped(c); i++) put_packet(c, &frames[i], out, time);
-    wake(c);
+    if (n <= 0 || pcap_stopped(c)) return;
+    for (int i = 0; i < n && !pcap_stopped(c); i++) put_packet(c, &frames[i], out, time);
+    pcap_wake(c);
 }
 
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
-static void set_name(struct sn_pcap *c, const char *name)
+static void pcap_set_name(struct sn_pcap *c, const char *name)
 {
     size_t n = 0;
 
@@ -107,7 +107,7 @@ static void set_name(struct sn_pcap *c, const char *name)
     c->name[n] = 0;
 }
 
-static int start(struct sn_pcap *c, const uint8_t gid[16], char why[256])
+static int pcap_start(struct sn_pcap *c, const uint8_t gid[16], char why[256])
 {
     uint8_t beginning[SN_PCAP_BEGINNING];
     int err;
@@ -118,7 +118,7 @@ static int start(struct sn_pcap *c, const uint8_t gid[16], char why[256])
     if (c->ring == MAP_FAILED || c->wake_fd < 0) {
         err = -errno;
     } else {
-        c->taken = put(c, 0, beginning, sn_pcap_beginning(beginning, gid));
+        c->taken = pcap_put(c, 0, beginning, sn_pcap_beginning(beginning, gid));
         c->stats.bytes = c->taken;
         sn_pcap_drain(c);
         err = sn_pcap_start_thread(c);
@@ -147,9 +147,9 @@ int sn_pcap_open(const char *name, uint64_t max, const uint8_t gid[16], struct s
     c->fd = c->wake_fd = -1;
     c->ring = MAP_FAILED;
     c->max = max;
-    set_name(c, name);
+    pcap_set_name(c, name);
     err = sn_pcap_open_file(c, why);
-    if (!err) err = start(c, gid, why);
+    if (!err) err = pcap_start(c, gid, why);
     if (err)
         free_pcap(c);
     else
@@ -161,7 +161,7 @@ void sn_pcap_flush(struct sn_pcap *c, int wait_ms)
 {
     const struct timespec step = {.tv_nsec = 1000000};
 
-    wake(c);
+    pcap_wake(c);
     for (int ms = 0; ms < wait_ms; ms++) {
         if (__atomic_load_n(&c->done, __ATOMIC_ACQUIRE) == __atomic_load_n(&c->taken, __ATOMIC_ACQUIRE))
             return;
@@ -175,7 +175,7 @@ void sn_pcap_close(struct sn_pcap *c)
 
     if (!c) return;
     __atomic_store_n(&c->stop, 1, __ATOMIC_SEQ_CST);
-    wake(c);
+    pcap_wake(c);
     for (int ms = 0; pthread_tryjoin_np(c->thread, NULL); ms++) {
         if (ms == CLOSE_MS) { /* a pipe that nobody reads: rather leak than crash */
             fprintf(stderr, "gpuwire: the end of the capture %s could not be written in time\n", c->name);

@@ -18,7 +18,7 @@ enum {
     OPT_FLAGS = 2
 };
 
-static uint8_t *put32(uint8_t *p, uint32_t v)
+static uint8_t *pcap_block_put32(uint8_t *p, uint32_t v)
 {
     memcpy(p, &v, 4); /* a section is in the byte order of its writer */
     return p + 4;
@@ -38,8 +38,8 @@ static uint8_t *end_block(uint8_t *start, uint8_t *p)
 {
     uint32_t len = (uint32_t)(p + 4 - start);
 
-    put32(start + 4, len);
-    return put32(p, len);
+    pcap_block_put32(start + 4, len);
+    return pcap_block_put32(p, len);
 }
 
 static void program_name(char name[64])
@@ -59,27 +59,27 @@ size_t sn_pcap_beginning(uint8_t out[SN_PCAP_BEGINNING], const uint8_t gid[16])
     static const char application[] = "gpuwire software NIC";
     struct sn_addr addr = {.scope = 0};
     char text[SN_ADDR_TEXT], program[64], about[SN_ADDR_TEXT + 96];
-    uint8_t *start = out, *p = put32(out + 8, 0x1a2b3c4d), resolution = 9;
+    uint8_t *start = out, *p = pcap_block_put32(out + 8, 0x1a2b3c4d), resolution = 9;
     uint16_t version[2] = {1, 0}, link[2] = {LINKTYPE_RAW, 0};
 
-    put32(start, SECTION);
+    pcap_block_put32(start, SECTION);
     memcpy(p, version, 4);
     memset(p + 4, 0xff, 8); /* the section's length: not said */
     p = put_option(p + 12, OPT_USERAPPL, application, sizeof(application) - 1);
-    p = end_block(start, put32(p, OPT_END));
+    p = end_block(start, pcap_block_put32(p, OPT_END));
 
     memcpy(addr.gid, gid, 16);
     program_name(program);
     snprintf(about, sizeof(about), "%s of process %d (%s)", sn_addr_text(&addr, text), (int)getpid(),
              program);
     start = p;
-    put32(start, INTERFACE);
+    pcap_block_put32(start, INTERFACE);
     memcpy(start + 8, link, 4);
-    p = put32(start + 12, 0); /* packets are never cut */
+    p = pcap_block_put32(start + 12, 0); /* packets are never cut */
     p = put_option(p, OPT_IF_NAME, "mlx5_0", 6);
     p = put_option(p, OPT_IF_DESCRIPTION, about, (uint16_t)strlen(about));
     p = put_option(p, OPT_IF_TSRESOL, &resolution, 1);
-    p = end_block(start, put32(p, OPT_END));
+    p = end_block(start, pcap_block_put32(p, OPT_END));
     return (size_t)(p - out);
 }
 
@@ -90,10 +90,10 @@ uint32_t sn_pcap_block(uint32_t len)
 
 void sn_pcap_head(uint8_t out[SN_PCAP_HEAD], uint32_t len, uint64_t time)
 {
-    uint8_t *p = put32(put32(put32(out, PACKET), sn_pcap_block(len)), 0);
+    uint8_t *p = pcap_block_put32(pcap_block_put32(pcap_block_put32(out, PACKET), sn_pcap_block(len)), 0);
 
-    p = put32(put32(p, (uint32_t)(time >> 32)), (uint32_t)time);
-    put32(put32(p, len), len);
+    p = pcap_block_put32(pcap_block_put32(p, (uint32_t)(time >> 32)), (uint32_t)time);
+    pcap_block_put32(pcap_block_put32(p, len), len);
 }
 
 void sn_pcap_tail(uint8_t p[SN_PCAP_TAIL], uint32_t len, bool out)
@@ -101,5 +101,5 @@ void sn_pcap_tail(uint8_t p[SN_PCAP_TAIL], uint32_t len, bool out)
     uint32_t flags = out ? 2 : 1;
 
     p = put_option(p, OPT_FLAGS, &flags, 4);
-    put32(put32(p, OPT_END), sn_pcap_block(len));
+    pcap_block_put32(pcap_block_put32(p, OPT_END), sn_pcap_block(len));
 }

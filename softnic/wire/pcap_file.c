@@ -14,7 +14,7 @@
 #include "softnic/base/spawn.h"
 #include "softnic/wire/pcap_state.h"
 
-static int refuse(const struct sn_pcap *c, const char *because, char why[256])
+static int pcap_file_refuse(const struct sn_pcap *c, const char *because, char why[256])
 {
     snprintf(why, 256, "pcap=%.128s: %s", c->name, because);
     return -EPERM;
@@ -38,12 +38,13 @@ static int check_owner(const struct sn_pcap *c, char why[256])
 {
     struct stat st;
 
-    if (fstat(c->fd, &st)) return refuse(c, strerror(errno), why);
+    if (fstat(c->fd, &st)) return pcap_file_refuse(c, strerror(errno), why);
     if (S_ISCHR(st.st_mode)) return 0; /* root alone makes those */
     if (st.st_uid != geteuid())
-        return refuse(c, "it is there already and another user's; name another file, or remove it", why);
+        return pcap_file_refuse(c, "it is there already and another user's; name another file, or remove it",
+                                why);
     if (S_ISREG(st.st_mode) && st.st_nlink > 1)
-        return refuse(
+        return pcap_file_refuse(
             c, "it has other names too (hard links), and what they name would be lost; name another file",
             why);
     return 0;
@@ -70,7 +71,8 @@ int sn_pcap_open_file(struct sn_pcap *c, char why[256])
     int err;
 
     c->fd = open_name(c->name);
-    if (c->fd < 0 && errno == ELOOP) return refuse(c, "it is a link; name the file that it leads to", why);
+    if (c->fd < 0 && errno == ELOOP)
+        return pcap_file_refuse(c, "it is a link; name the file that it leads to", why);
     if (c->fd < 0) {
         err = -errno;
         snprintf(why, 256, "pcap=%.128s: %s", c->name, strerror(errno));
@@ -130,7 +132,7 @@ void sn_pcap_drain(struct sn_pcap *c)
     __atomic_store_n(&c->done, to, __ATOMIC_RELEASE);
 }
 
-static void wait_for_packets(struct sn_pcap *c)
+static void pcap_file_wait_for_packets(struct sn_pcap *c)
 {
     struct pollfd p = {.fd = c->wake_fd, .events = POLLIN};
     uint64_t n;
@@ -143,13 +145,13 @@ static void wait_for_packets(struct sn_pcap *c)
     if (read(c->wake_fd, &n, sizeof(n)) < 0) return; /* woken by nothing but the look itself */
 }
 
-static void *run(void *arg)
+static void *pcap_file_run(void *arg)
 {
     struct sn_pcap *c = arg;
 
     prctl(PR_SET_NAME, "gw-pcap");
     while (!__atomic_load_n(&c->stop, __ATOMIC_SEQ_CST)) {
-        wait_for_packets(c);
+        pcap_file_wait_for_packets(c);
         sn_pcap_drain(c);
         if (__atomic_exchange_n(&c->full, 0, __ATOMIC_RELAXED))
             fprintf(stderr, "gpuwire: the capture ends: %s has reached pcap_max\n", c->name);
@@ -160,5 +162,5 @@ static void *run(void *arg)
 
 int sn_pcap_start_thread(struct sn_pcap *c)
 {
-    return sn_spawn(&c->thread, 0, run, c);
+    return sn_spawn(&c->thread, 0, pcap_file_run, c);
 }

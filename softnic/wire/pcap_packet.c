@@ -9,14 +9,14 @@
 
 enum { IPV4 = 20, IPV6 = 40, UDP = 8, TTL = 64 };
 
-static void put16(uint8_t *p, uint32_t v)
+static void pcap_packet_put16(uint8_t *p, uint32_t v)
 {
     p[0] = (uint8_t)(v >> 8);
     p[1] = (uint8_t)v;
 }
 
 /* The Internet checksum's sum (RFC 1071), not folded. */
-static uint64_t sum(uint64_t s, const uint8_t *p, uint32_t len)
+static uint64_t pcap_packet_sum(uint64_t s, const uint8_t *p, uint32_t len)
 {
     uint32_t i;
 
@@ -48,14 +48,14 @@ static void put_ipv4(uint8_t *p, const struct sn_frame *f)
     memset(p, 0, IPV4);
     p[0] = 0x45;
     p[1] = f->ecn & 3;
-    put16(p + 2, IPV4 + UDP + f->len);
-    put16(p + 4, ip_id(f));
-    put16(p + 6, ROCE_IP_DF);
+    pcap_packet_put16(p + 2, IPV4 + UDP + f->len);
+    pcap_packet_put16(p + 4, ip_id(f));
+    pcap_packet_put16(p + 6, ROCE_IP_DF);
     p[8] = TTL;
     p[9] = IPPROTO_UDP;
     memcpy(p + 12, f->src_gid + 12, 4);
     memcpy(p + 16, f->dst_gid + 12, 4);
-    put16(p + 10, fold(sum(0, p, IPV4)));
+    pcap_packet_put16(p + 10, fold(pcap_packet_sum(0, p, IPV4)));
 }
 
 static void put_ipv6(uint8_t *p, const struct sn_frame *f)
@@ -63,7 +63,7 @@ static void put_ipv6(uint8_t *p, const struct sn_frame *f)
     memset(p, 0, IPV6);
     p[0] = 0x60;
     p[1] = (uint8_t)((f->ecn & 3) << 4);
-    put16(p + 4, UDP + f->len);
+    pcap_packet_put16(p + 4, UDP + f->len);
     p[6] = IPPROTO_UDP;
     p[7] = TTL;
     memcpy(p + 8, f->src_gid, 16);
@@ -77,13 +77,13 @@ static void put_udp(uint8_t *p, const struct sn_frame *f, const uint8_t *address
     uint64_t s;
     uint16_t check;
 
-    put16(p, f->sport);
-    put16(p + 2, ROCE_UDP_PORT);
-    put16(p + 4, UDP + f->len);
-    put16(p + 6, 0);
-    s = sum(IPPROTO_UDP + UDP + f->len, addresses, address_bytes);
-    check = fold(sum(sum(s, p, UDP), f->data, f->len));
-    put16(p + 6, check ? check : 0xffff); /* 0 would mean "none" */
+    pcap_packet_put16(p, f->sport);
+    pcap_packet_put16(p + 2, ROCE_UDP_PORT);
+    pcap_packet_put16(p + 4, UDP + f->len);
+    pcap_packet_put16(p + 6, 0);
+    s = pcap_packet_sum(IPPROTO_UDP + UDP + f->len, addresses, address_bytes);
+    check = fold(pcap_packet_sum(pcap_packet_sum(s, p, UDP), f->data, f->len));
+    pcap_packet_put16(p + 6, check ? check : 0xffff); /* 0 would mean "none" */
 }
 
 uint32_t sn_pcap_headers(const struct sn_frame *f, uint8_t p[SN_PCAP_HEADERS])

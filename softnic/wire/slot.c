@@ -15,7 +15,7 @@
 /* Bursts of many flows end in one socket; what does not fit its buffer is lost and has to be sent again. */
 enum { SOCKET_BUFFER = 4 << 20 };
 
-static void set_buffers(int fd)
+static void slot_set_buffers(int fd)
 {
     int size = SOCKET_BUFFER;
 
@@ -50,7 +50,7 @@ static int set_ip_options(int fd, bool ipv4)
     return setsockopt(fd, IPPROTO_IPV6, IPV6_RECVERR, &on, sizeof(on)) ? -errno : 0;
 }
 
-static int new_socket(const struct sn_addr *addr)
+static int slot_new_socket(const struct sn_addr *addr)
 {
     bool ipv4 = sn_gid_is_ipv4(addr->gid);
     int fd = socket(ipv4 ? AF_INET : AF_INET6, SOCK_DGRAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
@@ -62,11 +62,11 @@ static int new_socket(const struct sn_addr *addr)
         close(fd);
         return err;
     }
-    set_buffers(fd);
+    slot_set_buffers(fd);
     return fd;
 }
 
-static int bind_to(int fd, const struct sn_addr *addr, uint16_t port)
+static int slot_bind_to(int fd, const struct sn_addr *addr, uint16_t port)
 {
     struct sockaddr_in6 sa;
     socklen_t len = sn_addr_to_sock(addr, port, &sa);
@@ -105,7 +105,7 @@ static int hold_port(const struct sn_addr *addr, bool everywhere, uint16_t port)
     setsockopt(fd, SOL_SOCKET, SO_RCVBUF, &least, sizeof(least)); /* the least that the system has */
     if (!ipv4 && setsockopt(fd, IPPROTO_IPV6, IPV6_V6ONLY, &on, sizeof(on))) err = -errno;
     if (!err && everywhere && setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on))) err = -errno;
-    if (!err) err = bind_to(fd, everywhere ? &any : addr, port);
+    if (!err) err = slot_bind_to(fd, everywhere ? &any : addr, port);
     if (!err) return fd;
     close(fd);
     return err;
@@ -126,7 +126,8 @@ static int claim_one(const struct sn_addr *addr, unsigned number, struct sn_slot
     slot->claim_fd = hold_port(addr, false, (uint16_t)(SN_CLAIM_PORT + number));
     if (slot->claim_fd < 0) return slot->claim_fd;
     slot->guard_fd = hold_port(addr, true, (uint16_t)(SN_SLOT_PORT + number));
-    err = slot->guard_fd < 0 ? slot->guard_fd : bind_to(slot->fd, addr, (uint16_t)(SN_SLOT_PORT + number));
+    err =
+        slot->guard_fd < 0 ? slot->guard_fd : slot_bind_to(slot->fd, addr, (uint16_t)(SN_SLOT_PORT + number));
     if (!err) return 0;
     close_fd(&slot->claim_fd);
     close_fd(&slot->guard_fd);
@@ -147,11 +148,11 @@ static int claim_any(const struct sn_addr *addr, unsigned start, struct sn_slot 
  * without. */
 static int join_shared(const struct sn_addr *addr)
 {
-    int on = 1, err, fd = new_socket(addr);
+    int on = 1, err, fd = slot_new_socket(addr);
 
     if (fd < 0) return fd;
-    err =
-        setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ? -errno : bind_to(fd, addr, ROCE_UDP_PORT);
+    err = setsockopt(fd, SOL_SOCKET, SO_REUSEPORT, &on, sizeof(on)) ? -errno
+                                                                    : slot_bind_to(fd, addr, ROCE_UDP_PORT);
     if (err) {
         close(fd);
         return err;
@@ -165,7 +166,7 @@ int sn_slot_claim(const struct sn_addr *addr, unsigned start, struct sn_slot *sl
 
     memset(slot, 0, sizeof(*slot));
     slot->shared_fd = slot->claim_fd = slot->guard_fd = -1;
-    slot->fd = new_socket(addr);
+    slot->fd = slot_new_socket(addr);
     if (slot->fd < 0) return explain(slot->fd, addr, why);
     err = claim_any(addr, start, slot);
     if (err) {

@@ -34,7 +34,7 @@ static void wrap(struct sn_udp *udp, const struct sn_frame *frame, int slot)
     sn_udp_out_add(&udp->out, message, frame->data, frame->len);
 }
 
-static void pass_on(struct sn_udp *udp)
+static void udp_recv_pass_on(struct sn_udp *udp)
 {
     int n = udp->out.messages, done;
     uint64_t lost;
@@ -84,7 +84,7 @@ static bool unwrap(struct sn_udp *udp, struct sn_frame *frame)
 
 /* ---- frames -------------------------------------------------------------------------------------------- */
 
-static bool is_ours(const struct sn_udp *udp, const struct sn_frame *frame)
+static bool udp_recv_is_ours(const struct sn_udp *udp, const struct sn_frame *frame)
 {
     int slot = sn_udp_slot_of(frame->data, frame->len);
 
@@ -104,7 +104,7 @@ static bool take_direct(struct sn_udp *udp, struct sn_frame *frame)
     frame->has_ip_id = frame->same_host = true;
     if (wrapped) {
         if (memcmp(frame->src_gid, udp->addr.gid, 16) != 0 || !unwrap(udp, frame)) return false;
-        if (!is_ours(udp, frame)) return false;
+        if (!udp_recv_is_ours(udp, frame)) return false;
         sn_udp_count(&udp->stats.rx_unwrapped, 1);
     }
     return true;
@@ -216,12 +216,12 @@ static bool next_frame(const struct sn_udp *udp, struct sn_udp_in *in, struct sn
 }
 
 /* False: it is dropped. */
-static bool take(struct sn_udp *udp, const struct sn_udp_in *in, struct sn_frame *frame, int *n)
+static bool udp_recv_take(struct sn_udp *udp, const struct sn_udp_in *in, struct sn_frame *frame, int *n)
 {
     if (in->shared ? !take_shared(udp, frame) : !take_direct(udp, frame)) return false;
     if (!in->shared && sn_udp_is_hello(frame)) {
         sn_udp_take_hello(udp, frame);
-    } else if (is_ours(udp, frame)) {
+    } else if (udp_recv_is_ours(udp, frame)) {
         sn_udp_count(&udp->stats.rx_frames, 1);
         sn_udp_count(&udp->stats.rx_bytes, frame->len);
         sn_udp_count(&udp->stats.rx_checked, frame->icrc_checked);
@@ -238,7 +238,7 @@ static void take_apart(struct sn_udp *udp, struct sn_udp_in *in, struct sn_frame
     bool good;
 
     for (int looked = 0; looked < SN_UDP_BATCH && *n < max && next_frame(udp, in, &rx[*n], &good); looked++)
-        if (!good || !take(udp, in, &rx[*n], n)) sn_udp_count(&udp->stats.rx_dropped, 1);
+        if (!good || !udp_recv_take(udp, in, &rx[*n], n)) sn_udp_count(&udp->stats.rx_dropped, 1);
 }
 
 int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)
@@ -254,7 +254,7 @@ int sn_udp_recv(struct sn_udp *udp, struct sn_frame *rx, int max, bool *more)
     udp->out.messages = udp->out.iovs = 0;
     in = next_batch(udp);
     if (in) take_apart(udp, in, rx, max, &n);
-    pass_on(udp);
+    udp_recv_pass_on(udp);
     /* A batch that was not full emptied its socket. Packets in the other, or new ones, wake the thread that
      * waits for them. */
     *more = sn_udp_holds_frames(udp) || (in && in->full);

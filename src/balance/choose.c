@@ -52,7 +52,7 @@ static uint64_t queue_of(struct bal_core *core, uint16_t w)
            core->choice.since[w];
 }
 
-static uint64_t bytes_of(struct bal_core *core, uint16_t w)
+static uint64_t bal_choose_bytes_of(struct bal_core *core, uint16_t w)
 {
     uint64_t waiting =
         is_fresh(core, w) ? atomic_load_explicit(&core->bal->load[w].bytes, memory_order_relaxed) : 0;
@@ -166,7 +166,7 @@ uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row)
     case BAL_LC: return fewest(core, &f);
     case BAL_WLC: return s->ups[service].equal ? fewest(core, &f) : least(core, &f, connections_of);
     case BAL_P2C: return p2c(core, &f);
-    case BAL_LEAST_BYTES: return least(core, &f, bytes_of);
+    case BAL_LEAST_BYTES: return least(core, &f, bal_choose_bytes_of);
     default: return *bal_table_at(s->table[service], row);
     }
 }

@@ -6,7 +6,7 @@
 
 #include "src/balance/checksum.h"
 
-static void swap(uint8_t *a, uint8_t *b, size_t n)
+static void frames_swap(uint8_t *a, uint8_t *b, size_t n)
 {
     for (size_t i = 0; i < n; i++) {
         uint8_t t = a[i];
@@ -18,8 +18,8 @@ static void swap(uint8_t *a, uint8_t *b, size_t n)
 static void turn_round(struct bal_packet *p, const struct bal_meta *m)
 {
     uint8_t *ip = p->data + m->l3;
-    swap(p->data, p->data + 6, 6);
-    swap(ip + (m->ipv6 ? 8 : 12), ip + (m->ipv6 ? 24 : 16), m->ipv6 ? 16 : 4);
+    frames_swap(p->data, p->data + 6, 6);
+    frames_swap(ip + (m->ipv6 ? 8 : 12), ip + (m->ipv6 ? 24 : 16), m->ipv6 ? 16 : 4);
 }
 
 void bal_echo(struct bal_packet *p, const struct bal_meta *m)
@@ -77,7 +77,7 @@ bool bal_error(struct bal_packet *p, const struct bal_meta *m, enum bal_error_ki
     uint8_t eth[BAL_ETH_LEN + BAL_VLAN_LEN], *ip = p->data + m->l3 - extra, *icmp = ip + extra - ICMP;
     struct bal_addr to = bal_addr_of(bal_src(p->data, m), m->ipv6);
     memcpy(eth, p->data, m->l3);
-    swap(eth, eth + 6, 6);
+    frames_swap(eth, eth + 6, 6);
     write_header(ip, m->ipv6 ? BAL_IP_ICMP6 : BAL_IP_ICMP, from, &to, ICMP + quote);
     memset(icmp, 0, ICMP);
     memcpy(icmp, type[kind][m->ipv6], 2);
@@ -100,7 +100,7 @@ void bal_reset(struct bal_packet *p, const struct bal_meta *m)
     uint32_t header = (uint32_t)(was[12] >> 4) * 4, length = (uint32_t)(m->l3 + m->ip_len - m->l4);
     uint32_t end = bal_get32(was + 4) + (length > header ? length - header : 0) + !!(m->flags & BAL_SYN) +
                    !!(m->flags & BAL_FIN);
-    swap(p->data, p->data + 6, 6);
+    frames_swap(p->data, p->data + 6, 6);
     write_header(ip, BAL_IP_TCP, &from, &to, TCP);
     memset(tcp, 0, TCP);
     memcpy(tcp, was + 2, 2);
@@ -133,8 +133,8 @@ static uint8_t ethernet(uint8_t *frame, const struct bal_link *link, const uint8
     return (uint8_t)(at + 2);
 }
 
-static uint8_t arp(uint8_t *frame, const struct bal_link *link, const uint8_t *to_mac,
-                   const uint8_t target[4], bool answer)
+static uint8_t frames_arp(uint8_t *frame, const struct bal_link *link, const uint8_t *to_mac,
+                          const uint8_t target[4], bool answer)
 {
     static const uint8_t all[6] = {255, 255, 255, 255, 255, 255}, none[6];
     uint8_t at = ethernet(frame, link, to_mac ? to_mac : all, BAL_ETH_ARP), *p = frame + at;
@@ -169,7 +169,7 @@ static uint8_t nd(uint8_t *frame, const struct bal_link *link, const uint8_t to_
 
 uint8_t bal_ask_frame(uint8_t frame[110], const struct bal_link *link, const struct bal_addr *who)
 {
-    if (who->family == 4) return arp(frame, link, NULL, who->byte, false);
+    if (who->family == 4) return frames_arp(frame, link, NULL, who->byte, false);
     /* to the group of all addresses that end like this one */
     uint8_t group[16] = {0xff, 2, [11] = 1, [12] = 0xff}, mac[6] = {0x33, 0x33, 0xff};
     memcpy(group + 13, who->byte + 13, 3);
@@ -181,7 +181,8 @@ uint8_t bal_answer_frame(uint8_t frame[110], const struct bal_link *link, const 
                          const struct bal_addr *to)
 {
     static const uint8_t everybody[16] = {0xff, 2, [15] = 1}, group_mac[6] = {0x33, 0x33, [5] = 1};
-    if (link->own.family == 4) return arp(frame, link, to_mac, to ? to->byte : link->own.byte, to != NULL);
+    if (link->own.family == 4)
+        return frames_arp(frame, link, to_mac, to ? to->byte : link->own.byte, to != NULL);
     if (!to) return nd(frame, link, group_mac, everybody, (uint8_t[8]){136, [4] = 0x20}, link->own.byte);
     return nd(frame, link, to_mac, to->byte, (uint8_t[8]){136, [4] = 0x60}, link->own.byte);
 }

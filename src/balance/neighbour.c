@@ -104,7 +104,7 @@ static bool is_used(const struct neighbour *e)
 }
 
 /* One thread at a time changes an entry. A core that finds it taken does without. */
-static bool take(struct neighbour *e)
+static bool neighbour_take(struct neighbour *e)
 {
     uint32_t version = atomic_load_explicit(&e->version, memory_order_relaxed);
     /* acquire: what is written next is not seen before the odd version */
@@ -113,14 +113,14 @@ static bool take(struct neighbour *e)
                                                    memory_order_relaxed);
 }
 
-static void give(struct neighbour *e)
+static void neighbour_give(struct neighbour *e)
 {
     /* release: what was written comes before */
     atomic_fetch_add_explicit(&e->version, 1, memory_order_release);
 }
 
 /* Taken: it begins to stand for an address. */
-static void set_key(struct neighbour *e, const struct key *k)
+static void neighbour_set_key(struct neighbour *e, const struct key *k)
 {
     atomic_store_explicit(&e->mac, 0, memory_order_relaxed);
     atomic_store_explicit(&e->told_ns, 0, memory_order_relaxed);
@@ -130,39 +130,39 @@ static void set_key(struct neighbour *e, const struct key *k)
     for (int i = 0; i < 3; i++) atomic_store_explicit(&e->key[i], k->word[i], memory_order_release);
 }
 
-static uint64_t age_of(const _Atomic uint64_t *when, uint64_t now)
+static uint64_t neighbour_age_of(const _Atomic uint64_t *when, uint64_t now)
 {
     uint64_t then = atomic_load_explicit(when, memory_order_relaxed);
     return now > then ? now - then : 0;
 }
 
-static bool ask(struct neighbour *e, uint64_t now_ns)
+static bool neighbour_ask(struct neighbour *e, uint64_t now_ns)
 {
     uint64_t asked = atomic_load_explicit(&e->asked_ns, memory_order_relaxed);
     bool known = atomic_load_explicit(&e->mac, memory_order_relaxed) & KNOWN;
-    if (known && age_of(&e->told_ns, now_ns) < FRESH_NS) return false;
-    if (asked && age_of(&e->asked_ns, now_ns) < AGAIN_NS) return false;
+    if (known && neighbour_age_of(&e->told_ns, now_ns) < FRESH_NS) return false;
+    if (asked && neighbour_age_of(&e->asked_ns, now_ns) < AGAIN_NS) return false;
     /* relaxed: of several cores one asks; nothing else depends on it */
     return atomic_compare_exchange_strong_explicit(&e->asked_ns, &asked, now_ns | 1, memory_order_relaxed,
                                                    memory_order_relaxed);
 }
 
 /* Taken: it has this MAC now. */
-static void set_mac(struct neighbour *e, uint64_t mac, uint64_t now_ns)
+static void neighbour_set_mac(struct neighbour *e, uint64_t mac, uint64_t now_ns)
 {
     atomic_store_explicit(&e->told_ns, now_ns, memory_order_relaxed);
     atomic_store_explicit(&e->mac, mac, memory_order_relaxed);
 }
 
 /* Sets the MAC of an entry if it stands for the key. */
-static bool tell(struct neighbour *e, const struct key *k, uint64_t mac, uint64_t now_ns)
+static bool neighbour_tell(struct neighbour *e, const struct key *k, uint64_t mac, uint64_t now_ns)
 {
-    if (!is_for(e, k) || !take(e)) return false;
+    if (!is_for(e, k) || !neighbour_take(e)) return false;
     uint64_t last = atomic_load_explicit(&e->key[2], memory_order_relaxed);
     bool same = last == k->word[2] && atomic_load_explicit(&e->key[0], memory_order_relaxed) == k->word[0] &&
                 atomic_load_explicit(&e->key[1], memory_order_relaxed) == k->word[1];
-    if (same) set_mac(e, mac, now_ns);
-    give(e);
+    if (same) neighbour_set_mac(e, mac, now_ns);
+    neighbour_give(e);
     return same;
 }
 
@@ -189,9 +189,9 @@ uint32_t bal_neighbour_hold(struct bal_neighbours *n, uint8_t port, const struct
     pthread_mutex_lock(&n->lock);
     struct neighbour *e = find_held(n, &k, &spare);
     if (!e && (e = spare)) {
-        while (!take(e)) continue; /* a core tells it a MAC */
-        set_key(e, &k);
-        give(e);
+        while (!neighbour_take(e)) continue; /* a core tells it a MAC */
+        neighbour_set_key(e, &k);
+        neighbour_give(e);
     }
     if (e) e->holds++;
     pthread_mutex_unlock(&n->lock);
@@ -217,7 +217,7 @@ bool bal_neighbour_mac(const struct bal_neighbours *n, uint32_t place, uint8_t m
 
 bool bal_neighbour_ask(struct bal_neighbours *n, uint32_t place, uint64_t now_ns)
 {
-    return place != BAL_NO_NEIGHBOUR && ask(&n->held[place], now_ns);
+    return place != BAL_NO_NEIGHBOUR && neighbour_ask(&n->held[place], now_ns);
 }
 
 void bal_neighbour_name(const struct bal_neighbours *n, uint32_t place, uint8_t *port, struct bal_addr *addr)
@@ -248,7 +248,8 @@ static struct table asked_of(struct bal_neighbours *n)
     return (struct table){n->asked, BAL_CLIENTS_ASKED, offsetof(struct neighbour, asked_ns), WAIT_NS};
 }
 
-static struct neighbour *find(const struct bal_neighbours *n, const struct table *t, const struct key *k)
+static struct neighbour *neighbour_find(const struct bal_neighbours *n, const struct table *t,
+                                        const struct key *k)
 {
     uint32_t at = hash_of(n, k, t->entries);
     for (uint32_t i = 0; i < WINDOW; i++) {
@@ -260,8 +261,8 @@ static struct neighbour *find(const struct bal_neighbours *n, const struct table
 }
 
 /* The entry of a window that makes room, taken: a free one, or the oldest. */
-static struct neighbour *make_room(struct bal_neighbours *n, const struct table *t, const struct key *k,
-                                   uint64_t now)
+static struct neighbour *neighbour_make_room(struct bal_neighbours *n, const struct table *t,
+                                             const struct key *k, uint64_t now)
 {
     uint32_t at = hash_of(n, k, t->entries);
     struct neighbour *best = NULL;
@@ -269,26 +270,26 @@ static struct neighbour *make_room(struct bal_neighbours *n, const struct table 
     for (uint32_t i = 0; i < WINDOW && best_age != UINT64_MAX; i++) {
         struct neighbour *e = &t->entry[(at + i) % t->entries];
         const _Atomic uint64_t *since = (const _Atomic uint64_t *)(const void *)((const char *)e + t->since);
-        uint64_t age = is_used(e) ? age_of(since, now) : UINT64_MAX;
+        uint64_t age = is_used(e) ? neighbour_age_of(since, now) : UINT64_MAX;
         if (best && age <= best_age) continue;
         best_age = age;
         best = e;
     }
-    if (!take(best)) return NULL;
+    if (!neighbour_take(best)) return NULL;
     /* relaxed: a count, and nothing else depends on it */
     if (best_age < t->life) atomic_fetch_add_explicit(&n->displaced, 1, memory_order_relaxed);
     return best;
 }
 
-static unsigned wait_for(struct bal_neighbours *n, const struct key *k, uint64_t now_ns)
+static unsigned neighbour_wait_for(struct bal_neighbours *n, const struct key *k, uint64_t now_ns)
 {
     const struct table asked = asked_of(n);
-    struct neighbour *e = find(n, &asked, k);
-    if (!e && (e = make_room(n, &asked, k, now_ns))) {
-        set_key(e, k);
-        give(e);
+    struct neighbour *e = neighbour_find(n, &asked, k);
+    if (!e && (e = neighbour_make_room(n, &asked, k, now_ns))) {
+        neighbour_set_key(e, k);
+        neighbour_give(e);
     }
-    return e && ask(e, now_ns) ? BAL_MAC_ASK : 0;
+    return e && neighbour_ask(e, now_ns) ? BAL_MAC_ASK : 0;
 }
 
 unsigned bal_client_mac(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr, uint64_t now_ns,
@@ -296,26 +297,26 @@ unsigned bal_client_mac(struct bal_neighbours *n, uint8_t port, const struct bal
 {
     const struct key k = key_of(port, addr);
     const struct table known = known_of(n);
-    struct neighbour *e = find(n, &known, &k);
-    if (!e || age_of(&e->told_ns, now_ns) > OLD_NS) return wait_for(n, &k, now_ns);
+    struct neighbour *e = neighbour_find(n, &known, &k);
+    if (!e || neighbour_age_of(&e->told_ns, now_ns) > OLD_NS) return neighbour_wait_for(n, &k, now_ns);
     uint64_t v = atomic_load_explicit(&e->mac, memory_order_acquire); /* before the key is read again */
     memcpy(mac, &v, 6);
     if (!(v & KNOWN) || !is_for(e, &k)) return 0; /* another address has taken the place just now */
-    if (age_of(&e->used_ns, now_ns) > USED_NS)
+    if (neighbour_age_of(&e->used_ns, now_ns) > USED_NS)
         atomic_store_explicit(&e->used_ns, now_ns, memory_order_relaxed);
-    return BAL_MAC_KNOWN | (ask(e, now_ns) ? BAL_MAC_ASK : 0);
+    return BAL_MAC_KNOWN | (neighbour_ask(e, now_ns) ? BAL_MAC_ASK : 0);
 }
 
 /* An address that was asked for has answered. Its entry among the asked ones ages by itself. */
 static void come_to_know(struct bal_neighbours *n, const struct key *k, uint64_t mac, uint64_t now_ns)
 {
     const struct table asked = asked_of(n), known = known_of(n);
-    struct neighbour *e = find(n, &asked, k) ? make_room(n, &known, k, now_ns) : NULL;
+    struct neighbour *e = neighbour_find(n, &asked, k) ? neighbour_make_room(n, &known, k, now_ns) : NULL;
     if (!e) return;
-    set_key(e, k);
+    neighbour_set_key(e, k);
     atomic_store_explicit(&e->used_ns, now_ns, memory_order_relaxed);
-    set_mac(e, mac, now_ns);
-    give(e);
+    neighbour_set_mac(e, mac, now_ns);
+    neighbour_give(e);
 }
 
 void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr,
@@ -327,10 +328,10 @@ void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal
     if (mac[0] & 1) return; /* a group's MAC is nobody's */
     memcpy(&v, mac, 6);
     v |= KNOWN;
-    struct neighbour *hop = find_held(n, &k, NULL), *client = find(n, &known, &k);
-    if (hop) tell(hop, &k, v, now_ns);
+    struct neighbour *hop = find_held(n, &k, NULL), *client = neighbour_find(n, &known, &k);
+    if (hop) neighbour_tell(hop, &k, v, now_ns);
     if (client)
-        tell(client, &k, v, now_ns);
+        neighbour_tell(client, &k, v, now_ns);
     else
         come_to_know(n, &k, v, now_ns);
 }
@@ -340,5 +341,5 @@ void bal_neighbours_count(const struct bal_neighbours *n, uint64_t now_ns, struc
     *out = (struct bal_neighbour_counts){0};
     out->displaced = atomic_load_explicit(&n->displaced, memory_order_relaxed);
     for (uint32_t i = 0; i < BAL_CLIENTS_KNOWN; i++)
-        out->known += is_used(&n->known[i]) && age_of(&n->known[i].told_ns, now_ns) < QUIET_NS;
+        out->known += is_used(&n->known[i]) && neighbour_age_of(&n->known[i].told_ns, now_ns) < QUIET_NS;
 }

@@ -17,7 +17,7 @@ struct l4 {
     uint32_t id;
 };
 
-static int ip4_header(const uint8_t *ip, size_t len, struct l4 *l4)
+static int parse_ip4_header(const uint8_t *ip, size_t len, struct l4 *l4)
 {
     size_t hdr = (size_t)(ip[0] & 15) * 4;
     if (len < 20 || ip[0] >> 4 != 4 || hdr < 20 || hdr > len) return -1;
@@ -31,7 +31,7 @@ static bool is_extension(uint8_t next)
     return next == 0 || next == 43 || next == 44 || next == 51 || next == 60;
 }
 
-static int ip6_header(const uint8_t *ip, size_t len, struct l4 *l4)
+static int parse_ip6_header(const uint8_t *ip, size_t len, struct l4 *l4)
 {
     if (len < 40 || ip[0] >> 4 != 6) return -1;
     *l4 = (struct l4){.proto = ip[6], .at = 40};
@@ -70,7 +70,7 @@ static int parse_error(const uint8_t *frame, size_t at, size_t end, struct bal_m
     const uint8_t *ip = frame + at;
     size_t len = end - at;
     struct l4 in;
-    if (!len || (m->ipv6 ? ip6_header(ip, len, &in) : ip4_header(ip, len, &in))) return -1;
+    if (!len || (m->ipv6 ? parse_ip6_header(ip, len, &in) : parse_ip4_header(ip, len, &in))) return -1;
     m->kind = BAL_K_ERROR;
     m->in_l3 = (uint16_t)at;
     m->in_l4 = (uint16_t)(at + in.at);
@@ -135,7 +135,7 @@ static int parse_ip(const uint8_t *frame, size_t len, struct bal_meta *m)
     if (left < (m->ipv6 ? 40u : 20u)) return -1;
     total = m->ipv6 ? 40u + bal_get16(ip + 4) : bal_get16(ip + 2);
     if (total > left || total > UINT16_MAX) return -1;
-    if (m->ipv6 ? ip6_header(ip, total, &l4) : ip4_header(ip, total, &l4)) return -1;
+    if (m->ipv6 ? parse_ip6_header(ip, total, &l4) : parse_ip4_header(ip, total, &l4)) return -1;
     if (!m->ipv6 && !bal_header_ok(ip, l4.at)) return -1;
     m->ip_len = (uint16_t)total;
     m->ttl = m->ipv6 ? ip[7] : ip[8];

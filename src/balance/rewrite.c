@@ -95,7 +95,7 @@ static void nat_error(uint8_t *frame, const struct bal_meta *m, bool destination
     bal_checksum_patch(sum, change);
 }
 
-static uint8_t *icrc_of(uint8_t *frame, const struct bal_meta *m)
+static uint8_t *rewrite_icrc_of(uint8_t *frame, const struct bal_meta *m)
 {
     return frame + m->l4 + bal_get16(frame + m->l4 + 4) - ROCE_ICRC_LEN;
 }
@@ -116,7 +116,7 @@ static void nat_roce(uint8_t *frame, const struct bal_meta *m, bool destination,
     size_t n = m->ipv6 ? 16 : 4;
     memcpy(before, at, n);
     uint64_t change = change_address(frame + m->l3, m->ipv6, destination, to);
-    patch_udp(frame + m->l4 + 6, change + patch_icrc(icrc_of(frame, m), before, at, n));
+    patch_udp(frame + m->l4 + 6, change + patch_icrc(rewrite_icrc_of(frame, m), before, at, n));
 }
 
 void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to,
@@ -157,7 +157,7 @@ void bal_roce_change(uint8_t *frame, const struct bal_meta *m, uint32_t at, cons
     uint8_t before[16], *p = frame + m->l4 + 8 + at;
     memcpy(before, p, n);
     uint64_t change = overwrite(p, to, n);
-    patch_udp(frame + m->l4 + 6, change + patch_icrc(icrc_of(frame, m), before, p, n));
+    patch_udp(frame + m->l4 + 6, change + patch_icrc(rewrite_icrc_of(frame, m), before, p, n));
 }
 
 /* ---- tunnels ---- */
@@ -175,8 +175,8 @@ static uint8_t traffic_class(const uint8_t *ip)
     return ip[0] >> 4 == 6 ? (uint8_t)(ip[0] << 4 | ip[1] >> 4) : ip[1];
 }
 
-static void ip4_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t proto,
-                       const struct bal_tunnel *t)
+static void rewrite_ip4_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t proto,
+                               const struct bal_tunnel *t)
 {
     bool whole = inner[0] >> 4 == 6 || inner[6] & 0x40; /* as the inner packet says, it may not be cut */
     memset(ip, 0, IP4);
@@ -193,8 +193,8 @@ static void ip4_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t 
     bal_checksum_write(ip + 10, bal_sum(ip, IP4));
 }
 
-static void ip6_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t proto,
-                       const struct bal_tunnel *t)
+static void rewrite_ip6_header(uint8_t *ip, const uint8_t *inner, uint32_t len, uint8_t proto,
+                               const struct bal_tunnel *t)
 {
     uint8_t class = traffic_class(inner);
     ip[0] = (uint8_t)(0x60 | class >> 4);
@@ -215,9 +215,9 @@ uint32_t bal_encapsulate(struct bal_packet *p, const struct bal_meta *m, const s
     uint8_t next = m->ipv6 ? 41 : 4, *inner = p->data + m->l3, *ip = inner - extra;
     if (len > UINT16_MAX || p->headroom + m->l3 < extra + BAL_ETH_LEN + BAL_VLAN_LEN) return 0;
     if (ipv6)
-        ip6_header(ip, inner, len, gue ? BAL_IP_UDP : next, t);
+        rewrite_ip6_header(ip, inner, len, gue ? BAL_IP_UDP : next, t);
     else
-        ip4_header(ip, inner, len, gue ? BAL_IP_UDP : next, t);
+        rewrite_ip4_header(ip, inner, len, gue ? BAL_IP_UDP : next, t);
     if (gue) {
         uint8_t *udp = inner - GUE - UDP;
         bal_put16(udp, t->port);

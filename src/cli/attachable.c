@@ -16,7 +16,7 @@
 enum { MAX_HEADERS = 64, MAX_DYNAMIC = 256, MAX_SCRIPTS = 4 };
 
 /* The file that execvp would run: along PATH if the name has no slash. */
-static bool find(const char *program, char file[PATH_MAX])
+static bool attachable_find(const char *program, char file[PATH_MAX])
 {
     const char *path = getenv("PATH");
 
@@ -85,7 +85,7 @@ static bool read_interpreter(int fd, char file[PATH_MAX])
     return file[0];
 }
 
-static const char *judge(int fd)
+static const char *attachable_judge(int fd)
 {
     Elf64_Ehdr header;
 
@@ -103,13 +103,13 @@ void gw_cli_warn_unattachable(const char *program)
 {
     char file[PATH_MAX];
     const char *why = NULL;
-    bool more = find(program, file);
+    bool more = attachable_find(program, file);
 
     for (int i = 0; more && !why && i < MAX_SCRIPTS; i++) {
         char next[PATH_MAX];
         int fd = open(file, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
         if (fd < 0) return; /* one may run what one may not read; and exec tells what is wrong better */
-        why = judge(fd);
+        why = attachable_judge(fd);
         more = !why && read_interpreter(fd, next);
         close(fd);
         if (more) memcpy(file, next, sizeof(file));

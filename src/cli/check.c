@@ -104,7 +104,7 @@ static unsigned list_failed(struct check *c, const char *path)
     return c->failed;
 }
 
-static int check(struct check *c, const char *path)
+static int cli_check_file(struct check *c, const char *path)
 {
     char err[GW_MODEL_ERR];
     struct gw_model *m;
@@ -152,6 +152,6 @@ int gw_cli_check(int argc, char **argv)
         }
     }
     if (optind == argc) return gw_usage_error("check", "a model file is missing");
-    for (int i = optind; i < argc; i++) rc = check(&c, argv[i]) ? GW_EXIT_FAILURE : rc;
+    for (int i = optind; i < argc; i++) rc = cli_check_file(&c, argv[i]) ? GW_EXIT_FAILURE : rc;
     return rc;
 }

@@ -106,7 +106,7 @@ static int worker_ready(struct demo *d)
     return 0;
 }
 
-static int start_worker(struct demo *d)
+static int demo_start_worker(struct demo *d)
 {
     int pipes[2];
     if (pipe(pipes)) return gw_error(-errno, "pipe: %s", strerror(errno));
@@ -149,7 +149,7 @@ struct pictures {
     struct gw_image original, small, bicubic, larger;
 };
 
-static int prepare(const struct demo *d, struct pictures *p)
+static int demo_prepare(const struct demo *d, struct pictures *p)
 {
     char why[GW_IMAGE_ERR] = "";
     struct gw_image whole;
@@ -166,7 +166,7 @@ static int prepare(const struct demo *d, struct pictures *p)
     return error ? gw_error_errno(error, "%s: too small or too large a picture", d->picture) : 0;
 }
 
-static int compare(const struct pictures *p)
+static int demo_compare(const struct pictures *p)
 {
     double network, bicubic;
     int error = gw_image_psnr(&p->larger, &p->original, BORDER, &network);
@@ -191,7 +191,7 @@ static int serve_picture(const struct demo *d, struct gw_client *c, struct pictu
         error = gw_png_write(d->out, &p->larger, why, sizeof(why));
         if (error) gw_error(error, "%s", why);
     }
-    if (!error) error = compare(p);
+    if (!error) error = demo_compare(p);
     if (!error) {
         printf("\n%" PRIu64 " requests, %.1f a second\n", latency->part[GW_TOTAL].count,
                (double)latency->part[GW_TOTAL].count * 1e9 / (double)ns);
@@ -207,12 +207,12 @@ static int serve_picture(const struct demo *d, struct gw_client *c, struct pictu
     return error;
 }
 
-static int run(struct demo *d)
+static int demo_run(struct demo *d)
 {
     struct pictures p = {0};
     struct gw_client *client = NULL;
-    int error = prepare(d, &p);
-    if (!error) error = start_worker(d);
+    int error = demo_prepare(d, &p);
+    if (!error) error = demo_start_worker(d);
     if (!error) {
         struct gw_client_opts opts = {.server = d->server,
                                       .model = "superresolution",
@@ -261,5 +261,5 @@ int gw_cli_demo(int argc, char **argv)
     }
     if (gw_option_writable("--out", d.out)) return gw_failed("demo");
     gw_catch_signals();
-    return run(&d);
+    return demo_run(&d);
 }

@@ -21,7 +21,7 @@ int gw_cli_fail(const char *command, const char *what, int err)
     return 1;
 }
 
-static void print_usage(FILE *f, const struct gw_command *commands)
+static void dispatch_print_usage(FILE *f, const struct gw_command *commands)
 {
     fprintf(f, "usage: gpuwire COMMAND [ARGUMENT...]\n\n");
     for (const struct gw_command *c = commands; c->name; c++)
@@ -31,7 +31,7 @@ static void print_usage(FILE *f, const struct gw_command *commands)
 }
 
 /* The output has arrived, or the exit code tells: nobody takes half a table for a whole one. */
-static int said(int code)
+static int dispatch_said(int code)
 {
     errno = 0;
     if (!fflush(stdout) && !ferror(stdout)) return code;
@@ -45,7 +45,7 @@ static int said(int code)
 }
 
 /* Goes on as the program that has the command, under the same process ID. Returns only when there is none. */
-static int become(const char *program, char **argv)
+static int dispatch_become(const char *program, char **argv)
 {
     static const char *const places[] = {"../libexec/gpuwire"};
     char path[PATH_MAX];
@@ -59,10 +59,10 @@ static int become(const char *program, char **argv)
     return 1;
 }
 
-static int run(const struct gw_command *c, int argc, char **argv)
+static int dispatch_run(const struct gw_command *c, int argc, char **argv)
 {
     if (c->run) return c->run(argc - 1, argv + 1);
-    if (c->what) return become(c->in, argv);
+    if (c->what) return dispatch_become(c->in, argv);
     fprintf(stderr, "gpuwire: %s: this gpuwire was built without it; CMake's %s=ON builds it\n", c->name,
             c->in);
     return 2;
@@ -71,7 +71,7 @@ static int run(const struct gw_command *c, int argc, char **argv)
 static int command(const struct gw_command *commands, int argc, char **argv)
 {
     if (argc < 2) {
-        print_usage(stderr, commands);
+        dispatch_print_usage(stderr, commands);
         return 2;
     }
     bool help = !strcmp(argv[1], "help");
@@ -80,7 +80,7 @@ static int command(const struct gw_command *commands, int argc, char **argv)
         return 0;
     }
     if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h") || (help && argc == 2)) {
-        print_usage(stdout, commands);
+        dispatch_print_usage(stdout, commands);
         return 0;
     }
     if (help) { /* `gpuwire help COMMAND` is `gpuwire COMMAND --help` */
@@ -89,12 +89,12 @@ static int command(const struct gw_command *commands, int argc, char **argv)
         argv[argc = 3] = NULL;
     }
     for (const struct gw_command *c = commands; c->name; c++)
-        if (!strcmp(argv[1], c->name)) return run(c, argc, argv);
+        if (!strcmp(argv[1], c->name)) return dispatch_run(c, argc, argv);
     fprintf(stderr, "gpuwire: %s: no such command; see `gpuwire --help`\n", argv[1]);
     return 2;
 }
 
 int gw_dispatch(const struct gw_command *commands, int argc, char **argv)
 {
-    return said(command(commands, argc, argv));
+    return dispatch_said(command(commands, argc, argv));
 }

@@ -10,7 +10,7 @@
 
 #define MOST_DEADLINE_MS 86400000
 
-static int number(const char *command, struct gw_door_options *d, int option, const char *value)
+static int cli_door_number(const char *command, struct gw_door_options *d, int option, const char *value)
 {
     uint64_t n = 0;
     int wrong;
@@ -38,7 +38,7 @@ int gw_door_option(const char *command, struct gw_door_options *d, int option, c
     case GW_DOOR_TOKEN_FILE: d->token_file = value; return 0;
     case GW_DOOR_CA_FILE: d->ca_file = value; return 0;
     case GW_DOOR_VERSION: d->version = value; return 0;
-    default: return number(command, d, option, value);
+    default: return cli_door_number(command, d, option, value);
     }
 }
 
@@ -50,7 +50,7 @@ int gw_door_model(const char *command, int argc, char **argv, struct gw_client_o
 }
 
 /* The first line of the file. */
-static int read_token(struct gw_door_options *d)
+static int cli_door_read_token(struct gw_door_options *d)
 {
     FILE *f = fopen(d->token_file, "re");
     if (!f) return gw_error_errno(-errno, "%s", d->token_file);
@@ -66,7 +66,7 @@ static int read_token(struct gw_door_options *d)
 
 int gw_door_options_use(struct gw_door_options *d, struct gw_client_opts *opts)
 {
-    int error = d->token_file ? read_token(d) : 0;
+    int error = d->token_file ? cli_door_read_token(d) : 0;
     opts->server = d->server ? d->server : "127.0.0.1:8000";
     opts->token = d->token_file ? d->token : NULL;
     opts->ca_file = d->ca_file;

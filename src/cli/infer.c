@@ -67,7 +67,7 @@ struct job {
     int stats;
 };
 
-static int check(const struct job *j)
+static int cli_infer_check(const struct job *j)
 {
     if ((j->image != NULL) == (j->input.count != 0))
         return gw_usage_error("infer", "give --image or --input");
@@ -79,7 +79,7 @@ static int check(const struct job *j)
     return -1;
 }
 
-static int parse(int argc, char **argv, struct job *j)
+static int cli_infer_parse(int argc, char **argv, struct job *j)
 {
     int option, wrong = 0;
     optind = 1;
@@ -98,7 +98,7 @@ static int parse(int argc, char **argv, struct job *j)
         }
     }
     if (!wrong) wrong = gw_door_model("infer", argc, argv, &j->client);
-    return wrong ? wrong : check(j);
+    return wrong ? wrong : cli_infer_check(j);
 }
 
 /* ---- tensors ---- */
@@ -129,7 +129,7 @@ static int infer_tensors(struct gw_client *c, struct job *j, struct gw_arrays *i
 }
 
 /* Room for as many samples as the inputs have, and no more. */
-static int tensors(struct job *j)
+static int cli_infer_tensors(struct job *j)
 {
     struct gw_arrays in = {0};
     struct gw_client *client = NULL;
@@ -189,7 +189,7 @@ static int image(struct job *j)
 int gw_cli_infer(int argc, char **argv)
 {
     struct job j = {.client = {.give_up = gw_interrupted}};
-    int done = parse(argc, argv, &j);
+    int done = cli_infer_parse(argc, argv, &j);
     if (done >= 0) return done;
 
     int error = gw_door_options_use(&j.door, &j.client);
@@ -198,5 +198,5 @@ int gw_cli_infer(int argc, char **argv)
         error = gw_option_writable("--output", j.output.file[i].path);
     if (error) return gw_failed("infer");
     gw_catch_signals();
-    return j.image ? image(&j) : tensors(&j);
+    return j.image ? image(&j) : cli_infer_tensors(&j);
 }

@@ -50,7 +50,7 @@ static void print_executors(const struct gw_exec *exec)
 }
 
 /* The machine's own RDMA devices, whichever is used. why: what is against them, where that was asked. */
-static void print_real(const char *why)
+static void info_print_real(const char *why)
 {
     DIR *d = opendir("/sys/class/infiniband");
     unsigned n = 0;
@@ -96,7 +96,7 @@ static void print_same_host(void)
 }
 
 /* The GPUs of this process, which is the one that kernels run on. */
-static void print_gpus(const json_t *nic)
+static void info_print_gpus(const json_t *nic)
 {
     const json_t *gpu;
     size_t i;
@@ -132,7 +132,7 @@ static void print_soft(void)
                    port ? "joined, other hosts reach this NIC" : "not joined",
                    json_is_true(json_object_get(nic, "segmentation")) ? "yes" : "no");
         if (note && *note) printf("             note: %s\n", note);
-        print_gpus(nic);
+        info_print_gpus(nic);
     } else {
         printf("             what is in force cannot be asked for: no socket for `gpuwire nic`\n");
     }
@@ -187,7 +187,7 @@ static void print_nic(const struct gw_device_info *i)
         print_soft();
         print_same_host();
     }
-    print_real(i->soft_why);
+    info_print_real(i->soft_why);
 }
 
 /* ---- which ways there are, each tried ------------------------------------------------------------------ */
@@ -258,7 +258,7 @@ static void print_connections(struct gw_device *dev)
 }
 
 /* Each way below works within this process even then, and none to another. */
-static bool cut_off(const struct gw_device_info *i)
+static bool info_cut_off(const struct gw_device_info *i)
 {
     struct sn_addr addr = {.scope = 0};
 
@@ -274,7 +274,7 @@ static void print_ways(struct gw_device *dev, const struct gw_device_info *i)
     print_connections(dev);
 }
 
-static int report(const char *device, const char *which)
+static int info_report(const char *device, const char *which)
 {
     struct gw_device_info info;
     struct gw_device *dev;
@@ -288,7 +288,7 @@ static int report(const char *device, const char *which)
     print_executors(exec);
     if (gw_device_open(device, exec, &dev)) {
         printf("NIC          none\n");
-        print_real("");
+        info_print_real("");
         fflush(stdout);
         fprintf(stderr, "gpuwire info: %s\n", gw_last_error());
         gw_exec_destroy(exec);
@@ -296,7 +296,7 @@ static int report(const char *device, const char *which)
     }
     gw_device_query(dev, &info);
     print_nic(&info);
-    cut = cut_off(&info);
+    cut = info_cut_off(&info);
     if (!cut) print_ways(dev, &info);
     fflush(stdout);
     if (cut)
@@ -329,5 +329,5 @@ int gw_cli_info(int argc, char **argv)
     if (optind != argc) return gw_usage_error("info", "%s: not understood", argv[optind]);
     if (strcmp(which, "auto") && strcmp(which, "cpu") && strcmp(which, "gpu"))
         return gw_usage_error("info", "--exec %s: gpu, cpu or auto is wanted", which);
-    return report(device, which);
+    return info_report(device, which);
 }

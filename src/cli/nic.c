@@ -70,7 +70,7 @@ static void keep_with_qp(json_t *all)
     }
 }
 
-static void print_all(const struct asked *a, const json_t *all, const json_t *before, double seconds)
+static void cli_nic_print_all(const struct asked *a, const json_t *all, const json_t *before, double seconds)
 {
     const json_t *nic;
     size_t i;
@@ -89,7 +89,7 @@ static void print_all(const struct asked *a, const json_t *all, const json_t *be
     }
 }
 
-static int nothing(const struct asked *a)
+static int cli_nic_nothing(const struct asked *a)
 {
     if (a->qpn)
         fprintf(stderr, "gpuwire nic: no software NIC%s has a queue pair 0x%06llx\n",
@@ -120,9 +120,9 @@ static int show(const struct asked *a)
         if (a->qpn) keep_with_qp(all);
         if (!json_array_size(all) && (a->pid || a->qpn) && !before) {
             json_decref(all);
-            return nothing(a);
+            return cli_nic_nothing(a);
         }
-        print_all(a, all, before, at - before_at);
+        cli_nic_print_all(a, all, before, at - before_at);
         fflush(stdout);
         json_decref(before);
         before = all;
@@ -138,14 +138,14 @@ static int show(const struct asked *a)
 
 /* ---- changing ------------------------------------------------------------------------------------------ */
 
-static int change(const struct asked *a)
+static int cli_nic_change(const struct asked *a)
 {
     json_t *all = gw_nic_ask(a->request, (pid_t)a->pid), *one;
     const char *error;
     int code = GW_EXIT_OK;
 
     if (!all) return gw_cli_fail("nic", "/proc/net/unix", errno);
-    if (!json_array_size(all)) code = nothing(a);
+    if (!json_array_size(all)) code = cli_nic_nothing(a);
     one = json_array_get(all, 0);
     error = json_string_value(json_object_get(one, "error"));
     if (one && error) {
@@ -184,7 +184,7 @@ static int read_watch(struct asked *a, int argc, char **argv)
     return said ? gw_option_number("nic", "--watch", said, 1, 3600, &a->watch) : 0;
 }
 
-static int check(struct asked *a)
+static int cli_nic_check(struct asked *a)
 {
     struct sn_faults faults;
     uint64_t seed;
@@ -234,8 +234,8 @@ int gw_cli_nic(int argc, char **argv)
         }
     }
     if (!err && optind != argc) err = gw_usage_error("nic", "%s: not understood", argv[optind]);
-    if (!err) err = check(&a);
+    if (!err) err = cli_nic_check(&a);
     if (err) return err;
     if (a.watch) gw_catch_signals();
-    return a.fault || a.event ? change(&a) : show(&a);
+    return a.fault || a.event ? cli_nic_change(&a) : show(&a);
 }

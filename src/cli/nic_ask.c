@@ -67,7 +67,7 @@ static bool is_stopped(pid_t pid)
     return end && end[1] == ' ' && (end[2] == 'T' || end[2] == 't');
 }
 
-static void ask(struct search *s, const char *name, int wait_ms)
+static void nic_ask_one(struct search *s, const char *name, int wait_ms)
 {
     struct ucred peer;
     int fd = gw_nic_connect(name, wait_ms, &peer);
@@ -96,7 +96,7 @@ static void ask(struct search *s, const char *name, int wait_ms)
 /* ---- all of them --------------------------------------------------------------------------------------- */
 
 /* The name of a listening socket of ours in a line of /proc/net/unix; NULL: it is none. */
-static const char *nic_name(char *line)
+static const char *nic_ask_name(char *line)
 {
     unsigned refs, protocol, flags;
     char *at = strchr(line, '@');
@@ -142,11 +142,11 @@ static void ask_full(struct search *s)
     size_t n = json_array_size(names), i;
 
     s->full = json_array();
-    json_array_foreach(names, i, name) ask(s, json_string_value(name), FULL_MS / (int)n + 1);
+    json_array_foreach(names, i, name) nic_ask_one(s, json_string_value(name), FULL_MS / (int)n + 1);
     json_decref(names);
 }
 
-static void tell(const struct search *s)
+static void nic_ask_tell(const struct search *s)
 {
     size_t full = json_array_size(s->full);
 
@@ -178,13 +178,13 @@ json_t *gw_nic_ask(const char *request, pid_t pid)
         return NULL;
     }
     while (fgets(line, sizeof(line), f)) {
-        const char *name = nic_name(line);
+        const char *name = nic_ask_name(line);
 
-        if (name) ask(&s, name, 0);
+        if (name) nic_ask_one(&s, name, 0);
     }
     fclose(f);
     if (json_array_size(s.full)) ask_full(&s);
-    tell(&s);
+    nic_ask_tell(&s);
     json_decref(s.full);
     return sorted(s.answers);
 }

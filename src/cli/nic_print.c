@@ -8,13 +8,13 @@ enum { QP_LINES = 64 };
 
 /* ---- values -------------------------------------------------------------------------------------------- */
 
-static unsigned long long number(const json_t *o, const char *name)
+static unsigned long long nic_print_number(const json_t *o, const char *name)
 {
     return (unsigned long long)json_integer_value(json_object_get(o, name));
 }
 
 /* Another process may say anything: nothing of it steers the terminal. */
-static const char *text(const json_t *o, const char *name)
+static const char *nic_print_text(const json_t *o, const char *name)
 {
     static char buf[4][1200];
     static unsigned turn;
@@ -49,10 +49,11 @@ static void print_traffic(const struct way *w, const json_t *now, const json_t *
 {
     char buf[32];
 
-    printf("  %-9s %llu %s, %s", w->what, number(now, w->count), w->units, bytes(number(now, w->size), buf));
+    printf("  %-9s %llu %s, %s", w->what, nic_print_number(now, w->count), w->units,
+           bytes(nic_print_number(now, w->size), buf));
     if (before && seconds > 0) {
-        double n = (double)(number(now, w->count) - number(before, w->count)) / seconds;
-        double b = (double)(number(now, w->size) - number(before, w->size)) / seconds;
+        double n = (double)(nic_print_number(now, w->count) - nic_print_number(before, w->count)) / seconds;
+        double b = (double)(nic_print_number(now, w->size) - nic_print_number(before, w->size)) / seconds;
 
         printf(" (%.0f %s/s, %.3f Gbit/s)", n, w->units, b * 8e-9);
     }
@@ -80,9 +81,9 @@ static void print_counters(const char *what, const json_t *now, const json_t *be
         for (i = 0; not [i] && strcmp(not [i], name); i++) continue;
         if (!v || not [i]) continue;
         len = snprintf(item, sizeof(item), "%s %llu", name, v);
-        if (before && seconds > 0 && v != number(before, name))
+        if (before && seconds > 0 && v != nic_print_number(before, name))
             len += snprintf(item + len, sizeof(item) - (size_t)len, " (%.0f/s)",
-                            (double)(v - number(before, name)) / seconds);
+                            (double)(v - nic_print_number(before, name)) / seconds);
         if (!column)
             column = printf("  %-9s ", what);
         else if (column + 2 + len > LINE_WIDTH)
@@ -115,17 +116,19 @@ static void print_head(const json_t *nic)
     const json_t *o = json_object_get(nic, "objects");
     char buf[32];
 
-    printf("%llu %s  %s, slot %llu, UDP port %llu, path MTU %llu, up %.1f s%s\n", number(nic, "pid"),
-           text(nic, "program"), text(nic, "address"), number(nic, "slot"), number(nic, "udp_port"),
-           number(nic, "mtu"), (double)number(nic, "uptime_ms") / 1000,
+    printf("%llu %s  %s, slot %llu, UDP port %llu, path MTU %llu, up %.1f s%s\n",
+           nic_print_number(nic, "pid"), nic_print_text(nic, "program"), nic_print_text(nic, "address"),
+           nic_print_number(nic, "slot"), nic_print_number(nic, "udp_port"), nic_print_number(nic, "mtu"),
+           (double)nic_print_number(nic, "uptime_ms") / 1000,
            json_is_true(json_object_get(nic, "stuck")) ? ": STUCK, inside one call all the time" : "");
-    print_line("settings", text(nic, "settings"));
-    if (number(nic, "threads") > 1)
-        printf("  %-9s gw-nic and %llu gw-nic-rx\n", "threads", number(nic, "threads") - 1);
-    print_line("note", text(nic, "note"));
+    print_line("settings", nic_print_text(nic, "settings"));
+    if (nic_print_number(nic, "threads") > 1)
+        printf("  %-9s gw-nic and %llu gw-nic-rx\n", "threads", nic_print_number(nic, "threads") - 1);
+    print_line("note", nic_print_text(nic, "note"));
     if (o)
-        printf("  %-9s QPs %llu, CQs %llu, MRs %llu of %s, PDs %llu\n", "objects", number(o, "qps"),
-               number(o, "cqs"), number(o, "mrs"), bytes(number(o, "mr_bytes"), buf), number(o, "pds"));
+        printf("  %-9s QPs %llu, CQs %llu, MRs %llu of %s, PDs %llu\n", "objects", nic_print_number(o, "qps"),
+               nic_print_number(o, "cqs"), nic_print_number(o, "mrs"),
+               bytes(nic_print_number(o, "mr_bytes"), buf), nic_print_number(o, "pds"));
 }
 
 static void print_statistics(const json_t *nic, const json_t *before, double seconds)
@@ -133,21 +136,21 @@ static void print_statistics(const json_t *nic, const json_t *before, double sec
     const json_t *c = json_object_get(nic, "counters"), *b = json_object_get(before, "counters");
 
     for (int i = 0; i < WAYS; i++)
-        if (i < PACKET_WAYS || number(c, ways[i].count) || number(c, ways[i].size))
+        if (i < PACKET_WAYS || nic_print_number(c, ways[i].count) || nic_print_number(c, ways[i].size))
             print_traffic(&ways[i], c, b, seconds);
     print_counters("counted", c, b, seconds, shown);
     print_counters("wire", json_object_get(nic, "wire"), json_object_get(before, "wire"), seconds,
                    shown_wire);
-    if (strcmp(text(nic, "faults"), "none")) print_line("faults", text(nic, "faults"));
+    if (strcmp(nic_print_text(nic, "faults"), "none")) print_line("faults", nic_print_text(nic, "faults"));
     print_counters("  sent", json_object_get(nic, "faults_tx"), json_object_get(before, "faults_tx"), seconds,
                    none);
     print_counters("  recvd", json_object_get(nic, "faults_rx"), json_object_get(before, "faults_rx"),
                    seconds, none);
-    print_line("capture", text(nic, "capture_file"));
+    print_line("capture", nic_print_text(nic, "capture_file"));
     print_counters("", json_object_get(nic, "capture"), NULL, 0, none);
 }
 
-static void print_gpus(const json_t *now, const json_t *before, double seconds)
+static void nic_print_gpus(const json_t *now, const json_t *before, double seconds)
 {
     const json_t *gpu;
     char what[24];
@@ -155,9 +158,10 @@ static void print_gpus(const json_t *now, const json_t *before, double seconds)
 
     json_array_foreach(now, i, gpu)
     {
-        snprintf(what, sizeof(what), "GPU %llu", number(gpu, "gpu"));
-        printf("  %-9s copies: %s\n", what, text(gpu, "copies"));
-        if (*text(gpu, "peers")) printf("  %-9s other GPUs: %s\n", "", text(gpu, "peers"));
+        snprintf(what, sizeof(what), "GPU %llu", nic_print_number(gpu, "gpu"));
+        printf("  %-9s copies: %s\n", what, nic_print_text(gpu, "copies"));
+        if (*nic_print_text(gpu, "peers"))
+            printf("  %-9s other GPUs: %s\n", "", nic_print_text(gpu, "peers"));
         print_counters("", json_object_get(gpu, "counters"),
                        json_object_get(json_array_get(before, i), "counters"), seconds, none);
     }
@@ -186,7 +190,7 @@ static const char *syndrome(const json_t *qp)
                {0x22, "aborted"}};
 
     for (size_t i = 0; i < sizeof(all) / sizeof(all[0]); i++)
-        if (all[i].code == number(qp, "syndrome")) return all[i].what;
+        if (all[i].code == nic_print_number(qp, "syndrome")) return all[i].what;
     return "unknown";
 }
 
@@ -195,13 +199,14 @@ static void print_qp_line(const json_t *qp)
     const json_t *c = json_object_get(qp, "counters");
 
     printf("  0x%06llx %-8s %-5s 0x%06llx %-18s %8llu %8llu %6llu %6lld %8llu %8llu  %s%s\n",
-           number(qp, "number"), text(qp, "type"), text(qp, "state"), number(qp, "peer"),
-           text(qp, "peer_address"), number(qp, "next_psn"), number(qp, "una_psn"),
-           number(qp, "outstanding") + number(qp, "posted"),
-           (long long)json_integer_value(json_object_get(qp, "receives")), number(c, "retransmits"),
-           number(c, "timeouts"), syndrome(qp),
+           nic_print_number(qp, "number"), nic_print_text(qp, "type"), nic_print_text(qp, "state"),
+           nic_print_number(qp, "peer"), nic_print_text(qp, "peer_address"), nic_print_number(qp, "next_psn"),
+           nic_print_number(qp, "una_psn"),
+           nic_print_number(qp, "outstanding") + nic_print_number(qp, "posted"),
+           (long long)json_integer_value(json_object_get(qp, "receives")), nic_print_number(c, "retransmits"),
+           nic_print_number(c, "timeouts"), syndrome(qp),
            json_is_true(json_object_get(qp, "rnr_wait")) ? " (waits: peer has no receive)" : "");
-    if (*text(qp, "report")) printf("           %s\n", text(qp, "report"));
+    if (*nic_print_text(qp, "report")) printf("           %s\n", nic_print_text(qp, "report"));
 }
 
 static void print_qps(const json_t *qps)
@@ -222,17 +227,17 @@ static void print_qp_detail(const json_t *qp)
     const char *name;
     json_t *value;
 
-    printf("  QP 0x%06llx\n", number(qp, "number"));
+    printf("  QP 0x%06llx\n", nic_print_number(qp, "number"));
     json_object_foreach((json_t *)qp, name, value)
     {
         if (json_is_object(value))
             print_counters("  counted", value, NULL, 0, none);
         else if (!strcmp(name, "peer"))
-            printf("    %-13s 0x%06llx\n", name, number(qp, name));
+            printf("    %-13s 0x%06llx\n", name, nic_print_number(qp, name));
         else if (!strcmp(name, "syndrome"))
-            printf("    %-13s 0x%02llx %s\n", name, number(qp, name), syndrome(qp));
+            printf("    %-13s 0x%02llx %s\n", name, nic_print_number(qp, name), syndrome(qp));
         else if (json_is_string(value))
-            printf("    %-13s %s\n", name, text(qp, name));
+            printf("    %-13s %s\n", name, nic_print_text(qp, name));
         else if (json_is_boolean(value))
             printf("    %-13s %s\n", name, json_is_true(value) ? "yes" : "no");
         else if (strcmp(name, "number"))
@@ -251,8 +256,9 @@ static void print_cqs(const json_t *cqs)
             printf("  … %zu more: --json shows all\n", json_array_size(cqs) - i);
             return;
         }
-        printf("  CQ 0x%06llx of %llu entries: %llu written, %llu not polled%s%s\n", number(cq, "number"),
-               number(cq, "entries"), number(cq, "written"), number(cq, "unpolled"),
+        printf("  CQ 0x%06llx of %llu entries: %llu written, %llu not polled%s%s\n",
+               nic_print_number(cq, "number"), nic_print_number(cq, "entries"),
+               nic_print_number(cq, "written"), nic_print_number(cq, "unpolled"),
                json_is_true(json_object_get(cq, "armed")) ? ", armed" : "",
                json_is_true(json_object_get(cq, "dead")) ? ", DEAD: overrun" : "");
     }
@@ -266,7 +272,7 @@ void gw_nic_print(const json_t *nic, const json_t *before, double seconds, unsig
     print_head(nic);
     if (!qpn) {
         print_statistics(nic, before, seconds);
-        print_gpus(json_object_get(nic, "gpus"), json_object_get(before, "gpus"), seconds);
+        nic_print_gpus(json_object_get(nic, "gpus"), json_object_get(before, "gpus"), seconds);
         print_qps(qps);
         print_cqs(json_object_get(nic, "cqs"));
         return;

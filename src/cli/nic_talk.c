@@ -62,7 +62,7 @@ static size_t values_in(const char *text, size_t n)
     return values;
 }
 
-static bool fits(struct gw_nic_room *room, const char *text, size_t n)
+static bool nic_talk_fits(struct gw_nic_room *room, const char *text, size_t n)
 {
     size_t values = values_in(text, n);
 
@@ -73,7 +73,7 @@ static bool fits(struct gw_nic_room *room, const char *text, size_t n)
 }
 
 /* For jansson: the next part of the text, 0 at its end. */
-static size_t receive(void *buffer, size_t size, void *arg)
+static size_t nic_talk_receive(void *buffer, size_t size, void *arg)
 {
     struct reader *r = arg;
     int64_t left = r->until - now_ms();
@@ -89,7 +89,7 @@ static size_t receive(void *buffer, size_t size, void *arg)
         r->wrong = "closed the connection";
         return (size_t)-1;
     }
-    if (fits(r->room, buffer, (size_t)n)) return (size_t)n;
+    if (nic_talk_fits(r->room, buffer, (size_t)n)) return (size_t)n;
     r->wrong = "answers more than any software NIC has to say";
     return (size_t)-1;
 }
@@ -154,7 +154,7 @@ json_t *gw_nic_talk(int fd, const char *request, struct gw_nic_room *room, const
     int n = snprintf(line, sizeof(line), "%s\n", request);
 
     if (n < (int)sizeof(line) && send(fd, line, (size_t)n, MSG_NOSIGNAL | MSG_DONTWAIT) == n)
-        answer = json_load_callback(receive, &r, 0, NULL);
+        answer = json_load_callback(nic_talk_receive, &r, 0, NULL);
     close(fd);
     if (json_is_object(answer)) {
         tidy(answer);

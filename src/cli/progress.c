@@ -13,7 +13,7 @@
 #define EVERY_NS (SECOND / 10)
 #define BAR_MAX  40u /* columns of a bar at most: a longer one says no more */
 
-static uint64_t now(void)
+static uint64_t progress_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
@@ -35,10 +35,10 @@ static int is_terminal(void)
 void gw_progress_begin(struct gw_progress *p, const char *what, uint64_t total)
 {
     *p = (struct gw_progress){.what = what, .total = total, .on = is_terminal()};
-    p->began_ns = p->shown_ns = p->on ? now() : 0;
+    p->began_ns = p->shown_ns = p->on ? progress_now() : 0;
 }
 
-static void left(double seconds, char *to, size_t room)
+static void progress_left(double seconds, char *to, size_t room)
 {
     if (seconds < 0 || seconds > 359999) /* not known yet, or too long to be meant */
         snprintf(to, room, "-:--");
@@ -50,13 +50,14 @@ static void left(double seconds, char *to, size_t room)
 }
 
 /* The numbers: "57/216  8.9/s  0:18 left". */
-static int numbers(const struct gw_progress *p, uint64_t done, uint64_t now_ns, char *to, size_t room)
+static int progress_numbers(const struct gw_progress *p, uint64_t done, uint64_t now_ns, char *to,
+                            size_t room)
 {
     double seconds = now_ns > p->began_ns ? (double)(now_ns - p->began_ns) / SECOND : 0;
     double rate = seconds > 0 ? (double)done / seconds : 0;
     char rest[32];
     if (!p->total) return snprintf(to, room, "%llu  %.*f/s", (unsigned long long)done, rate < 100, rate);
-    left(rate > 0 ? (double)(p->total - done) / rate : -1, rest, sizeof(rest));
+    progress_left(rate > 0 ? (double)(p->total - done) / rate : -1, rest, sizeof(rest));
     return snprintf(to, room, "%llu/%llu  %.*f/s  %s left", (unsigned long long)done,
                     (unsigned long long)p->total, rate < 100, rate, rest);
 }
@@ -67,7 +68,7 @@ size_t gw_progress_line(const struct gw_progress *p, uint64_t done, uint64_t now
     char tail[128], bar[BAR_MAX + 1] = "";
     if (!room) return 0;
     if (p->total && done > p->total) done = p->total;
-    int tail_len = numbers(p, done, now_ns, tail, sizeof(tail));
+    int tail_len = progress_numbers(p, done, now_ns, tail, sizeof(tail));
     int free_columns = (int)columns_there - (int)strlen(p->what) - tail_len - 6; /* "  [" "]  " */
     unsigned cells = free_columns > (int)BAR_MAX ? BAR_MAX : free_columns > 0 ? (unsigned)free_columns : 0;
     if (p->total && cells >= 4) {
@@ -86,7 +87,7 @@ size_t gw_progress_line(const struct gw_progress *p, uint64_t done, uint64_t now
 void gw_progress_at(struct gw_progress *p, uint64_t done)
 {
     uint64_t t;
-    if (!p->on || (t = now()) - p->shown_ns < EVERY_NS) return;
+    if (!p->on || (t = progress_now()) - p->shown_ns < EVERY_NS) return;
     char line[256];
     p->shown_ns = t;
     /* One column stays free: a full line would make some terminals go to the next. */

@@ -41,7 +41,7 @@ static const char usage[] =
     "  gpuwire run -- ibv_rc_pingpong -g 0 localhost\n";
 
 /* Adds the faults to the other settings of each NIC. */
-static int append(const char *settings, const char *faults)
+static int cli_run_append(const char *settings, const char *faults)
 {
     size_t nics = 1;
     for (const char *p = settings; *p; p++) nics += *p == ';';
@@ -74,7 +74,7 @@ static int add_faults(const char *faults)
         fprintf(stderr, "gpuwire run: --fault: %s\n", why);
         return -EINVAL;
     }
-    return strcmp(faults, "none") == 0 ? 0 : append(before ? before : "", faults);
+    return strcmp(faults, "none") == 0 ? 0 : cli_run_append(before ? before : "", faults);
 }
 
 static int set_environment(const char *nic, const char *faults)
@@ -108,7 +108,7 @@ static void steering(sigset_t *set)
 }
 
 /* The child's half: never returns. An errno that goes through the pipe says why the program did not start. */
-static void become(char **argv, const sigset_t *mask, int report, pid_t parent)
+static void cli_run_become(char **argv, const sigset_t *mask, int report, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM); /* a killed `gpuwire run` leaves no program behind */
     /* Shells start background jobs with these ignored; sent to the tool, they are meant for the program. */
@@ -121,7 +121,7 @@ static void become(char **argv, const sigset_t *mask, int report, pid_t parent)
     _exit(127);
 }
 
-static int wait_for(pid_t child, const sigset_t *set)
+static int cli_run_wait_for(pid_t child, const sigset_t *set)
 {
     siginfo_t info;
     int status;
@@ -166,7 +166,7 @@ static int no_program(const char *program)
     return 127;
 }
 
-static int run_program(char **argv)
+static int cli_run_program(char **argv)
 {
     sigset_t set, before;
     int report[2], err = 0;
@@ -177,11 +177,11 @@ static int run_program(char **argv)
     sigprocmask(SIG_BLOCK, &set, &before);
     pid_t parent = getpid(), child = fork();
     if (child < 0) return gw_cli_fail("run", "fork", errno);
-    if (!child) become(argv, &before, report[1], parent);
+    if (!child) cli_run_become(argv, &before, report[1], parent);
     close(report[1]);
     ssize_t n = read(report[0], &err, sizeof(err));
     close(report[0]);
-    int code = wait_for(child, &set);
+    int code = cli_run_wait_for(child, &set);
     sn_tree_sweep(); /* of processes that were killed and could not do it */
     if (n != sizeof(err)) return code;
     if (err == ENOENT) return no_program(argv[0]);
@@ -211,5 +211,5 @@ int gw_cli_run(int argc, char **argv)
     if (optind == argc) return gw_usage_error("run", "which program?");
     if (set_environment(nic, faults)) return 2;
     gw_cli_warn_unattachable(argv[optind]);
-    return run_program(argv + optind);
+    return cli_run_program(argv + optind);
 }

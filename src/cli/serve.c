@@ -27,7 +27,7 @@
 
 #define KEPT_BYTES (4 << 20)
 
-static int is_loopback(const char *host)
+static int serve_is_loopback(const char *host)
 {
     struct in_addr v4;
     struct in6_addr v6;
@@ -36,7 +36,7 @@ static int is_loopback(const char *host)
 }
 
 /* Other hosts may come in. */
-static void warn(const struct gw_http_door_opts *o)
+static void serve_warn(const struct gw_http_door_opts *o)
 {
     gw_log(GW_LOG_WARNING, "listening on %s: %s, and %s; tensors that go by RDMA are never encrypted",
            o->host,
@@ -59,7 +59,7 @@ struct running {
 };
 
 /* Scripts that start the server wait for these lines. */
-__attribute__((format(printf, 2, 3))) static void tell(const struct running *r, const char *format, ...)
+__attribute__((format(printf, 2, 3))) static void serve_tell(const struct running *r, const char *format, ...)
 {
     char line[1000];
     va_list args;
@@ -75,9 +75,9 @@ __attribute__((format(printf, 2, 3))) static void tell(const struct running *r, 
 }
 
 /* A model that is at work is not waited for: nothing but the end of the process ends it. */
-static void cut_short(const struct running *r, int error)
+static void serve_cut_short(const struct running *r, int error)
 {
-    tell(r, "stopped; %s", gw_last_error());
+    serve_tell(r, "stopped; %s", gw_last_error());
     gw_access_close(r->access);
     _exit(error ? GW_EXIT_FAILURE : GW_EXIT_OK);
 }
@@ -93,7 +93,7 @@ static int open_log(const struct gw_cli_serving *all, struct running *r)
     return error ? error : r->hangup_fd < 0 ? r->hangup_fd : 0;
 }
 
-static int open_doors(const struct gw_cli_serving *all, struct running *r)
+static int serve_open_doors(const struct gw_cli_serving *all, struct running *r)
 {
     struct gw_server_view view;
     gw_server_view(r->server, &view);
@@ -112,14 +112,14 @@ static int open_doors(const struct gw_cli_serving *all, struct running *r)
                                          &r->balancer);
 }
 
-static int start(struct gw_cli_serving *all, struct running *r)
+static int serve_start(struct gw_cli_serving *all, struct running *r)
 {
     int error = open_log(all, r);
     all->server.access = r->access;
     /* Before the models are read: what changes from now on is noticed. */
     if (!error && all->watch) error = gw_watch_create(all->server.models, all->server.only, &r->watch);
     if (!error) error = gw_server_start(&all->server, &r->server);
-    return error ? error : open_doors(all, r);
+    return error ? error : serve_open_doors(all, r);
 }
 
 /* Does the start fail again as long as nobody changes a setting, or a file that a setting names? systemd
@@ -154,7 +154,7 @@ static void reopen(struct running *r)
 }
 
 /* Until a signal comes, or a worker fails. */
-static int run(struct running *r)
+static int serve_run(struct running *r)
 {
     const int fds[] = {gw_interrupt_fd(), gw_control_fd(r->control), r->hangup_fd,
                        r->watch ? gw_watch_fd(r->watch) : -1};
@@ -170,7 +170,7 @@ static int run(struct running *r)
 /* ---- ending ---- */
 
 /* A second signal ends the process at once. */
-static void drain(const struct gw_cli_serving *all, struct running *r)
+static void serve_drain(const struct gw_cli_serving *all, struct running *r)
 {
     gw_cli_balancer_leave(r->balancer);
     if (!all->drain_ns) return;
@@ -184,7 +184,7 @@ static void drain(const struct gw_cli_serving *all, struct running *r)
                (unsigned long long)(all->drain_ns / 1000000000u), gw_last_error());
 }
 
-static int stop(struct running *r, uint64_t *stop_ns)
+static int serve_stop(struct running *r, uint64_t *stop_ns)
 {
     gw_cli_balancer_leave(r->balancer);
     gw_control_close(r->control); /* nobody waits for it any more */
@@ -215,26 +215,27 @@ int gw_cli_serve(int argc, char **argv)
 
     keep_memory();
     gw_catch_signals();
-    int error = start(&all, &r);
+    int error = serve_start(&all, &r);
     if (error) {
         done = gw_failed("serve");
         if (is_a_setting(&all, error)) done = GW_EXIT_USAGE;
-        stop(&r, &stop_ns);
+        serve_stop(&r, &stop_ns);
         gw_access_close(r.access);
         return done;
     }
-    if (all.http.host && !is_loopback(all.http.host)) warn(&all.http);
+    if (all.http.host && !serve_is_loopback(all.http.host)) serve_warn(&all.http);
     char grpc[32] = "";
     if (r.grpc_port) snprintf(grpc, sizeof(grpc), "; gRPC on port %u", r.grpc_port);
-    tell(&r, "serving %s; HTTP on port %u%s", gw_server_text(r.server), gw_http_door_port(r.http), grpc);
+    serve_tell(&r, "serving %s; HTTP on port %u%s", gw_server_text(r.server), gw_http_door_port(r.http),
+               grpc);
 
-    error = run(&r);
+    error = serve_run(&r);
     if (error)
         gw_log(GW_LOG_ERROR, "%s", gw_last_error());
     else
-        drain(&all, &r);
-    if (stop(&r, &stop_ns)) cut_short(&r, error);
-    tell(&r, "stopped; the slowest loop took %.2f ms to stop", (double)stop_ns / 1e6);
+        serve_drain(&all, &r);
+    if (serve_stop(&r, &stop_ns)) serve_cut_short(&r, error);
+    serve_tell(&r, "stopped; the slowest loop took %.2f ms to stop", (double)stop_ns / 1e6);
     gw_access_close(r.access);
     return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }

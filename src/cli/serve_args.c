@@ -198,7 +198,7 @@ static const struct {
 };
 
 /* -1: the option is no number. Else as `set`. */
-static int set_number(struct gw_cli_serving *all, int id, const char *name, const char *value)
+static int serve_args_set_number(struct gw_cli_serving *all, int id, const char *name, const char *value)
 {
     struct gw_server_opts *o = &all->server;
     uint64_t n = 0;
@@ -226,7 +226,7 @@ static int set_number(struct gw_cli_serving *all, int id, const char *name, cons
 }
 
 /* Options that are one of a few words. -1: this is none. Else as `set`. */
-static int set_word(struct gw_cli_serving *all, int id, const char *name, const char *value)
+static int serve_args_set_word(struct gw_cli_serving *all, int id, const char *name, const char *value)
 {
     int word = 0;
     switch (id) {
@@ -255,8 +255,8 @@ static int set_word(struct gw_cli_serving *all, int id, const char *name, const 
 static int set(struct gw_cli_serving *all, int id, const char *name, const char *value)
 {
     struct gw_http_door_opts *http = &all->http;
-    int wrong = set_number(all, id, name, value);
-    if (wrong < 0) wrong = set_word(all, id, name, value);
+    int wrong = serve_args_set_number(all, id, name, value);
+    if (wrong < 0) wrong = serve_args_set_word(all, id, name, value);
     if (wrong >= 0) return wrong;
     switch (id) {
     case MODELS: all->server.models = value; break;
@@ -329,7 +329,7 @@ static const char *default_of(const char *name, size_t n)
 }
 
 /* {NAME} stands for the default of --NAME. */
-static void print_usage(void)
+static void serve_args_print_usage(void)
 {
     for (const char *at = usage, *mark; *at; at = mark) {
         mark = at + strcspn(at, "{");
@@ -341,7 +341,7 @@ static void print_usage(void)
     }
 }
 
-static int set_defaults(struct gw_cli_serving *all)
+static int serve_args_set_defaults(struct gw_cli_serving *all)
 {
     int wrong = 0;
     for (size_t i = 0; !wrong && i < sizeof(defaults) / sizeof(defaults[0]); i++)
@@ -360,14 +360,14 @@ static int no_such_option(char **argv, int option)
 }
 
 /* Of the command line: the name of the file, and whether it is well formed. -1: go on; else the exit code. */
-static int scan(int argc, char **argv, const char **config)
+static int serve_args_scan(int argc, char **argv, const char **config)
 {
     int option;
     optind = 1;
     opterr = 0;
     while ((option = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
         if (option == 'h') {
-            print_usage();
+            serve_args_print_usage();
             return GW_EXIT_OK;
         }
         if (option == '?' || option == ':') return no_such_option(argv, option);
@@ -380,9 +380,9 @@ int gw_cli_serve_args(int argc, char **argv, struct gw_cli_serving *all)
 {
     const char *config = NULL;
     char name[64];
-    int option, which = 0, wrong = scan(argc, argv, &config);
+    int option, which = 0, wrong = serve_args_scan(argc, argv, &config);
     if (wrong >= 0) return wrong;
-    wrong = set_defaults(all);
+    wrong = serve_args_set_defaults(all);
     if (!wrong && config) wrong = gw_config_read("serve", config, set_line, all);
     optind = 1; /* again: what the command line says comes after the file, and so wins */
     while (!wrong && (option = getopt_long(argc, argv, ":h", options, &which)) >= 0) {

@@ -55,7 +55,7 @@ static int split_url(struct gw_cli_balancer *b, const char *url, const char **se
 }
 
 /* From which of this host's addresses does a packet to the balancer leave? */
-static int own_address(struct gw_cli_balancer *b)
+static int serve_balancer_own_address(struct gw_cli_balancer *b)
 {
     char host[256], *colon;
     struct addrinfo hints = {.ai_socktype = SOCK_DGRAM}, *to;
@@ -118,7 +118,7 @@ static json_t *beat_of(struct gw_cli_balancer *b, int *leaving)
                      "queue", (json_int_t)queue, "beat_ms", (json_int_t)BEAT_MS, "leaving", *leaving);
 }
 
-static void tell(struct gw_cli_balancer *b)
+static void serve_balancer_tell(struct gw_cli_balancer *b)
 {
     int leaving;
     json_t *reply = NULL, *rdma = beat_of(b, &leaving), *body = json_copy(rdma);
@@ -140,7 +140,7 @@ static void tell(struct gw_cli_balancer *b)
     pthread_mutex_unlock(&b->lock);
 }
 
-static void *run(void *arg)
+static void *serve_balancer_run(void *arg)
 {
     struct gw_cli_balancer *b = arg;
     const int fds[] = {b->end_fd, b->now_fd, b->pairs.wake_fd};
@@ -148,7 +148,7 @@ static void *run(void *arg)
     for (int64_t ready = 0; !(ready & 1);) {
         int now = read(b->now_fd, &count, sizeof(count)) > 0;
         if (now || gw_deadline(0) >= next) {
-            tell(b);
+            serve_balancer_tell(b);
             next = gw_deadline(BEAT_MS * 1000000ull);
         }
         gw_cli_pairs_sync(&b->pairs, b->http);
@@ -172,12 +172,12 @@ static void free_balancer(struct gw_cli_balancer *b)
     free(b);
 }
 
-static int start_thread(struct gw_cli_balancer *b)
+static int serve_balancer_start_thread(struct gw_cli_balancer *b)
 {
     sigset_t all, before;
     sigfillset(&all); /* signals are for the thread that waits for them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = -pthread_create(&b->thread, NULL, run, b);
+    int error = -pthread_create(&b->thread, NULL, serve_balancer_run, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     return error ? gw_error_errno(error, "balancer: thread") : 0;
 }
@@ -205,7 +205,7 @@ static int take_options(struct gw_cli_balancer *b, const struct gw_cli_balancer_
     int error = split_url(b, o->url, &service);
     if (!error && o->token_file) error = gw_secret_take_token(NULL, o->token_file, &b->token);
     if (!error && o->address) snprintf(b->address, sizeof(b->address), "%s", o->address);
-    if (!error && !o->address) error = own_address(b);
+    if (!error && !o->address) error = serve_balancer_own_address(b);
     if (error) return error;
     struct gw_http_opts http = {
         .base = b->base, .token = b->token, .timeout_ns = TIMEOUT_NS, .program = "gpuwire balance"};
@@ -223,7 +223,7 @@ int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer 
     struct gw_cli_balancer *b = new_balancer(o, infer, port);
     if (!b) return gw_error_errno(-ENOMEM, "balancer");
     int error = take_options(b, o);
-    if (!error) error = start_thread(b);
+    if (!error) error = serve_balancer_start_thread(b);
     if (error) {
         free_balancer(b);
         return error;

@@ -15,7 +15,7 @@ enum { MOST = 65536 };
 /* Settings point into it. */
 static char text[MOST + 1];
 
-static int load(const char *path)
+static int serve_config_load(const char *path)
 {
     FILE *file = fopen(path, "re");
     if (!file) return gw_error_errno(-errno, "%s", path);
@@ -55,7 +55,7 @@ int gw_config_read(const char *command, const char *path,
     unsigned number = 0;
     int wrong = 0;
     char said[4096], *next = text;
-    if (load(path)) return gw_failed(command);
+    if (serve_config_load(path)) return gw_failed(command);
     while (!wrong && next) {
         char *line = strsep(&next, "\n");
         number++;

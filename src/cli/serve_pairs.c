@@ -34,16 +34,16 @@ struct gw_cli_pair {
 
 /* ---- addresses ---- */
 
-static int is_v4(const uint8_t gid[16])
+static int serve_pairs_is_v4(const uint8_t gid[16])
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     return !memcmp(gid, mapped, sizeof(mapped));
 }
 
-static const char *gid_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
+static const char *serve_pairs_gid_text(const uint8_t gid[16], char text[INET6_ADDRSTRLEN])
 {
-    return is_v4(gid) ? inet_ntop(AF_INET, gid + 12, text, INET6_ADDRSTRLEN)
-                      : inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
+    return serve_pairs_is_v4(gid) ? inet_ntop(AF_INET, gid + 12, text, INET6_ADDRSTRLEN)
+                                  : inet_ntop(AF_INET6, gid, text, INET6_ADDRSTRLEN);
 }
 
 static void gid_of(const char *text, uint8_t gid[16])
@@ -61,7 +61,7 @@ static int same(const uint8_t a[16], const uint8_t b[16])
 
 /* ---- sessions: any thread ---- */
 
-static void wake(const struct gw_cli_pairs *p)
+static void serve_pairs_wake(const struct gw_cli_pairs *p)
 {
     const uint64_t one = 1;
     if (write(p->wake_fd, &one, sizeof(one)) < 0) return; /* readable anyway */
@@ -73,7 +73,7 @@ static int passes(struct gw_cli_pairs *p, const struct gw_session_wish *wish, co
     char vip[INET6_ADDRSTRLEN], mine[INET6_ADDRSTRLEN];
     int called = same(wish->via, p->vip), ours = same(own->gid, p->vip);
     if (!called && !ours) return 0;
-    gid_text(p->vip, vip);
+    serve_pairs_gid_text(p->vip, vip);
     if (ours && !p->service[0])
         return gw_error(-EBUSY,
                         "the load balancer has no service of protocol roce at %s; `gpuwire balance add "
@@ -82,12 +82,12 @@ static int passes(struct gw_cli_pairs *p, const struct gw_session_wish *wish, co
     if (ours || (called && p->nat && p->service[0])) return 1;
     if (!p->said && p->service[0])
         gw_log(GW_LOG_WARNING, "RDMA sessions go past the load balancer: the NIC's address is %s and not %s",
-               gid_text(own->gid, mine), vip);
+               serve_pairs_gid_text(own->gid, mine), vip);
     p->said = 1;
     return 0;
 }
 
-static struct gw_cli_pair *append(struct gw_cli_pairs *p, const uint8_t client[16], uint32_t qpn)
+static struct gw_cli_pair *serve_pairs_append(struct gw_cli_pairs *p, const uint8_t client[16], uint32_t qpn)
 {
     struct gw_cli_pair *pair = calloc(1, sizeof(*pair)), **link = &p->first;
     if (!pair) return NULL;
@@ -95,11 +95,11 @@ static struct gw_cli_pair *append(struct gw_cli_pairs *p, const uint8_t client[1
     memcpy(pair->client, client, 16);
     while (*link) link = &(*link)->next;
     *link = pair;
-    wake(p);
+    serve_pairs_wake(p);
     return pair;
 }
 
-static int wait_for(struct gw_cli_pairs *p, struct gw_cli_pair *pair)
+static int serve_pairs_wait_for(struct gw_cli_pairs *p, struct gw_cli_pair *pair)
 {
     struct timespec end;
     int error = 0;
@@ -122,8 +122,9 @@ static int open_pair(void *ctx, const struct gw_session_wish *wish, struct gw_en
     int rc = wish->own ? 0 : passes(p, wish, own);
     if (rc > 0 && !p->told)
         rc = gw_error(-EAGAIN, "the load balancer cannot be told of the session: %s", p->why);
-    if (rc > 0 && !(pair = append(p, wish->endpoint.gid, own->qpn))) rc = gw_error_errno(-ENOMEM, "session");
-    if (rc > 0) rc = wait_for(p, pair);
+    if (rc > 0 && !(pair = serve_pairs_append(p, wish->endpoint.gid, own->qpn)))
+        rc = gw_error_errno(-ENOMEM, "session");
+    if (rc > 0) rc = serve_pairs_wait_for(p, pair);
     if (rc > 0) memcpy(own->gid, p->vip, 16);
     pthread_mutex_unlock(&p->lock);
     return rc;
@@ -137,7 +138,7 @@ static void close_pair(void *ctx, const uint8_t client[16], uint32_t qpn)
         if (pair->state == KNOWN && pair->qpn == qpn && !memcmp(pair->client, client, 16))
             pair->state = ENDING;
     pthread_mutex_unlock(&p->lock);
-    wake(p);
+    serve_pairs_wake(p);
 }
 
 /* ---- the balancer: one thread ---- */
@@ -165,7 +166,8 @@ void gw_cli_pairs_hear(struct gw_cli_pairs *p, const json_t *answer)
 static json_t *pair_json(const struct gw_cli_pair *pair)
 {
     char text[INET6_ADDRSTRLEN];
-    return json_pack("{s:s, s:I}", "client", gid_text(pair->client, text), "qpn", (json_int_t)pair->qpn);
+    return json_pack("{s:s, s:I}", "client", serve_pairs_gid_text(pair->client, text), "qpn",
+                     (json_int_t)pair->qpn);
 }
 
 /* Everything that it should have. */

@@ -55,7 +55,7 @@ void gw_arrays_free(struct gw_arrays *a)
 /* ---- inputs ---- */
 
 /* Which tensor of the model a file is for; -1: none, as gw_last_error() then says. */
-static int find(const struct gw_client *c, const struct gw_files *f, uint32_t k, int output)
+static int tensors_find(const struct gw_client *c, const struct gw_files *f, uint32_t k, int output)
 {
     uint32_t n = output ? gw_client_outputs(c) : gw_client_inputs(c);
     const char *what = output ? "output" : "input";
@@ -96,7 +96,7 @@ int gw_arrays_fit(struct gw_arrays *a, const struct gw_client *c, uint32_t *rows
     uint32_t given = 0;
     *rows = 0;
     for (uint32_t k = 0; k < a->count; k++) {
-        int i = find(c, a->files, k, 0);
+        int i = tensors_find(c, a->files, k, 0);
         if (i < 0) return -EINVAL;
         if (given >> i & 1)
             return gw_error(-EINVAL, "%s: input %s is given twice", a->files->file[k].path,
@@ -129,11 +129,11 @@ void gw_arrays_copy(const struct gw_arrays *a, struct gw_client *c, uint32_t slo
 int gw_files_fit(const struct gw_files *f, const struct gw_client *c)
 {
     for (uint32_t k = 0; k < f->count; k++)
-        if (find(c, f, k, 1) < 0) return -EINVAL;
+        if (tensors_find(c, f, k, 1) < 0) return -EINVAL;
     return 0;
 }
 
-static uint64_t elements(const struct gw_client_output *o)
+static uint64_t tensors_elements(const struct gw_client_output *o)
 {
     return o->bytes / gw_dtype_bytes(o->dtype);
 }
@@ -142,9 +142,9 @@ int gw_reply_save(const struct gw_client *c, const struct gw_client_reply *r, co
 {
     char why[GW_MODEL_ERR] = "";
     for (uint32_t k = 0; k < f->count; k++) {
-        const struct gw_client_output *o = &r->out[find(c, f, k, 1)];
+        const struct gw_client_output *o = &r->out[tensors_find(c, f, k, 1)];
         struct gw_npy npy = {
-            .dtype = o->dtype, .rank = o->rank, .count = elements(o), .data = (void *)o->data};
+            .dtype = o->dtype, .rank = o->rank, .count = tensors_elements(o), .data = (void *)o->data};
         for (uint32_t i = 0; i < o->rank; i++) npy.dims[i] = (uint64_t)o->dims[i];
         int error = gw_npy_write(f->file[k].path, &npy, why, sizeof(why));
         if (error) return gw_error(error, "%s", why);
@@ -170,7 +170,7 @@ static float brain(uint16_t h)
 }
 
 /* JSON has no word for what is no finite number. */
-static void print_real(double v, int digits)
+static void tensors_print_real(double v, int digits)
 {
     if (isfinite(v))
         printf("%.*g", digits, v);
@@ -181,10 +181,10 @@ static void print_real(double v, int digits)
 static void print_element(const void *data, uint32_t dtype, uint64_t i)
 {
     switch (dtype) {
-    case GW_DTYPE_F32: print_real((double)((const float *)data)[i], 9); break;
-    case GW_DTYPE_F64: print_real(((const double *)data)[i], 17); break;
-    case GW_DTYPE_F16: print_real((double)half(((const uint16_t *)data)[i]), 5); break;
-    case GW_DTYPE_BF16: print_real((double)brain(((const uint16_t *)data)[i]), 4); break;
+    case GW_DTYPE_F32: tensors_print_real((double)((const float *)data)[i], 9); break;
+    case GW_DTYPE_F64: tensors_print_real(((const double *)data)[i], 17); break;
+    case GW_DTYPE_F16: tensors_print_real((double)half(((const uint16_t *)data)[i]), 5); break;
+    case GW_DTYPE_BF16: tensors_print_real((double)brain(((const uint16_t *)data)[i]), 4); break;
     case GW_DTYPE_BOOL: printf(((const uint8_t *)data)[i] ? "true" : "false"); break;
     case GW_DTYPE_U8: printf("%u", (unsigned)((const uint8_t *)data)[i]); break;
     case GW_DTYPE_I8: printf("%d", ((const int8_t *)data)[i]); break;
@@ -211,7 +211,7 @@ int gw_reply_print(const struct gw_client *c, const struct gw_client_reply *r)
         free(text);
         for (uint32_t k = 0; k < o->rank; k++) printf("%s%" PRId64, k ? ", " : "", o->dims[k]);
         printf("], \"data\": [");
-        for (uint64_t k = 0; k < elements(o); k++) {
+        for (uint64_t k = 0; k < tensors_elements(o); k++) {
             if (k) printf(", ");
             print_element(o->data, o->dtype, k);
         }

@@ -22,7 +22,7 @@ static int is_name(const char *name)
     return *name && strlen(name) <= 200 && !strpbrk(name, "/?#% \"\\");
 }
 
-static int keep(char **to, const char *text)
+static int client_keep(char **to, const char *text)
 {
     if (!text) return 0;
     *to = strdup(text);
@@ -31,10 +31,10 @@ static int keep(char **to, const char *text)
 
 static int keep_options(struct gw_client *c, const struct gw_client_opts *o)
 {
-    int error = keep(&c->name, o->model);
-    if (!error) error = keep(&c->version, o->version);
-    if (!error) error = keep(&c->token, o->token);
-    if (!error) error = keep(&c->ca_file, o->ca_file);
+    int error = client_keep(&c->name, o->model);
+    if (!error) error = client_keep(&c->version, o->version);
+    if (!error) error = client_keep(&c->token, o->token);
+    if (!error) error = client_keep(&c->ca_file, o->ca_file);
     if (!error && asprintf(&c->path, "v2/models/%s%s%s", o->model, o->version ? "/versions/" : "",
                            o->version ? o->version : "") < 0) {
         c->path = NULL;
@@ -257,8 +257,8 @@ int gw_client_unregister(struct gw_client *c, const void *addr)
 
 /* ---- requests ---- */
 
-static int check(const struct gw_client *c, uint32_t slot, const struct gw_client_request *request,
-                 struct gw_client_request *checked)
+static int client_check(const struct gw_client *c, uint32_t slot, const struct gw_client_request *request,
+                        struct gw_client_request *checked)
 {
     if (slot >= c->slots) return gw_error(-EINVAL, "slot %u: there are %u", slot, c->slots);
     if (c->slot[slot].sent) return gw_error(-EBUSY, "slot %u: its last request has not been answered", slot);
@@ -288,7 +288,7 @@ int gw_client_submit(struct gw_client *c, uint32_t slot, const struct gw_client_
 {
     struct gw_client_from from;
     struct gw_client_request r;
-    int error = check(c, slot, request, &r);
+    int error = client_check(c, slot, request, &r);
     if (error) return error;
     for (uint32_t i = 0; i < c->model.inputs; i++) {
         from.at[i] = input_at(c, slot, i, r.rows);
@@ -302,7 +302,7 @@ int gw_client_submit_from(struct gw_client *c, uint32_t slot, const struct gw_cl
 {
     struct gw_client_from from;
     struct gw_client_request r;
-    int error = check(c, slot, request, &r);
+    int error = client_check(c, slot, request, &r);
     if (error) return error;
     for (uint32_t i = 0; i < c->model.inputs; i++) {
         uint64_t bytes = gw_layout_tensor_bytes(&c->in_layout, i, r.rows);

@@ -9,7 +9,7 @@
 
 /* ---- tensors ---- */
 
-static const struct gw_client_shape *shape_of(const struct gw_client_opts *opts, const char *name)
+static const struct gw_client_shape *describe_shape_of(const struct gw_client_opts *opts, const char *name)
 {
     for (uint32_t i = 0; i < opts->shape_count; i++)
         if (!opts->shapes[i].name || !strcmp(opts->shapes[i].name, name)) return &opts->shapes[i];
@@ -71,8 +71,8 @@ static int count_bytes(struct gw_client_tensor *t, int output)
     return t->bytes ? 0 : gw_error(-EPROTO, "tensor %s: it has no elements", t->name);
 }
 
-static int read_tensor(const json_t *answer, const struct gw_client_opts *opts, int output,
-                       struct gw_client_tensor *t)
+static int describe_read_tensor(const json_t *answer, const struct gw_client_opts *opts, int output,
+                                struct gw_client_tensor *t)
 {
     const char *name = json_string_value(json_object_get(answer, "name"));
     const char *type = json_string_value(json_object_get(answer, "datatype"));
@@ -88,7 +88,7 @@ static int read_tensor(const json_t *answer, const struct gw_client_opts *opts, 
                         opts->model, t->name, gw_plain_text(plain, sizeof(plain), type));
     int error = read_dims(json_object_get(answer, "shape"), t);
     if (error) return error;
-    const struct gw_client_shape *given = output || !is_open(t) ? NULL : shape_of(opts, t->name);
+    const struct gw_client_shape *given = output || !is_open(t) ? NULL : describe_shape_of(opts, t->name);
     if (given) error = close_dims(t, given);
     return error ? error : count_bytes(t, output);
 }
@@ -102,7 +102,7 @@ static int read_tensors(const json_t *list, const struct gw_client_opts *opts, i
         return gw_error(-EPROTO, "model %s: the server names %zu %s; 1 to %d can be sent", opts->model, n,
                         output ? "outputs" : "inputs", GW_CLIENT_MAX_IO);
     for (size_t i = 0; i < n; i++) {
-        int error = read_tensor(json_array_get(list, i), opts, output, &t[i]);
+        int error = describe_read_tensor(json_array_get(list, i), opts, output, &t[i]);
         if (error) return error;
         m->batched |= t[i].batched;
     }
@@ -135,7 +135,7 @@ static uint64_t part(const json_t *stats, const char *name, const char *what)
     return n > 0 ? (uint64_t)n : 0;
 }
 
-static void add_batches(const json_t *list, struct gw_client_stats *s)
+static void describe_add_batches(const json_t *list, struct gw_client_stats *s)
 {
     for (size_t i = 0; i < json_array_size(list); i++) {
         const json_t *b = json_array_get(list, i);
@@ -166,7 +166,7 @@ int gw_describe_stats(const json_t *answer, struct gw_client_stats *s)
         s->input_ns += part(t, "compute_input", "ns");
         s->infer_ns += part(t, "compute_infer", "ns");
         s->output_ns += part(t, "compute_output", "ns");
-        add_batches(json_object_get(m, "batch_stats"), s);
+        describe_add_batches(json_object_get(m, "batch_stats"), s);
     }
     return 0;
 }

@@ -90,7 +90,7 @@ static int ask_over(struct gw_client *c, struct gw_link *l, enum gw_client_quest
 }
 
 /* Before the door is open, a connection of its own: how long its answers may be is known only then. */
-static int ask(struct gw_client *c, enum gw_client_question what, json_t **answer)
+static int client_grpc_ask(struct gw_client *c, enum gw_client_question what, json_t **answer)
 {
     struct door *d = c->own;
     struct gw_link link;
@@ -104,7 +104,7 @@ static int ask(struct gw_client *c, enum gw_client_question what, json_t **answe
 
 /* ---- opening ---- */
 
-static uint64_t answer_limit(const struct gw_client *c)
+static uint64_t client_grpc_answer_limit(const struct gw_client *c)
 {
     uint64_t limit = HEAD;
     for (uint32_t i = 0; i < c->model.outputs; i++) {
@@ -115,7 +115,7 @@ static uint64_t answer_limit(const struct gw_client *c)
     return limit > QUESTION ? limit : QUESTION;
 }
 
-static int open_door(struct gw_client *c)
+static int client_grpc_open_door(struct gw_client *c)
 {
     c->in_stride = gw_client_align(sizeof(struct gw_serve_request) + gw_layout_bytes(&c->in_layout, c->rows));
     int error = gw_client_fit_slots(c, SLOTS, c->in_stride);
@@ -123,10 +123,10 @@ static int open_door(struct gw_client *c)
     struct door *d = c->own = calloc(1, sizeof(*d) + c->slots * sizeof(d->call[0]));
     c->in = aligned_alloc(GW_CLIENT_ALIGN, c->slots * c->in_stride);
     if (!d || !c->in) return gw_error_errno(-ENOMEM, "client");
-    return gw_link_open(c, answer_limit(c), &d->link);
+    return gw_link_open(c, client_grpc_answer_limit(c), &d->link);
 }
 
-static void close_door(struct gw_client *c)
+static void client_grpc_close_door(struct gw_client *c)
 {
     struct door *d = c->own;
     for (uint32_t i = 0; d && i < c->slots; i++) {
@@ -165,7 +165,8 @@ static void add_parameter(struct head *h, const char *key, uint64_t value)
     h->message.parameters = h->entries;
 }
 
-static void fill_head(struct head *h, const struct gw_client *c, const struct gw_client_request *r)
+static void client_grpc_fill_head(struct head *h, const struct gw_client *c,
+                                  const struct gw_client_request *r)
 {
     inference__model_infer_request__init(&h->message);
     h->message.model_name = c->name;
@@ -189,31 +190,33 @@ static void fill_head(struct head *h, const struct gw_client *c, const struct gw
 }
 
 /* NULL: no memory. */
-static struct gw_grpc_message *request_of(const struct gw_client *c, const struct gw_client_request *r,
-                                          const struct gw_client_from *from)
+static struct gw_grpc_message *client_grpc_request_of(const struct gw_client *c,
+                                                      const struct gw_client_request *r,
+                                                      const struct gw_client_from *from)
 {
     struct head h = {0};
     struct gw_grpc_piece piece[GW_CLIENT_MAX_IO];
-    fill_head(&h, c, r);
+    client_grpc_fill_head(&h, c, r);
     for (uint32_t i = 0; i < c->model.inputs; i++)
         piece[i] = (struct gw_grpc_piece){from->at[i], gw_layout_tensor_bytes(&c->in_layout, i, r->rows)};
     return gw_grpc_pack_with(&h.message.base, GW_GRPC_RAW_INPUTS, piece, c->model.inputs, 0);
 }
 
-static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *r,
-                  const struct gw_client_from *from)
+static int client_grpc_submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *r,
+                              const struct gw_client_from *from)
 {
     struct door *d = c->own;
     struct gw_rpc *rpc = &d->call[slot].rpc;
     gw_rpc_end(&d->link, rpc); /* the one before it */
-    int error = gw_rpc_start(&d->link, rpc, METHOD("ModelInfer"), request_of(c, r, from), GW_NEVER);
+    int error =
+        gw_rpc_start(&d->link, rpc, METHOD("ModelInfer"), client_grpc_request_of(c, r, from), GW_NEVER);
     if (!error) gw_link_pump(&d->link, 0);
     return error;
 }
 
 /* ---- answers ---- */
 
-static void take_answer(struct gw_client *c, uint32_t slot, struct gw_client_reply *reply)
+static void client_grpc_take_answer(struct gw_client *c, uint32_t slot, struct gw_client_reply *reply)
 {
     struct door *d = c->own;
     struct call *call = &d->call[slot];
@@ -236,7 +239,7 @@ static void take_answer(struct gw_client *c, uint32_t slot, struct gw_client_rep
     gw_rpc_end(&d->link, &call->rpc);
 }
 
-static int first_seen(const struct gw_client *c)
+static int client_grpc_first_seen(const struct gw_client *c)
 {
     const struct door *d = c->own;
     int first = -1;
@@ -247,25 +250,25 @@ static int first_seen(const struct gw_client *c)
     return first;
 }
 
-static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
+static int client_grpc_wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
 {
     struct door *d = c->own;
     int slot;
     /* Also when the time is over it is looked once: nobody else receives. */
-    for (int looked = 0; (slot = first_seen(c)) < 0; looked = 1) {
+    for (int looked = 0; (slot = client_grpc_first_seen(c)) < 0; looked = 1) {
         if (looked && gw_deadline(0) >= deadline_ns)
             return gw_error(-ETIMEDOUT, "the server has not answered in time");
         gw_link_pump(&d->link, deadline_ns);
     }
-    take_answer(c, (uint32_t)slot, reply);
+    client_grpc_take_answer(c, (uint32_t)slot, reply);
     return 0;
 }
 
 const struct gw_client_door gw_client_grpc = {
     .name = "grpc",
-    .ask = ask,
-    .open = open_door,
-    .close = close_door,
-    .submit = submit,
-    .wait = wait_answer,
+    .ask = client_grpc_ask,
+    .open = client_grpc_open_door,
+    .close = client_grpc_close_door,
+    .submit = client_grpc_submit,
+    .wait = client_grpc_wait_answer,
 };

@@ -47,7 +47,7 @@ void gw_link_close(struct gw_link *l)
 /* ---- connecting ---- */
 
 /* There is no connection, and its calls will have no answer. */
-static void lose(struct gw_link *l, int error, const char *why)
+static void grpc_link_lose(struct gw_link *l, int error, const char *why)
 {
     int was_open = l->h2.fd >= 0 && l->h2.shaken;
     /* A server that takes no more calls has said why. */
@@ -75,11 +75,11 @@ int gw_link_connect(struct gw_link *l)
     int error = gw_rpc_session(l);
     if (error) why = strerror(-error);
     if (!error) error = gw_dial_begin(&l->dial, l->client->url.authority, &why);
-    if (error) lose(l, error, why);
+    if (error) grpc_link_lose(l, error, why);
     return error;
 }
 
-static void connected(struct gw_link *l)
+static void grpc_link_connected(struct gw_link *l)
 {
     l->h2.fd = l->dial.fd;
     l->dial.fd = -1;
@@ -88,7 +88,7 @@ static void connected(struct gw_link *l)
     l->h2.stuck = 0;
     int error = l->tls ? gw_h2_encrypt(&l->h2, l->tls, 0) : 0;
     if (!error && l->tls) error = gw_dial_expect(l->h2.ssl, l->client->url.authority);
-    if (error) lose(l, error, strerror(-error));
+    if (error) grpc_link_lose(l, error, strerror(-error));
 }
 
 static void shake(struct gw_link *l)
@@ -100,11 +100,11 @@ static void shake(struct gw_link *l)
     if (error == -EAGAIN) return;
     if (error) {
         int mistrusted = gw_dial_tls_error(l->h2.ssl, why, sizeof(why));
-        lose(l, mistrusted ? -EACCES : error, why);
+        grpc_link_lose(l, mistrusted ? -EACCES : error, why);
         return;
     }
     SSL_get0_alpn_selected(l->h2.ssl, &protocol, &n);
-    if (!gw_h2_is(protocol, n, "h2")) lose(l, -EPROTO, "it does not speak HTTP/2");
+    if (!gw_h2_is(protocol, n, "h2")) grpc_link_lose(l, -EPROTO, "it does not speak HTTP/2");
 }
 
 static void go_on_connecting(struct gw_link *l)
@@ -112,14 +112,14 @@ static void go_on_connecting(struct gw_link *l)
     if (l->dial.fd >= 0) {
         int error = gw_dial_next(&l->dial);
         if (!error)
-            connected(l);
+            grpc_link_connected(l);
         else if (error != -EAGAIN)
-            lose(l, error, strerror(-error));
+            grpc_link_lose(l, error, strerror(-error));
     }
     if (l->h2.fd >= 0 && !l->h2.shaken) shake(l);
     int connects = l->dial.fd >= 0 || (l->h2.fd >= 0 && !l->h2.shaken);
     if (connects && gw_deadline(0) - l->since > l->client->http_opts.timeout_ns)
-        lose(l, -ETIMEDOUT, "no connection in time");
+        grpc_link_lose(l, -ETIMEDOUT, "no connection in time");
 }
 
 /* ---- sending and receiving ---- */
@@ -134,12 +134,13 @@ static void exchange(struct gw_link *l)
     }
     l->pause = 0;
     if (error && error != -EAGAIN)
-        lose(l, -ECONNRESET, error == -EPROTO ? "what it sends is no HTTP/2" : "Connection reset by peer");
+        grpc_link_lose(l, -ECONNRESET,
+                       error == -EPROTO ? "what it sends is no HTTP/2" : "Connection reset by peer");
     else if (!nghttp2_session_want_read(l->h2.session) && !nghttp2_session_want_write(l->h2.session))
-        lose(l, -ECONNRESET, "it has closed the connection");
+        grpc_link_lose(l, -ECONNRESET, "it has closed the connection");
 }
 
-static uint32_t under_way(const struct gw_link *l)
+static uint32_t grpc_link_under_way(const struct gw_link *l)
 {
     uint32_t n = 0;
     for (const struct gw_rpc *r = l->calls; r; r = r->next) n += !r->seen;
@@ -160,7 +161,7 @@ static uint64_t see_deadlines(struct gw_link *l)
     return first;
 }
 
-static void sleep_until_news(const struct gw_link *l, uint64_t until)
+static void grpc_link_sleep_until_news(const struct gw_link *l, uint64_t until)
 {
     uint64_t now = gw_deadline(0), ns = until > now ? until - now : 0;
     int connects = l->dial.fd >= 0;
@@ -174,12 +175,12 @@ static void sleep_until_news(const struct gw_link *l, uint64_t until)
 
 void gw_link_pump(struct gw_link *l, uint64_t deadline_ns)
 {
-    uint32_t calls = under_way(l);
+    uint32_t calls = grpc_link_under_way(l);
     for (;;) {
         uint64_t first = see_deadlines(l);
         if (l->h2.session && (l->h2.fd < 0 || !l->h2.shaken)) go_on_connecting(l);
         if (l->h2.session && l->h2.shaken) exchange(l);
-        if (under_way(l) < calls || gw_deadline(0) >= deadline_ns) return;
-        sleep_until_news(l, first < deadline_ns ? first : deadline_ns);
+        if (grpc_link_under_way(l) < calls || gw_deadline(0) >= deadline_ns) return;
+        grpc_link_sleep_until_news(l, first < deadline_ns ? first : deadline_ns);
     }
 }

@@ -4,7 +4,7 @@
 
 #include "src/client/impl.h"
 
-static int ask(struct gw_client *c, enum gw_client_question what, json_t **answer)
+static int grpc_none_ask(struct gw_client *c, enum gw_client_question what, json_t **answer)
 {
     (void)what, (void)answer;
     return gw_error(-ENOTSUP,
@@ -14,9 +14,10 @@ static int ask(struct gw_client *c, enum gw_client_question what, json_t **answe
                     c->url.base);
 }
 
-static void close_door(struct gw_client *c)
+static void grpc_none_close_door(struct gw_client *c)
 {
     (void)c; /* it never opens */
 }
 
-const struct gw_client_door gw_client_grpc = {.name = "grpc", .ask = ask, .close = close_door};
+const struct gw_client_door gw_client_grpc = {
+    .name = "grpc", .ask = grpc_none_ask, .close = grpc_none_close_door};

@@ -54,8 +54,8 @@ static struct gw_rpc *rpc_of(nghttp2_session *s, int32_t stream)
     return nghttp2_session_get_stream_user_data(s, stream);
 }
 
-static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name, size_t names,
-                     const uint8_t *value, size_t values, uint8_t flags, void *link)
+static int grpc_rpc_on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name,
+                              size_t names, const uint8_t *value, size_t values, uint8_t flags, void *link)
 {
     struct gw_rpc *r = rpc_of(s, frame->hd.stream_id);
     (void)flags, (void)link;
@@ -79,7 +79,7 @@ static void refuse_answer(struct gw_rpc *r, unsigned status, const char *why)
     forget_stream(r);
 }
 
-static void take_answer(struct gw_rpc *r, const uint8_t *data, size_t n)
+static void grpc_rpc_take_answer(struct gw_rpc *r, const uint8_t *data, size_t n)
 {
     while (n && !r->seen) {
         size_t used;
@@ -102,12 +102,12 @@ static void take_answer(struct gw_rpc *r, const uint8_t *data, size_t n)
     }
 }
 
-static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint8_t *data, size_t n,
-                   void *link)
+static int grpc_rpc_on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint8_t *data, size_t n,
+                            void *link)
 {
     struct gw_rpc *r = rpc_of(s, stream);
     (void)flags, (void)link;
-    if (r) take_answer(r, data, n);
+    if (r) grpc_rpc_take_answer(r, data, n);
     return 0;
 }
 
@@ -134,7 +134,7 @@ static unsigned status_of(unsigned http, uint32_t code)
     }
 }
 
-static int on_stream_close(nghttp2_session *s, int32_t stream, uint32_t code, void *link)
+static int grpc_rpc_on_stream_close(nghttp2_session *s, int32_t stream, uint32_t code, void *link)
 {
     struct gw_link *l = link;
     struct gw_rpc *r = rpc_of(s, stream);
@@ -160,7 +160,7 @@ static void heed_goaway(struct gw_link *l, const nghttp2_goaway *g)
     l->error = g->error_code == NGHTTP2_ENHANCE_YOUR_CALM ? -EBUSY : -ECONNRESET;
 }
 
-static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *link)
+static int grpc_rpc_on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *link)
 {
     struct gw_rpc *r = rpc_of(s, frame->hd.stream_id);
     if (frame->hd.type == NGHTTP2_GOAWAY) heed_goaway(link, &frame->goaway);
@@ -182,8 +182,8 @@ static int on_not_sent(nghttp2_session *s, const nghttp2_frame *frame, int error
     return 0;
 }
 
-static ssize_t read_request(nghttp2_session *s, int32_t stream, uint8_t *to, size_t most, uint32_t *flags,
-                            nghttp2_data_source *source, void *link)
+static ssize_t grpc_rpc_read_request(nghttp2_session *s, int32_t stream, uint8_t *to, size_t most,
+                                     uint32_t *flags, nghttp2_data_source *source, void *link)
 {
     const struct gw_rpc *r = rpc_of(s, stream);
     (void)to, (void)source, (void)link;
@@ -193,8 +193,8 @@ static ssize_t read_request(nghttp2_session *s, int32_t stream, uint8_t *to, siz
     return (ssize_t)(left < most ? left : most);
 }
 
-static int send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *head, size_t n,
-                     nghttp2_data_source *source, void *link)
+static int grpc_rpc_send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *head, size_t n,
+                              nghttp2_data_source *source, void *link)
 {
     struct gw_rpc *r = rpc_of(s, frame->hd.stream_id);
     (void)source;
@@ -204,7 +204,7 @@ static int send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *he
     return error;
 }
 
-static int set_up(struct gw_link *l, nghttp2_session_callbacks *cb)
+static int grpc_rpc_set_up(struct gw_link *l, nghttp2_session_callbacks *cb)
 {
     uint32_t window =
         l->most < WINDOW_MOST - GW_GRPC_PREFIX ? (uint32_t)l->most + GW_GRPC_PREFIX : WINDOW_MOST;
@@ -213,12 +213,12 @@ static int set_up(struct gw_link *l, nghttp2_session_callbacks *cb)
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
          window > NGHTTP2_INITIAL_WINDOW_SIZE ? window : NGHTTP2_INITIAL_WINDOW_SIZE},
     };
-    nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
+    nghttp2_session_callbacks_set_on_header_callback(cb, grpc_rpc_on_header);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, grpc_rpc_on_data);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, grpc_rpc_on_frame);
     nghttp2_session_callbacks_set_on_frame_not_send_callback(cb, on_not_sent);
-    nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
-    nghttp2_session_callbacks_set_send_data_callback(cb, send_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(cb, grpc_rpc_on_stream_close);
+    nghttp2_session_callbacks_set_send_data_callback(cb, grpc_rpc_send_data);
     if (nghttp2_session_client_new(&l->h2.session, cb, l)) return -ENOMEM;
     nghttp2_session_set_local_window_size(l->h2.session, NGHTTP2_FLAG_NONE, 0, WINDOW_MOST);
     return nghttp2_submit_settings(l->h2.session, NGHTTP2_FLAG_NONE, settings, 2) ? -ENOMEM : 0;
@@ -227,16 +227,16 @@ static int set_up(struct gw_link *l, nghttp2_session_callbacks *cb)
 int gw_rpc_session(struct gw_link *l)
 {
     nghttp2_session_callbacks *cb = NULL;
-    int error = nghttp2_session_callbacks_new(&cb) ? -ENOMEM : set_up(l, cb);
+    int error = nghttp2_session_callbacks_new(&cb) ? -ENOMEM : grpc_rpc_set_up(l, cb);
     nghttp2_session_callbacks_del(cb);
     return error;
 }
 
 /* ---- a call's life ---- */
 
-static int submit(struct gw_link *l, struct gw_rpc *r, const char *method)
+static int grpc_rpc_submit(struct gw_link *l, struct gw_rpc *r, const char *method)
 {
-    const nghttp2_data_provider request = {{.ptr = NULL}, read_request};
+    const nghttp2_data_provider request = {{.ptr = NULL}, grpc_rpc_read_request};
     char timeout[GW_GRPC_TIMEOUT], token[TOKEN_MOST];
     nghttp2_nv head[10] = {
         gw_h2_header(":method", "POST"),       gw_h2_header(":scheme", l->tls ? "https" : "http"),
@@ -274,7 +274,7 @@ int gw_rpc_start(struct gw_link *l, struct gw_rpc *r, const char *method, struct
         gw_rpc_lost(r, l->why);
         return 0;
     }
-    error = submit(l, r, method);
+    error = grpc_rpc_submit(l, r, method);
     if (!error) return 0;
     gw_rpc_end(l, r);
     return gw_error_errno(error, "client");
@@ -296,7 +296,7 @@ void gw_rpc_end(struct gw_link *l, struct gw_rpc *r)
 
 /* ---- what they end with ---- */
 
-static int errno_of(const struct gw_rpc *r)
+static int grpc_rpc_errno_of(const struct gw_rpc *r)
 {
     switch (r->status) {
     case GW_GRPC_UNAUTHENTICATED:
@@ -315,7 +315,7 @@ static int errno_of(const struct gw_rpc *r)
     }
 }
 
-static const char *said(const struct gw_rpc *r, char *to, size_t size)
+static const char *grpc_rpc_said(const struct gw_rpc *r, char *to, size_t size)
 {
     return gw_plain_text(to, size, *r->why ? r->why : "no reason given");
 }
@@ -324,24 +324,25 @@ int gw_rpc_error(const struct gw_link *l, const struct gw_rpc *r, char *why, siz
 {
     char plain[240];
     if (r->is_gone && l->error == -EBUSY) {
-        snprintf(why, size, "refused the connection: %s", said(r, plain, sizeof(plain)));
+        snprintf(why, size, "refused the connection: %s", grpc_rpc_said(r, plain, sizeof(plain)));
         return -EBUSY;
     }
     if (r->is_gone) {
-        snprintf(why, size, "server %s has gone: %s", l->client->url.base, said(r, plain, sizeof(plain)));
+        snprintf(why, size, "server %s has gone: %s", l->client->url.base,
+                 grpc_rpc_said(r, plain, sizeof(plain)));
         return -ECONNRESET;
     }
     if (r->status == GW_GRPC_OK) return 0;
     snprintf(why, size, "refused with status %s: %s", gw_grpc_status_name(r->status),
-             said(r, plain, sizeof(plain)));
-    return errno_of(r);
+             grpc_rpc_said(r, plain, sizeof(plain)));
+    return grpc_rpc_errno_of(r);
 }
 
 int gw_rpc_not_reached(const struct gw_link *l, const struct gw_rpc *r)
 {
     char plain[240];
     const char *base = l->client->url.base;
-    said(r, plain, sizeof(plain));
+    grpc_rpc_said(r, plain, sizeof(plain));
     switch (l->error) {
     case -EACCES: return gw_error(-EACCES, "server %s: its certificate is not trusted: %s", base, plain);
     case -EHOSTUNREACH: return gw_error(-EHOSTUNREACH, "server %s: %s; check the name", base, plain);

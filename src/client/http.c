@@ -49,7 +49,7 @@ struct door {
 /* ---- what curl calls ---- */
 
 /* The part of the body that begins at t->sent: in the head, or in one of the tensors. */
-static size_t part_of(const struct transfer *t, const uint8_t **at)
+static size_t client_http_part_of(const struct transfer *t, const uint8_t **at)
 {
     const struct gw_client *c = t->c;
     uint64_t before = t->head_bytes;
@@ -68,12 +68,12 @@ static size_t part_of(const struct transfer *t, const uint8_t **at)
     return 0;
 }
 
-static size_t give(char *to, size_t size, size_t count, void *arg)
+static size_t client_http_give(char *to, size_t size, size_t count, void *arg)
 {
     struct transfer *t = arg;
     const uint8_t *at = NULL;
     size_t room = size * count, given = 0, n;
-    while (given < room && (n = part_of(t, &at)) > 0) {
+    while (given < room && (n = client_http_part_of(t, &at)) > 0) {
         if (n > room - given) n = room - given;
         memcpy(to + given, at, n);
         given += n;
@@ -98,7 +98,7 @@ static size_t take_header(char *line, size_t size, size_t count, void *arg)
     return size * count;
 }
 
-static size_t take_body(char *data, size_t size, size_t count, void *arg)
+static size_t client_http_take_body(char *data, size_t size, size_t count, void *arg)
 {
     struct transfer *t = arg;
     curl_off_t length = -1;
@@ -109,7 +109,7 @@ static size_t take_body(char *data, size_t size, size_t count, void *arg)
 
 /* ---- opening ---- */
 
-static size_t answer_limit(const struct gw_client *c)
+static size_t client_http_answer_limit(const struct gw_client *c)
 {
     uint64_t limit = JSON_LIMIT;
     for (uint32_t i = 0; i < c->model.outputs; i++) {
@@ -120,11 +120,11 @@ static size_t answer_limit(const struct gw_client *c)
     return limit;
 }
 
-static int prepare(struct gw_client *c, struct transfer *t, uint32_t slot, const char *url)
+static int client_http_prepare(struct gw_client *c, struct transfer *t, uint32_t slot, const char *url)
 {
     t->c = c;
     t->slot = slot;
-    t->answer.limit = answer_limit(c);
+    t->answer.limit = client_http_answer_limit(c);
     t->curl = curl_easy_init();
     if (!t->curl) return -ENOMEM;
     gw_http_prepare(t->curl, &c->http_opts, t->why);
@@ -133,19 +133,19 @@ static int prepare(struct gw_client *c, struct transfer *t, uint32_t slot, const
     curl_easy_setopt(t->curl, CURLOPT_CONNECTTIMEOUT_MS, (long)(c->http_opts.timeout_ns / 1000000));
     curl_easy_setopt(t->curl, CURLOPT_UPLOAD_BUFFERSIZE, (long)CURL_BUFFER);
     curl_easy_setopt(t->curl, CURLOPT_BUFFERSIZE, (long)CURL_BUFFER);
-    curl_easy_setopt(t->curl, CURLOPT_READFUNCTION, give);
+    curl_easy_setopt(t->curl, CURLOPT_READFUNCTION, client_http_give);
     curl_easy_setopt(t->curl, CURLOPT_READDATA, t);
     curl_easy_setopt(t->curl, CURLOPT_SEEKFUNCTION, seek_to);
     curl_easy_setopt(t->curl, CURLOPT_SEEKDATA, t);
     curl_easy_setopt(t->curl, CURLOPT_HEADERFUNCTION, take_header);
     curl_easy_setopt(t->curl, CURLOPT_HEADERDATA, t);
-    curl_easy_setopt(t->curl, CURLOPT_WRITEFUNCTION, take_body);
+    curl_easy_setopt(t->curl, CURLOPT_WRITEFUNCTION, client_http_take_body);
     curl_easy_setopt(t->curl, CURLOPT_WRITEDATA, t);
     curl_easy_setopt(t->curl, CURLOPT_PRIVATE, t);
     return 0;
 }
 
-static int open_door(struct gw_client *c)
+static int client_http_open_door(struct gw_client *c)
 {
     c->in_stride = gw_client_align(sizeof(struct gw_serve_request) + gw_layout_bytes(&c->in_layout, c->rows));
     int error = gw_client_fit_slots(c, SLOTS, c->in_stride);
@@ -157,11 +157,12 @@ static int open_door(struct gw_client *c)
     d->multi = curl_multi_init();
     if (!d->multi) return gw_error_errno(-ENOMEM, "client");
     curl_multi_setopt(d->multi, CURLMOPT_MAXCONNECTS, (long)c->slots);
-    for (uint32_t i = 0; !error && i < c->slots; i++) error = prepare(c, &d->transfer[i], i, d->url);
+    for (uint32_t i = 0; !error && i < c->slots; i++)
+        error = client_http_prepare(c, &d->transfer[i], i, d->url);
     return error ? gw_error_errno(error, "client") : 0;
 }
 
-static void close_door(struct gw_client *c)
+static void client_http_close_door(struct gw_client *c)
 {
     struct door *d = c->own;
     for (uint32_t i = 0; d && i < c->slots; i++) {
@@ -181,7 +182,7 @@ static void close_door(struct gw_client *c)
 
 /* ---- requests ---- */
 
-static int append(struct curl_slist **list, const char *line)
+static int client_http_append(struct curl_slist **list, const char *line)
 {
     struct curl_slist *more = curl_slist_append(*list, line);
     if (!more) return -ENOMEM;
@@ -189,7 +190,7 @@ static int append(struct curl_slist **list, const char *line)
     return 0;
 }
 
-static int write_head(struct transfer *t, const struct gw_client_request *r)
+static int client_http_write_head(struct transfer *t, const struct gw_client_request *r)
 {
     char length[64];
     if (t->head && t->rows == r->rows && t->priority == r->priority && t->budget_ns == r->budget_ns) return 0;
@@ -205,9 +206,10 @@ static int write_head(struct transfer *t, const struct gw_client_request *r)
     for (uint32_t i = 0; i < t->c->model.inputs; i++)
         t->bytes += gw_layout_tensor_bytes(&t->c->in_layout, i, r->rows);
     snprintf(length, sizeof(length), "Inference-Header-Content-Length: %zu", t->head_bytes);
-    int error = append(&t->headers, length);
-    if (!error) error = append(&t->headers, "Content-Type: application/octet-stream");
-    if (!error) error = append(&t->headers, "Expect:"); /* else long bodies wait for a round trip first */
+    int error = client_http_append(&t->headers, length);
+    if (!error) error = client_http_append(&t->headers, "Content-Type: application/octet-stream");
+    if (!error)
+        error = client_http_append(&t->headers, "Expect:"); /* else long bodies wait for a round trip first */
     if (!error) error = gw_http_authorize(&t->headers, t->c->token);
     curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, t->headers);
     curl_easy_setopt(t->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->bytes);
@@ -217,7 +219,7 @@ static int write_head(struct transfer *t, const struct gw_client_request *r)
     return error;
 }
 
-static int start(struct gw_client *c, struct transfer *t, int again)
+static int client_http_start(struct gw_client *c, struct transfer *t, int again)
 {
     struct door *d = c->own;
     t->sent = t->seen = 0;
@@ -239,17 +241,17 @@ static int was_stale(const struct transfer *t)
            !connects && !t->again && !t->answer.bytes;
 }
 
-static void finish(struct gw_client *c, struct transfer *t, CURLcode rc)
+static void client_http_finish(struct gw_client *c, struct transfer *t, CURLcode rc)
 {
     struct door *d = c->own;
     t->rc = rc;
     int stale = was_stale(t);
     curl_multi_remove_handle(d->multi, t->curl);
-    if (!stale || start(c, t, 1)) t->seen = gw_deadline(0);
+    if (!stale || client_http_start(c, t, 1)) t->seen = gw_deadline(0);
 }
 
 /* Lets curl do what can be done now, and notes whose answers are there. */
-static int advance(struct gw_client *c)
+static int client_http_advance(struct gw_client *c)
 {
     struct door *d = c->own;
     int running, left;
@@ -259,26 +261,26 @@ static int advance(struct gw_client *c)
         char *own = NULL;
         if (m->msg != CURLMSG_DONE) continue;
         curl_easy_getinfo(m->easy_handle, CURLINFO_PRIVATE, &own);
-        finish(c, (struct transfer *)own, m->data.result);
+        client_http_finish(c, (struct transfer *)own, m->data.result);
     }
     return 0;
 }
 
-static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *r,
-                  const struct gw_client_from *from)
+static int client_http_submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *r,
+                              const struct gw_client_from *from)
 {
     struct door *d = c->own;
     struct transfer *t = &d->transfer[slot];
-    int error = write_head(t, r);
+    int error = client_http_write_head(t, r);
     if (error) return gw_error_errno(error, "client");
     memcpy(t->from, from->at, sizeof(t->from));
-    error = start(c, t, 0);
-    return error ? error : advance(c);
+    error = client_http_start(c, t, 0);
+    return error ? error : client_http_advance(c);
 }
 
 /* ---- answers ---- */
 
-static void take_answer(struct gw_client *c, struct transfer *t, struct gw_client_reply *reply)
+static void client_http_take_answer(struct gw_client *c, struct transfer *t, struct gw_client_reply *reply)
 {
     const struct gw_client_slot *s = &c->slot[t->slot];
     long status = 0;
@@ -300,7 +302,7 @@ static void take_answer(struct gw_client *c, struct transfer *t, struct gw_clien
     reply->why = t->answer.why;
 }
 
-static struct transfer *first_seen(struct gw_client *c)
+static struct transfer *client_http_first_seen(struct gw_client *c)
 {
     struct door *d = c->own;
     struct transfer *first = NULL;
@@ -312,7 +314,7 @@ static struct transfer *first_seen(struct gw_client *c)
 }
 
 /* Curl counts in milliseconds; who sends requests at their times needs less. */
-static void sleep_until_news(CURLM *multi, uint64_t ns)
+static void client_http_sleep_until_news(CURLM *multi, uint64_t ns)
 {
     fd_set readable, writable, broken;
     struct timespec left = {.tv_nsec = (long)ns};
@@ -329,28 +331,28 @@ static void sleep_until_news(CURLM *multi, uint64_t ns)
     pselect(most + 1, &readable, &writable, &broken, &left, NULL);
 }
 
-static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
+static int client_http_wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
 {
     struct door *d = c->own;
     for (;;) {
         struct transfer *t;
-        int error = advance(c);
+        int error = client_http_advance(c);
         if (error) return error;
-        if ((t = first_seen(c))) {
-            take_answer(c, t, reply);
+        if ((t = client_http_first_seen(c))) {
+            client_http_take_answer(c, t, reply);
             return 0;
         }
         uint64_t now = gw_deadline(0);
         if (now >= deadline_ns) return gw_error(-ETIMEDOUT, "the server has not answered in time");
-        sleep_until_news(d->multi, deadline_ns - now);
+        client_http_sleep_until_news(d->multi, deadline_ns - now);
     }
 }
 
 const struct gw_client_door gw_client_http = {
     .name = "http",
     .ask = gw_client_ask_http,
-    .open = open_door,
-    .close = close_door,
-    .submit = submit,
-    .wait = wait_answer,
+    .open = client_http_open_door,
+    .close = client_http_close_door,
+    .submit = client_http_submit,
+    .wait = client_http_wait_answer,
 };

@@ -13,7 +13,7 @@
 
 #define LENGTH_HEADER "Inference-Header-Content-Length:"
 
-static size_t up(size_t v)
+static size_t http_answer_up(size_t v)
 {
     return (v + GW_SERVE_ALIGN - 1) / GW_SERVE_ALIGN * GW_SERVE_ALIGN;
 }
@@ -46,10 +46,10 @@ void gw_answer_header(struct gw_answer *a, const char *line, size_t bytes)
     a->json = *begin >= '0' && *begin <= '9' && !end[strspn(end, " \t\r\n")] ? json : UINT64_MAX - 1;
 }
 
-static int grow(uint8_t **buffer, size_t *room, size_t wanted)
+static int http_answer_grow(uint8_t **buffer, size_t *room, size_t wanted)
 {
     if (wanted <= *room) return 0;
-    size_t size = up(wanted > *room + *room / 2 ? wanted : *room + *room / 2);
+    size_t size = http_answer_up(wanted > *room + *room / 2 ? wanted : *room + *room / 2);
     uint8_t *bigger = aligned_alloc(GW_SERVE_ALIGN, size);
     if (!bigger) return -ENOMEM;
     if (*room) memcpy(bigger, *buffer, *room);
@@ -63,10 +63,10 @@ int gw_answer_take(struct gw_answer *a, const void *data, size_t bytes, uint64_t
 {
     if (!bytes) return 0;
     if (bytes > a->limit - a->bytes) return -1;
-    if (!a->bytes) a->shift = a->json < a->limit ? up(a->json) - a->json : 0;
+    if (!a->bytes) a->shift = a->json < a->limit ? http_answer_up(a->json) - a->json : 0;
     uint64_t whole = a->bytes + bytes;
     if (expected > whole && expected <= a->limit) whole = expected;
-    if (grow(&a->buffer, &a->room, a->shift + whole)) return -1;
+    if (http_answer_grow(&a->buffer, &a->room, a->shift + whole)) return -1;
     memcpy(a->buffer + a->shift + a->bytes, data, bytes);
     a->bytes += bytes;
     return 0;
@@ -82,9 +82,9 @@ struct reading {
     size_t apart;            /* bytes of a->apart in use */
 };
 
-static int wrong(struct gw_answer *a, int error, const char *format, ...)
+static int http_answer_wrong(struct gw_answer *a, int error, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static int wrong(struct gw_answer *a, int error, const char *format, ...)
+static int http_answer_wrong(struct gw_answer *a, int error, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -94,7 +94,7 @@ static int wrong(struct gw_answer *a, int error, const char *format, ...)
 }
 
 /* Triton and KServe use one status for several reasons; their words tell them apart. */
-static int error_of(long status, const char *said)
+static int http_answer_error_of(long status, const char *said)
 {
     switch (status) {
     case 401:
@@ -107,16 +107,16 @@ static int error_of(long status, const char *said)
     }
 }
 
-static int refused(struct gw_answer *a, const json_t *head, long status)
+static int http_answer_refused(struct gw_answer *a, const json_t *head, long status)
 {
     const char *said = json_string_value(json_object_get(head, "error"));
     char plain[240];
     if (!said) said = "no reason given";
-    return wrong(a, error_of(status, said), "refused with status %ld: %s", status,
-                 gw_plain_text(plain, sizeof(plain), said));
+    return http_answer_wrong(a, http_answer_error_of(status, said), "refused with status %ld: %s", status,
+                             gw_plain_text(plain, sizeof(plain), said));
 }
 
-static int find_output(const struct gw_client *c, const json_t *output)
+static int http_answer_find_output(const struct gw_client *c, const json_t *output)
 {
     const char *name = json_string_value(json_object_get(output, "name"));
     for (uint32_t i = 0; name && i < c->model.outputs; i++)
@@ -125,8 +125,8 @@ static int find_output(const struct gw_client *c, const json_t *output)
 }
 
 /* The shape that the answer gives, and the bytes that it takes. */
-static int read_shape(const json_t *shape, const struct gw_client_tensor *t, uint32_t rows,
-                      struct gw_client_output *out)
+static int http_answer_read_shape(const json_t *shape, const struct gw_client_tensor *t, uint32_t rows,
+                                  struct gw_client_output *out)
 {
     out->dtype = t->dtype;
     out->rank = (uint32_t)json_array_size(shape);
@@ -153,7 +153,7 @@ static int take_binary(struct reading *r, uint64_t bytes, struct gw_client_outpu
     if ((uintptr_t)at % GW_SERVE_ALIGN == 0) return 0;
     memcpy(r->a->apart + r->apart, at, bytes);
     out->data = r->a->apart + r->apart;
-    r->apart += up(bytes);
+    r->apart += http_answer_up(bytes);
     return 0;
 }
 
@@ -161,60 +161,65 @@ static int take_text(struct reading *r, const json_t *data, struct gw_client_out
 {
     uint8_t *to = r->a->apart + r->apart;
     out->data = to;
-    r->apart += up(out->bytes);
+    r->apart += http_answer_up(out->bytes);
     return gw_json_numbers(data, out->dtype, to, out->bytes / gw_dtype_bytes(out->dtype));
 }
 
 static int read_output(struct reading *r, const json_t *output, uint32_t rows)
 {
-    int i = find_output(r->c, output);
-    if (i < 0) return wrong(r->a, -EPROTO, "the answer has an output that the model has not");
+    int i = http_answer_find_output(r->c, output);
+    if (i < 0) return http_answer_wrong(r->a, -EPROTO, "the answer has an output that the model has not");
     const struct gw_client_tensor *t = &r->c->model.output[i];
     struct gw_client_output *out = &r->reply->out[i];
     const char *type = json_string_value(json_object_get(output, "datatype"));
     const json_t *size = json_object_get(json_object_get(output, "parameters"), "binary_data_size");
-    if (out->data) return wrong(r->a, -EPROTO, "output %s comes twice", t->name);
+    if (out->data) return http_answer_wrong(r->a, -EPROTO, "output %s comes twice", t->name);
     if (!type || gw_dtype_parse(type) != t->dtype ||
-        read_shape(json_object_get(output, "shape"), t, rows, out))
-        return wrong(r->a, -EPROTO, "output %s has not the type or shape that the model has", t->name);
+        http_answer_read_shape(json_object_get(output, "shape"), t, rows, out))
+        return http_answer_wrong(r->a, -EPROTO, "output %s has not the type or shape that the model has",
+                                 t->name);
     /* What is kept apart takes no more than was sent: a number as text has a digit and a comma at least. */
-    size_t room = r->apart + up(out->bytes);
+    size_t room = r->apart + http_answer_up(out->bytes);
     if (room < out->bytes || room > GW_CLIENT_MAX_BYTES || (!size && out->bytes > 8 * r->a->bytes) ||
         (size && out->bytes > r->a->bytes))
-        return wrong(r->a, -EPROTO, "output %s is longer than the answer", t->name);
+        return http_answer_wrong(r->a, -EPROTO, "output %s is longer than the answer", t->name);
     int error = size ? take_binary(r, (uint64_t)json_integer_value(size), out)
                      : take_text(r, json_object_get(output, "data"), out);
-    return error ? wrong(r->a, error, "output %s has not the numbers that its shape promises", t->name) : 0;
+    return error ? http_answer_wrong(r->a, error, "output %s has not the numbers that its shape promises",
+                                     t->name)
+                 : 0;
 }
 
 /* All tensors that the answer promises, one beside the other: a place that does not move while they are
  * read. */
-static int reserve(struct reading *r, const json_t *outputs, uint32_t rows)
+static int http_answer_reserve(struct reading *r, const json_t *outputs, uint32_t rows)
 {
     size_t need = GW_SERVE_ALIGN; /* also a tensor without elements lies somewhere */
     for (size_t k = 0; k < json_array_size(outputs); k++) {
         const json_t *output = json_array_get(outputs, k);
-        int i = find_output(r->c, output);
+        int i = http_answer_find_output(r->c, output);
         struct gw_client_output out;
-        if (i < 0 || read_shape(json_object_get(output, "shape"), &r->c->model.output[i], rows, &out))
+        if (i < 0 ||
+            http_answer_read_shape(json_object_get(output, "shape"), &r->c->model.output[i], rows, &out))
             continue;
         if (out.bytes > 8 * r->a->bytes || need > GW_CLIENT_MAX_BYTES) continue; /* refused when it is read */
-        need += up(out.bytes);
+        need += http_answer_up(out.bytes);
     }
-    return grow(&r->a->apart, &r->a->apart_room, need);
+    return http_answer_grow(&r->a->apart, &r->a->apart_room, need);
 }
 
 static int read_outputs(struct reading *r, const json_t *head, uint32_t rows)
 {
     const json_t *outputs = json_object_get(head, "outputs");
     if (json_array_size(outputs) != r->c->model.outputs)
-        return wrong(r->a, -EPROTO, "the answer has %zu outputs, the model %u", json_array_size(outputs),
-                     r->c->model.outputs);
-    int error = reserve(r, outputs, rows);
-    if (error) return wrong(r->a, error, "no memory for the answer");
+        return http_answer_wrong(r->a, -EPROTO, "the answer has %zu outputs, the model %u",
+                                 json_array_size(outputs), r->c->model.outputs);
+    int error = http_answer_reserve(r, outputs, rows);
+    if (error) return http_answer_wrong(r->a, error, "no memory for the answer");
     for (size_t i = 0; !error && i < r->c->model.outputs; i++)
         error = read_output(r, json_array_get(outputs, i), rows);
-    if (!error && r->at != r->end) error = wrong(r->a, -EPROTO, "the answer is longer than its tensors");
+    if (!error && r->at != r->end)
+        error = http_answer_wrong(r->a, -EPROTO, "the answer is longer than its tensors");
     return error;
 }
 
@@ -228,9 +233,9 @@ void gw_answer_read(struct gw_client *c, struct gw_answer *a, long status, uint3
     json_t *head = text ? json_loadb((const char *)body, text, 0, &where) : NULL;
     memset(reply->out, 0, sizeof(reply->out));
     if (status < 200 || status > 299)
-        reply->error = refused(a, head, status);
+        reply->error = http_answer_refused(a, head, status);
     else if (!head)
-        reply->error = wrong(a, -EPROTO, "the answer is not one of the Open Inference Protocol");
+        reply->error = http_answer_wrong(a, -EPROTO, "the answer is not one of the Open Inference Protocol");
     else
         reply->error = read_outputs(&r, head, rows);
     json_decref(head);

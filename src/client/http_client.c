@@ -137,7 +137,7 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
     }
 }
 
-static int status_error(const struct gw_http *h, long status, const json_t *answer)
+static int http_client_status_error(const struct gw_http *h, long status, const json_t *answer)
 {
     const char *said = json_string_value(json_object_get(answer, "error"));
     char plain[300];
@@ -230,7 +230,7 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
     json_t *answer = h->answer_bytes ? json_loadb(h->answer, h->answer_bytes, 0, &where) : json_object();
     int error = 0;
     if (status < 200 || status > 299)
-        error = status_error(h, status, answer);
+        error = http_client_status_error(h, status, answer);
     else if (!answer)
         error = gw_error(-EPROTO, "server %s: the answer to %s %s is not JSON", h->base, method, path);
     if (error)

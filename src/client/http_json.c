@@ -69,12 +69,12 @@ struct sink {
     uint64_t left;
 };
 
-static int put(const json_t *value, struct sink *s)
+static int http_json_put(const json_t *value, struct sink *s)
 {
     int error = 0;
     if (json_is_array(value)) { /* its depth was bounded when the text was read */
         for (size_t i = 0; !error && i < json_array_size(value); i++)
-            error = put(json_array_get(value, i), s);
+            error = http_json_put(json_array_get(value, i), s);
         return error;
     }
     if (!s->left) return -EPROTO;
@@ -88,6 +88,6 @@ static int put(const json_t *value, struct sink *s)
 int gw_json_numbers(const json_t *data, uint32_t dtype, void *to, uint64_t count)
 {
     struct sink s = {dtype, to, count};
-    int error = put(data, &s);
+    int error = http_json_put(data, &s);
     return error ? error : s.left ? -EPROTO : 0;
 }

@@ -21,7 +21,7 @@ struct pieces {
     uint32_t n;
 };
 
-static void append(struct pieces *p, uint64_t addr, uint64_t bytes, uint32_t lkey)
+static void client_rdma_append(struct pieces *p, uint64_t addr, uint64_t bytes, uint32_t lkey)
 {
     struct ibv_sge *last = p->n ? &p->sge[p->n - 1] : NULL;
     if (!bytes) return;
@@ -32,24 +32,24 @@ static void append(struct pieces *p, uint64_t addr, uint64_t bytes, uint32_t lke
 }
 
 /* Header, tensors from where they lie, and between them what the slot has at the same place. */
-static void gather(const struct gw_client *c, uint32_t slot, uint32_t rows, const struct gw_client_from *from,
-                   struct pieces *p)
+static void client_rdma_gather(const struct gw_client *c, uint32_t slot, uint32_t rows,
+                               const struct gw_client_from *from, struct pieces *p)
 {
     const struct gw_client_session *s = c->own;
     uint64_t at = s->in_mr->addr + slot * c->in_stride, end = 0;
     p->n = 0;
-    append(p, at, sizeof(struct gw_serve_request), s->in_mr->lkey);
+    client_rdma_append(p, at, sizeof(struct gw_serve_request), s->in_mr->lkey);
     at += sizeof(struct gw_serve_request);
     for (uint32_t i = 0; i < c->model.inputs; i++) {
         uint64_t begin = gw_layout_offset(&c->in_layout, i, rows);
         uint64_t bytes = gw_layout_tensor_bytes(&c->in_layout, i, rows);
-        append(p, at + end, begin - end, s->in_mr->lkey);
+        client_rdma_append(p, at + end, begin - end, s->in_mr->lkey);
         if (from->region[i] < 0) {
-            append(p, at + begin, bytes, s->in_mr->lkey);
+            client_rdma_append(p, at + begin, bytes, s->in_mr->lkey);
         } else {
             const struct gw_client_region *r = &c->region[from->region[i]];
             const struct gw_mr *mr = r->key;
-            append(p, mr->addr + (uint64_t)(from->at[i] - r->addr), bytes, mr->lkey);
+            client_rdma_append(p, mr->addr + (uint64_t)(from->at[i] - r->addr), bytes, mr->lkey);
         }
         end = begin + bytes;
     }
@@ -58,7 +58,7 @@ static void gather(const struct gw_client *c, uint32_t slot, uint32_t rows, cons
 /* The send queue holds twice as many requests as there are slots, and an answer mostly comes after its
  * request's acknowledgement. So there nearly always is room. Else there is when acknowledgements have
  * come. */
-static int post(struct gw_client *c, uint32_t slot, struct pieces *p)
+static int client_rdma_post(struct gw_client *c, uint32_t slot, struct pieces *p)
 {
     struct gw_client_session *s = c->own;
     uint64_t end = gw_deadline(SEND_ROOM_NS);
@@ -85,14 +85,14 @@ static int post(struct gw_client *c, uint32_t slot, struct pieces *p)
     }
 }
 
-static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *r,
-                  const struct gw_client_from *from)
+static int client_rdma_submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *r,
+                              const struct gw_client_from *from)
 {
     struct gw_client_session *s = c->own;
     struct pieces p;
     int error = gw_session_keep(c);
     if (error) return error;
-    gather(c, slot, r->rows, from, &p);
+    client_rdma_gather(c, slot, r->rows, from, &p);
     if (p.n > s->pieces)
         return gw_error(-ENOTSUP, "a request of %u pieces, and at most %u can be sent: use the slot's inputs",
                         p.n, s->pieces);
@@ -108,13 +108,13 @@ static int submit(struct gw_client *c, uint32_t slot, const struct gw_client_req
     c->slot[slot].sent = s->used = gw_deadline(0); /* keeping the session may have taken long */
     s->has_requested = 1;
     if (!c->in_flight) s->heard = s->used;
-    return post(c, slot, &p);
+    return client_rdma_post(c, slot, &p);
 }
 
 /* ---- answers ---- */
 
 /* From a to b. A server may write any numbers; sums of a few of these do not overflow. */
-static int64_t between(uint64_t a, uint64_t b)
+static int64_t client_rdma_between(uint64_t a, uint64_t b)
 {
     const int64_t most = INT64_MAX / 16;
     int64_t d = (int64_t)(b - a);
@@ -123,28 +123,29 @@ static int64_t between(uint64_t a, uint64_t b)
 
 /* Splits the time between submit and answer. Every difference of two stamps of one clock is exact; what lies
  * between the two clocks is the network, and its two directions are told apart by the clocks' offset. */
-static void split(struct gw_client_session *s, const struct gw_serve_reply *r, uint64_t sent, uint64_t seen,
-                  struct gw_client_times *t)
+static void client_rdma_split(struct gw_client_session *s, const struct gw_serve_reply *r, uint64_t sent,
+                              uint64_t seen, struct gw_client_times *t)
 {
-    int64_t inside = between(r->arrived, r->posted), network = between(sent, seen) - inside;
-    int64_t first = between(sent, r->arrived), last = between(r->posted, seen);
+    int64_t inside = client_rdma_between(r->arrived, r->posted),
+            network = client_rdma_between(sent, seen) - inside;
+    int64_t first = client_rdma_between(sent, r->arrived), last = client_rdma_between(r->posted, seen);
     if (!s->same_clock && network < s->least_network) {
         s->least_network = network;
         s->clock_offset = (first - last) / 2;
     }
     /* The time that posting took is known of the answer before. It cannot have been longer than the time that
      * is left here. */
-    int64_t out = last + s->clock_offset, post = between(0, r->last_post_ns);
+    int64_t out = last + s->clock_offset, post = client_rdma_between(0, r->last_post_ns);
     if (post > out) post = out > 0 ? out : 0;
     t->total = (int64_t)(seen - sent);
     t->net_in = first - s->clock_offset;
-    t->wait = between(r->arrived, r->started);
-    t->model = between(r->started, r->done);
-    t->post = between(r->done, r->posted) + post;
+    t->wait = client_rdma_between(r->arrived, r->started);
+    t->model = client_rdma_between(r->started, r->done);
+    t->post = client_rdma_between(r->done, r->posted) + post;
     t->net_out = out - post;
 }
 
-static int error_of(uint32_t status, const char **why)
+static int client_rdma_error_of(uint32_t status, const char **why)
 {
     *why = "";
     switch (status) {
@@ -159,8 +160,8 @@ static int error_of(uint32_t status, const char **why)
     }
 }
 
-static void take_outputs(const struct gw_client *c, uint32_t rows, const uint8_t *data,
-                         struct gw_client_reply *reply)
+static void client_rdma_take_outputs(const struct gw_client *c, uint32_t rows, const uint8_t *data,
+                                     struct gw_client_reply *reply)
 {
     const struct gw_client_session *s = c->own;
     reply->outputs = c->model.outputs;
@@ -169,7 +170,8 @@ static void take_outputs(const struct gw_client *c, uint32_t rows, const uint8_t
                               &reply->out[i]);
 }
 
-static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_client_reply *reply)
+static int client_rdma_take_answer(struct gw_client *c, const struct ibv_wc *wc,
+                                   struct gw_client_reply *reply)
 {
     struct gw_client_session *s = c->own;
     uint64_t seen = gw_deadline(0);
@@ -188,11 +190,11 @@ static int take_answer(struct gw_client *c, const struct ibv_wc *wc, struct gw_c
     reply->id = r->id;
     reply->rows = rows;
     reply->batch = r->batch;
-    reply->error = error_of(r->status, &reply->why);
+    reply->error = client_rdma_error_of(r->status, &reply->why);
     if (!reply->error && (r->bytes != bytes || wc->byte_len != sizeof(*r) + bytes))
         return gw_error(-EPROTO, "the worker's answer in slot %u has the wrong length", slot);
-    if (!reply->error) take_outputs(c, rows, at + sizeof(*r), reply);
-    split(s, r, c->slot[slot].sent, seen, &reply->times);
+    if (!reply->error) client_rdma_take_outputs(c, rows, at + sizeof(*r), reply);
+    client_rdma_split(s, r, c->slot[slot].sent, seen, &reply->times);
     s->used = s->heard = seen;
     return 0;
 }
@@ -214,7 +216,7 @@ static int wait_once(struct gw_client *c, uint64_t deadline_ns, struct ibv_wc *w
     return n > 0 ? n : gw_session_hung_up(c);
 }
 
-static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
+static int client_rdma_wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
 {
     struct gw_client_session *s = c->own;
     struct ibv_wc wc;
@@ -231,7 +233,7 @@ static int wait_answer(struct gw_client *c, uint64_t deadline_ns, struct gw_clie
         if (n == 0) continue;
         if (over && wc.status != IBV_WC_SUCCESS) return over;
         if (wc.status != IBV_WC_SUCCESS) return gw_session_broken(c, -EIO);
-        return take_answer(c, &wc, reply);
+        return client_rdma_take_answer(c, &wc, reply);
     }
 }
 
@@ -257,8 +259,8 @@ const struct gw_client_door gw_client_rdma = {
     .ask = gw_client_ask_http,
     .open = gw_session_begin,
     .close = gw_session_end,
-    .submit = submit,
-    .wait = wait_answer,
+    .submit = client_rdma_submit,
+    .wait = client_rdma_wait_answer,
     .add_region = add_region,
     .drop_region = drop_region,
 };

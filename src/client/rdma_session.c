@@ -151,7 +151,7 @@ static int make_layouts(struct gw_client *c, uint32_t *slots)
     return error;
 }
 
-static int make_queues(struct gw_client *c, uint32_t slots)
+static int rdma_session_make_queues(struct gw_client *c, uint32_t slots)
 {
     struct gw_client_session *s = c->own;
     uint32_t blocks = (2 + s->pieces + 3) / 4; /* of 64 bytes, that a work request takes */
@@ -169,7 +169,7 @@ static int make_queues(struct gw_client *c, uint32_t slots)
     return error ? error : gw_qp_create(s->pd, &qp, &s->qp);
 }
 
-static int make_memory(struct gw_client *c, uint32_t slots)
+static int rdma_session_make_memory(struct gw_client *c, uint32_t slots)
 {
     struct gw_client_session *s = c->own;
     int error = gw_mem_alloc(s->exec, GW_MEM_HOST, slots * c->in_stride, &s->in);
@@ -190,8 +190,8 @@ int gw_session_begin(struct gw_client *c)
     if (!error) error = gw_exec_create("cpu", NULL, &s->exec);
     if (!error) error = gw_device_open(NULL, s->exec, &s->dev);
     if (!error) error = gw_pd_create(s->dev, &s->pd);
-    if (!error) error = make_queues(c, slots);
-    if (!error) error = make_memory(c, slots);
+    if (!error) error = rdma_session_make_queues(c, slots);
+    if (!error) error = rdma_session_make_memory(c, slots);
     return error ? error : open_session(c, slots);
 }
 
@@ -217,7 +217,7 @@ void gw_session_end(struct gw_client *c)
 /* ---- a session that was idle, or broke ---- */
 
 /* A new session for the buffers that there are; nothing is in flight. */
-static int open_again(struct gw_client *c)
+static int rdma_session_open_again(struct gw_client *c)
 {
     struct gw_client_session *s = c->own;
     session_call(c, "DELETE"); /* the server may have it still */
@@ -237,7 +237,7 @@ int gw_session_keep(struct gw_client *c)
     uint64_t limit = s->has_requested ? s->idle_ns : s->unused_ns;
     if (!limit || c->in_flight || gw_deadline(0) - s->used < limit / 2) return 0;
     int error = session_call(c, "PUT");
-    if (error == -ENOENT || error == -ESTALE || error == -EINVAL) return open_again(c);
+    if (error == -ENOENT || error == -ESTALE || error == -EINVAL) return rdma_session_open_again(c);
     if (!error) s->used = gw_deadline(0);
     return error;
 }

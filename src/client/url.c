@@ -28,7 +28,7 @@ static const struct scheme *scheme_of(const char *server)
 }
 
 /* HOST, HOST:PORT, [IPV6] or [IPV6]:PORT in `length` bytes? */
-static int is_host(const char *host, size_t length, int *has_port)
+static int url_is_host(const char *host, size_t length, int *has_port)
 {
     const char *end = host + length, *name_end = host;
     if (*host == '[') {
@@ -61,7 +61,8 @@ int gw_url_parse(const char *server, struct gw_url *url)
     const char *prefix = host + length;
     while (*prefix == '/') prefix++;
     int has_port;
-    if (!is_host(host, length, &has_port) || strpbrk(prefix, " ?#") || (s->door != GW_URL_HTTP && *prefix))
+    if (!url_is_host(host, length, &has_port) || strpbrk(prefix, " ?#") ||
+        (s->door != GW_URL_HTTP && *prefix))
         return gw_error(-EINVAL, "server %s: not HOST or HOST:PORT", server);
     const char *slash = *prefix && prefix[strlen(prefix) - 1] != '/' ? "/" : "";
     url->door = s->door;

@@ -53,7 +53,7 @@ static int open_file(const char *path)
     return fd < 0 ? gw_error_errno(-errno, "--access-log %s", path) : fd;
 }
 
-static void lose(struct gw_access *a, const char *data, size_t bytes, const char *why)
+static void access_log_lose(struct gw_access *a, const char *data, size_t bytes, const char *why)
 {
     uint64_t lines = 0;
     for (size_t i = 0; i < bytes; i++) lines += data[i] == '\n';
@@ -77,13 +77,13 @@ static void put_out(struct gw_access *a, const char *data, size_t bytes)
         struct pollfd p = {.fd = a->fd, .events = POLLOUT};
         if (!poll(&p, 1, LOOK_MS)) {
             if (!out_of_time(a)) continue;
-            lose(a, data, bytes, "nobody reads it");
+            access_log_lose(a, data, bytes, "nobody reads it");
             return;
         }
         ssize_t n = write(a->fd, data, bytes < AT_ONCE ? bytes : AT_ONCE);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) continue;
         if (n < 0) {
-            lose(a, data, bytes, strerror(errno));
+            access_log_lose(a, data, bytes, strerror(errno));
             return;
         }
         data += n;
@@ -91,7 +91,7 @@ static void put_out(struct gw_access *a, const char *data, size_t bytes)
     }
 }
 
-static void open_again(struct gw_access *a)
+static void access_log_open_again(struct gw_access *a)
 {
     int fd = a->path ? open_file(a->path) : -1;
     if (!a->path) return;
@@ -104,7 +104,7 @@ static void open_again(struct gw_access *a)
 }
 
 /* With the lock held: writes what is in the buffer now. Nobody else moves the tail. */
-static void empty(struct gw_access *a)
+static void access_log_empty(struct gw_access *a)
 {
     uint64_t head = a->head;
     while (a->tail < head) {
@@ -125,12 +125,12 @@ static void *write_lines(void *arg)
     while (!a->closing || a->tail < a->head) {
         if (a->reopen) { /* the lines before belong into the old file */
             a->reopen = 0;
-            empty(a);
+            access_log_empty(a);
             pthread_mutex_unlock(&a->lock);
-            open_again(a);
+            access_log_open_again(a);
             pthread_mutex_lock(&a->lock);
         } else if (a->tail < a->head) {
-            empty(a);
+            access_log_empty(a);
         } else {
             a->waiting = 1;
             pthread_cond_wait(&a->news, &a->lock);
@@ -146,7 +146,7 @@ static void *write_lines(void *arg)
 
 /* ---- the lines ---- */
 
-static void wake(struct gw_access *a)
+static void access_log_wake(struct gw_access *a)
 {
     if (a->waiting) pthread_cond_signal(&a->news);
     a->waiting = 0;
@@ -163,7 +163,7 @@ static void put_in(struct gw_access *a, const char *line, size_t bytes)
         done += n;
     }
     if (fits) a->head += bytes;
-    wake(a);
+    access_log_wake(a);
     pthread_mutex_unlock(&a->lock);
     if (fits) return;
     gw_add_relaxed_u64(&a->dropped, 1); /* a number by itself */
@@ -181,12 +181,12 @@ static json_t *word(const char *text)
     return json_string(gw_plain_text(clean, n + 1, text));
 }
 
-static void set_word(json_t *line, const char *name, const char *text)
+static void access_log_set_word(json_t *line, const char *name, const char *text)
 {
     if (text && *text) json_object_set_new(line, name, word(text));
 }
 
-static void set_number(json_t *line, const char *name, uint64_t n)
+static void access_log_set_number(json_t *line, const char *name, uint64_t n)
 {
     json_object_set_new(line, name, json_integer((json_int_t)n));
 }
@@ -198,7 +198,7 @@ static void set_version(json_t *line, unsigned version)
     if (version) json_object_set_new(line, "version", json_string(text));
 }
 
-static json_t *begin(const char *client, const char *door)
+static json_t *access_log_begin(const char *client, const char *door)
 {
     struct timespec now;
     struct tm tm;
@@ -208,12 +208,12 @@ static json_t *begin(const char *client, const char *door)
     strftime(when, sizeof(when), "%Y-%m-%dT%H:%M:%S", &tm);
     snprintf(text, sizeof(text), "%s.%06ldZ", when, now.tv_nsec / 1000);
     json_t *line = json_pack("{s:s}", "time", text);
-    set_word(line, "client", client);
-    set_word(line, "door", door);
+    access_log_set_word(line, "client", client);
+    access_log_set_word(line, "door", door);
     return line;
 }
 
-static void end(struct gw_access *a, json_t *line)
+static void access_log_end(struct gw_access *a, json_t *line)
 {
     char text[GW_ACCESS_LINE];
     size_t n = line ? json_dumpb(line, text, sizeof(text) - 1, JSON_COMPACT | JSON_ENSURE_ASCII) : 0;
@@ -234,10 +234,10 @@ static void sum_up(struct gw_access *a, int all)
     char who[GW_WHO_TEXT];
     uint64_t lines, now = gw_deadline(0);
     while (gw_access_share_summary(&a->shares, all, now, who, &lines)) {
-        json_t *line = begin(who, NULL);
-        set_word(line, "event", "left out");
-        set_number(line, "lines", lines);
-        end(a, line);
+        json_t *line = access_log_begin(who, NULL);
+        access_log_set_word(line, "event", "left out");
+        access_log_set_number(line, "lines", lines);
+        access_log_end(a, line);
         gw_add_relaxed_u64(&a->dropped, lines);
     }
 }
@@ -254,40 +254,40 @@ void gw_access_log(struct gw_access *a, const struct gw_access_request *r)
     GW_TRACE(server, answered, r->door, r->client, r->model, r->status, r->total_ns, r->error);
     GW_TRACE(server, times, r->door, r->model, r->queue_ns, r->compute_ns, r->total_ns);
     if (!a || !may_have_line(a, r->client, r->status == OK_HTTP || r->status == OK_GRPC)) return;
-    json_t *line = begin(r->client, r->door);
-    set_word(line, "model", r->model);
+    json_t *line = access_log_begin(r->client, r->door);
+    access_log_set_word(line, "model", r->model);
     set_version(line, r->version);
-    if (r->rows) set_number(line, "batch", r->rows);
-    set_number(line, "status", r->status);
-    set_number(line, "bytes_in", r->in);
-    set_number(line, "bytes_out", r->out);
-    set_number(line, "queue_us", r->queue_ns / 1000);
-    set_number(line, "compute_us", r->compute_ns / 1000);
-    set_number(line, "total_us", r->total_ns / 1000);
-    set_word(line, "id", r->id);
-    set_word(line, "error", r->error);
-    end(a, line);
+    if (r->rows) access_log_set_number(line, "batch", r->rows);
+    access_log_set_number(line, "status", r->status);
+    access_log_set_number(line, "bytes_in", r->in);
+    access_log_set_number(line, "bytes_out", r->out);
+    access_log_set_number(line, "queue_us", r->queue_ns / 1000);
+    access_log_set_number(line, "compute_us", r->compute_ns / 1000);
+    access_log_set_number(line, "total_us", r->total_ns / 1000);
+    access_log_set_word(line, "id", r->id);
+    access_log_set_word(line, "error", r->error);
+    access_log_end(a, line);
 }
 
 void gw_access_log_session(struct gw_access *a, const struct gw_access_session *s)
 {
     if (!a || !may_have_line(a, s->client, s->requests != 0)) return;
-    json_t *line = begin(s->client, "rdma");
-    set_word(line, "session", s->session);
-    set_word(line, "model", s->model);
+    json_t *line = access_log_begin(s->client, "rdma");
+    access_log_set_word(line, "session", s->session);
+    access_log_set_word(line, "model", s->model);
     set_version(line, s->version);
-    set_word(line, "event", s->reason ? "close" : "open");
+    access_log_set_word(line, "event", s->reason ? "close" : "open");
     if (s->reason) {
-        set_number(line, "requests", s->requests);
-        set_number(line, "total_us", s->lasted_ns / 1000);
-        set_word(line, "reason", s->reason);
+        access_log_set_number(line, "requests", s->requests);
+        access_log_set_number(line, "total_us", s->lasted_ns / 1000);
+        access_log_set_word(line, "reason", s->reason);
     }
-    end(a, line);
+    access_log_end(a, line);
 }
 
 /* ---- opening and closing ---- */
 
-static int start(struct gw_access *a, const char *path)
+static int access_log_start(struct gw_access *a, const char *path)
 {
     int is_file = strcmp(path, "-") != 0;
     a->buffer = malloc(a->room);
@@ -319,7 +319,7 @@ int gw_access_open(const char *path, size_t room, struct gw_access **out)
     gw_access_shares_open(&a->shares);
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->news, NULL);
-    int error = start(a, path);
+    int error = access_log_start(a, path);
     if (error)
         free_access(a);
     else
@@ -334,7 +334,7 @@ void gw_access_close(struct gw_access *a)
     pthread_mutex_lock(&a->lock);
     a->closing = 1;
     a->close_by = gw_deadline(CLOSE_NS);
-    wake(a);
+    access_log_wake(a);
     pthread_mutex_unlock(&a->lock);
     pthread_join(a->thread, NULL);
     free_access(a);
@@ -344,7 +344,7 @@ void gw_access_reopen(struct gw_access *a)
 {
     pthread_mutex_lock(&a->lock);
     a->reopen = 1;
-    wake(a);
+    access_log_wake(a);
     pthread_mutex_unlock(&a->lock);
 }
 

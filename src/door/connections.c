@@ -54,7 +54,7 @@ static uint32_t most_of(const struct gw_door *d, const struct gw_visitor *v)
     return v->is_proxy ? d->most - d->most / 4 : d->most_each;
 }
 
-static int put(struct gw_door *d, struct gw_visitor *v)
+static int connections_put(struct gw_door *d, struct gw_visitor *v)
 {
     int fits;
     pthread_mutex_lock(&d->lock);
@@ -106,7 +106,7 @@ struct gw_visitor *gw_door_enter(struct gw_door *d, int fd, const void *connecti
 {
     struct gw_visitor *v = make_visitor(d, fd, connection);
     char why[256];
-    if (!v || put(d, v)) return v;
+    if (!v || connections_put(d, v)) return v;
     gw_door_reason(d, v, why, sizeof(why));
     gw_say(&d->said, "%s", why);
     free(v);
@@ -117,7 +117,7 @@ struct gw_visitor *gw_door_turn_away(struct gw_door *d, int fd, const void *conn
 {
     struct gw_visitor *v = make_visitor(d, fd, connection);
     if (v) v->turned_away = 1;
-    if (!v || put(d, v)) return v;
+    if (!v || connections_put(d, v)) return v;
     free(v);
     return NULL;
 }

@@ -114,7 +114,7 @@ static struct MHD_Response *make_response(const struct gw_http_answer *a)
     return r;
 }
 
-static enum MHD_Result answer(struct MHD_Connection *c, struct gw_http_answer *a)
+static enum MHD_Result httpd_answer(struct MHD_Connection *c, struct gw_http_answer *a)
 {
     if (json_is_string(a->json)) {
         a->text = strdup(json_string_value(a->json));
@@ -136,17 +136,17 @@ static enum MHD_Result answer(struct MHD_Connection *c, struct gw_http_answer *a
     return ok;
 }
 
-static enum MHD_Result refuse(struct MHD_Connection *c, unsigned status, const char *why)
+static enum MHD_Result httpd_refuse(struct MHD_Connection *c, unsigned status, const char *why)
 {
     struct gw_http_answer a = {.status = status, .json = gw_http_error(why)};
-    return answer(c, &a);
+    return httpd_answer(c, &a);
 }
 
 /* And no further call of this connection is read. */
 static enum MHD_Result refuse_all(struct MHD_Connection *c, unsigned status, const char *why)
 {
     struct gw_http_answer a = {.status = status, .json = gw_http_error(why), .last = 1};
-    return answer(c, &a);
+    return httpd_answer(c, &a);
 }
 
 /* ---- bodies ---- */
@@ -173,7 +173,7 @@ static void keep_body(struct call *call, const char *data, size_t bytes)
 }
 
 /* The next bytes of the body as the call means it. */
-static void take_body(void *ctx, const char *data, size_t bytes)
+static void httpd_take_body(void *ctx, const char *data, size_t bytes)
 {
     struct call *call = ctx;
     if (!bytes || call->refused) return;
@@ -191,8 +191,8 @@ static void take_piece(struct call *call, const char *data, size_t bytes)
 {
     if (call->refused) return;
     if (!call->packed)
-        take_body(call, data, bytes);
-    else if (gw_inflate_piece(call->packed, data, bytes, take_body, call))
+        httpd_take_body(call, data, bytes);
+    else if (gw_inflate_piece(call->packed, data, bytes, httpd_take_body, call))
         refuse_later(call, MHD_HTTP_BAD_REQUEST, "the body is not what its Content-Encoding says");
 }
 
@@ -282,7 +282,7 @@ static int is_owner(const struct gw_httpd *h, const struct gw_http_request *r)
 }
 
 /* The page's parts hold no secret, and say nothing of this server: its script asks for what it shows. */
-static const struct gw_http_file *find_file(const struct gw_httpd *h, const struct gw_http_request *r)
+static const struct gw_http_file *httpd_find_file(const struct gw_httpd *h, const struct gw_http_request *r)
 {
     if (strcmp(r->method, "GET") && strcmp(r->method, "HEAD")) return NULL;
     for (const struct gw_http_file *f = h->handler.files; f && f->path; f++)
@@ -336,14 +336,14 @@ static int refused_at_once(struct gw_httpd *h, struct MHD_Connection *c, struct 
                            const struct gw_http_request *r, enum MHD_Result *result)
 {
     const char *why = gw_http_framing(c);
-    int is_file = find_file(h, r) != NULL, by_token = may_call(h, c, r->path);
+    int is_file = httpd_find_file(h, r) != NULL, by_token = may_call(h, c, r->path);
     int by_name = !by_token && is_owner(h, r);
     call->json_only = by_name;
     if (why) {
         *result = refuse_all(c, MHD_HTTP_BAD_REQUEST, why);
     } else if (!is_file && !by_token && !by_name) {
         gw_say(&h->said, "%s asks without the token, or with a wrong one", r->who);
-        *result = refuse(c, MHD_HTTP_UNAUTHORIZED, "the call needs a token: Authorization: Bearer …");
+        *result = httpd_refuse(c, MHD_HTTP_UNAUTHORIZED, "the call needs a token: Authorization: Bearer …");
     } else if (!is_file && (!h->token || by_name) && (why = foreign(h, c, r->path))) {
         *result = refuse_page(h, c, r->who, why);
     } else {
@@ -361,8 +361,8 @@ static void name_client(struct gw_httpd *h, struct MHD_Connection *c, char who[G
 }
 
 /* The headers are there. */
-static enum MHD_Result begin(struct gw_httpd *h, struct MHD_Connection *c, struct gw_http_request *r,
-                             void **state)
+static enum MHD_Result httpd_begin(struct gw_httpd *h, struct MHD_Connection *c, struct gw_http_request *r,
+                                   void **state)
 {
     const struct gw_visitor *v = visitor_of(c);
     enum MHD_Result result;
@@ -387,8 +387,8 @@ static enum MHD_Result begin(struct gw_httpd *h, struct MHD_Connection *c, struc
 }
 
 /* The body is there. */
-static enum MHD_Result finish(struct gw_httpd *h, struct MHD_Connection *c, struct call *call,
-                              const struct gw_http_request *r)
+static enum MHD_Result httpd_finish(struct gw_httpd *h, struct MHD_Connection *c, struct call *call,
+                                    const struct gw_http_request *r)
 {
     struct gw_http_answer a = {0};
     if (call->packed && call->total && !gw_inflate_over(call->packed))
@@ -398,21 +398,21 @@ static enum MHD_Result finish(struct gw_httpd *h, struct MHD_Connection *c, stru
                      "the body must be Content-Type: application/json");
     if (call->refused && call->stream) h->handler.refuse(call->stream, call->refused, call->why);
     if (call->reason[0]) return refuse_all(c, call->refused, call->why);
-    if (call->refused) return refuse(c, call->refused, call->why);
-    const struct gw_http_file *file = find_file(h, r);
+    if (call->refused) return httpd_refuse(c, call->refused, call->why);
+    const struct gw_http_file *file = httpd_find_file(h, r);
     if (file) return answer_file(c, file);
     if (call->stream) {
         h->handler.finish(call->stream, &a);
-        return answer(c, &a);
+        return httpd_answer(c, &a);
     }
     const char *why;
     struct gw_http_request with_body = *r;
     json_t *body = parse_body(call, &why);
-    if (why) return refuse(c, MHD_HTTP_BAD_REQUEST, why);
+    if (why) return httpd_refuse(c, MHD_HTTP_BAD_REQUEST, why);
     with_body.body = body;
     a.status = h->handler.call(h->handler.ctx, &with_body, &a.json);
     json_decref(body);
-    return answer(c, &a);
+    return httpd_answer(c, &a);
 }
 
 /* libmicrohttpd calls this once per call with the headers, then with pieces of the body, then without. */
@@ -423,8 +423,8 @@ static enum MHD_Result on_call(void *arg, struct MHD_Connection *c, const char *
     struct call *call = *state;
     struct gw_http_request request = {method, path, NULL, c, call ? call->who : "?"};
     (void)version;
-    if (!call) return begin(h, c, &request, state);
-    if (!*bytes) return finish(h, c, call, &request);
+    if (!call) return httpd_begin(h, c, &request, state);
+    if (!*bytes) return httpd_finish(h, c, call, &request);
     take_piece(call, data, *bytes);
     *bytes = 0;
     return MHD_YES;
@@ -469,7 +469,7 @@ static void on_connection(void *arg, struct MHD_Connection *c, void **socket,
     if (!*socket) shutdown(fd, SHUT_RDWR);
 }
 
-static struct MHD_Daemon *start(struct gw_httpd *h, int fd, const struct gw_httpd_opts *o)
+static struct MHD_Daemon *httpd_start(struct gw_httpd *h, int fd, const struct gw_httpd_opts *o)
 {
     struct MHD_OptionItem tls[] = {{MHD_OPTION_HTTPS_MEM_CERT, 0, (void *)o->cert},
                                    {MHD_OPTION_HTTPS_MEM_KEY, 0, (void *)o->key},
@@ -516,7 +516,7 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
                  o->patience_ns ? o->patience_ns : PATIENCE_NS);
     h->door.option = o->each_option;
     if (o->proxies) h->door.proxies = *o->proxies;
-    h->daemon = start(h, fd, o);
+    h->daemon = httpd_start(h, fd, o);
     if (!h->daemon) {
         close(fd);
         gw_door_close(&h->door);

@@ -16,7 +16,7 @@ struct name {
 };
 
 /* The name in "name:port" or "[v6]:port". -1: there is none. */
-static int take_name(const char *authority, struct name *out)
+static int http_origin_take_name(const char *authority, struct name *out)
 {
     const char *from = authority, *end;
     out->is_v6 = *from == '[';
@@ -37,7 +37,7 @@ static int take_name(const char *authority, struct name *out)
     return 0;
 }
 
-static int is_address(const struct name *n)
+static int http_origin_is_address(const struct name *n)
 {
     uint8_t bytes[16];
     return inet_pton(n->is_v6 ? AF_INET6 : AF_INET, n->text, bytes) == 1;
@@ -67,9 +67,10 @@ static int is_listed(const char *names, const char *text)
     return 0;
 }
 
-static int is_ours(const char *names, const struct name *n)
+static int http_origin_is_ours(const char *names, const struct name *n)
 {
-    return is_address(n) || is_localhost(n->text) || is_own_name(n->text) || is_listed(names, n->text);
+    return http_origin_is_address(n) || is_localhost(n->text) || is_own_name(n->text) ||
+           is_listed(names, n->text);
 }
 
 /* An Origin is SCHEME://AUTHORITY. NULL: it is not, as "null" is not. */
@@ -89,10 +90,10 @@ const char *gw_http_foreign(const char *host, const char *origin, const char *na
 {
     const char *authority = origin ? authority_of(origin) : NULL;
     struct name page, server;
-    if (host && take_name(host, &server)) return "the Host header is not a name";
-    if (authority && !take_name(authority, &page) && is_listed(names, page.text)) return NULL;
+    if (host && http_origin_take_name(host, &server)) return "the Host header is not a name";
+    if (authority && !http_origin_take_name(authority, &page) && is_listed(names, page.text)) return NULL;
     if (origin && !same_authority(host, authority)) return "a web page of another site may not call";
-    if (!host || is_ours(names, &server) || (!origin && !strchr(server.text, '.'))) return NULL;
+    if (!host || http_origin_is_ours(names, &server) || (!origin && !strchr(server.text, '.'))) return NULL;
     return "the Host header names another host; call by address, or as localhost";
 }
 

@@ -111,7 +111,7 @@ static void put_end(const union gw_peer_address *a, __be16 *port, __be32 address
 
 /* Only an inode says that a process has the socket: of one that was closed, also of one in TIME_WAIT, the
  * kernel reports user 0. A listening socket of the same port has taken no part in the connection. */
-static enum gw_peer_end end_of(const struct inet_diag_msg *m)
+static enum gw_peer_end peer_end_of(const struct inet_diag_msg *m)
 {
     if (m->idiag_state == TCP_LISTEN || m->idiag_state == TCP_SYN_SENT) return GW_PEER_NOT_TOLD;
     if (!m->idiag_inode) return GW_PEER_GONE;
@@ -139,5 +139,5 @@ enum gw_peer_end gw_peer_look(const struct gw_peer *p, uint32_t *uid)
     size_t got = kernel_ask(NETLINK_SOCK_DIAG, &ask.head, SOCK_DIAG_BY_FAMILY, &answer);
     if (got < sizeof(answer.diag)) return GW_PEER_NOT_TOLD;
     *uid = answer.diag.idiag_uid;
-    return end_of(&answer.diag);
+    return peer_end_of(&answer.diag);
 }

@@ -23,7 +23,7 @@ static void put_v4(uint8_t to[16], const void *v4)
 }
 
 /* An address in digits. *bits: how many it has, as `to` counts them. -1: it is none. */
-static int read_address(const char *text, uint8_t to[16], uint32_t *family_bits)
+static int proxies_read_address(const char *text, uint8_t to[16], uint32_t *family_bits)
 {
     struct in_addr v4;
     *family_bits = 128;
@@ -34,7 +34,7 @@ static int read_address(const char *text, uint8_t to[16], uint32_t *family_bits)
     return 0;
 }
 
-static void bytes_of(const union gw_peer_address *a, uint8_t to[16])
+static void proxies_bytes_of(const union gw_peer_address *a, uint8_t to[16])
 {
     if (a->any.sa_family == AF_INET)
         put_v4(to, &a->v4.sin_addr);
@@ -42,7 +42,7 @@ static void bytes_of(const union gw_peer_address *a, uint8_t to[16])
         memcpy(to, &a->v6.sin6_addr, 16);
 }
 
-static int lies_in(const struct gw_proxy *p, const uint8_t address[16])
+static int proxies_lies_in(const struct gw_proxy *p, const uint8_t address[16])
 {
     uint32_t whole = p->bits / 8, rest = p->bits % 8;
     if (!p->bits || memcmp(p->address, address, whole)) return 0;
@@ -52,7 +52,7 @@ static int lies_in(const struct gw_proxy *p, const uint8_t address[16])
 static int knows_address(const struct gw_proxies *p, const uint8_t address[16])
 {
     for (uint32_t i = 0; i < p->count; i++)
-        if (lies_in(&p->proxy[i], address)) return 1;
+        if (proxies_lies_in(&p->proxy[i], address)) return 1;
     return 0;
 }
 
@@ -68,7 +68,7 @@ static int read_proxy(char *text, struct gw_proxy *out)
     }
     char *slash = strchr(text, '/'), *end = "";
     if (slash) *slash++ = 0;
-    if (read_address(text, out->address, &most)) return -1;
+    if (proxies_read_address(text, out->address, &most)) return -1;
     unsigned long bits = slash ? strtoul(slash, &end, 10) : most;
     if (*end || bits > most || !bits || (slash && (*slash < '0' || *slash > '9'))) return -1;
     out->bits = (uint32_t)bits + (128 - most);
@@ -113,7 +113,7 @@ int gw_proxies_has(const struct gw_proxies *p, int fd, const char *who)
     for (uint32_t i = 0; i < p->count; i++)
         if (p->proxy[i].who[0] && !strcmp(p->proxy[i].who, who)) return 1;
     if (gw_peer_of(fd, &peer)) return 0;
-    bytes_of(&peer.them, address);
+    proxies_bytes_of(&peer.them, address);
     return knows_address(p, address);
 }
 
@@ -153,7 +153,7 @@ void gw_proxies_client(const struct gw_proxies *p, const char *forwarded_for, ch
         while (at && forwarded_for[at - 1] != ',') at--;
         take_entry(forwarded_for + at, text);
         if (read_client(text, &a)) return;
-        bytes_of(&a, address);
+        proxies_bytes_of(&a, address);
         if (!knows_address(p, address)) {
             if (!gw_peer_is_here(&a)) gw_who_host(&a, who);
             return;

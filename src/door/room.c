@@ -25,16 +25,16 @@ void gw_room_close(struct gw_room *r)
     pthread_mutex_destroy(&r->lock);
 }
 
-static struct gw_room_client **find(struct gw_room *r, const char *who)
+static struct gw_room_client **http_room_find(struct gw_room *r, const char *who)
 {
     struct gw_room_client **at = &r->first;
     while (*at && strcmp((*at)->who, who)) at = &(*at)->next;
     return at;
 }
 
-static int add(struct gw_room *r, const char *who, uint64_t bytes)
+static int http_room_add(struct gw_room *r, const char *who, uint64_t bytes)
 {
-    struct gw_room_client **at = find(r, who), *c = *at;
+    struct gw_room_client **at = http_room_find(r, who), *c = *at;
     uint64_t own = c ? c->held : 0, left = r->all - r->held;
     if (bytes > left || own + bytes > left - bytes) return -EAGAIN;
     if (!c) {
@@ -52,7 +52,7 @@ int gw_room_take(struct gw_room *r, const char *who, uint64_t bytes)
 {
     if (!bytes) return 0;
     pthread_mutex_lock(&r->lock);
-    int error = add(r, who, bytes);
+    int error = http_room_add(r, who, bytes);
     pthread_mutex_unlock(&r->lock);
     return error;
 }
@@ -61,7 +61,7 @@ void gw_room_give(struct gw_room *r, const char *who, uint64_t bytes)
 {
     if (!bytes) return;
     pthread_mutex_lock(&r->lock);
-    struct gw_room_client **at = find(r, who), *c = *at;
+    struct gw_room_client **at = http_room_find(r, who), *c = *at;
     c->held -= bytes;
     r->held -= bytes;
     if (!c->held) {

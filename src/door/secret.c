@@ -30,7 +30,7 @@ int gw_secret_read(const char *option, const char *path, char **out)
 
 #define TOKEN_LEAST 16u
 
-static int read_token(const char *path, char **token)
+static int door_secret_read_token(const char *path, char **token)
 {
     int error = gw_secret_read("--token-file", path, token);
     if (error) return error;
@@ -47,7 +47,7 @@ static int read_token(const char *path, char **token)
 int gw_secret_take_token(const char *given, const char *path, char **token)
 {
     *token = NULL;
-    if (!given) return path ? read_token(path, token) : 0;
+    if (!given) return path ? door_secret_read_token(path, token) : 0;
     if (strlen(given) < TOKEN_LEAST || strpbrk(given, "\r\n"))
         return gw_error(-EINVAL, "a token is one line of at least %u characters", TOKEN_LEAST);
     *token = strdup(given);

@@ -14,7 +14,7 @@
 
 /* ---- users ---- */
 
-static uint32_t overflow_uid(void)
+static uint32_t who_overflow_uid(void)
 {
     uint32_t uid = USUAL_OVERFLOW_UID;
     FILE *f = fopen("/proc/sys/kernel/overflowuid", "re");
@@ -35,7 +35,7 @@ static int all_users_have_numbers(void)
 /* In a user namespace the users that have no number there all look like one user. */
 static int stands_for_many(uint32_t uid)
 {
-    return uid == overflow_uid() && !all_users_have_numbers();
+    return uid == who_overflow_uid() && !all_users_have_numbers();
 }
 
 int gw_who_user(const char *who, uint32_t *uid)

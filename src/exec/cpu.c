@@ -122,8 +122,8 @@ static void *exec_main(void *arg)
     return NULL;
 }
 
-static int enqueue(struct cpu_exec *e, const struct gw_kernel *kernel, uint32_t grid, uint32_t block,
-                   const void *arg)
+static int cpu_enqueue(struct cpu_exec *e, const struct gw_kernel *kernel, uint32_t grid, uint32_t block,
+                       const void *arg)
 {
     struct launch *l;
     int rc;
@@ -154,7 +154,7 @@ static int cpu_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint
     int rc;
 
     pthread_mutex_lock(&e->lock);
-    rc = enqueue(e, kernel, grid, block, arg);
+    rc = cpu_enqueue(e, kernel, grid, block, arg);
     pthread_mutex_unlock(&e->lock);
     return rc;
 }

@@ -110,7 +110,7 @@ static uint64_t lane_result(const struct gw_cpu_warp_state *w, uint32_t lane, ui
 }
 
 /* When all lanes that `lane` waits for wait for the same: gives them their results. Returns whether. */
-static int complete(struct gw_cpu_block *b, struct gw_cpu_warp_state *w, uint32_t lane)
+static int cpu_block_complete(struct gw_cpu_block *b, struct gw_cpu_warp_state *w, uint32_t lane)
 {
     uint32_t i, members = w->lane[lane].mask & w->live;
 
@@ -152,7 +152,7 @@ uint64_t gw_cpu_warp(enum gw_cpu_warp_op op, uint32_t mask, uint64_t v, uint32_t
     me->src = src;
     me->value = v;
     me->done = 0;
-    if (complete(b, w, lane)) {
+    if (cpu_block_complete(b, w, lane)) {
         pthread_mutex_unlock(&w->lock);
         gw_futex_wake(&w->turn);
         return me->result;
@@ -177,7 +177,7 @@ static void warp_leave(struct gw_cpu_block *b, uint32_t thread)
     pthread_mutex_lock(&w->lock);
     w->live &= ~(1u << (thread & 31));
     for (lane = 0; lane < 32; lane++) {
-        if (w->lane[lane].mask) any |= complete(b, w, lane);
+        if (w->lane[lane].mask) any |= cpu_block_complete(b, w, lane);
     }
     pthread_mutex_unlock(&w->lock);
     if (any) gw_futex_wake(&w->turn);

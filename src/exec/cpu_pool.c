@@ -81,7 +81,7 @@ static void run_lane(struct gw_cpu_pool *p, uint32_t team, uint32_t lane)
     gw_cpu_self = outer;
 }
 
-static void *worker_main(void *arg)
+static void *cpu_pool_worker_main(void *arg)
 {
     struct worker *w = arg;
     struct gw_cpu_pool *p = w->pool;
@@ -98,7 +98,7 @@ static void *worker_main(void *arg)
     }
 }
 
-static struct worker *worker_of(struct gw_cpu_pool *p, uint32_t team, uint32_t lane)
+static struct worker *cpu_pool_worker_of(struct gw_cpu_pool *p, uint32_t team, uint32_t lane)
 {
     return &p->worker[team * p->opts.lanes + lane];
 }
@@ -119,34 +119,34 @@ static uint32_t team_pin(const struct gw_cpu_pool *p, uint32_t team)
     return 0;
 }
 
-static int start_worker(struct gw_cpu_pool *p, uint32_t team, uint32_t lane)
+static int cpu_pool_start_worker(struct gw_cpu_pool *p, uint32_t team, uint32_t lane)
 {
-    struct worker *w = worker_of(p, team, lane);
+    struct worker *w = cpu_pool_worker_of(p, team, lane);
 
     if ((!team && !lane) || w->pool) return 0;
     w->team = team;
     w->lane = lane;
     w->pool = p;
-    int rc = gw_cpu_thread_start(&w->thread, p->thread_name, team_pin(p, team), worker_main, w);
+    int rc = gw_cpu_thread_start(&w->thread, p->thread_name, team_pin(p, team), cpu_pool_worker_main, w);
     if (rc) w->pool = NULL;
     return rc;
 }
 
-static uint32_t least(uint32_t a, uint32_t b)
+static uint32_t cpu_pool_least(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
 
 int gw_cpu_prepare(struct gw_cpu_pool *p, uint32_t grid, uint32_t block)
 {
-    uint32_t teams = least(grid, p->opts.blocks), lanes = least(block, p->opts.lanes), t, l;
+    uint32_t teams = cpu_pool_least(grid, p->opts.blocks), lanes = cpu_pool_least(block, p->opts.lanes), t, l;
     int rc;
 
     for (t = 0; t < teams; t++) {
         if (!p->block[t].warp && gw_cpu_block_init(&p->block[t], p->opts.lanes))
             return gw_error(-ENOMEM, "no memory for a block of %u lanes", p->opts.lanes);
         for (l = 0; l < lanes; l++) {
-            rc = start_worker(p, t, l);
+            rc = cpu_pool_start_worker(p, t, l);
             if (rc) return rc;
         }
     }
@@ -176,16 +176,16 @@ int gw_cpu_run(struct gw_cpu_pool *p, const struct gw_kernel *kernel, uint32_t g
     p->kernel = kernel;
     p->arg = arg;
     p->grid = grid;
-    p->run_teams = least(grid, p->opts.blocks);
-    p->run_lanes = least(block, p->opts.lanes);
+    p->run_teams = cpu_pool_least(grid, p->opts.blocks);
+    p->run_lanes = cpu_pool_least(block, p->opts.lanes);
     p->launches++;
     gw_st_relaxed_u32(&p->left, p->run_teams * p->run_lanes - 1);
     for (t = 0; t < p->run_teams; t++) gw_cpu_block_start(&p->block[t], p->run_lanes);
     for (t = 0; t < p->run_teams; t++) {
         for (l = 0; l < p->run_lanes; l++) {
             if (!t && !l) continue;
-            gw_st_release_u32(&worker_of(p, t, l)->go, p->launches); /* after the launch above */
-            gw_futex_wake(&worker_of(p, t, l)->go);
+            gw_st_release_u32(&cpu_pool_worker_of(p, t, l)->go, p->launches); /* after the launch above */
+            gw_futex_wake(&cpu_pool_worker_of(p, t, l)->go);
         }
     }
     run_lane(p, 0, 0);

@@ -15,7 +15,7 @@ const char *gw_last_error(void)
     return last;
 }
 
-static void record(const char *format, va_list args, int err)
+static void exec_error_record(const char *format, va_list args, int err)
 {
     char line[sizeof(last)]; /* formatted aside: an argument may be gw_last_error() itself */
     size_t n;
@@ -38,7 +38,7 @@ int gw_error(int err, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    record(format, args, 0);
+    exec_error_record(format, args, 0);
     va_end(args);
     return err;
 }
@@ -48,7 +48,7 @@ int gw_error_errno(int err, const char *format, ...)
     va_list args;
 
     va_start(args, format);
-    record(format, args, err);
+    exec_error_record(format, args, err);
     va_end(args);
     return err;
 }

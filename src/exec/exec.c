@@ -8,7 +8,7 @@
 
 #include "src/exec/impl.h"
 
-static int check_opts(const struct gw_exec_opts *opts)
+static int exec_check_opts(const struct gw_exec_opts *opts)
 {
     if (opts->lanes > 1024) return gw_error(-EINVAL, "%u lanes: a block has 1 to 1024 threads", opts->lanes);
     if (opts->blocks > 1024) return gw_error(-EINVAL, "%u blocks at once: 1024 at most", opts->blocks);
@@ -22,7 +22,7 @@ int gw_exec_create(const char *which, const struct gw_exec_opts *opts, struct gw
 
     *exec = NULL;
     if (opts) o = *opts;
-    rc = check_opts(&o);
+    rc = exec_check_opts(&o);
     if (rc) return rc;
     if (!which || !strcmp(which, "auto"))
         return gw_gpu_available(NULL, 0) ? gw_gpu_exec_create(&o, exec) : gw_cpu_exec_create(&o, exec);

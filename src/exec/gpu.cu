@@ -12,7 +12,7 @@
 
 /* ---- errors -------------------------------------------------------------------------------------------- */
 
-static int errno_of(cudaError_t error)
+static int gpu_errno_of(cudaError_t error)
 {
     switch (error) {
     case cudaSuccess: return 0;
@@ -41,7 +41,8 @@ int gw_gpu_error(cudaError_t error, const char *format, ...)
     vsnprintf(what, sizeof(what), format, args);
     va_end(args);
     cudaGetLastError();
-    return gw_error(errno_of(error), "%s: CUDA error %d, %s", what, (int)error, cudaGetErrorString(error));
+    return gw_error(gpu_errno_of(error), "%s: CUDA error %d, %s", what, (int)error,
+                    cudaGetErrorString(error));
 }
 
 int gw_gpu_use(struct gw_exec *exec)
@@ -84,7 +85,7 @@ static int device_usable(int device, char *why, size_t size)
     return 0;
 }
 
-static int usable(uint32_t device, char *why, size_t size)
+static int gpu_usable(uint32_t device, char *why, size_t size)
 {
     cudaError_t error;
     int n = 0;
@@ -106,7 +107,7 @@ int gw_gpu_available(char *why, size_t size)
 {
     char unused[160];
 
-    return why ? usable(0, why, size) : usable(0, unused, sizeof(unused));
+    return why ? gpu_usable(0, why, size) : gpu_usable(0, unused, sizeof(unused));
 }
 
 /* ---- launches ------------------------------------------------------------------------------------------ */
@@ -130,7 +131,7 @@ static int gpu_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint
                         block, exec->device);
 }
 
-static void nap(uint64_t ns)
+static void gpu_nap(uint64_t ns)
 {
     struct timespec ts = {(time_t)(ns / 1000000000u), (long)(ns % 1000000000u)};
 
@@ -151,7 +152,7 @@ static int gpu_sync(struct gw_exec *exec, uint64_t deadline_ns)
         now = gw_clock_ns();
         if (now >= deadline_ns)
             return gw_error(-ETIMEDOUT, "kernels still run on GPU %u at the deadline", exec->device);
-        if (now - start > 50000) nap((now - start) / 16 < 1000000 ? (now - start) / 16 : 1000000);
+        if (now - start > 50000) gpu_nap((now - start) / 16 < 1000000 ? (now - start) / 16 : 1000000);
     }
     return gw_gpu_error(error, "a kernel failed on GPU %u", exec->device);
 }
@@ -184,7 +185,7 @@ static const struct gw_exec_ops gpu_ops = {
     gpu_sync,
 };
 
-static int open_streams(struct gw_gpu_exec *e)
+static int gpu_open_streams(struct gw_gpu_exec *e)
 {
     int rc = gw_gpu_use(&e->base);
 
@@ -205,7 +206,7 @@ int gw_gpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec)
     char why[192];
     int rc;
 
-    if (!usable(opts->device, why, sizeof(why))) return gw_error(-ENODEV, "no GPU: %s", why);
+    if (!gpu_usable(opts->device, why, sizeof(why))) return gw_error(-ENODEV, "no GPU: %s", why);
     e = (struct gw_gpu_exec *)calloc(1, sizeof(*e));
     if (!e) return gw_error(-ENOMEM, "no memory for an executor");
     e->base.ops = &gpu_ops;
@@ -213,7 +214,7 @@ int gw_gpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec)
     e->base.lanes = 1024;
     e->base.device = opts->device;
     rc = gw_gpu_error(cudaGetDeviceProperties(&prop, (int)opts->device), "GPU %u", opts->device);
-    if (!rc) rc = open_streams(e);
+    if (!rc) rc = gpu_open_streams(e);
     if (rc) {
         free(e);
         return rc;

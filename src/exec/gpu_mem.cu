@@ -119,7 +119,7 @@ void gw_gpu_mem_unregister(struct gw_mem *mem)
 
 /* ---- copies -------------------------------------------------------------------------------------------- */
 
-static int copy(struct gw_exec *exec, void *to, const void *from, size_t size)
+static int gpu_mem_copy(struct gw_exec *exec, void *to, const void *from, size_t size)
 {
     struct gw_gpu_exec *e = (struct gw_gpu_exec *)exec;
     cudaError_t error;
@@ -134,10 +134,10 @@ static int copy(struct gw_exec *exec, void *to, const void *from, size_t size)
 
 int gw_gpu_copy_in(struct gw_exec *exec, void *dev, const void *host, size_t size)
 {
-    return copy(exec, dev, host, size);
+    return gpu_mem_copy(exec, dev, host, size);
 }
 
 int gw_gpu_copy_out(struct gw_exec *exec, void *host, const void *dev, size_t size)
 {
-    return copy(exec, host, dev, size);
+    return gpu_mem_copy(exec, host, dev, size);
 }

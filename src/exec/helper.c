@@ -105,7 +105,7 @@ void gw_helper_wake(struct gw_helper *h)
 }
 
 /* For so long at most; 0: not at all. */
-static void wait_for(struct gw_helper *h, uint64_t ns)
+static void exec_helper_wait_for(struct gw_helper *h, uint64_t ns)
 {
     uint64_t count;
 
@@ -118,7 +118,7 @@ static void wait_and_tell_how_long(struct gw_helper *h, uint64_t ns)
 {
     uint64_t begin = h->linger_ns ? gw_clock_ns() : 0;
 
-    wait_for(h, ns);
+    exec_helper_wait_for(h, ns);
     h->brief = begin && gw_clock_ns() - begin < h->linger_ns;
 }
 
@@ -141,7 +141,7 @@ static bool sleep_for(struct gw_helper *h, uint64_t ns)
 static uint32_t be_busy(struct gw_helper *h, uint32_t round)
 {
     if (h->look(h->arg)) return 0;
-    wait_for(h, 0);
+    exec_helper_wait_for(h, 0);
     gw_pause(round);
     return round + 1;
 }
@@ -161,7 +161,7 @@ static bool linger(struct gw_helper *h)
     return false;
 }
 
-static void *run(void *arg)
+static void *exec_helper_run(void *arg)
 {
     struct gw_helper *h = arg;
     uint64_t last = gw_clock_ns(); /* when there was something to do */
@@ -193,7 +193,7 @@ int gw_helper_init(struct gw_helper *h, const struct gw_exec *exec, bool (*look)
 
 int gw_helper_start(struct gw_helper *h, const char *name)
 {
-    int err = gw_cpu_thread_start(&h->thread, name, 0, run, h);
+    int err = gw_cpu_thread_start(&h->thread, name, 0, exec_helper_run, h);
 
     if (err) return err;
     h->running = true;

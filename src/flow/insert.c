@@ -20,23 +20,24 @@ void gw_flow_free_slot(struct gw_flow_table *t, uint64_t bucket, unsigned way)
 {
     struct bucket *b = &t->bucket[bucket];
     const void *key = key_at(t, bucket, way);
-    uint64_t first = first_bucket(t, place_of(t, key).hash);
+    uint64_t first = first_bucket(t, flow_place_of(t, key).hash);
     GW_TRACE(flow, freed, key, b->value[way]);
     if (first != bucket) spill(t, first, -1);
     b->used &= (uint8_t) ~(1u << way);
-    t->of_worker[worker_of(b->value[way])]--;
+    t->of_worker[flow_worker_of(b->value[way])]--;
     t->flows--;
 }
 
 /* ---- finding ---- */
 
 /* The way of a bucket that holds the key, living or over; WAYS: none. */
-static unsigned find(const struct gw_flow_table *t, uint64_t bucket, const struct place *p, const void *key)
+static unsigned flow_insert_find(const struct gw_flow_table *t, uint64_t bucket, const struct place *p,
+                                 const void *key)
 {
     const struct bucket *b = &t->bucket[bucket];
     for (unsigned w = 0; w < WAYS; w++)
         if (b->used >> w & 1 && b->key[w] == p->tag &&
-            (!t->long_keys || is_long_key(t, slot_of(bucket, w), key)))
+            (!t->long_keys || is_long_key(t, flow_slot_of(bucket, w), key)))
             return w;
     return WAYS;
 }
@@ -52,7 +53,7 @@ static unsigned free_way(struct gw_flow_table *t, uint64_t bucket)
 {
     struct bucket *b = &t->bucket[bucket];
     for (unsigned w = 0; w < WAYS; w++) {
-        if (b->used >> w & 1 && is_over(t, b->value[w])) gw_flow_free_slot(t, bucket, w);
+        if (b->used >> w & 1 && flow_is_over(t, b->value[w])) gw_flow_free_slot(t, bucket, w);
         if (!(b->used >> w & 1)) return w;
     }
     return WAYS;
@@ -67,12 +68,13 @@ struct node {
     unsigned way;
 };
 
-static void move(struct gw_flow_table *t, uint64_t from, unsigned way, uint64_t to, unsigned to_way)
+static void flow_insert_move(struct gw_flow_table *t, uint64_t from, unsigned way, uint64_t to,
+                             unsigned to_way)
 {
     struct bucket *a = &t->bucket[from], *b = &t->bucket[to];
-    uint64_t first = first_bucket(t, place_of(t, key_at(t, from, way)).hash);
+    uint64_t first = first_bucket(t, flow_place_of(t, key_at(t, from, way)).hash);
     if (t->long_keys)
-        memcpy(long_key(t, slot_of(to, to_way)), long_key(t, slot_of(from, way)), GW_FLOW_KEY_MAX);
+        memcpy(long_key(t, flow_slot_of(to, to_way)), long_key(t, flow_slot_of(from, way)), GW_FLOW_KEY_MAX);
     b->key[to_way] = a->key[way];
     b->value[to_way] = a->value[way];
     b->used |= (uint8_t)(1u << to_way);
@@ -82,11 +84,11 @@ static void move(struct gw_flow_table *t, uint64_t from, unsigned way, uint64_t 
 
 /* Moves flows along a path, the last one first, into the free way at its end. Returns the way of the path's
  * first bucket that has become free. */
-static unsigned shift(struct gw_flow_table *t, const struct node *node, int end, unsigned way)
+static unsigned flow_insert_shift(struct gw_flow_table *t, const struct node *node, int end, unsigned way)
 {
     while (node[end].from >= 0) {
         const struct node *n = &node[end];
-        move(t, node[n->from].bucket, n->way, n->bucket, way);
+        flow_insert_move(t, node[n->from].bucket, n->way, n->bucket, way);
         way = n->way;
         end = n->from;
     }
@@ -95,14 +97,14 @@ static unsigned shift(struct gw_flow_table *t, const struct node *node, int end,
 
 static uint64_t other_bucket(const struct gw_flow_table *t, uint64_t bucket, unsigned way)
 {
-    uint64_t hash = place_of(t, key_at(t, bucket, way)).hash, first = first_bucket(t, hash);
+    uint64_t hash = flow_place_of(t, key_at(t, bucket, way)).hash, first = first_bucket(t, hash);
     return first != bucket ? first : second_bucket(t, hash);
 }
 
 /* How readily a flow makes room: 0 not at all; of the others the greatest goes first. */
 static uint32_t readiness(const struct gw_flow_table *t, uint32_t value)
 {
-    uint32_t state = state_of(value), age = age_of(t, value);
+    uint32_t state = state_of(value), age = flow_age_of(t, value);
     if (t->evictable >> state & 1) return EPOCH_MASK + 2 + age;
     bool idle = t->evictable >> (GW_FLOW_STATES + state) & 1 && age > t->life[state] / IDLE_PART;
     return idle ? 1 + age : 0;
@@ -128,7 +130,8 @@ static unsigned evict(struct gw_flow_table *t, const uint64_t two[2], uint64_t *
 /* Looks for the shortest row of flows that can each move to its other bucket. With `evicting` the last of
  * them takes the place of one that may be evicted. Returns the free way in *bucket, which is one of the two;
  * WAYS: there is no such row near them. */
-static unsigned make_room(struct gw_flow_table *t, const uint64_t two[2], bool evicting, uint64_t *bucket)
+static unsigned flow_insert_make_room(struct gw_flow_table *t, const uint64_t two[2], bool evicting,
+                                      uint64_t *bucket)
 {
     struct node node[NODES] = {{two[0], -1, 0}, {two[1], -1, 0}};
     for (int at = 0, count = 2; at < count; at++) {
@@ -147,7 +150,7 @@ static unsigned make_room(struct gw_flow_table *t, const uint64_t two[2], bool e
             int root = at;
             while (node[root].from >= 0) root = node[root].from;
             *bucket = node[root].bucket;
-            return shift(t, node, count, way);
+            return flow_insert_shift(t, node, count, way);
         }
     }
     return WAYS;
@@ -155,8 +158,8 @@ static unsigned make_room(struct gw_flow_table *t, const uint64_t two[2], bool e
 
 /* ---- the calls ---- */
 
-static void fill(struct gw_flow_table *t, uint64_t bucket, unsigned way, const struct place *p,
-                 const void *key, uint32_t value)
+static void flow_insert_fill(struct gw_flow_table *t, uint64_t bucket, unsigned way, const struct place *p,
+                             const void *key, uint32_t value)
 {
     struct bucket *b = &t->bucket[bucket];
     uint64_t first = first_bucket(t, p->hash);
@@ -164,51 +167,52 @@ static void fill(struct gw_flow_table *t, uint64_t bucket, unsigned way, const s
     b->value[way] = value;
     b->used |= (uint8_t)(1u << way);
     if (t->long_keys) {
-        uint8_t *to = long_key(t, slot_of(bucket, way));
+        uint8_t *to = long_key(t, flow_slot_of(bucket, way));
         memset(to, 0, GW_FLOW_KEY_MAX);
         memcpy(to, key, t->key_bytes);
     }
     if (first != bucket) spill(t, first, 1);
-    t->of_worker[worker_of(value)]++;
+    t->of_worker[flow_worker_of(value)]++;
     t->flows++;
 }
 
-static void name(const struct gw_flow_table *t, uint64_t bucket, unsigned way, struct gw_flow *at)
+static void flow_insert_name(const struct gw_flow_table *t, uint64_t bucket, unsigned way, struct gw_flow *at)
 {
     uint32_t value = t->bucket[bucket].value[way];
     if (at)
-        *at = (struct gw_flow){slot_of(bucket, way), (uint16_t)worker_of(value), (uint8_t)state_of(value), 0};
+        *at = (struct gw_flow){flow_slot_of(bucket, way), (uint16_t)flow_worker_of(value),
+                               (uint8_t)state_of(value), 0};
 }
 
 int gw_flow_insert(struct gw_flow_table *t, const void *key, uint32_t worker, uint32_t state,
                    struct gw_flow *at)
 {
     if (worker >= GW_FLOW_WORKERS || state >= GW_FLOW_STATES) return -EINVAL;
-    struct place p = place_of(t, key);
+    struct place p = flow_place_of(t, key);
     const uint64_t two[2] = {first_bucket(t, p.hash), second_bucket(t, p.hash)};
     unsigned way = WAYS;
     for (int i = 0; i < places(t, two); i++) {
-        unsigned w = find(t, two[i], &p, key);
+        unsigned w = flow_insert_find(t, two[i], &p, key);
         if (w == WAYS) continue;
-        if (is_over(t, t->bucket[two[i]].value[w])) {
+        if (flow_is_over(t, t->bucket[two[i]].value[w])) {
             gw_flow_free_slot(t, two[i], w);
             continue;
         }
-        name(t, two[i], w, at);
+        flow_insert_name(t, two[i], w, at);
         return -EEXIST;
     }
     uint64_t bucket = two[0];
     int evicted = 0;
     if ((way = free_way(t, bucket)) == WAYS) way = free_way(t, bucket = two[1]);
-    if (way == WAYS) way = make_room(t, two, false, &bucket);
+    if (way == WAYS) way = flow_insert_make_room(t, two, false, &bucket);
     if (way == WAYS) {
         way = evict(t, two, &bucket);
-        if (way == WAYS) way = make_room(t, two, true, &bucket);
+        if (way == WAYS) way = flow_insert_make_room(t, two, true, &bucket);
         evicted = 1;
     }
     if (way == WAYS) return -ENOSPC;
-    fill(t, bucket, way, &p, key, value_of(worker, state, t->tick));
-    name(t, bucket, way, at);
+    flow_insert_fill(t, bucket, way, &p, key, flow_value_of(worker, state, t->tick));
+    flow_insert_name(t, bucket, way, at);
     return evicted;
 }
 
@@ -224,7 +228,7 @@ int gw_flow_set_state(struct gw_flow_table *t, uint32_t slot, uint32_t state)
 {
     uint32_t *value = value_at(t, slot);
     if (!value || state >= GW_FLOW_STATES) return -EINVAL;
-    *value = value_of(worker_of(*value), state, *value);
+    *value = flow_value_of(flow_worker_of(*value), state, *value);
     return 0;
 }
 
@@ -232,20 +236,20 @@ int gw_flow_set_worker(struct gw_flow_table *t, uint32_t slot, uint32_t worker)
 {
     uint32_t *value = value_at(t, slot);
     if (!value || worker >= GW_FLOW_WORKERS) return -EINVAL;
-    t->of_worker[worker_of(*value)]--;
+    t->of_worker[flow_worker_of(*value)]--;
     t->of_worker[worker]++;
-    *value = value_of(worker, state_of(*value), *value);
+    *value = flow_value_of(worker, state_of(*value), *value);
     return 0;
 }
 
 int gw_flow_delete(struct gw_flow_table *t, const void *key)
 {
-    struct place p = place_of(t, key);
+    struct place p = flow_place_of(t, key);
     const uint64_t two[2] = {first_bucket(t, p.hash), second_bucket(t, p.hash)};
     for (int i = 0; i < places(t, two); i++) {
-        unsigned way = find(t, two[i], &p, key);
+        unsigned way = flow_insert_find(t, two[i], &p, key);
         if (way == WAYS) continue;
-        int over = is_over(t, t->bucket[two[i]].value[way]);
+        int over = flow_is_over(t, t->bucket[two[i]].value[way]);
         gw_flow_free_slot(t, two[i], way);
         return over ? -ENOENT : 0;
     }

@@ -6,12 +6,12 @@
 
 #define TARGET __attribute__((target("avx512f,avx2,bmi,bmi2")))
 /* The whole line at once. Its last three words are no keys: `used` masks them. */
-TARGET static inline unsigned match(const struct bucket *b, uint64_t tag)
+TARGET static inline unsigned lookup_match(const struct bucket *b, uint64_t tag)
 {
     return _mm512_cmpeq_epi64_mask(_mm512_load_si512(b), _mm512_set1_epi64((long long)tag));
 }
 
-#define MATCH  match
+#define MATCH  lookup_match
 #define LOOKUP gw_flow_lookup_avx512
 #include "src/flow/lookup_body.h"
 #endif

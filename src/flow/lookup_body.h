@@ -44,17 +44,17 @@ TARGET INLINE uint64_t tag_of(const struct asked *asked, const uint8_t *key, siz
     return tag;
 }
 
-TARGET INLINE bool probe(const struct view *v, struct bucket *b, uint64_t tag, const uint8_t *key,
-                         struct gw_flow *found, bool wide)
+TARGET INLINE bool lookup_probe(const struct view *v, struct bucket *b, uint64_t tag, const uint8_t *key,
+                                struct gw_flow *found, bool wide)
 {
     for (unsigned ways = MATCH(b, tag) & b->used; ways; ways &= ways - 1) {
         unsigned way = (unsigned)__builtin_ctz(ways);
-        uint32_t value = b->value[way], slot = slot_of((uint64_t)(b - v->bucket), way);
+        uint32_t value = b->value[way], slot = flow_slot_of((uint64_t)(b - v->bucket), way);
         if (wide && !is_long_key(v->t, slot, key)) continue;
         if (((v->tick - value) & EPOCH_MASK) > v->t->life[state_of(value)]) continue;
         uint32_t seen = (value & ~EPOCH_MASK) | (v->tick & EPOCH_MASK);
         if (seen != value) b->value[way] = seen; /* a line that nothing changes in stays clean */
-        *found = (struct gw_flow){slot, (uint16_t)worker_of(value), (uint8_t)state_of(value), 0};
+        *found = (struct gw_flow){slot, (uint16_t)flow_worker_of(value), (uint8_t)state_of(value), 0};
         return true;
     }
     found->slot = GW_FLOW_NONE;
@@ -75,7 +75,8 @@ TARGET INLINE void ask_for_key(const struct view *v, const struct bucket *b, uin
 {
     unsigned ways = MATCH(b, tag) & b->used;
     if (!ways) return;
-    const uint8_t *key = long_key(v->t, slot_of((uint64_t)(b - v->bucket), (unsigned)__builtin_ctz(ways)));
+    const uint8_t *key =
+        long_key(v->t, flow_slot_of((uint64_t)(b - v->bucket), (unsigned)__builtin_ctz(ways)));
     __builtin_prefetch(key);
     __builtin_prefetch(key + GW_FLOW_KEY_MAX - 1);
 }
@@ -87,7 +88,7 @@ TARGET static size_t look_again(const struct view *v, const uint8_t *keys, struc
     for (size_t i = 0; i < s->n; i++) {
         size_t k = s->key[i];
         const uint8_t *key = keys + k * v->size;
-        hits += probe(v, s->bucket[i], place_of(v->t, key).tag, key, &found[k], wide);
+        hits += lookup_probe(v, s->bucket[i], flow_place_of(v->t, key).tag, key, &found[k], wide);
     }
     s->n = 0;
     return hits;
@@ -96,14 +97,14 @@ TARGET static size_t look_again(const struct view *v, const uint8_t *keys, struc
 TARGET static __attribute__((noinline)) void note_second(const struct view *v, const uint8_t *key, size_t k,
                                                          struct seconds *s)
 {
-    struct bucket *b = &v->bucket[second_bucket(v->t, place_of(v->t, key).hash)];
+    struct bucket *b = &v->bucket[second_bucket(v->t, flow_place_of(v->t, key).hash)];
     __builtin_prefetch(b, 1);
     s->bucket[s->n] = b;
     s->key[s->n++] = k;
 }
 
-TARGET INLINE size_t look_up(struct gw_flow_table *t, const uint8_t *keys, size_t n, struct gw_flow *found,
-                             bool wide)
+TARGET INLINE size_t lookup_burst(struct gw_flow_table *t, const uint8_t *keys, size_t n,
+                                  struct gw_flow *found, bool wide)
 {
     const struct view v = {t, t->bucket, (uint32_t)t->tick, wide ? t->key_bytes : 8};
     const size_t behind = !wide ? 0 : n > KEY_AHEAD ? KEY_AHEAD : n - 1;
@@ -119,7 +120,7 @@ TARGET INLINE size_t look_up(struct gw_flow_table *t, const uint8_t *keys, size_
         if (i < behind) continue;
         const uint8_t *key = keys + k * v.size;
         struct bucket *b = asked.bucket[k % PLACES];
-        if (probe(&v, b, tag_of(&asked, key, k, wide), key, &found[k], wide)) {
+        if (lookup_probe(&v, b, tag_of(&asked, key, k, wide), key, &found[k], wide)) {
             hits++;
         } else if (b->spilled) {
             note_second(&v, key, k, &seconds);
@@ -132,5 +133,5 @@ TARGET INLINE size_t look_up(struct gw_flow_table *t, const uint8_t *keys, size_
 TARGET size_t LOOKUP(struct gw_flow_table *t, const void *keys, size_t n, struct gw_flow *found)
 {
     if (!n) return 0;
-    return t->long_keys ? look_up(t, keys, n, found, true) : look_up(t, keys, n, found, false);
+    return t->long_keys ? lookup_burst(t, keys, n, found, true) : lookup_burst(t, keys, n, found, false);
 }

@@ -2,13 +2,13 @@
 #include "src/flow/table.h"
 
 #define TARGET
-static inline unsigned match(const struct bucket *b, uint64_t tag)
+static inline unsigned lookup_match(const struct bucket *b, uint64_t tag)
 {
     unsigned ways = 0;
     for (unsigned w = 0; w < WAYS; w++) ways |= (unsigned)(b->key[w] == tag) << w;
     return ways;
 }
 
-#define MATCH  match
+#define MATCH  lookup_match
 #define LOOKUP gw_flow_lookup_scalar
 #include "src/flow/lookup_body.h"

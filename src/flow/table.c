@@ -25,7 +25,7 @@ static void *map(size_t bytes, uint32_t flags)
     return p;
 }
 
-static size_t whole_pages(uint64_t bytes)
+static size_t flow_table_whole_pages(uint64_t bytes)
 {
     return (size_t)((bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
 }
@@ -48,7 +48,7 @@ static int set_times(struct gw_flow_table *t, const uint64_t timeout_ns[GW_FLOW_
     return 0;
 }
 
-static int set_seed(struct gw_flow_table *t, const uint64_t seed[4])
+static int flow_table_set_seed(struct gw_flow_table *t, const uint64_t seed[4])
 {
     memcpy(t->seed, seed, sizeof(t->seed));
     if (!(seed[0] | seed[1] | seed[2] | seed[3]) &&
@@ -80,14 +80,14 @@ static void choose_simd(struct gw_flow_table *t)
 static int take_memory(struct gw_flow_table *t, const struct gw_flow_attr *attr)
 {
     t->buckets = (uint64_t)((double)attr->flows / BUCKET_LOAD) + 2; /* a key's two buckets differ */
-    t->bucket_bytes = whole_pages(t->buckets * sizeof(struct bucket));
+    t->bucket_bytes = flow_table_whole_pages(t->buckets * sizeof(struct bucket));
     t->bucket = map(t->bucket_bytes, attr->flags);
     t->ns_per_bucket = (double)(t->round_ticks * t->tick_ns) / (double)t->buckets;
     t->buckets_per_ns = 1 / t->ns_per_bucket;
     t->of_worker = calloc(GW_FLOW_WORKERS, sizeof(*t->of_worker));
     if (!t->bucket || !t->of_worker) return -ENOMEM;
     if (attr->key_bytes == 8) return 0;
-    t->key_store_bytes = whole_pages(t->buckets * WAYS * GW_FLOW_KEY_MAX);
+    t->key_store_bytes = flow_table_whole_pages(t->buckets * WAYS * GW_FLOW_KEY_MAX);
     t->long_keys = map(t->key_store_bytes, attr->flags);
     return t->long_keys ? 0 : -ENOMEM;
 }
@@ -104,7 +104,7 @@ int gw_flow_create(const struct gw_flow_attr *attr, struct gw_flow_table **out)
     t->evictable = attr->evictable;
     choose_simd(t);
     int error = set_times(t, attr->timeout_ns);
-    if (!error) error = set_seed(t, attr->seed);
+    if (!error) error = flow_table_set_seed(t, attr->seed);
     if (!error) error = take_memory(t, attr);
     if (error) {
         gw_flow_destroy(t);
@@ -130,7 +130,7 @@ size_t gw_flow_lookup_bulk(struct gw_flow_table *t, const void *keys, size_t n, 
 
 void gw_flow_prefetch(const struct gw_flow_table *t, const void *key)
 {
-    __builtin_prefetch(&t->bucket[first_bucket(t, place_of(t, key).hash)], 1);
+    __builtin_prefetch(&t->bucket[first_bucket(t, flow_place_of(t, key).hash)], 1);
 }
 
 uint64_t gw_flow_count(const struct gw_flow_table *t)

@@ -62,11 +62,11 @@ extern lookup_fn gw_flow_lookup_avx2, gw_flow_lookup_avx512;
 
 /* ---- values ---- */
 
-static inline uint32_t value_of(uint32_t worker, uint32_t state, uint64_t tick)
+static inline uint32_t flow_value_of(uint32_t worker, uint32_t state, uint64_t tick)
 {
     return worker << 18 | state << EPOCH_BITS | (uint32_t)(tick & EPOCH_MASK);
 }
-static inline uint32_t worker_of(uint32_t value)
+static inline uint32_t flow_worker_of(uint32_t value)
 {
     return value >> 18;
 }
@@ -74,13 +74,13 @@ static inline uint32_t state_of(uint32_t value)
 {
     return value >> EPOCH_BITS & (GW_FLOW_STATES - 1);
 }
-static inline uint32_t age_of(const struct gw_flow_table *t, uint32_t value)
+static inline uint32_t flow_age_of(const struct gw_flow_table *t, uint32_t value)
 {
     return (uint32_t)(t->tick - value) & EPOCH_MASK;
 }
-static inline int is_over(const struct gw_flow_table *t, uint32_t value)
+static inline int flow_is_over(const struct gw_flow_table *t, uint32_t value)
 {
-    return age_of(t, value) > t->life[state_of(value)];
+    return flow_age_of(t, value) > t->life[state_of(value)];
 }
 
 /* ---- where a key belongs ---- */
@@ -90,7 +90,7 @@ struct place {
     uint64_t hash; /* of which each half names a bucket */
 };
 
-static inline uint64_t mix(uint64_t a, uint64_t b)
+static inline uint64_t flow_mix(uint64_t a, uint64_t b)
 {
     unsigned __int128 p = (unsigned __int128)a * b;
     return (uint64_t)p ^ (uint64_t)(p >> 64);
@@ -102,7 +102,7 @@ static inline struct place short_place(const struct gw_flow_table *t, const void
 {
     struct place p;
     memcpy(&p.tag, key, 8);
-    p.hash = mix(mix(p.tag ^ t->seed[0], t->seed[1]) ^ t->seed[2], t->seed[3]);
+    p.hash = flow_mix(flow_mix(p.tag ^ t->seed[0], t->seed[1]) ^ t->seed[2], t->seed[3]);
     return p;
 }
 /* A long key in words, with zeros behind it. Nearly all have the greatest length, which is a constant. */
@@ -115,10 +115,10 @@ static inline void key_words(const struct gw_flow_table *t, const void *key, uin
     memset(word, 0, GW_FLOW_KEY_MAX);
     memcpy(word, key, t->key_bytes);
 }
-static inline void take_word(const struct gw_flow_table *t, uint64_t word, struct place *p)
+static inline void flow_take_word(const struct gw_flow_table *t, uint64_t word, struct place *p)
 {
-    p->hash = mix(p->hash ^ word ^ t->seed[0], t->seed[1]);
-    p->tag = mix(p->tag ^ word ^ t->seed[1], t->seed[0] | 1);
+    p->hash = flow_mix(p->hash ^ word ^ t->seed[0], t->seed[1]);
+    p->tag = flow_mix(p->tag ^ word ^ t->seed[1], t->seed[0] | 1);
 }
 /* No loop: gcc keeps such a loop, and each product in it goes through memory. */
 static inline struct place long_place(const struct gw_flow_table *t, const void *key)
@@ -129,15 +129,15 @@ static inline struct place long_place(const struct gw_flow_table *t, const void 
     p.hash = t->seed[2];
     p.tag = t->seed[3];
     static_assert(KEY_WORDS == 5, "each word of a key counts");
-    take_word(t, word[0], &p);
-    take_word(t, word[1], &p);
-    take_word(t, word[2], &p);
-    take_word(t, word[3], &p);
-    take_word(t, word[4], &p);
-    p.hash = mix(p.hash ^ t->seed[3], t->seed[1]);
+    flow_take_word(t, word[0], &p);
+    flow_take_word(t, word[1], &p);
+    flow_take_word(t, word[2], &p);
+    flow_take_word(t, word[3], &p);
+    flow_take_word(t, word[4], &p);
+    p.hash = flow_mix(p.hash ^ t->seed[3], t->seed[1]);
     return p;
 }
-static inline struct place place_of(const struct gw_flow_table *t, const void *key)
+static inline struct place flow_place_of(const struct gw_flow_table *t, const void *key)
 {
     return t->long_keys ? long_place(t, key) : short_place(t, key);
 }
@@ -152,7 +152,7 @@ static inline uint64_t second_bucket(const struct gw_flow_table *t, uint64_t has
     return b != first ? b : b + 1 < t->buckets ? b + 1 : 0;
 }
 
-static inline uint32_t slot_of(uint64_t bucket, unsigned way)
+static inline uint32_t flow_slot_of(uint64_t bucket, unsigned way)
 {
     return (uint32_t)(bucket * WAYS + way);
 }
@@ -171,7 +171,7 @@ static inline bool is_long_key(const struct gw_flow_table *t, uint32_t slot, con
 /* The key in a slot, and where it belongs. */
 static inline const void *key_at(const struct gw_flow_table *t, uint64_t bucket, unsigned way)
 {
-    return t->long_keys ? (const void *)long_key(t, slot_of(bucket, way)) : &t->bucket[bucket].key[way];
+    return t->long_keys ? (const void *)long_key(t, flow_slot_of(bucket, way)) : &t->bucket[bucket].key[way];
 }
 
 /* Takes a flow out of its slot, and out of the counts. */

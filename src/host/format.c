@@ -18,8 +18,8 @@ struct text {
     size_t room, n;
 };
 
-static void add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
-static void add(struct text *t, const char *format, ...)
+static void format_add(struct text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static void format_add(struct text *t, const char *format, ...)
 {
     va_list args;
     int n;
@@ -49,7 +49,7 @@ struct spec {
     char conversion;
 };
 
-static const char *number(const char *f, const char *end, int *out)
+static const char *format_number(const char *f, const char *end, int *out)
 {
     for (*out = 0; f < end && *f >= '0' && *f <= '9'; f++)
         *out = *out < WIDTH_MAX ? 10 * *out + *f - '0' : WIDTH_MAX;
@@ -66,8 +66,8 @@ static const char *read_spec(const char *f, const char *end, struct spec *s)
     s->precision = -1;
     for (; f < end && *f && strchr("-+ #0", *f); f++)
         if (n < sizeof(s->flags) - 1 && !strchr(s->flags, *f)) s->flags[n++] = *f;
-    f = number(f, end, &s->width);
-    if (f < end && *f == '.') f = number(f + 1, end, &s->precision);
+    f = format_number(f, end, &s->width);
+    if (f < end && *f == '.') f = format_number(f + 1, end, &s->precision);
     for (; f < end && *f && strchr("hljztL", *f); f++) s->wide |= *f != 'h';
     if (f < end) s->conversion = *f++;
     return f;
@@ -128,12 +128,12 @@ static void convert(struct text *t, const struct gw_print_line_ *l, const struct
 
     switch (s->conversion) {
     case 'd':
-    case 'i': add(t, c_format(s, "l").text, (long)as_integer(kind, v)); return;
+    case 'i': format_add(t, c_format(s, "l").text, (long)as_integer(kind, v)); return;
     case 'u':
     case 'x':
     case 'X':
-    case 'o': add(t, c_format(s, "l").text, (unsigned long)as_unsigned(kind, v, s->wide)); return;
-    case 'c': add(t, c_format(s, "").text, (int)(uint8_t)as_integer(kind, v)); return;
+    case 'o': format_add(t, c_format(s, "l").text, (unsigned long)as_unsigned(kind, v, s->wide)); return;
+    case 'c': format_add(t, c_format(s, "").text, (int)(uint8_t)as_integer(kind, v)); return;
     case 'e':
     case 'E':
     case 'f':
@@ -141,17 +141,17 @@ static void convert(struct text *t, const struct gw_print_line_ *l, const struct
     case 'g':
     case 'G':
     case 'a':
-    case 'A': add(t, c_format(s, "").text, as_real(kind, v)); return;
-    case 'p': add(t, c_format(s, "").text, (void *)(uintptr_t)v); return;
+    case 'A': format_add(t, c_format(s, "").text, as_real(kind, v)); return;
+    case 'p': format_add(t, c_format(s, "").text, (void *)(uintptr_t)v); return;
     case 's':
         if (kind != GW_PRINT_STRING_) break;
         from = string(l, v, &len);
         if (s->precision >= 0 && s->precision < len) len = s->precision;
-        add(t, "%*.*s", strchr(s->flags, '-') ? -s->width : s->width, len, from);
+        format_add(t, "%*.*s", strchr(s->flags, '-') ? -s->width : s->width, len, from);
         return;
     default: break;
     }
-    add(t, "(%%%c?)", s->conversion >= ' ' && s->conversion <= '~' ? s->conversion : '?');
+    format_add(t, "(%%%c?)", s->conversion >= ' ' && s->conversion <= '~' ? s->conversion : '?');
 }
 #pragma GCC diagnostic pop
 
@@ -169,21 +169,21 @@ size_t gw_host_format(const struct gw_print_line_ *l, char *to, size_t room)
         next = memchr(f, '%', (size_t)(end - f));
         if (next != f) {
             if (!next) next = end;
-            add(&t, "%.*s", (int)(next - f), f);
+            format_add(&t, "%.*s", (int)(next - f), f);
             continue;
         }
         next = read_spec(f + 1, end, &s);
         if (s.conversion == '%') {
-            add(&t, "%%");
+            format_add(&t, "%%");
             continue;
         }
         kind = n < GW_PRINT_ARGS_ ? kinds >> 4 * n & 15 : 0;
         if (!kind)
-            add(&t, "(missing)");
+            format_add(&t, "(missing)");
         else
             convert(&t, l, &s, kind, l->value[n]);
         n++;
     }
-    if (l->cut) add(&t, "…\n");
+    if (l->cut) format_add(&t, "…\n");
     return t.n;
 }

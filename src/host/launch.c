@@ -4,7 +4,7 @@
 
 #include "src/host/server.h"
 
-static void end(struct gw_host_server *s, struct gw_host_ask_ *ask, int result)
+static void launch_end(struct gw_host_server *s, struct gw_host_ask_ *ask, int result)
 {
     ask->result = result;
     gw_add_relaxed_u64(&s->launches, 1);
@@ -14,7 +14,7 @@ static void end(struct gw_host_server *s, struct gw_host_ask_ *ask, int result)
 }
 
 /* What has ended. An executor is asked without waiting: -ETIMEDOUT says that it is busy. */
-static bool reap(struct gw_host_server *s)
+static bool launch_reap(struct gw_host_server *s)
 {
     bool any = false;
 
@@ -23,7 +23,7 @@ static bool reap(struct gw_host_server *s)
         int err = r->ask ? gw_exec_sync(r->exec, 0) : -ETIMEDOUT;
 
         if (err == -ETIMEDOUT) continue;
-        end(s, r->ask, err);
+        launch_end(s, r->ask, err);
         r->ask = NULL;
         any = true;
     }
@@ -37,7 +37,7 @@ static struct gw_host_runner *free_runner(struct gw_host_server *s)
     return NULL;
 }
 
-static void start(struct gw_host_server *s, struct gw_host_runner *r, struct gw_host_ask_ *ask)
+static void launch_start(struct gw_host_server *s, struct gw_host_runner *r, struct gw_host_ask_ *ask)
 {
     uint32_t kernel = gw_ld_relaxed_u32(&ask->kernel); /* once: what was checked is what is used */
     int err = kernel < s->attr.count ? 0 : -EINVAL;
@@ -45,14 +45,14 @@ static void start(struct gw_host_server *s, struct gw_host_runner *r, struct gw_
     gw_st_relaxed_u32(&ask->state, GW_HOST_STARTED_);
     if (!err) err = gw_launch(r->exec, s->attr.kernels[kernel], ask->grid, ask->block, ask->arg);
     if (err)
-        end(s, ask, err);
+        launch_end(s, ask, err);
     else
         r->ask = ask;
 }
 
 bool gw_host_launches(struct gw_host_server *s)
 {
-    bool any = reap(s);
+    bool any = launch_reap(s);
     struct gw_host_runner *r = free_runner(s);
 
     /* From another slot each time, so that none is passed over for ever when there are many. */
@@ -60,7 +60,7 @@ bool gw_host_launches(struct gw_host_server *s)
         struct gw_host_ask_ *ask = &s->ask[(s->next + i) % GW_HOST_ASKS_];
 
         if (gw_ld_acquire_u32(&ask->state) != GW_HOST_ASKED_) continue; /* acquire: the question behind it */
-        start(s, r, ask);
+        launch_start(s, r, ask);
         r = free_runner(s);
         any = true;
     }

@@ -9,7 +9,7 @@
 #define TEXT_MAX  4096
 #define AT_A_TIME 256 /* then launches have their turn */
 
-static void put(struct gw_host_server *s, const char *text, size_t n)
+static void host_print_put(struct gw_host_server *s, const char *text, size_t n)
 {
     if (s->attr.print)
         s->attr.print(s->attr.ctx, text, n);
@@ -23,9 +23,9 @@ void gw_host_tell_lost(struct gw_host_server *s, uint64_t lost)
 
     /* Threads read the count and take their lines in no common order: an older count may come later. */
     if ((int64_t)(lost - s->lost) <= 0) return;
-    put(s, text,
-        (size_t)snprintf(text, sizeof(text), "[%" PRIu64 " lines lost: the ring was full]\n",
-                         lost - s->lost));
+    host_print_put(s, text,
+                   (size_t)snprintf(text, sizeof(text), "[%" PRIu64 " lines lost: the ring was full]\n",
+                                    lost - s->lost));
     gw_st_relaxed_u64(&s->lost, lost);
 }
 
@@ -40,7 +40,7 @@ bool gw_host_prints(struct gw_host_server *s)
         /* Acquire: the line behind it. */
         if (gw_ld_acquire_u32(&l->seq) != (uint32_t)s->printed + 1) break;
         gw_host_tell_lost(s, l->lost);
-        put(s, text, gw_host_format(l, text, sizeof(text)));
+        host_print_put(s, text, gw_host_format(l, text, sizeof(text)));
         s->printed++;
         gw_add_relaxed_u64(&s->texts, 1);
         gw_st_release_u64(&s->page->printed, s->printed); /* release: the line may be written to again */

@@ -34,7 +34,7 @@ void gw_cpu_host_sleep_(struct gw_host_server *s, uint32_t news, uint64_t deadli
 
 /* ---- memory -------------------------------------------------------------------------------------------- */
 
-static int check(struct gw_host_attr *a)
+static int host_server_check(struct gw_host_attr *a)
 {
     uint32_t lines = LINE_MIN;
 
@@ -57,7 +57,7 @@ struct layout {
     size_t ask, line, size;
 };
 
-static struct layout layout(const struct gw_host_attr *a)
+static struct layout host_server_layout(const struct gw_host_attr *a)
 {
     struct layout l;
 
@@ -67,9 +67,9 @@ static struct layout layout(const struct gw_host_attr *a)
     return l;
 }
 
-static int make_memory(struct gw_host_server *s)
+static int host_server_make_memory(struct gw_host_server *s)
 {
-    struct layout l = layout(&s->attr);
+    struct layout l = host_server_layout(&s->attr);
     uint8_t *shared;
     int err = gw_mem_alloc(s->exec, GW_MEM_HOST, l.size, &s->shared);
 
@@ -88,9 +88,9 @@ static int make_memory(struct gw_host_server *s)
 }
 
 /* Kernels get the handle and, behind it, the table. */
-static int publish(struct gw_host_server *s)
+static int host_server_publish(struct gw_host_server *s)
 {
-    struct layout l = layout(&s->attr);
+    struct layout l = host_server_layout(&s->attr);
     struct gw_host *own = gw_host_handle(s);
     uint8_t *shared = s->shared.dev;
     struct gw_host h = {
@@ -117,7 +117,7 @@ static int publish(struct gw_host_server *s)
 
 /* ---- the thread ---------------------------------------------------------------------------------------- */
 
-static bool look(void *arg)
+static bool host_server_look(void *arg)
 {
     struct gw_host_server *s = arg;
     bool launched = gw_host_launches(s), printed = gw_host_prints(s);
@@ -133,7 +133,7 @@ static void launch_ended(void *arg)
 }
 
 /* An executor like the server's: for launches that go beside those of the program. */
-static int another(const struct gw_host_server *s, struct gw_exec **out)
+static int host_server_another(const struct gw_host_server *s, struct gw_exec **out)
 {
     struct gw_exec_opts o = {.device = gw_exec_device(s->exec), .cpu_pin = s->exec->cpu_pin};
     bool cpu = gw_exec_kind(s->exec) == GW_EXEC_CPU;
@@ -150,12 +150,12 @@ static int make_runners(struct gw_host_server *s)
     int err = 0;
 
     for (uint32_t i = 0; !err && i < s->attr.at_once; i++) {
-        err = another(s, &s->runner[i].exec);
+        err = host_server_another(s, &s->runner[i].exec);
         if (err) break;
         s->runner[i].exec->ended = launch_ended;
         s->runner[i].exec->ended_arg = s;
     }
-    if (!err && gw_exec_kind(s->exec) == GW_EXEC_GPU) err = another(s, &s->clock_exec);
+    if (!err && gw_exec_kind(s->exec) == GW_EXEC_GPU) err = host_server_another(s, &s->clock_exec);
     return err;
 }
 
@@ -168,11 +168,11 @@ int gw_host_open(struct gw_exec *exec, const struct gw_host_attr *attr, struct g
     if (!s) return gw_error_errno(-ENOMEM, "host's server");
     s->exec = exec;
     if (attr) s->attr = *attr;
-    err = check(&s->attr);
-    if (!err) err = gw_helper_init(&s->helper, exec, look, s);
+    err = host_server_check(&s->attr);
+    if (!err) err = gw_helper_init(&s->helper, exec, host_server_look, s);
     if (!err) err = make_runners(s);
-    if (!err) err = make_memory(s);
-    if (!err) err = publish(s);
+    if (!err) err = host_server_make_memory(s);
+    if (!err) err = host_server_publish(s);
     if (!err && s->clock_exec) err = gw_host_ask_clock(s);
     if (!err) err = gw_helper_start(&s->helper, "gw-host");
     if (err)
@@ -221,7 +221,7 @@ void gw_host_query(struct gw_host_server *s, struct gw_host_counts *c)
     c->lost = gw_ld_relaxed_u64(&s->lost);
 }
 
-static int settle(struct gw_host_server *s)
+static int host_server_settle(struct gw_host_server *s)
 {
     uint64_t deadline = gw_deadline(CLOSE_NS);
     uint32_t news;
@@ -247,7 +247,7 @@ static void last_words(struct gw_host_server *s)
 int gw_host_close(struct gw_host_server *s)
 {
     bool ran = s && s->helper.running;
-    int err = ran ? settle(s) : 0;
+    int err = ran ? host_server_settle(s) : 0;
 
     if (!s || err) return err;
     /* First: the end of a launch wakes the helper. */

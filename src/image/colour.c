@@ -9,7 +9,7 @@
 #define CR_SPAN 1.402f /* 2 (1 - RED_Y) */
 #define MIDDLE  (128.0f / 255.0f)
 
-static void split(const uint8_t *p, uint32_t channels, float *y, float *cb, float *cr)
+static void colour_split(const uint8_t *p, uint32_t channels, float *y, float *cb, float *cr)
 {
     const float unit = 1.0f / 255.0f;
     if (channels < 3) {
@@ -30,7 +30,7 @@ void gw_planes_from_image(const struct gw_image *image, float *y, float *cb, flo
     for (size_t i = 0; i < n; i++) {
         const uint8_t *p = image->data + i * channels;
         float b, r;
-        split(p, channels, &y[i], &b, &r);
+        colour_split(p, channels, &y[i], &b, &r);
         if (cb) cb[i] = b;
         if (cr) cr[i] = r;
         if (alpha) alpha[i] = channels % 2 ? 1.0f : p[channels - 1] / 255.0f;

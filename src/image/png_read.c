@@ -29,7 +29,8 @@ struct reader {
     char why[160];
 };
 
-__attribute__((format(printf, 3, 4))) static void say(char *err, size_t errlen, const char *format, ...)
+__attribute__((format(printf, 3, 4))) static void png_read_say(char *err, size_t errlen, const char *format,
+                                                               ...)
 {
     if (!err || !errlen) return;
     va_list args;
@@ -38,7 +39,7 @@ __attribute__((format(printf, 3, 4))) static void say(char *err, size_t errlen, 
     va_end(args);
 }
 
-static void on_error(png_structp png, png_const_charp message)
+static void png_read_on_error(png_structp png, png_const_charp message)
 {
     struct reader *r = png_get_error_ptr(png);
     if (!r->why[0]) snprintf(r->why, sizeof(r->why), "%s", message);
@@ -46,7 +47,7 @@ static void on_error(png_structp png, png_const_charp message)
     png_longjmp(png, 1);
 }
 
-static void on_warning(png_structp png, png_const_charp message)
+static void png_read_on_warning(png_structp png, png_const_charp message)
 {
     (void)png;
     (void)message; /* a picture that can be read is read */
@@ -64,7 +65,7 @@ static void on_read(png_structp png, png_bytep to, size_t n)
 }
 
 /* Asks libpng for 8 bits a channel whatever the file holds, and makes the picture's memory. */
-static void prepare(struct reader *r)
+static void png_read_prepare(struct reader *r)
 {
     png_structp png = r->png;
     png_read_info(png, r->info);
@@ -90,14 +91,14 @@ static void prepare(struct reader *r)
         r->rows[y] = r->image.data + (size_t)y * width * r->image.channels;
 }
 
-static void decode(struct reader *r)
+static void png_read_decode(struct reader *r)
 {
     if (setjmp(png_jmpbuf(r->png))) return;
     png_set_read_fn(r->png, r, on_read);
     png_set_user_limits(r->png, GW_IMAGE_MAX_SIDE, GW_IMAGE_MAX_SIDE);
     png_set_chunk_cache_max(r->png, 64);
     png_set_chunk_malloc_max(r->png, CHUNK_MAX);
-    prepare(r);
+    png_read_prepare(r);
     png_read_image(r->png, r->rows);
     png_read_end(r->png, NULL);
 }
@@ -108,13 +109,13 @@ int gw_png_decode(const void *bytes, size_t len, const char *name, struct gw_ima
     struct reader r = {.bytes = bytes, .len = len};
     memset(image, 0, sizeof(*image));
     if (len < 8 || png_sig_cmp(bytes, 0, 8)) {
-        say(err, errlen, "%s: not a PNG picture", name);
+        png_read_say(err, errlen, "%s: not a PNG picture", name);
         return -EBADMSG;
     }
-    r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning);
+    r.png = png_create_read_struct(PNG_LIBPNG_VER_STRING, &r, png_read_on_error, png_read_on_warning);
     r.info = r.png ? png_create_info_struct(r.png) : NULL;
     if (r.info) {
-        decode(&r);
+        png_read_decode(&r);
     } else {
         r.rc = -ENOMEM;
         snprintf(r.why, sizeof(r.why), "not enough memory, or a libpng of another version");
@@ -123,7 +124,7 @@ int gw_png_decode(const void *bytes, size_t len, const char *name, struct gw_ima
     free(r.rows);
     if (r.rc) {
         gw_image_free(&r.image);
-        say(err, errlen, "%s: %s%s", name, r.rc == -EBADMSG ? "damaged PNG picture: " : "", r.why);
+        png_read_say(err, errlen, "%s: %s%s", name, r.rc == -EBADMSG ? "damaged PNG picture: " : "", r.why);
         return r.rc;
     }
     *image = r.image;
@@ -170,7 +171,7 @@ int gw_png_read(const char *path, struct gw_image *image, char *err, size_t errl
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
         int rc = -errno;
-        say(err, errlen, "%s: %s", path, strerror(-rc));
+        png_read_say(err, errlen, "%s: %s", path, strerror(-rc));
         return rc;
     }
     uint8_t *bytes = NULL;
@@ -178,7 +179,7 @@ int gw_png_read(const char *path, struct gw_image *image, char *err, size_t errl
     int rc = slurp(fd, &bytes, &len);
     close(fd);
     if (rc) {
-        say(err, errlen, "%s: %s", path, rc == -E2BIG ? "larger than 256 MiB" : strerror(-rc));
+        png_read_say(err, errlen, "%s: %s", path, rc == -E2BIG ? "larger than 256 MiB" : strerror(-rc));
         return rc;
     }
     rc = gw_png_decode(bytes, len, path, image, err, errlen);

@@ -19,7 +19,7 @@ struct writer {
     int rc;
 };
 
-static void on_error(png_structp png, png_const_charp message)
+static void png_write_on_error(png_structp png, png_const_charp message)
 {
     struct writer *w = png_get_error_ptr(png);
     (void)message; /* memory is all that can be short: the arguments are checked before */
@@ -27,7 +27,7 @@ static void on_error(png_structp png, png_const_charp message)
     png_longjmp(png, 1);
 }
 
-static void on_warning(png_structp png, png_const_charp message)
+static void png_write_on_warning(png_structp png, png_const_charp message)
 {
     (void)png;
     (void)message;
@@ -75,7 +75,7 @@ int gw_png_encode(const struct gw_image *image, uint8_t **bytes, size_t *len)
     *len = 0;
     if (!image->data || !image->width || !image->height || image->channels < 1 || image->channels > 4)
         return -EINVAL;
-    w.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &w, on_error, on_warning);
+    w.png = png_create_write_struct(PNG_LIBPNG_VER_STRING, &w, png_write_on_error, png_write_on_warning);
     w.info = w.png ? png_create_info_struct(w.png) : NULL;
     if (w.info)
         encode(&w, image);
@@ -91,7 +91,7 @@ int gw_png_encode(const struct gw_image *image, uint8_t **bytes, size_t *len)
     return 0;
 }
 
-static int write_all(int fd, const uint8_t *bytes, size_t len)
+static int png_write_all(int fd, const uint8_t *bytes, size_t len)
 {
     while (len) {
         ssize_t n = write(fd, bytes, len);
@@ -103,13 +103,13 @@ static int write_all(int fd, const uint8_t *bytes, size_t len)
     return 0;
 }
 
-static int write_file(const char *path, const uint8_t *bytes, size_t len)
+static int png_write_file(const char *path, const uint8_t *bytes, size_t len)
 {
     int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (fd < 0) return -errno;
     struct stat st;
     int ordinary = !fstat(fd, &st) && S_ISREG(st.st_mode);
-    int rc = write_all(fd, bytes, len);
+    int rc = png_write_all(fd, bytes, len);
     if (close(fd) && !rc) rc = -errno;
     if (rc && ordinary) unlink(path);
     return rc;
@@ -120,7 +120,7 @@ int gw_png_write(const char *path, const struct gw_image *image, char *err, size
     uint8_t *bytes;
     size_t len;
     int rc = gw_png_encode(image, &bytes, &len);
-    if (!rc) rc = write_file(path, bytes, len);
+    if (!rc) rc = png_write_file(path, bytes, len);
     free(bytes);
     if (rc && err && errlen) snprintf(err, errlen, "%s: %s", path, strerror(-rc));
     return rc;

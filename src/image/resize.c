@@ -32,7 +32,7 @@ struct gw_resizer {
     float *lines; /* the plane after the first pass: out width by in height */
 };
 
-static double cubic(double x)
+static double resize_cubic(double x)
 {
     x = fabs(x);
     if (x < 1) return (1.5 * x - 2.5) * x * x + 1;
@@ -53,7 +53,8 @@ static void axis_fill(struct axis *a, uint32_t i, double scale, double stretch)
     uint32_t first = low > 0 ? (uint32_t)low : 0;
     uint32_t end = high < a->in ? (uint32_t)high : a->in;
     double *taps = a->taps + (size_t)i * a->most;
-    for (uint32_t j = first; j < end; j++) sum += taps[j - first] = cubic((j - centre + 0.5) / stretch);
+    for (uint32_t j = first; j < end; j++)
+        sum += taps[j - first] = resize_cubic((j - centre + 0.5) / stretch);
     for (uint32_t j = first; j < end && sum != 0; j++) taps[j - first] /= sum;
     a->spans[i] = (struct span){first, end - first};
 }

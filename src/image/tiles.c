@@ -30,7 +30,7 @@ int gw_tiles_plan(struct gw_tiles *tiles, uint32_t width, uint32_t height, uint3
     return 0;
 }
 
-static uint32_t clamp(int64_t v, uint32_t end)
+static uint32_t tiles_clamp(int64_t v, uint32_t end)
 {
     return v < 0 ? 0 : v >= end ? end - 1 : (uint32_t)v;
 }
@@ -42,7 +42,7 @@ void gw_tile_extract(const struct gw_tiles *tiles, uint32_t index, const float *
     int64_t from = left < 0 ? 0 : left; /* columns of the plane that the tile holds: [from, to) */
     int64_t to = left + tiles->side > tiles->width ? tiles->width : left + tiles->side;
     for (uint32_t y = 0; y < tiles->side; y++, dst += tiles->side) {
-        const float *row = plane + (size_t)clamp(top + y, tiles->height) * tiles->width;
+        const float *row = plane + (size_t)tiles_clamp(top + y, tiles->height) * tiles->width;
         for (int64_t x = left; x < from; x++) dst[x - left] = row[0];
         memcpy(dst + (from - left), row + from, (size_t)(to - from) * sizeof(*row));
         for (int64_t x = to; x < left + tiles->side; x++) dst[x - left] = row[tiles->width - 1];

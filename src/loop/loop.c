@@ -167,7 +167,7 @@ int gw_loop_start(struct gw_loop *l)
     return rc;
 }
 
-static void empty(int fd)
+static void loop_empty(int fd)
 {
     uint64_t drained;
     int saved = errno;
@@ -184,8 +184,8 @@ int gw_loop_restart(struct gw_loop *l)
     if (rc < 0) return rc;
     if (!rc) return gw_error(-EBUSY, "%s: it still runs", l->name);
     l->ops->join(l);
-    empty(l->wake_fd);
-    empty(l->owner_fd);
+    loop_empty(l->wake_fd);
+    loop_empty(l->owner_fd);
     l->stop_ns = l->ended_ns = 0;
     l->why[0] = 0;
     l->shared->stop = l->shared->ended = 0;
@@ -199,7 +199,7 @@ int gw_loop_restart(struct gw_loop *l)
 /* ---- stopping and waiting ------------------------------------------------------------------------------ */
 
 /* In signal handlers too. A full eventfd is readable already, so that a failure does not matter. */
-static void poke(int fd)
+static void loop_poke(int fd)
 {
     const uint64_t one = 1;
     int saved = errno;
@@ -212,23 +212,23 @@ void gw_loop_stop(struct gw_loop *l)
     gw_cas_relaxed_u64(&l->stop_ns, 0, gw_clock_ns());
     /* Release, before the pokes: whoever they wake sees that the loop is to end. */
     gw_st_release_u32(&l->shared->stop, 1);
-    poke(l->wake_fd);
-    poke(l->owner_fd);
+    loop_poke(l->wake_fd);
+    loop_poke(l->owner_fd);
 }
 
 void gw_loop_wake(struct gw_loop *l)
 {
     gw_st_release_u32(&l->woken, 1); /* before the poke */
-    poke(l->owner_fd);
+    loop_poke(l->owner_fd);
 }
 
 void gw_loop_note_end(struct gw_loop *l)
 {
     gw_cas_relaxed_u64(&l->ended_ns, 0, gw_clock_ns());
-    poke(l->owner_fd);
+    loop_poke(l->owner_fd);
 }
 
-static void report(struct gw_loop *l, struct gw_loop_end *end)
+static void loop_report(struct gw_loop *l, struct gw_loop_end *end)
 {
     uint64_t stop_ns = gw_ld_relaxed_u64(&l->stop_ns), ended_ns = gw_ld_relaxed_u64(&l->ended_ns);
 
@@ -257,7 +257,7 @@ int gw_loop_wait(struct gw_loop *l, uint64_t deadline_ns, struct gw_loop_end *en
         rc = l->ops->ended(l);
         if (rc) {
             gw_loop_note_end(l); /* which also leaves gw_loop_fd readable */
-            report(l, end ? end : &unused);
+            loop_report(l, end ? end : &unused);
             return rc < 0 ? rc : 0;
         }
         if (gw_exch_acquire_u32(&l->woken, 0)) return -EINTR;

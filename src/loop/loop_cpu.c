@@ -89,10 +89,10 @@ static void cpu_join(struct gw_loop *l)
     l->thread_runs = 0;
 }
 
-static void cpu_destroy(struct gw_loop *l)
+static void loop_cpu_destroy(struct gw_loop *l)
 {
     cpu_join(l);
     gw_cpu_pool_destroy(l->pool);
 }
 
-const struct gw_loop_ops gw_loop_cpu_ops = {cpu_prepare, cpu_start, cpu_join, cpu_ended, cpu_destroy};
+const struct gw_loop_ops gw_loop_cpu_ops = {cpu_prepare, cpu_start, cpu_join, cpu_ended, loop_cpu_destroy};

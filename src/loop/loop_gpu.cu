@@ -114,7 +114,7 @@ static int enqueue_content(struct gw_loop *l, const struct content *c, cudaStrea
 }
 
 /* Captures the content and the tail. Thread-local mode: other threads go on using CUDA meanwhile. */
-static int capture(struct gw_loop *l, const struct content *content, cudaGraph_t *graph)
+static int loop_gpu_capture(struct gw_loop *l, const struct content *content, cudaGraph_t *graph)
 {
     cudaStream_t stream = (cudaStream_t)l->stream;
     cudaError_t error;
@@ -139,7 +139,7 @@ static int capture(struct gw_loop *l, const struct content *content, cudaGraph_t
 
 /* ---- instantiation ------------------------------------------------------------------------------------- */
 
-static const char *type_name(enum cudaGraphNodeType type)
+static const char *loop_gpu_type_name(enum cudaGraphNodeType type)
 {
     switch (type) {
     case cudaGraphNodeTypeKernel: return "a kernel";
@@ -197,7 +197,7 @@ static cudaError_t instantiate(cudaGraph_t graph, cudaGraphExec_t *exec, char *w
     cudaGetLastError();
     snprintf(why, size, "%s", result_name(params.result_out));
     if (params.errNode_out && cudaGraphNodeGetType(params.errNode_out, &type) == cudaSuccess)
-        snprintf(why, size, "%s%s: %s", type_name(type), kernel_name(params.errNode_out, type, name),
+        snprintf(why, size, "%s%s: %s", loop_gpu_type_name(type), kernel_name(params.errNode_out, type, name),
                  result_name(params.result_out));
     return error;
 }
@@ -215,7 +215,7 @@ static const char *culprit(struct gw_loop *l)
 
         struct content one = {&l->stage[i], 0};
 
-        if (capture(l, &one, &graph)) return l->stage[i].name;
+        if (loop_gpu_capture(l, &one, &graph)) return l->stage[i].name;
         error = instantiate(graph, &exec, why, sizeof(why));
         cudaGraphDestroy(graph);
         if (error != cudaSuccess) return l->stage[i].name;
@@ -224,13 +224,13 @@ static const char *culprit(struct gw_loop *l)
     return "(all together)";
 }
 
-static int build(struct gw_loop *l, uint32_t variant, cudaGraphExec_t *exec)
+static int loop_gpu_build(struct gw_loop *l, uint32_t variant, cudaGraphExec_t *exec)
 {
     struct content content = {NULL, variant};
     cudaError_t error;
     cudaGraph_t graph;
     char why[GW_LOOP_WHY];
-    int rc = capture(l, &content, &graph);
+    int rc = loop_gpu_capture(l, &content, &graph);
 
     if (rc) return rc;
     error = instantiate(graph, exec, why, sizeof(why));
@@ -245,7 +245,7 @@ static int build(struct gw_loop *l, uint32_t variant, cudaGraphExec_t *exec)
 
 /* On a thread of CUDA's. A callback, not a host function: it is called after an error as well. No CUDA calls
  * in here. */
-static void CUDART_CB announce(cudaStream_t stream, cudaError_t status, void *arg)
+static void CUDART_CB loop_gpu_announce(cudaStream_t stream, cudaError_t status, void *arg)
 {
     struct gw_loop *l = (struct gw_loop *)arg;
 
@@ -255,7 +255,7 @@ static void CUDART_CB announce(cudaStream_t stream, cudaError_t status, void *ar
     gw_st_release_u32(&l->announced, 1); /* the last access to l from here */
 }
 
-static void release(struct gw_loop *l)
+static void loop_gpu_release(struct gw_loop *l)
 {
     uint32_t i;
 
@@ -296,7 +296,7 @@ static int build_all(struct gw_loop *l)
 
     for (v = 0; !rc && v <= l->variants; v++) {
         if (v && !has_stages(l, v)) continue;
-        rc = build(l, v, &exec);
+        rc = loop_gpu_build(l, v, &exec);
         if (rc) break;
         l->graphs.exec[v] = exec;
         rc = upload(l, v);
@@ -304,7 +304,7 @@ static int build_all(struct gw_loop *l)
     return rc ? rc : gw_copy_in(l->exec, l->graphs_mem.dev, &l->graphs, sizeof(l->graphs));
 }
 
-static int make_stream(struct gw_loop *l, void **to)
+static int loop_gpu_make_stream(struct gw_loop *l, void **to)
 {
     cudaStream_t stream = NULL;
     int rc = gw_gpu_error(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
@@ -314,20 +314,20 @@ static int make_stream(struct gw_loop *l, void **to)
     return rc;
 }
 
-static int gpu_prepare(struct gw_loop *l)
+static int loop_gpu_prepare(struct gw_loop *l)
 {
     int rc = gw_gpu_use(l->exec);
 
     if (rc) return rc;
-    rc = make_stream(l, &l->stream);
-    if (!rc) rc = make_stream(l, &l->side);
+    rc = loop_gpu_make_stream(l, &l->stream);
+    if (!rc) rc = loop_gpu_make_stream(l, &l->side);
     if (!rc) rc = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(l->graphs), &l->graphs_mem);
     if (!rc) rc = build_all(l);
-    if (rc) release(l);
+    if (rc) loop_gpu_release(l);
     return rc;
 }
 
-static int gpu_start(struct gw_loop *l)
+static int loop_gpu_start(struct gw_loop *l)
 {
     cudaStream_t stream = (cudaStream_t)l->stream;
     int rc = gw_gpu_use(l->exec);
@@ -337,14 +337,14 @@ static int gpu_start(struct gw_loop *l)
                           "%s: cannot launch the graph on GPU %u", l->name, l->exec->device);
     if (rc) return rc;
     /* Without it the owner still finds the end, by looking twice a second. */
-    if (cudaStreamAddCallback(stream, announce, l, 0) != cudaSuccess) {
+    if (cudaStreamAddCallback(stream, loop_gpu_announce, l, 0) != cudaSuccess) {
         cudaGetLastError();
         gw_st_relaxed_u32(&l->announced, 1);
     }
     return 0;
 }
 
-static int gpu_ended(struct gw_loop *l)
+static int loop_gpu_ended(struct gw_loop *l)
 {
     cudaError_t error;
     int rc = gw_gpu_use(l->exec);
@@ -360,7 +360,7 @@ static int gpu_ended(struct gw_loop *l)
     return gw_gpu_error(error, "%s: a kernel of the loop failed on GPU %u", l->name, l->exec->device);
 }
 
-static void gpu_join(struct gw_loop *l)
+static void loop_gpu_join(struct gw_loop *l)
 {
     uint64_t give_up = gw_deadline(1000000000u);
     uint32_t round;
@@ -372,11 +372,12 @@ static void gpu_join(struct gw_loop *l)
     l->announced = 0;
 }
 
-static void gpu_destroy(struct gw_loop *l)
+static void loop_gpu_destroy(struct gw_loop *l)
 {
     gw_gpu_use(l->exec);
-    if (l->started) gpu_join(l);
-    release(l);
+    if (l->started) loop_gpu_join(l);
+    loop_gpu_release(l);
 }
 
-const struct gw_loop_ops gw_loop_gpu_ops = {gpu_prepare, gpu_start, gpu_join, gpu_ended, gpu_destroy};
+const struct gw_loop_ops gw_loop_gpu_ops = {loop_gpu_prepare, loop_gpu_start, loop_gpu_join, loop_gpu_ended,
+                                            loop_gpu_destroy};

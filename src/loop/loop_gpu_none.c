@@ -10,20 +10,21 @@ static int gpu_absent(struct gw_loop *l)
     return gw_error(-ENODEV, "%s: this build has no GPU executor", l->name);
 }
 
-static void gpu_join(struct gw_loop *l)
+static void loop_none_join(struct gw_loop *l)
 {
     (void)l;
 }
 
-static int gpu_ended(struct gw_loop *l)
+static int loop_none_ended(struct gw_loop *l)
 {
     (void)l;
     return 1;
 }
 
-static void gpu_destroy(struct gw_loop *l)
+static void loop_none_destroy(struct gw_loop *l)
 {
     (void)l;
 }
 
-const struct gw_loop_ops gw_loop_gpu_ops = {gpu_absent, gpu_absent, gpu_join, gpu_ended, gpu_destroy};
+const struct gw_loop_ops gw_loop_gpu_ops = {gpu_absent, gpu_absent, loop_none_join, loop_none_ended,
+                                            loop_none_destroy};

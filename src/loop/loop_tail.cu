@@ -21,7 +21,7 @@ static __device__ int to_stop(struct gw_loop_ctl *ctl, uint64_t now)
     return gw_ld_relaxed_u32(&ctl->shared->stop) != 0;
 }
 
-static __device__ void end(struct gw_loop_ctl *ctl)
+static __device__ void loop_tail_end(struct gw_loop_ctl *ctl)
 {
     gw_st_relaxed_u32(&ctl->shared->error, (uint32_t)ctl->error);
     gw_st_release_u32(&ctl->shared->ended, 1); /* after error and iterations, for the host */
@@ -45,7 +45,7 @@ static __global__ void tail_kernel(struct gw_loop_ctl *ctl, const struct gw_loop
     gw_st_relaxed_u64(&ctl->shared->iterations, ctl->iterations);
     stop = to_stop(ctl, gw_clock_ns());
     if (ctl->ending || (stop && !ctl->picked)) {
-        end(ctl);
+        loop_tail_end(ctl);
         return;
     }
     /* What was picked still runs; behind it, in its graph, are the common stages, which pick nothing more. */
@@ -58,7 +58,7 @@ static __global__ void tail_kernel(struct gw_loop_ctl *ctl, const struct gw_loop
         gw_loop_fail(ctl, -EIO);
     else
         return;
-    end(ctl);
+    loop_tail_end(ctl);
 }
 
 int gw_loop_tail_launch(struct gw_loop_ctl *ctl, const struct gw_loop_graphs *graphs, void *stream)

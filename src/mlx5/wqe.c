@@ -28,7 +28,7 @@ const char *gw_mlx5_why_text(enum gw_mlx5_why why)
     return "unknown reason";
 }
 
-static bool power_of_two(uint32_t x)
+static bool wqe_power_of_two(uint32_t x)
 {
     return x && !(x & (x - 1));
 }
@@ -234,7 +234,7 @@ int gw_mlx5_wqe_parse(struct gw_mlx5_wqe *out, const struct gw_mlx5_wqe_at *at)
     uint32_t first = at->index * GW_MLX5_UNITS_PER_BB, ring_units = at->wqebbs * GW_MLX5_UNITS_PER_BB;
 
     memset(out, 0, offsetof(struct gw_mlx5_wqe, raw));
-    if (!power_of_two(at->wqebbs) || at->wqebbs > 0x8000) return bad(&out->why, GW_MLX5_BAD_QUEUE);
+    if (!wqe_power_of_two(at->wqebbs) || at->wqebbs > 0x8000) return bad(&out->why, GW_MLX5_BAD_QUEUE);
     if (!at->avail) return bad(&out->why, GW_MLX5_NOT_POSTED);
     copy_units(out->raw, at->base, ring_units, first, 1);
     parse_ctrl(out);
@@ -251,7 +251,7 @@ static bool rq_shape_ok(uint32_t wqes, uint32_t stride, uint32_t least_units)
 {
     uint32_t units = stride / GW_MLX5_UNIT;
 
-    return power_of_two(wqes) && wqes <= 0x8000 && power_of_two(stride) && units >= least_units &&
+    return wqe_power_of_two(wqes) && wqes <= 0x8000 && wqe_power_of_two(stride) && units >= least_units &&
            units <= GW_MLX5_MAX_RQ_UNITS;
 }
 

@@ -73,20 +73,20 @@ static const struct kind {
 
 enum { MESSAGE = ROCE_MAD_LEN - ROCE_MAD_HDR };
 
-static const struct kind *kind_of(uint16_t attr)
+static const struct kind *roce_cm_kind_of(uint16_t attr)
 {
     return attr >= ROCE_CM_REQ && attr <= ROCE_CM_SIDR_REP ? &kinds[attr - ROCE_CM_REQ] : NULL;
 }
 
 uint32_t roce_cm_private_room(uint16_t attr)
 {
-    const struct kind *k = kind_of(attr);
+    const struct kind *k = roce_cm_kind_of(attr);
 
     return k ? (uint32_t)MESSAGE - k->private_at : 0;
 }
 
 /* Big-endian numbers of n bytes. */
-static uint64_t get(const uint8_t *p, unsigned n)
+static uint64_t roce_cm_get(const uint8_t *p, unsigned n)
 {
     uint64_t v = 0;
 
@@ -94,7 +94,7 @@ static uint64_t get(const uint8_t *p, unsigned n)
     return v;
 }
 
-static void put(uint8_t *p, uint64_t v, unsigned n)
+static void roce_cm_put(uint8_t *p, uint64_t v, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) p[i] = (uint8_t)(v >> 8 * (n - 1 - i));
 }
@@ -102,7 +102,7 @@ static void put(uint8_t *p, uint64_t v, unsigned n)
 static uint32_t get_bits(const uint8_t *p, const struct field *f)
 {
     unsigned first = f->bit / 8, last = (f->bit + f->width - 1u) / 8;
-    uint64_t v = get(p + first, last - first + 1) >> (7 - (f->bit + f->width - 1u) % 8);
+    uint64_t v = roce_cm_get(p + first, last - first + 1) >> (7 - (f->bit + f->width - 1u) % 8);
 
     return (uint32_t)(v & ((UINT64_C(1) << f->width) - 1));
 }
@@ -113,7 +113,7 @@ static void put_bits(uint8_t *p, const struct field *f, uint32_t value)
     unsigned shift = 7 - (f->bit + f->width - 1u) % 8;
     uint64_t mask = (UINT64_C(1) << f->width) - 1;
 
-    put(p + first, get(p + first, n) | (value & mask) << shift, n);
+    roce_cm_put(p + first, roce_cm_get(p + first, n) | (value & mask) << shift, n);
 }
 
 /* REP has no room for the vendor in one piece: its bytes, the highest first, follow three numbers of 24 bits.
@@ -123,15 +123,15 @@ static const uint8_t rep_vendor[3] = {15, 19, 23};
 int roce_cm_parse(const uint8_t mad[ROCE_MAD_LEN], struct roce_cm *m)
 {
     const uint8_t *p = mad + ROCE_MAD_HDR;
-    uint16_t attr = (uint16_t)get(mad + 16, 2);
-    const struct kind *k = kind_of(attr);
+    uint16_t attr = (uint16_t)roce_cm_get(mad + 16, 2);
+    const struct kind *k = roce_cm_kind_of(attr);
 
     if (mad[0] != 1 || mad[1] != ROCE_CM_CLASS || mad[2] != ROCE_CM_VERSION || mad[3] != ROCE_MAD_SEND || !k)
         return -1;
     memset(m, 0, sizeof(*m));
     m->attr = attr;
-    m->tid = get(mad + 8, 8);
-    m->attr_mod = (uint32_t)get(mad + 20, 4);
+    m->tid = roce_cm_get(mad + 8, 8);
+    m->attr_mod = (uint32_t)roce_cm_get(mad + 20, 4);
     for (unsigned i = 0; i < k->count; i++) {
         const struct field *f = &k->fields[i];
         void *at = (uint8_t *)m + f->at;
@@ -141,8 +141,8 @@ int roce_cm_parse(const uint8_t mad[ROCE_MAD_LEN], struct roce_cm *m)
         else
             *(uint32_t *)at = get_bits(p, f);
     }
-    if (k->service_at >= 0) m->service_id = get(p + k->service_at, 8);
-    if (k->guid_at >= 0) m->ca_guid = get(p + k->guid_at, 8);
+    if (k->service_at >= 0) m->service_id = roce_cm_get(p + k->service_at, 8);
+    if (k->guid_at >= 0) m->ca_guid = roce_cm_get(p + k->guid_at, 8);
     for (int i = 0; i < 3 && attr == ROCE_CM_REP; i++) m->vendor_id = m->vendor_id << 8 | p[rep_vendor[i]];
     if (m->info_len > ROCE_CM_INFO) m->info_len = ROCE_CM_INFO;
     m->private_len = roce_cm_private_room(attr);
@@ -153,7 +153,7 @@ int roce_cm_parse(const uint8_t mad[ROCE_MAD_LEN], struct roce_cm *m)
 int roce_cm_build(uint8_t mad[ROCE_MAD_LEN], const struct roce_cm *m)
 {
     uint8_t *p = mad + ROCE_MAD_HDR;
-    const struct kind *k = kind_of(m->attr);
+    const struct kind *k = roce_cm_kind_of(m->attr);
     uint32_t room = roce_cm_private_room(m->attr);
 
     if (!k) return -1;
@@ -162,9 +162,9 @@ int roce_cm_build(uint8_t mad[ROCE_MAD_LEN], const struct roce_cm *m)
     mad[1] = ROCE_CM_CLASS;
     mad[2] = ROCE_CM_VERSION;
     mad[3] = ROCE_MAD_SEND;
-    put(mad + 8, m->tid, 8);
-    put(mad + 16, m->attr, 2);
-    put(mad + 20, m->attr_mod, 4);
+    roce_cm_put(mad + 8, m->tid, 8);
+    roce_cm_put(mad + 16, m->attr, 2);
+    roce_cm_put(mad + 20, m->attr_mod, 4);
     for (unsigned i = 0; i < k->count; i++) {
         const struct field *f = &k->fields[i];
         const void *at = (const uint8_t *)m + f->at;
@@ -174,8 +174,8 @@ int roce_cm_build(uint8_t mad[ROCE_MAD_LEN], const struct roce_cm *m)
         else
             put_bits(p, f, *(const uint32_t *)at);
     }
-    if (k->service_at >= 0) put(p + k->service_at, m->service_id, 8);
-    if (k->guid_at >= 0) put(p + k->guid_at, m->ca_guid, 8);
+    if (k->service_at >= 0) roce_cm_put(p + k->service_at, m->service_id, 8);
+    if (k->guid_at >= 0) roce_cm_put(p + k->guid_at, m->ca_guid, 8);
     for (int i = 0; i < 3 && m->attr == ROCE_CM_REP; i++)
         p[rep_vendor[i]] = (uint8_t)(m->vendor_id >> 8 * (2 - i));
     memcpy(p + k->private_at, m->private_data, m->private_len < room ? m->private_len : room);
@@ -184,11 +184,11 @@ int roce_cm_build(uint8_t mad[ROCE_MAD_LEN], const struct roce_cm *m)
 
 bool roce_cm_receiver_id(const uint8_t mad[ROCE_MAD_LEN], uint32_t *id)
 {
-    uint16_t attr = (uint16_t)get(mad + 16, 2);
+    uint16_t attr = (uint16_t)roce_cm_get(mad + 16, 2);
 
-    if (mad[1] != ROCE_CM_CLASS || !kind_of(attr) || attr == ROCE_CM_REQ || attr == ROCE_CM_SIDR_REQ)
+    if (mad[1] != ROCE_CM_CLASS || !roce_cm_kind_of(attr) || attr == ROCE_CM_REQ || attr == ROCE_CM_SIDR_REQ)
         return false;
-    *id = (uint32_t)get(mad + ROCE_MAD_HDR + (attr == ROCE_CM_SIDR_REP ? 0 : 4), 4);
+    *id = (uint32_t)roce_cm_get(mad + ROCE_MAD_HDR + (attr == ROCE_CM_SIDR_REP ? 0 : 4), 4);
     return true;
 }
 
@@ -197,7 +197,7 @@ bool roce_cm_receiver_of_packet(const uint8_t *p, size_t len, uint32_t *id)
     const size_t mad_at = ROCE_BTH_LEN + ROCE_DETH_LEN;
 
     if (len != mad_at + ROCE_MAD_LEN + ROCE_ICRC_LEN || p[0] != ROCE_UD_SEND_ONLY) return false;
-    if (get(p + 5, 3) != ROCE_GSI_QPN) return false;
+    if (roce_cm_get(p + 5, 3) != ROCE_GSI_QPN) return false;
     return roce_cm_receiver_id(p + mad_at, id);
 }
 
@@ -211,7 +211,7 @@ int roce_cma_parse(const uint8_t p[ROCE_CMA_HDR], struct roce_cma_hdr *h)
     if (p[0] || (version != 4 && version != 6)) return -1;
     memset(h, 0, sizeof(*h));
     h->ipv6 = version == 6;
-    h->port = (uint16_t)get(p + 2, 2);
+    h->port = (uint16_t)roce_cm_get(p + 2, 2);
     memcpy(h->src, p + 4, 16);
     memcpy(h->dst, p + 20, 16);
     return 0;
@@ -223,7 +223,7 @@ void roce_cma_build(uint8_t p[ROCE_CMA_HDR], const struct roce_cma_hdr *h)
 
     memset(p, 0, ROCE_CMA_HDR);
     p[1] = h->ipv6 ? 6 << 4 : 4 << 4;
-    put(p + 2, h->port, 2);
+    roce_cm_put(p + 2, h->port, 2);
     memcpy(p + 4 + skip, h->src + skip, 16 - skip);
     memcpy(p + 20 + skip, h->dst + skip, 16 - skip);
 }

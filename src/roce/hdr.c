@@ -83,7 +83,7 @@ const char *roce_why_text(enum roce_why why)
 }
 
 /* Big-endian fields of n bytes, in the order in which they lie in the packet. */
-static uint64_t take(const uint8_t **p, unsigned n)
+static uint64_t hdr_take(const uint8_t **p, unsigned n)
 {
     uint64_t v = 0;
 
@@ -91,7 +91,7 @@ static uint64_t take(const uint8_t **p, unsigned n)
     return v;
 }
 
-static void give(uint8_t **p, uint64_t v, unsigned n)
+static void hdr_give(uint8_t **p, uint64_t v, unsigned n)
 {
     for (unsigned i = 0; i < n; i++) (*p)[i] = (uint8_t)(v >> 8 * (n - 1 - i));
     *p += n;
@@ -121,29 +121,29 @@ static void parse_bth(const uint8_t *p, struct roce_hdr *h)
 static void parse_extended(const uint8_t *p, uint32_t f, struct roce_hdr *h)
 {
     if (f & F(DETH)) {
-        h->qkey = (uint32_t)take(&p, 4);
-        h->sqpn = (uint32_t)take(&p, 4) & 0xffffff;
+        h->qkey = (uint32_t)hdr_take(&p, 4);
+        h->sqpn = (uint32_t)hdr_take(&p, 4) & 0xffffff;
     }
-    if (f & F(XRCETH)) h->xrcsrq = (uint32_t)take(&p, 4) & 0xffffff;
+    if (f & F(XRCETH)) h->xrcsrq = (uint32_t)hdr_take(&p, 4) & 0xffffff;
     if (f & (F(RETH) | F(ATOMICETH))) {
-        h->va = take(&p, 8);
-        h->rkey = (uint32_t)take(&p, 4);
+        h->va = hdr_take(&p, 8);
+        h->rkey = (uint32_t)hdr_take(&p, 4);
     }
-    if (f & F(RETH)) h->dlen = (uint32_t)take(&p, 4);
+    if (f & F(RETH)) h->dlen = (uint32_t)hdr_take(&p, 4);
     if (f & F(ATOMICETH)) {
-        h->swap_or_add = take(&p, 8);
-        h->compare = take(&p, 8);
+        h->swap_or_add = hdr_take(&p, 8);
+        h->compare = hdr_take(&p, 8);
     }
     if (f & F(MASKETH)) {
-        h->swap_mask = take(&p, 8);
-        h->compare_mask = take(&p, 8);
+        h->swap_mask = hdr_take(&p, 8);
+        h->compare_mask = hdr_take(&p, 8);
     }
     if (f & F(AETH)) {
-        h->syndrome = (uint8_t)take(&p, 1);
-        h->msn = (uint32_t)take(&p, 3);
+        h->syndrome = (uint8_t)hdr_take(&p, 1);
+        h->msn = (uint32_t)hdr_take(&p, 3);
     }
-    if (f & F(ATOMICACK)) h->orig = take(&p, 8);
-    if (f & (F(IMM) | F(IETH))) h->imm_be = swap32((uint32_t)take(&p, 4));
+    if (f & F(ATOMICACK)) h->orig = hdr_take(&p, 8);
+    if (f & (F(IMM) | F(IETH))) h->imm_be = swap32((uint32_t)hdr_take(&p, 4));
 }
 
 int roce_parse(const uint8_t *p, size_t len, struct roce_hdr *h, uint32_t *payload_len)
@@ -169,29 +169,29 @@ int roce_parse(const uint8_t *p, size_t len, struct roce_hdr *h, uint32_t *paylo
 static void pack_extended(uint8_t *p, uint32_t f, const struct roce_hdr *h)
 {
     if (f & F(DETH)) {
-        give(&p, h->qkey, 4);
-        give(&p, h->sqpn & 0xffffff, 4);
+        hdr_give(&p, h->qkey, 4);
+        hdr_give(&p, h->sqpn & 0xffffff, 4);
     }
-    if (f & F(XRCETH)) give(&p, h->xrcsrq & 0xffffff, 4);
+    if (f & F(XRCETH)) hdr_give(&p, h->xrcsrq & 0xffffff, 4);
     if (f & (F(RETH) | F(ATOMICETH))) {
-        give(&p, h->va, 8);
-        give(&p, h->rkey, 4);
+        hdr_give(&p, h->va, 8);
+        hdr_give(&p, h->rkey, 4);
     }
-    if (f & F(RETH)) give(&p, h->dlen, 4);
+    if (f & F(RETH)) hdr_give(&p, h->dlen, 4);
     if (f & F(ATOMICETH)) {
-        give(&p, h->swap_or_add, 8);
-        give(&p, h->compare, 8);
+        hdr_give(&p, h->swap_or_add, 8);
+        hdr_give(&p, h->compare, 8);
     }
     if (f & F(MASKETH)) {
-        give(&p, h->swap_mask, 8);
-        give(&p, h->compare_mask, 8);
+        hdr_give(&p, h->swap_mask, 8);
+        hdr_give(&p, h->compare_mask, 8);
     }
     if (f & F(AETH)) {
-        give(&p, h->syndrome, 1);
-        give(&p, h->msn, 3);
+        hdr_give(&p, h->syndrome, 1);
+        hdr_give(&p, h->msn, 3);
     }
-    if (f & F(ATOMICACK)) give(&p, h->orig, 8);
-    if (f & (F(IMM) | F(IETH))) give(&p, swap32(h->imm_be), 4);
+    if (f & F(ATOMICACK)) hdr_give(&p, h->orig, 8);
+    if (f & (F(IMM) | F(IETH))) hdr_give(&p, swap32(h->imm_be), 4);
 }
 
 uint32_t roce_pack(uint8_t *p, const struct roce_hdr *h)

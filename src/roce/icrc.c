@@ -14,7 +14,7 @@
  * CRC registers are polynomials over GF(2) modulo the CRC's, reflected: bit 31 is x^0, bit 0 is x^31. A zero
  * byte multiplies by x^8, which is invertible, so a register can be taken back as well as forward.
  */
-static uint32_t multiply(uint32_t a, uint32_t b)
+static uint32_t icrc_multiply(uint32_t a, uint32_t b)
 {
     uint32_t product = 0;
 
@@ -25,22 +25,22 @@ static uint32_t multiply(uint32_t a, uint32_t b)
     return product;
 }
 
-static uint32_t shift(uint32_t reg, size_t n, const struct roce_crc_powers *powers)
+static uint32_t icrc_shift(uint32_t reg, size_t n, const struct roce_crc_powers *powers)
 {
-    for (; n > 0xffff; n -= 0x10000) reg = multiply(powers->page, reg);
-    if (n & 0xff) reg = multiply(powers->low[n & 0xff], reg);
-    if (n >> 8) reg = multiply(powers->high[n >> 8], reg);
+    for (; n > 0xffff; n -= 0x10000) reg = icrc_multiply(powers->page, reg);
+    if (n & 0xff) reg = icrc_multiply(powers->low[n & 0xff], reg);
+    if (n >> 8) reg = icrc_multiply(powers->high[n >> 8], reg);
     return reg;
 }
 
 uint32_t roce_crc_advance(uint32_t reg, size_t n)
 {
-    return shift(reg, n, &roce_crc_forward);
+    return icrc_shift(reg, n, &roce_crc_forward);
 }
 
 uint32_t roce_crc_rewind(uint32_t reg, size_t n)
 {
-    return shift(reg, n, &roce_crc_backward);
+    return icrc_shift(reg, n, &roce_crc_backward);
 }
 
 uint32_t roce_crc32_portable(uint32_t crc, const void *data, size_t len)
@@ -111,7 +111,7 @@ const char *roce_crc32_impl(void)
 }
 #endif
 
-static uint8_t *put16(uint8_t *p, uint32_t v)
+static uint8_t *icrc_put16(uint8_t *p, uint32_t v)
 {
     *p++ = (uint8_t)(v >> 8);
     *p++ = (uint8_t)v;
@@ -127,15 +127,15 @@ static size_t pseudo_headers(uint8_t *out, const struct roce_path *path, uint32_
     p += 8;
     if (path->ipv6) {
         memcpy(p, "\x6f\xff\xff\xff", 4);
-        p = put16(p + 4, udp_len);
+        p = icrc_put16(p + 4, udp_len);
         *p++ = 17;
         *p++ = 0xff;
     } else {
         *p++ = 0x45;
         *p++ = 0xff;
-        p = put16(p, 20 + udp_len);
-        p = put16(p, path->ip_id);
-        p = put16(p, path->frag_off);
+        p = icrc_put16(p, 20 + udp_len);
+        p = icrc_put16(p, path->ip_id);
+        p = icrc_put16(p, path->frag_off);
         memcpy(p, "\xff\x11\xff\xff", 4);
         p += 4;
     }
@@ -143,10 +143,10 @@ static size_t pseudo_headers(uint8_t *out, const struct roce_path *path, uint32_
     memcpy(p, path->src, addr);
     memcpy(p + addr, path->dst, addr);
     p += 2 * addr;
-    p = put16(p, path->sport);
-    p = put16(p, path->dport);
-    p = put16(p, udp_len);
-    p = put16(p, 0xffff);
+    p = icrc_put16(p, path->sport);
+    p = icrc_put16(p, path->dport);
+    p = icrc_put16(p, udp_len);
+    p = icrc_put16(p, 0xffff);
     return (size_t)(p - out);
 }
 
@@ -219,7 +219,7 @@ uint32_t roce_icrc_patch(uint32_t icrc, const uint8_t *from, const uint8_t *to, 
     return icrc ^ roce_crc_advance(reg, tail);
 }
 
-static uint16_t get16(const uint8_t *p)
+static uint16_t icrc_get16(const uint8_t *p)
 {
     return (uint16_t)(p[0] << 8 | p[1]);
 }
@@ -235,19 +235,19 @@ int roce_path_of_packet(const uint8_t *ip, size_t len, struct roce_path *path, s
     addr = path->ipv6 ? 16 : 4;
     hdr = path->ipv6 ? 40 : 20;
     if (len < hdr + 8 || (!path->ipv6 && ip[0] != 0x45)) return -1;
-    total = path->ipv6 ? hdr + get16(ip + 4) : get16(ip + 2);
+    total = path->ipv6 ? hdr + icrc_get16(ip + 4) : icrc_get16(ip + 2);
     next = path->ipv6 ? ip[6] : ip[9];
     if (next != 17 || total < hdr + 8 || total > len) return -1;
     if (!path->ipv6) {
-        path->ip_id = get16(ip + 4);
-        path->frag_off = get16(ip + 6);
+        path->ip_id = icrc_get16(ip + 4);
+        path->frag_off = icrc_get16(ip + 6);
         if (path->frag_off & 0x3fff) return -1; /* a fragment */
     }
     memcpy(path->src, ip + hdr - 2 * addr, addr);
     memcpy(path->dst, ip + hdr - addr, addr);
-    path->sport = get16(ip + hdr);
-    path->dport = get16(ip + hdr + 2);
-    if (get16(ip + hdr + 4) != total - hdr) return -1;
+    path->sport = icrc_get16(ip + hdr);
+    path->dport = icrc_get16(ip + hdr + 2);
+    if (icrc_get16(ip + hdr + 4) != total - hdr) return -1;
     *payload_len = total - hdr - 8;
     return (int)(hdr + 8);
 }

@@ -31,7 +31,7 @@ struct gw_channels {
     struct endpoint *end;
 };
 
-static uint32_t pow2(uint32_t n)
+static uint32_t channel_pow2(uint32_t n)
 {
     uint32_t p = 1;
 
@@ -39,18 +39,18 @@ static uint32_t pow2(uint32_t n)
     return p;
 }
 
-static int check(struct gw_channel_attr *a)
+static int channel_check(struct gw_channel_attr *a)
 {
     if (!a->slots) a->slots = DEFAULT_SLOTS;
     if (!a->count || !a->bytes || a->bytes > GW_CHANNEL_BYTES_MAX || a->slots > GW_CHANNEL_SLOTS_MAX ||
         a->mem > GW_MEM_DEVICE)
         return gw_error(-EINVAL, "channels: %u endpoints of %u slots of %u bytes, memory of kind %u",
                         a->count, a->slots, a->bytes, a->mem);
-    a->slots = pow2(a->slots);
+    a->slots = channel_pow2(a->slots);
     return 0;
 }
 
-static int make_memory(struct gw_channels *set)
+static int channel_make_memory(struct gw_channels *set)
 {
     struct gw_exec *exec = gw_device_exec(set->dev);
     struct gw_channel_attr *a = &set->attr;
@@ -72,7 +72,7 @@ static struct gw_channel *handle(const struct gw_channels *set, uint32_t i)
     return (struct gw_channel *)set->handles.dev + i;
 }
 
-static int publish(const struct gw_channels *set, uint32_t i, const struct gw_channel *ch)
+static int channel_publish(const struct gw_channels *set, uint32_t i, const struct gw_channel *ch)
 {
     return gw_copy_in(gw_device_exec(set->dev), handle(set, i), ch, sizeof(*ch));
 }
@@ -89,12 +89,12 @@ static int set_connected(const struct gw_channels *set, uint32_t i)
 
 /* The endpoint's queue pair is new: gives it its receives, and a handle that says that nothing has happened.
  */
-static int start(struct gw_channels *set, uint32_t i)
+static int channel_start(struct gw_channels *set, uint32_t i)
 {
     int err = gw_qp_recv_empty(set->end[i].qp, set->attr.slots + GW_CHANNEL_SPARE_, 0);
 
     set->end[i].connected = false;
-    return err ? err : publish(set, i, &set->end[i].fresh);
+    return err ? err : channel_publish(set, i, &set->end[i].fresh);
 }
 
 static int make_endpoint(struct gw_channels *set, uint32_t i)
@@ -103,7 +103,7 @@ static int make_endpoint(struct gw_channels *set, uint32_t i)
     const struct gw_channel_attr *a = &set->attr;
     uint64_t ring = (uint64_t)a->slots * set->stride, at = 2 * ring * i;
     struct gw_cq_attr ca = {
-        .cqe = pow2(a->slots + GW_CHANNEL_SPARE_), .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
+        .cqe = channel_pow2(a->slots + GW_CHANNEL_SPARE_), .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
     struct gw_qp_attr qa = {.send_cq = set->send_cq,
                             .max_send_wr = a->slots + SQ_SPARE,
                             .max_recv_wr = a->slots + GW_CHANNEL_SPARE_,
@@ -125,7 +125,7 @@ static int make_endpoint(struct gw_channels *set, uint32_t i)
         .slots = a->slots,
         .flow = {.qp = gw_qp_handle(e->qp), .cq = gw_cq_handle(e->cq), .keepalive_ns = a->keepalive_ns},
     };
-    return start(set, i);
+    return channel_start(set, i);
 }
 
 int gw_channels_create(struct gw_device *dev, const struct gw_channel_attr *attr, struct gw_channels **out)
@@ -138,13 +138,13 @@ int gw_channels_create(struct gw_device *dev, const struct gw_channel_attr *attr
     if (!set) return gw_error_errno(-ENOMEM, "channels");
     set->dev = dev;
     set->attr = *attr;
-    err = check(&set->attr);
+    err = channel_check(&set->attr);
     set->stride = (attr->bytes + LINE - 1) & ~(LINE - 1u);
     if (!err) set->end = calloc(set->attr.count, sizeof(*set->end));
     if (!err && !set->end) err = gw_error_errno(-ENOMEM, "channels");
     if (!err) err = gw_pd_create(dev, &set->pd);
-    if (!err) err = make_memory(set);
-    ca.cqe = set->attr.count * pow2(set->attr.slots + SQ_SPARE);
+    if (!err) err = channel_make_memory(set);
+    ca.cqe = set->attr.count * channel_pow2(set->attr.slots + SQ_SPARE);
     ca.qps = set->attr.count;
     if (!err) err = gw_cq_create(dev, &ca, &set->send_cq);
     for (uint32_t i = 0; !err && i < set->attr.count; i++) err = make_endpoint(set, i);
@@ -177,7 +177,7 @@ struct gw_channel *gw_channels_handles(const struct gw_channels *set)
     return set->handles.dev;
 }
 
-static int find(const struct gw_channels *set, uint32_t i)
+static int channel_find(const struct gw_channels *set, uint32_t i)
 {
     return i < set->attr.count
                ? 0
@@ -186,7 +186,7 @@ static int find(const struct gw_channels *set, uint32_t i)
 
 int gw_channel_end(const struct gw_channels *set, uint32_t i, struct gw_channel_end *end)
 {
-    int err = find(set, i);
+    int err = channel_find(set, i);
 
     if (err) return err;
     memset(end, 0, sizeof(*end));
@@ -201,7 +201,7 @@ int gw_channel_end(const struct gw_channels *set, uint32_t i, struct gw_channel_
 int gw_channel_connect(struct gw_channels *set, uint32_t i, const struct gw_channel_end *peer)
 {
     struct gw_channel ch;
-    int err = find(set, i);
+    int err = channel_find(set, i);
 
     if (err) return err;
     if (set->end[i].connected) return gw_error(-EISCONN, "channel %u is connected; reset it first", i);
@@ -217,7 +217,7 @@ int gw_channel_connect(struct gw_channels *set, uint32_t i, const struct gw_chan
     ch.peer_rkey = peer->rkey;
     ch.peer_slots = peer->slots;
     ch.window = peer->slots < ch.slots ? peer->slots : ch.slots;
-    err = publish(set, i, &ch);
+    err = channel_publish(set, i, &ch);
     /* Last, and by itself: who sees it sees the rest. */
     if (!err) err = set_connected(set, i);
     set->end[i].connected = !err;
@@ -226,15 +226,15 @@ int gw_channel_connect(struct gw_channels *set, uint32_t i, const struct gw_chan
 
 int gw_channel_reset(struct gw_channels *set, uint32_t i)
 {
-    int err = find(set, i);
+    int err = channel_find(set, i);
 
     if (!err) err = gw_qp_reset(set->end[i].qp, GW_RESET_QUIET, 0);
-    return err ? err : start(set, i);
+    return err ? err : channel_start(set, i);
 }
 
 int gw_channel_fault(const struct gw_channels *set, uint32_t i, struct gw_fault *fault)
 {
-    int err = find(set, i);
+    int err = channel_find(set, i);
 
     return err ? err : gw_qp_fault(set->end[i].qp, fault);
 }

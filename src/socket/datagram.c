@@ -12,13 +12,13 @@
 #define LEAST 4u    /* receives and sends under way, … */
 #define MOST  1024u /* … and at most */
 
-static uint32_t between(uint32_t n)
+static uint32_t datagram_between(uint32_t n)
 {
     return n < LEAST ? LEAST : n > MOST ? MOST : n;
 }
 
 /* A device of RoCE has an IP address for its GID: IPv4's last four bytes, or all sixteen of IPv6's. */
-static void address_of(const uint8_t gid[16], struct gw_datagram_addr *a)
+static void datagram_address_of(const uint8_t gid[16], struct gw_datagram_addr *a)
 {
     static const uint8_t four[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -48,13 +48,13 @@ int gw_datagram_create(struct gw_sockets *set)
         return gw_error(-EOPNOTSUPP,
                         "%s: datagrams over RDMA need RoCE, where a peer's GID is its IP address",
                         datagrams->info.name);
-    address_of(datagrams->info.gid, &datagrams->self);
+    datagram_address_of(datagrams->info.gid, &datagrams->self);
     /* A peer may send as much as goes through the wire: a receive that is too short would end the queue pair.
      */
     datagrams->place = (GW_DATAGRAM_LEAD_ + GW_GRH + datagrams->info.mtu + 63) & ~63u;
     datagrams->most = datagrams->info.mtu < GW_DATAGRAM_MESSAGE ? datagrams->info.mtu : GW_DATAGRAM_MESSAGE;
-    datagrams->recvs = between(a->rbuf / datagrams->place);
-    datagrams->sends = between(a->wbuf / GW_DATAGRAM_MESSAGE);
+    datagrams->recvs = datagram_between(a->rbuf / datagrams->place);
+    datagrams->sends = datagram_between(a->wbuf / GW_DATAGRAM_MESSAGE);
     return 0;
 }
 

@@ -35,7 +35,7 @@ static void forget_peers(struct gw_sockets *set, uint32_t number)
 }
 
 /* Handles that were given up long ago. */
-static void let_go(struct gw_datagrams *datagrams)
+static void datagram_hosts_let_go(struct gw_datagrams *datagrams)
 {
     uint64_t now = gw_clock_ns();
 
@@ -48,13 +48,13 @@ static void let_go(struct gw_datagrams *datagrams)
 }
 
 /* A place for one more; NULL: all others were given to somebody within the last seconds. */
-static struct datagram_host *room(struct gw_sockets *set)
+static struct datagram_host *datagram_hosts_room(struct gw_sockets *set)
 {
     struct gw_datagrams *datagrams = set->datagrams;
     struct datagram_host *oldest = datagrams->host;
 
     if (datagrams->hosts < DATAGRAM_HOSTS) return &datagrams->host[datagrams->hosts++];
-    let_go(datagrams);
+    datagram_hosts_let_go(datagrams);
     if (datagrams->leaves - datagrams->went == DATAGRAM_HOSTS) return NULL;
     for (uint32_t i = 1; i < DATAGRAM_HOSTS; i++)
         if (datagrams->host[i].used < oldest->used) oldest = &datagrams->host[i];
@@ -77,7 +77,7 @@ const struct gw_ah_handle *gw_datagram_way_to(struct gw_sockets *set, const stru
     for (h = datagrams->host; h < datagrams->host + datagrams->hosts; h++)
         if (h->ah && !memcmp(h->gid, host.gid, 16)) break;
     if (h == datagrams->host + datagrams->hosts) {
-        h = room(set);
+        h = datagram_hosts_room(set);
         if (!h || gw_ah_create(set->pd, &host, NULL, &h->ah)) return NULL;
         memcpy(h->gid, host.gid, 16);
     }

@@ -7,7 +7,7 @@
 
 #include "src/socket/datagram.h"
 
-static int ready(struct ibv_qp *qp, const struct gw_device_info *info)
+static int datagram_post_ready(struct ibv_qp *qp, const struct gw_device_info *info)
 {
     struct ibv_qp_attr a = {
         .qp_state = IBV_QPS_INIT, .port_num = (uint8_t)info->port, .qkey = GW_DATAGRAM_QKEY};
@@ -38,7 +38,7 @@ int gw_datagram_post_create(struct gw_sockets *set)
     qa.send_cq = qa.recv_cq = p->cq;
     if (p->cq) p->qp = ibv_create_qp(p->pd, &qa);
     if (p->qp) p->self = ibv_create_ah(p->pd, &self);
-    if (!p->self || ready(p->qp, info))
+    if (!p->self || datagram_post_ready(p->qp, info))
         return gw_error_errno(-(errno ? errno : ENOMEM), "%s: a queue pair for datagrams", info->name);
     return 0;
 }

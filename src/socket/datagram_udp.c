@@ -14,7 +14,7 @@
 
 #define AT_A_TIME 32 /* datagrams of one socket, and sockets: others wait, too */
 
-static void drop(struct datagram_end *e)
+static void datagram_udp_drop(struct datagram_end *e)
 {
     gw_st_relaxed_u32(&e->shared->dropped, e->shared->dropped + 1);
 }
@@ -22,7 +22,8 @@ static void drop(struct datagram_end *e)
 /* ---- where peers are ---------------------------------------------------------------------------------- */
 
 /* The peer's place, a free one, or that of a peer that has been there for long. */
-static struct gw_datagram_peer_ *place_of(struct datagram_end *e, const struct gw_datagram_addr *a)
+static struct gw_datagram_peer_ *datagram_udp_place_of(struct datagram_end *e,
+                                                       const struct gw_datagram_addr *a)
 {
     uint32_t at = gw_datagram_hash_(a);
     struct gw_datagram_peer_ *left = NULL;
@@ -38,10 +39,10 @@ static struct gw_datagram_peer_ *place_of(struct datagram_end *e, const struct g
 }
 
 /* Says where a peer is, while kernels look. */
-static void publish(struct datagram_end *e, const struct gw_datagram_addr *a, uint32_t qpn,
-                    const struct gw_ah_handle *way)
+static void datagram_udp_publish(struct datagram_end *e, const struct gw_datagram_addr *a, uint32_t qpn,
+                                 const struct gw_ah_handle *way)
 {
-    struct gw_datagram_peer_ *p = place_of(e, a);
+    struct gw_datagram_peer_ *p = datagram_udp_place_of(e, a);
     uint64_t seq = p->seq, ah[sizeof(*way) / 8];
 
     memcpy(ah, way, sizeof(ah));
@@ -74,8 +75,8 @@ static int send_note(const struct sock *k, const struct sockaddr_storage *to, ui
 
 /* Bytes that came: a note, and perhaps a payload. A sender of data hears where we are, so that the next goes
  * by RDMA. */
-static bool take(struct gw_sockets *set, struct datagram_end *e, const uint8_t *bytes, uint32_t n,
-                 const struct sockaddr_storage *sa, socklen_t len)
+static bool datagram_udp_take(struct gw_sockets *set, struct datagram_end *e, const uint8_t *bytes,
+                              uint32_t n, const struct sockaddr_storage *sa, socklen_t len)
 {
     const struct gw_ah_handle *way;
     struct gw_datagram_note note;
@@ -87,7 +88,7 @@ static bool take(struct gw_sockets *set, struct datagram_end *e, const uint8_t *
     if (head < 0 || n - (uint32_t)head > set->datagrams->most - gw_datagram_head_bytes(&from)) return false;
     if (note.data) (void)send_note(e->owner, sa, len, NULL, 0, false);
     way = gw_datagram_way_to(set, &from);
-    if (way) publish(e, &from, note.qpn, way);
+    if (way) datagram_udp_publish(e, &from, note.qpn, way);
     return !note.data || gw_datagram_deliver(set, e, &from, bytes + head, n - (uint32_t)head);
 }
 
@@ -104,7 +105,8 @@ static void take_in(struct gw_sockets *set, struct datagram_end *e)
         n = recvfrom(e->fd, bytes, sizeof(bytes), MSG_TRUNC, (struct sockaddr *)&from, &len);
         if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK)) return;
         if (n < 0) continue; /* an error of something that was sent, told once */
-        if (n > (ssize_t)sizeof(bytes) || !take(set, e, bytes, (uint32_t)n, &from, len)) drop(e);
+        if (n > (ssize_t)sizeof(bytes) || !datagram_udp_take(set, e, bytes, (uint32_t)n, &from, len))
+            datagram_udp_drop(e);
     }
 }
 
@@ -120,7 +122,7 @@ bool gw_datagram_udp(struct gw_sockets *set)
 /* ---- what kernels ask --------------------------------------------------------------------------------- */
 
 /* The socket's address is the device's, so that UDP packets say where to answer by RDMA. */
-static int bind_to(struct gw_sockets *set, struct sock *k, uint16_t port_be)
+static int datagram_udp_bind_to(struct gw_sockets *set, struct sock *k, uint16_t port_be)
 {
     struct gw_datagram_addr a = set->datagrams->self;
     struct sockaddr_storage sa;
@@ -141,12 +143,12 @@ static int bind_asked(struct gw_sockets *set, struct sock *k, const struct gw_da
     if (k->bound) return -EINVAL;
     if ((a->w[1] | a->w[2]) && (a->w[1] != set->datagrams->self.w[1] || a->w[2] != set->datagrams->self.w[2]))
         return -EADDRNOTAVAIL;
-    return bind_to(set, k, (uint16_t)(a->w[0] >> 16));
+    return datagram_udp_bind_to(set, k, (uint16_t)(a->w[0] >> 16));
 }
 
 static int connect_asked(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
-    int err = k->bound ? 0 : bind_to(set, k, 0);
+    int err = k->bound ? 0 : datagram_udp_bind_to(set, k, 0);
 
     if (err) return err;
     k->info->remote = *addr;
@@ -159,7 +161,7 @@ static int send_asked(struct gw_sockets *set, struct sock *k, const struct gw_da
 {
     struct sockaddr_storage sa;
     uint32_t len = gw_datagram_addr_tell(to, &sa);
-    int err = k->bound ? 0 : bind_to(set, k, 0);
+    int err = k->bound ? 0 : datagram_udp_bind_to(set, k, 0);
 
     if (n < 0 || (uint32_t)n > set->datagrams->most - gw_datagram_head_bytes(to)) return -EMSGSIZE;
     return err ? err : send_note(k, &sa, len, k->datagram->shared->out, (uint32_t)n, true);

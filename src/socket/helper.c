@@ -23,7 +23,7 @@ void gw_sock_publish(struct gw_sockets *set, struct sock *k, uint32_t state)
 }
 
 /* Once for all that a look has brought: who sleeps is not woken by the first half of what it waits for. */
-static void tell(struct gw_sockets *set)
+static void sock_helper_tell(struct gw_sockets *set)
 {
     if (!set->news_pending) return;
     set->news_pending = false;
@@ -193,7 +193,7 @@ static int close_sock(struct gw_sockets *set, struct sock *k, struct gw_sock_ask
     return 0;
 }
 
-static void say(struct gw_sock_ask_ *ask, int result)
+static void sock_helper_say(struct gw_sock_ask_ *ask, int result)
 {
     ask->result = result;
     gw_st_release_u32(&ask->state, GW_SOCK_ANSWERED_); /* release: the answer first */
@@ -205,7 +205,7 @@ void gw_sock_closed(struct gw_sockets *set, struct sock *k)
 
     k->closer = NULL;
     gw_sock_release(set, k);
-    if (closer) say(closer, 0);
+    if (closer) sock_helper_say(closer, 0);
     set->news_pending = true;
 }
 
@@ -222,7 +222,7 @@ static const struct {
     [GW_RDMA_TRY] = {gw_try_bind, gw_try_listen, gw_try_accept, gw_try_connect},
 };
 
-static int answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
+static int sock_helper_answer(struct gw_sockets *set, struct gw_sock_ask_ *ask)
 {
     struct sock *k = (uint32_t)ask->sock < set->attr.count ? &set->sock[ask->sock] : NULL;
     uint32_t by;
@@ -262,8 +262,8 @@ static uint32_t answer_all(struct gw_sockets *set)
     for (uint32_t i = 0; i < GW_SOCK_ASKS_; i++, ask++) {
         if (gw_ld_acquire_u32(&ask->state) != GW_SOCK_ASKED_) continue; /* acquire: the question behind it */
         gw_st_relaxed_u32(&ask->state, GW_SOCK_LATER_);
-        result = answer(set, ask);
-        if (result != ANSWER_LATER) say(ask, result);
+        result = sock_helper_answer(set, ask);
+        if (result != ANSWER_LATER) sock_helper_say(ask, result);
         n++;
     }
     if (n) set->news_pending = true;
@@ -272,18 +272,18 @@ static uint32_t answer_all(struct gw_sockets *set)
 
 /* ---- the thread --------------------------------------------------------------------------------------- */
 
-static bool look(void *arg)
+static bool sock_helper_look(void *arg)
 {
     struct gw_sockets *set = arg;
     bool any = answer_all(set) != 0;
 
-    tell(set);
+    sock_helper_tell(set);
     if (set->datagrams) any = gw_datagram_udp(set) || any;
     if (set->proxy)
         any = gw_socket_proxy_look(set) || any;
     else
         gw_sock_cm_events(set);
-    tell(set);
+    sock_helper_tell(set);
     return any;
 }
 
@@ -298,12 +298,12 @@ static bool wait_by_ring(void *arg, uint64_t ns)
     return true;
 }
 
-static void enter(void *arg)
+static void sock_helper_enter(void *arg)
 {
     gw_socket_proxy_enter(arg);
 }
 
-static void leave(void *arg)
+static void sock_helper_leave(void *arg)
 {
     gw_socket_proxy_leave(arg);
 }
@@ -323,7 +323,7 @@ static int open_channel(struct gw_sockets *set)
 
 int gw_sock_helper_start(struct gw_sockets *set)
 {
-    int err = gw_helper_init(&set->helper, set->exec, look, set);
+    int err = gw_helper_init(&set->helper, set->exec, sock_helper_look, set);
 
     if (err) return gw_error_errno(err, "sockets");
     if (set->dev) err = open_channel(set);
@@ -335,8 +335,8 @@ int gw_sock_helper_start(struct gw_sockets *set)
     if (set->proxy) {
         set->helper.linger_ns = set->helper.polled ? 0 : LINGER_NS;
         set->helper.wait = wait_by_ring;
-        set->helper.enter = enter;
-        set->helper.leave = leave;
+        set->helper.enter = sock_helper_enter;
+        set->helper.leave = sock_helper_leave;
     }
     return gw_helper_start(&set->helper, "gw-sockets");
 }

@@ -120,8 +120,8 @@ void gw_sock_cm_fail(struct gw_sockets *set, struct sock *k, int err)
 }
 
 /* Our side of an answer, or of a question. */
-static void fill(const struct gw_sockets *set, const struct sock *k, struct rdma_conn_param *p,
-                 uint8_t data[GW_RS_CONN_BYTES])
+static void helper_cm_fill(const struct gw_sockets *set, const struct sock *k, struct rdma_conn_param *p,
+                           uint8_t data[GW_RS_CONN_BYTES])
 {
     struct gw_rs_conn mine;
 
@@ -140,7 +140,7 @@ static int ask_peer(struct gw_sockets *set, struct sock *k)
     uint8_t data[GW_RS_CONN_BYTES];
     struct rdma_conn_param p;
 
-    fill(set, k, &p, data);
+    helper_cm_fill(set, k, &p, data);
     if (rdma_connect(k->id, &p)) return -errno;
     k->step = SOCK_ASKED;
     return 0;
@@ -159,7 +159,7 @@ static int bring_up(struct sock *k, const struct rdma_conn_param *p)
     return gw_cm_bring_up(k->qp, k->id, &defaults, &terms);
 }
 
-static void connected(struct gw_sockets *set, struct sock *k)
+static void helper_cm_connected(struct gw_sockets *set, struct sock *k)
 {
     keep_addr(&k->info->local, rdma_get_local_addr(k->id));
     keep_addr(&k->info->remote, rdma_get_peer_addr(k->id));
@@ -168,7 +168,7 @@ static void connected(struct gw_sockets *set, struct sock *k)
     gw_sock_publish(set, k, GW_SOCK_CONNECTED_);
 }
 
-static void answered(struct gw_sockets *set, struct sock *k, const struct rdma_conn_param *p)
+static void helper_cm_answered(struct gw_sockets *set, struct sock *k, const struct rdma_conn_param *p)
 {
     int err = bring_up(k, p);
 
@@ -177,7 +177,7 @@ static void answered(struct gw_sockets *set, struct sock *k, const struct rdma_c
     if (err)
         gw_sock_cm_fail(set, k, err);
     else
-        connected(set, k);
+        helper_cm_connected(set, k);
 }
 
 /* ---- accepting ---------------------------------------------------------------------------------------- */
@@ -190,13 +190,13 @@ static int accept_peer(struct gw_sockets *set, struct sock *k, const struct rdma
 
     if (!err) err = bring_up(k, theirs);
     if (err) return err;
-    fill(set, k, &p, data);
+    helper_cm_fill(set, k, &p, data);
     return rdma_accept(k->id, &p) ? gw_cm_gave_up(-errno) : 0;
 }
 
 /* A peer asks. It is refused when there is no socket for it, or when it does not speak this. */
-static void request(struct gw_sockets *set, struct sock *l, struct rdma_cm_id *id,
-                    const struct rdma_conn_param *p)
+static void helper_cm_request(struct gw_sockets *set, struct sock *l, struct rdma_cm_id *id,
+                              const struct rdma_conn_param *p)
 {
     struct sock *k = l->waiting < l->backlog ? gw_sock_take_free(set) : NULL;
 
@@ -218,11 +218,11 @@ static void request(struct gw_sockets *set, struct sock *l, struct rdma_cm_id *i
 }
 
 /* The peer has confirmed: its socket waits for accept. */
-static void ready(struct gw_sockets *set, struct sock *k)
+static void helper_cm_ready(struct gw_sockets *set, struct sock *k)
 {
     struct sock *l = k->listener;
 
-    connected(set, k);
+    helper_cm_connected(set, k);
     k->step = SOCK_READY;
     *l->last = k;
     l->last = &k->next;
@@ -234,7 +234,7 @@ static void ready(struct gw_sockets *set, struct sock *k)
 /* ---- events ------------------------------------------------------------------------------------------- */
 
 /* The peer, or the way to it, is gone, or never was there. */
-static void gone(struct gw_sockets *set, struct sock *k, const struct rdma_cm_event *ev)
+static void helper_cm_gone(struct gw_sockets *set, struct sock *k, const struct rdma_cm_event *ev)
 {
     switch (k->step) {
     case SOCK_RESOLVING:
@@ -264,7 +264,7 @@ static void removed(struct gw_sockets *set, struct sock *k, const struct rdma_cm
         return;
     }
     if (!listened && k->step != SOCK_OPENED) {
-        gone(set, k, ev);
+        helper_cm_gone(set, k, ev);
         return;
     }
     gw_sock_cm_close(k);
@@ -276,7 +276,7 @@ static void removed(struct gw_sockets *set, struct sock *k, const struct rdma_cm
 }
 
 /* k: NULL for what is told of the datagrams' device. */
-static void step(struct gw_sockets *set, struct sock *k, const struct rdma_cm_event *ev)
+static void helper_cm_step(struct gw_sockets *set, struct sock *k, const struct rdma_cm_event *ev)
 {
     int err = 0;
 
@@ -294,14 +294,14 @@ static void step(struct gw_sockets *set, struct sock *k, const struct rdma_cm_ev
         if (k->step == SOCK_RESOLVING) err = ask_peer(set, k);
         break;
     case RDMA_CM_EVENT_CONNECT_RESPONSE:
-        if (k->step == SOCK_ASKED) answered(set, k, &ev->param.conn);
+        if (k->step == SOCK_ASKED) helper_cm_answered(set, k, &ev->param.conn);
         return;
     case RDMA_CM_EVENT_ESTABLISHED:
-        if (k->step == SOCK_ACCEPTING) ready(set, k);
+        if (k->step == SOCK_ACCEPTING) helper_cm_ready(set, k);
         return;
     case RDMA_CM_EVENT_TIMEWAIT_EXIT: return;
     case RDMA_CM_EVENT_DEVICE_REMOVAL: removed(set, k, ev); return;
-    default: gone(set, k, ev); return;
+    default: helper_cm_gone(set, k, ev); return;
     }
     if (err) gw_sock_cm_fail(set, k, err == -EXDEV ? -ENETUNREACH : err);
 }
@@ -321,8 +321,8 @@ void gw_sock_cm_events(struct gw_sockets *set)
         rdma_ack_cm_event(ev);
         k = copy.event == RDMA_CM_EVENT_CONNECT_REQUEST ? copy.listen_id->context : copy.id->context;
         if (copy.event == RDMA_CM_EVENT_CONNECT_REQUEST)
-            request(set, k, copy.id, &copy.param.conn);
+            helper_cm_request(set, k, copy.id, &copy.param.conn);
         else
-            step(set, k, &copy);
+            helper_cm_step(set, k, &copy);
     }
 }

@@ -13,7 +13,7 @@
 /* In sets of so many sockets those who wait for acknowledgements sleep: it takes descriptors. */
 #define SENDERS_SLEEP 64u
 
-static uint32_t pow2(uint32_t n, uint32_t otherwise)
+static uint32_t net_pow2(uint32_t n, uint32_t otherwise)
 {
     uint32_t p = 1;
 
@@ -21,7 +21,7 @@ static uint32_t pow2(uint32_t n, uint32_t otherwise)
     return p;
 }
 
-static int check(const struct gw_device *dev, struct gw_sockets_attr *a)
+static int net_check(const struct gw_device *dev, struct gw_sockets_attr *a)
 {
     if (!a->count || a->count > COUNT_MAX || a->rbuf > BUFFER_MAX || a->wbuf > BUFFER_MAX ||
         a->writes > 4096 || a->mem > GW_MEM_DEVICE || a->rdma > GW_RDMA_TRY || a->maps > GW_RS_MAPS_MAX)
@@ -30,9 +30,9 @@ static int check(const struct gw_device *dev, struct gw_sockets_attr *a)
                         a->count, a->rbuf, a->wbuf, a->writes, a->mem, a->rdma, a->maps);
     if (!dev && (!a->exec || a->rdma))
         return gw_error(-EINVAL, "sockets without a device: they need an executor, and have no RDMA");
-    a->rbuf = pow2(a->rbuf, 128 << 10);
-    a->wbuf = pow2(a->wbuf, 128 << 10);
-    a->writes = pow2(a->writes, 64);
+    a->rbuf = net_pow2(a->rbuf, 128 << 10);
+    a->wbuf = net_pow2(a->wbuf, 128 << 10);
+    a->writes = net_pow2(a->writes, 64);
     if (a->rbuf < GW_SOCK_BUFFER_MIN_ || a->wbuf < GW_SOCK_BUFFER_MIN_ || a->writes < 16)
         return gw_error(-EINVAL, "sockets: buffers of %u and %u bytes and %u writes; at least 4096 and 16",
                         a->rbuf, a->wbuf, a->writes);
@@ -48,12 +48,12 @@ struct layout {
     size_t info, ends, asked, groups, bells, datagram_shared, shared;
 };
 
-static size_t lines(size_t bytes)
+static size_t net_lines(size_t bytes)
 {
     return (bytes + LINE - 1) & ~(size_t)(LINE - 1);
 }
 
-static struct layout layout(const struct gw_sockets *set)
+static struct layout net_layout(const struct gw_sockets *set)
 {
     const struct gw_sockets_attr *a = &set->attr;
     size_t streams = set->dev ? a->count : 0, host_streams = set->proxy ? a->count : 0,
@@ -64,8 +64,8 @@ static struct layout layout(const struct gw_sockets *set)
     l.stream = l.sock + a->count * sizeof(struct gw_sock_);
     l.host_stream = l.stream + streams * sizeof(struct gw_stream_);
     l.mark = l.host_stream + host_streams * sizeof(struct gw_host_stream_);
-    l.map = l.mark + lines(streams * a->writes * sizeof(struct gw_stream_mark_));
-    l.datagrams = lines(l.map + streams * a->maps * sizeof(struct gw_stream_map_));
+    l.map = l.mark + net_lines(streams * a->writes * sizeof(struct gw_stream_mark_));
+    l.datagrams = net_lines(l.map + streams * a->maps * sizeof(struct gw_stream_map_));
     l.asking = l.datagrams + datagram_ends * sizeof(struct gw_datagram_end_);
     l.kernels = l.asking + GW_SOCK_ASKS_ * sizeof(uint32_t);
 
@@ -73,8 +73,8 @@ static struct layout layout(const struct gw_sockets *set)
     l.ends = l.info + a->count * sizeof(struct gw_sock_info_);
     l.asked = l.ends + host_streams * sizeof(struct gw_host_stream_ends_);
     l.groups = l.asked + LINE;
-    l.bells = l.groups + lines((host_streams + GW_BELL_GROUP_ - 1) / GW_BELL_GROUP_);
-    l.datagram_shared = lines(l.bells + host_streams);
+    l.bells = l.groups + net_lines((host_streams + GW_BELL_GROUP_ - 1) / GW_BELL_GROUP_);
+    l.datagram_shared = net_lines(l.bells + host_streams);
     l.datagram_shared += l.datagram_shared & LINE; /* to a multiple of two lines */
     l.shared = l.datagram_shared + datagram_ends * sizeof(struct gw_datagram_shared_);
     return l;
@@ -89,7 +89,7 @@ static size_t table_size(const struct gw_sockets_attr *a)
 
 static size_t per_socket(const struct gw_sockets_attr *a)
 {
-    return (size_t)a->rbuf + a->wbuf + lines(2 * table_size(a));
+    return (size_t)a->rbuf + a->wbuf + net_lines(2 * table_size(a));
 }
 
 /* Buffers and tables, which the NIC writes. Kernels and the host's sockets share them where both can reach
@@ -114,9 +114,9 @@ static int make_buffers(struct gw_sockets *set)
                           GW_MR_REMOTE_WRITE, &set->mr);
 }
 
-static int make_memory(struct gw_sockets *set)
+static int net_make_memory(struct gw_sockets *set)
 {
-    struct layout l = layout(set);
+    struct layout l = net_layout(set);
     int err = make_buffers(set);
 
     if (!err) err = gw_mem_alloc(set->exec, GW_MEM_DEVICE, l.kernels, &set->kernels);
@@ -130,7 +130,7 @@ static int make_memory(struct gw_sockets *set)
 
 static int publish_net(struct gw_sockets *set)
 {
-    struct layout l = layout(set);
+    struct layout l = net_layout(set);
     uint8_t *at = set->kernels.dev, *shared = set->shared.dev;
     struct gw_net net = {
         .size = sizeof(net),
@@ -176,7 +176,7 @@ void gw_sock_offer(const struct gw_sockets *set, const struct sock *k, struct gw
 static int publish_stream(struct gw_sockets *set, const struct sock *k)
 {
     const struct gw_sockets_attr *a = &set->attr;
-    struct layout l = layout(set);
+    struct layout l = net_layout(set);
     size_t i = (size_t)(k - set->sock), off = offset(set, k);
     uint8_t *bytes = (uint8_t *)set->bytes.dev + off, *at = set->kernels.dev;
     uint8_t *table = bytes + a->rbuf + a->wbuf, *own = table + table_size(a);
@@ -209,7 +209,7 @@ static int publish_stream(struct gw_sockets *set, const struct sock *k)
 static int publish_pipe(struct gw_sockets *set, struct sock *k)
 {
     const struct gw_mem *rings = set->rings.size ? &set->rings : &set->bytes;
-    struct layout l = layout(set);
+    struct layout l = net_layout(set);
     size_t i = (size_t)(k - set->sock), off = offset(set, k);
     uint8_t *at = set->kernels.dev, *shared = set->shared.dev;
     struct gw_host_stream_ p = {
@@ -228,7 +228,7 @@ static int publish_pipe(struct gw_sockets *set, struct sock *k)
     return gw_copy_in(set->exec, (struct gw_host_stream_ *)(at + l.host_stream) + i, &p, sizeof(p));
 }
 
-static int post_receives(struct gw_sockets *set, struct sock *k)
+static int net_post_receives(struct gw_sockets *set, struct sock *k)
 {
     return gw_qp_recv_empty(k->qp, set->attr.writes + GW_STREAM_SPARE_, 0);
 }
@@ -240,14 +240,14 @@ int gw_sock_renew(struct gw_sockets *set, struct sock *k)
     if (!k->used) return 0;
     err = gw_qp_reset(k->qp, GW_RESET_QUIET, 0);
     k->used = false;
-    return err ? err : post_receives(set, k);
+    return err ? err : net_post_receives(set, k);
 }
 
 /* Its queue pair, and the stream over it. */
-static int make_stream(struct gw_sockets *set, struct sock *k)
+static int net_make_stream(struct gw_sockets *set, struct sock *k)
 {
     uint32_t entries = set->attr.writes + GW_STREAM_SPARE_;
-    struct gw_cq_attr ca = {.cqe = pow2(entries, 0),
+    struct gw_cq_attr ca = {.cqe = net_pow2(entries, 0),
                             .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP,
                             .qps = 1,
                             .post_mode = set->attr.post_mode};
@@ -259,20 +259,20 @@ static int make_stream(struct gw_sockets *set, struct sock *k)
     qa.send_cq = k->send_cq;
     qa.recv_cq = k->recv_cq;
     if (!err) err = gw_qp_create(set->pd, &qa, &k->qp);
-    if (!err) err = post_receives(set, k);
+    if (!err) err = net_post_receives(set, k);
     return err ? err : publish_stream(set, k);
 }
 
 static int make_sock(struct gw_sockets *set, uint32_t i)
 {
     struct gw_sock_ closed = {.closing = 1}; /* until it is given out, as its last user would have left it */
-    struct gw_sock_ *kernels = (struct gw_sock_ *)((uint8_t *)set->kernels.dev + layout(set).sock) + i;
+    struct gw_sock_ *kernels = (struct gw_sock_ *)((uint8_t *)set->kernels.dev + net_layout(set).sock) + i;
     struct sock *k = &set->sock[i];
     int err = gw_copy_in(set->exec, kernels, &closed, sizeof(closed));
 
-    k->info = (struct gw_sock_info_ *)((uint8_t *)set->shared.host + layout(set).info) + i;
+    k->info = (struct gw_sock_info_ *)((uint8_t *)set->shared.host + net_layout(set).info) + i;
     k->last = &k->first;
-    if (!err && set->dev) err = make_stream(set, k);
+    if (!err && set->dev) err = net_make_stream(set, k);
     if (!err && set->proxy) err = publish_pipe(set, k);
     return err;
 }
@@ -280,7 +280,7 @@ static int make_sock(struct gw_sockets *set, uint32_t i)
 /* The ends of datagrams over RDMA, behind all sockets. */
 static int make_rds(struct gw_sockets *set)
 {
-    struct layout l = layout(set);
+    struct layout l = net_layout(set);
 
     if (!set->datagrams) return 0;
     return gw_datagram_make(set, (struct gw_datagram_end_ *)((uint8_t *)set->kernels.dev + l.datagrams),
@@ -301,14 +301,14 @@ int gw_sockets_create(struct gw_device *dev, const struct gw_sockets_attr *attr,
     set->dev = dev;
     set->attr = *attr;
     set->exec = dev ? gw_device_exec(dev) : attr->exec;
-    err = check(dev, &set->attr);
+    err = net_check(dev, &set->attr);
     if (!err) set->sock = calloc(set->attr.count, sizeof(*set->sock));
     if (!err && !set->sock) err = gw_error_errno(-ENOMEM, "sockets");
     for (uint32_t i = 0; !err && i < set->attr.count; i++) set->sock[i].fd = -1;
     if (!err && set->attr.rdma != GW_RDMA_ONLY) err = gw_socket_proxy_create(set);
     if (!err && dev) err = gw_pd_create(dev, &set->pd);
     if (!err) err = gw_datagram_create(set);
-    if (!err) err = make_memory(set);
+    if (!err) err = net_make_memory(set);
     if (!err) err = publish_net(set);
     if (!err) err = make_rds(set);
     for (uint32_t i = 0; !err && i < set->attr.count; i++) err = make_sock(set, i);

@@ -10,7 +10,7 @@
 #define SECONDS_MAX 32767 /* of TCP_KEEPIDLE and TCP_KEEPINTVL, as Linux has it */
 #define PROBES_MAX  127
 
-static void put(struct sock *k, enum gw_sock_opt_ which, uint32_t value)
+static void sock_options_put(struct sock *k, enum gw_sock_opt_ which, uint32_t value)
 {
     gw_st_relaxed_u32(&k->info->opt[which], value);
 }
@@ -19,27 +19,27 @@ static void put(struct sock *k, enum gw_sock_opt_ which, uint32_t value)
  * after two hours. */
 static void put_rdma(const struct gw_sockets *set, struct sock *k, uint32_t rdma)
 {
-    put(k, GW_SOCK_OPT_RDMA_, rdma);
-    put(k, GW_SOCK_OPT_KEEPALIVE_, rdma && set->attr.keepalive_ns != UINT64_MAX);
-    put(k, GW_SOCK_OPT_IDLE_, rdma ? 0 : 7200);
+    sock_options_put(k, GW_SOCK_OPT_RDMA_, rdma);
+    sock_options_put(k, GW_SOCK_OPT_KEEPALIVE_, rdma && set->attr.keepalive_ns != UINT64_MAX);
+    sock_options_put(k, GW_SOCK_OPT_IDLE_, rdma ? 0 : 7200);
 }
 
 void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int domain, int type)
 {
-    put(k, GW_SOCK_OPT_TYPE_, (uint32_t)type);
-    put(k, GW_SOCK_OPT_DOMAIN_, (uint32_t)domain);
-    put(k, GW_SOCK_OPT_RBUF_, set->attr.rbuf);
-    put(k, GW_SOCK_OPT_WBUF_, set->attr.wbuf);
-    put(k, GW_SOCK_OPT_REUSE_, 0);
+    sock_options_put(k, GW_SOCK_OPT_TYPE_, (uint32_t)type);
+    sock_options_put(k, GW_SOCK_OPT_DOMAIN_, (uint32_t)domain);
+    sock_options_put(k, GW_SOCK_OPT_RBUF_, set->attr.rbuf);
+    sock_options_put(k, GW_SOCK_OPT_WBUF_, set->attr.wbuf);
+    sock_options_put(k, GW_SOCK_OPT_REUSE_, 0);
     put_rdma(set, k,
              domain == AF_UNIX || type != SOCK_STREAM ? set->attr.rdma & GW_RDMA_ONLY : set->attr.rdma);
-    put(k, GW_SOCK_OPT_INTERVAL_, 75); /* as Linux' */
-    put(k, GW_SOCK_OPT_COUNT_, 9);
-    put(k, GW_SOCK_OPT_NODELAY_, 0);
-    put(k, GW_SOCK_OPT_LINGER_, 0);
-    put(k, GW_SOCK_OPT_NONBLOCK_, 0);
-    put(k, GW_SOCK_OPT_RCVTIMEO_, 0);
-    put(k, GW_SOCK_OPT_SNDTIMEO_, 0);
+    sock_options_put(k, GW_SOCK_OPT_INTERVAL_, 75); /* as Linux' */
+    sock_options_put(k, GW_SOCK_OPT_COUNT_, 9);
+    sock_options_put(k, GW_SOCK_OPT_NODELAY_, 0);
+    sock_options_put(k, GW_SOCK_OPT_LINGER_, 0);
+    sock_options_put(k, GW_SOCK_OPT_NONBLOCK_, 0);
+    sock_options_put(k, GW_SOCK_OPT_RCVTIMEO_, 0);
+    sock_options_put(k, GW_SOCK_OPT_SNDTIMEO_, 0);
 }
 
 /* A buffer's size: no more than the set has, and what the others of a set are told must not change. */
@@ -49,20 +49,20 @@ static int set_buffer(struct sock *k, enum gw_sock_opt_ which, int value, uint32
 
     if (k->step != SOCK_OPENED && k->step != SOCK_LISTENING) return -EISCONN;
     while (size < most && size < (uint32_t)(value < 0 ? INT32_MAX : value)) size *= 2;
-    put(k, which, size);
+    sock_options_put(k, which, size);
     return 0;
 }
 
 static int set_between(struct sock *k, enum gw_sock_opt_ which, int value, int most)
 {
     if (value < 1 || value > most) return -EINVAL;
-    put(k, which, (uint32_t)value);
+    sock_options_put(k, which, (uint32_t)value);
     return 0;
 }
 
 static int set_flag(struct sock *k, enum gw_sock_opt_ which, int value)
 {
-    put(k, which, value != 0);
+    sock_options_put(k, which, value != 0);
     return 0;
 }
 
@@ -83,21 +83,23 @@ static int set_linger(struct sock *k, const struct gw_sock_addr_ *value)
     if (value->len < sizeof(l)) return -EINVAL;
     memcpy(&l, value->bytes, sizeof(l));
     if (l.l_linger < 0 || l.l_linger > INT32_MAX - 1) l.l_linger = INT32_MAX - 1; /* as long as can be */
-    put(k, GW_SOCK_OPT_LINGER_, l.l_onoff ? 1 + (uint32_t)l.l_linger : 0);
+    sock_options_put(k, GW_SOCK_OPT_LINGER_, l.l_onoff ? 1 + (uint32_t)l.l_linger : 0);
     return 0;
 }
 
 /* SO_RCVTIMEO, SO_SNDTIMEO: kept in milliseconds, rounded up; as many as there are, if it is more. */
-static int set_timeout(struct sock *k, enum gw_sock_opt_ which, const struct gw_sock_addr_ *value)
+static int sock_options_set_timeout(struct sock *k, enum gw_sock_opt_ which,
+                                    const struct gw_sock_addr_ *value)
 {
     struct timeval t;
 
     if (value->len < sizeof(t)) return -EINVAL;
     memcpy(&t, value->bytes, sizeof(t));
     if (t.tv_sec < 0 || t.tv_usec < 0 || t.tv_usec >= 1000000) return -EDOM;
-    put(k, which,
-        t.tv_sec > UINT32_MAX / 1000 - 1 ? UINT32_MAX
-                                         : (uint32_t)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000));
+    sock_options_put(k, which,
+                     t.tv_sec > UINT32_MAX / 1000 - 1
+                         ? UINT32_MAX
+                         : (uint32_t)(t.tv_sec * 1000 + (t.tv_usec + 999) / 1000));
     return 0;
 }
 
@@ -123,13 +125,16 @@ static int set_rdma(struct gw_sockets *set, struct sock *k, int value)
 }
 
 /* Checks it and keeps it. */
-static int keep(struct gw_sockets *set, struct sock *k, int which, const struct gw_sock_addr_ *value, int v)
+static int sock_options_keep(struct gw_sockets *set, struct sock *k, int which,
+                             const struct gw_sock_addr_ *value, int v)
 {
     switch (which) {
     case GW_SOCK_OPT_KEY_(GW_SOL_SOCKET, GW_SO_RDMA): return set_rdma(set, k, v);
     case GW_SOCK_OPT_KEY_(GW_SOL_SOCKET, GW_SO_NONBLOCK): return set_flag(k, GW_SOCK_OPT_NONBLOCK_, v);
-    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVTIMEO): return set_timeout(k, GW_SOCK_OPT_RCVTIMEO_, value);
-    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDTIMEO): return set_timeout(k, GW_SOCK_OPT_SNDTIMEO_, value);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVTIMEO):
+        return sock_options_set_timeout(k, GW_SOCK_OPT_RCVTIMEO_, value);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDTIMEO):
+        return sock_options_set_timeout(k, GW_SOCK_OPT_SNDTIMEO_, value);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVBUF): return set_buffer(k, GW_SOCK_OPT_RBUF_, v, set->attr.rbuf);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDBUF): return set_buffer(k, GW_SOCK_OPT_WBUF_, v, set->attr.wbuf);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR): return set_reuse(set, k, v);
@@ -167,5 +172,5 @@ int gw_sock_option(struct gw_sockets *set, struct sock *k, int which, const stru
     if (value->len < sizeof(v) || value->len > sizeof(value->bytes)) return -EINVAL;
     memcpy(&v, value->bytes, sizeof(v));
     err = k->fd >= 0 ? set_host(k, which, v) : 0; /* which may refuse it: a UNIX socket has nothing of TCP */
-    return err ? err : keep(set, k, which, value, v);
+    return err ? err : sock_options_keep(set, k, which, value, v);
 }

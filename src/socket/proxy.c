@@ -23,7 +23,7 @@
 /* ---- requests ----------------------------------------------------------------------------------------- */
 
 /* The ring has failed: every socket of the host's has, and what kernels ask is refused from now on. */
-static void give_up(struct gw_sockets *set, int err)
+static void sock_proxy_give_up(struct gw_sockets *set, int err)
 {
     if (set->proxy->error) return;
     set->proxy->error = err;
@@ -66,7 +66,7 @@ struct io_uring_sqe *gw_socket_proxy_sqe(struct gw_sockets *set, struct sock *k,
         int rc = io_uring_submit(&p->ring);
 
         sqe = io_uring_get_sqe(&p->ring);
-        if (!sqe) give_up(set, rc < 0 ? rc : -EBUSY);
+        if (!sqe) sock_proxy_give_up(set, rc < 0 ? rc : -EBUSY);
     }
     if (!sqe) sqe = &p->spare;
     /* An attempt's time may end when the socket is another one: it counts for nobody. */
@@ -94,7 +94,7 @@ static void watch_channel(struct gw_sockets *set)
 
 /* ---- what comes of them ------------------------------------------------------------------------------- */
 
-static void ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
+static void sock_proxy_ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
 {
     uint32_t i = (uint32_t)cqe->user_data >> OP_BITS;
     enum gw_socket_proxy_op op = cqe->user_data & ((1 << OP_BITS) - 1);
@@ -126,7 +126,7 @@ static void ended(struct gw_sockets *set, const struct io_uring_cqe *cqe)
     if (k->step == SOCK_CLOSING && !k->requests) gw_sock_closed(set, k);
 }
 
-static bool reap(struct gw_sockets *set)
+static bool sock_proxy_reap(struct gw_sockets *set)
 {
     struct io_uring *ring = &set->proxy->ring;
     struct io_uring_cqe *cqe, copy;
@@ -135,7 +135,7 @@ static bool reap(struct gw_sockets *set)
     while (!set->proxy->error && io_uring_peek_cqe(ring, &cqe) == 0) {
         copy = *cqe;
         io_uring_cqe_seen(ring, cqe); /* before it is looked at: room for what that may bring */
-        ended(set, &copy);
+        sock_proxy_ended(set, &copy);
         any = true;
     }
     return any;
@@ -172,13 +172,13 @@ bool gw_socket_proxy_look(struct gw_sockets *set)
     bool any;
 
     if (pending > PENDING_MAX || (pending && p->looks++ >= LOOKS_MAX)) gw_socket_proxy_wait(set, 0);
-    any = reap(set);
+    any = sock_proxy_reap(set);
     return answer_bells(set) || any;
 }
 
 /* Would a call that does not wait do anything? The kernel says whether it has completions to make; now and
  * then it is asked all the same, for that a ring which has failed says nothing. */
-static bool due(struct gw_socket_proxy *p)
+static bool sock_proxy_due(struct gw_socket_proxy *p)
 {
     const unsigned news = IORING_SQ_TASKRUN | IORING_SQ_CQ_OVERFLOW;
 
@@ -196,12 +196,12 @@ void gw_socket_proxy_wait(struct gw_sockets *set, uint64_t ns)
 
     p->looks = 0;
     if (!ns)
-        rc = due(p) ? io_uring_submit_and_get_events(&p->ring) : 0;
+        rc = sock_proxy_due(p) ? io_uring_submit_and_get_events(&p->ring) : 0;
     else if (ns == GW_NEVER)
         rc = io_uring_submit_and_wait(&p->ring, 1);
     else
         rc = io_uring_submit_and_wait_timeout(&p->ring, &cqe, 1, &t, NULL);
-    if (!passing(rc)) give_up(set, rc);
+    if (!passing(rc)) sock_proxy_give_up(set, rc);
 }
 
 void gw_socket_proxy_enter(struct gw_sockets *set)
@@ -209,7 +209,7 @@ void gw_socket_proxy_enter(struct gw_sockets *set)
     /* This thread submits from now on, and no other. liburing 2.3 forgets to export its function for that. */
     if (syscall(__NR_io_uring_register, set->proxy->ring.ring_fd, IORING_REGISTER_ENABLE_RINGS, NULL, 0) <
         0) {
-        give_up(set, -errno);
+        sock_proxy_give_up(set, -errno);
         return;
     }
     watch_wake(set);
@@ -230,7 +230,7 @@ void gw_socket_proxy_leave(struct gw_sockets *set)
         for (uint32_t i = left = 0; i < set->attr.count; i++) left += set->sock[i].requests;
         if (!left || set->proxy->error) return;
         gw_socket_proxy_wait(set, 1000000u);
-        reap(set);
+        sock_proxy_reap(set);
     } while (gw_clock_ns() < until);
 }
 

@@ -8,7 +8,7 @@
 #define STUCK 16 /* errors in a row, with no datagram between them that came or left: the socket has failed */
 
 /* One more error for the kernel, which tells each once. */
-static void say_error(struct gw_sockets *set, struct sock *k, uint32_t *word, int err)
+static void proxy_datagram_say_error(struct gw_sockets *set, struct sock *k, uint32_t *word, int err)
 {
     gw_st_release_u32(word, (((*word >> 16) + 1) << 16 & ~GW_HOST_DATAGRAM_STAYS_) | (uint32_t)-err);
     gw_host_stream_tell(set, k);
@@ -16,13 +16,13 @@ static void say_error(struct gw_sockets *set, struct sock *k, uint32_t *word, in
 
 /* ---- coming in ---------------------------------------------------------------------------------------- */
 
-static struct gw_host_datagram_ *record(uint8_t *ring, uint32_t size, uint64_t at)
+static struct gw_host_datagram_ *proxy_datagram_record(uint8_t *ring, uint32_t size, uint64_t at)
 {
     return (struct gw_host_datagram_ *)(ring + (at & (size - 1)));
 }
 
 /* Is there room for the longest datagram, in a row, and for what must be skipped before it? */
-static bool has_room(struct sock *k, uint32_t need)
+static bool proxy_datagram_has_room(struct sock *k, uint32_t need)
 {
     for (int again = 0; again < 2; again++) {
         /* Acquire: the kernel has read before the ring is written again. */
@@ -38,7 +38,7 @@ static bool has_room(struct sock *k, uint32_t need)
     return false;
 }
 
-static void receive(struct gw_sockets *set, struct sock *k)
+static void proxy_datagram_receive(struct gw_sockets *set, struct sock *k)
 {
     uint32_t rest = k->rbuf_size - ((uint32_t)k->arrived & (k->rbuf_size - 1)),
              most = gw_host_datagram_most_(k->rbuf_size), size = gw_host_datagram_size_(most);
@@ -46,9 +46,9 @@ static void receive(struct gw_sockets *set, struct sock *k)
 
     if (k->receiving || k->stopped || k->step != SOCK_CONNECTED) return;
     k->skip = size > rest ? rest : 0;
-    if (!has_room(k, k->skip + size)) return;
-    if (k->skip) record(k->rbuf, k->rbuf_size, k->arrived)->len = GW_HOST_DATAGRAM_SKIP_;
-    d = record(k->rbuf, k->rbuf_size, k->arrived + k->skip);
+    if (!proxy_datagram_has_room(k, k->skip + size)) return;
+    if (k->skip) proxy_datagram_record(k->rbuf, k->rbuf_size, k->arrived)->len = GW_HOST_DATAGRAM_SKIP_;
+    d = proxy_datagram_record(k->rbuf, k->rbuf_size, k->arrived + k->skip);
     k->in_iov = (struct iovec){.iov_base = d + 1, .iov_len = most};
     k->in = (struct msghdr){.msg_name = d->addr.bytes,
                             .msg_namelen = sizeof(d->addr.bytes),
@@ -60,7 +60,7 @@ static void receive(struct gw_sockets *set, struct sock *k)
 
 void gw_host_datagram_received(struct gw_sockets *set, struct sock *k, int result)
 {
-    struct gw_host_datagram_ *d = record(k->rbuf, k->rbuf_size, k->arrived + k->skip);
+    struct gw_host_datagram_ *d = proxy_datagram_record(k->rbuf, k->rbuf_size, k->arrived + k->skip);
 
     k->receiving = false;
     if (k->step != SOCK_CONNECTED || k->stopped) return;
@@ -75,24 +75,24 @@ void gw_host_datagram_received(struct gw_sockets *set, struct sock *k, int resul
         if (++k->stuck == STUCK)
             gw_host_stream_fail(set, k, result);
         else
-            say_error(set, k, &k->ends->error, result);
+            proxy_datagram_say_error(set, k, &k->ends->error, result);
     }
-    receive(set, k);
+    proxy_datagram_receive(set, k);
 }
 
 /* ---- going out ---------------------------------------------------------------------------------------- */
 
-static void send_next(struct gw_sockets *set, struct sock *k)
+static void proxy_datagram_send_next(struct gw_sockets *set, struct sock *k)
 {
     uint64_t put = gw_ld_acquire_u64(&k->ends->put); /* acquire: the records first */
-    struct gw_host_datagram_ *d = record(k->wbuf, k->wbuf_size, k->sent);
+    struct gw_host_datagram_ *d = proxy_datagram_record(k->wbuf, k->wbuf_size, k->sent);
     uint32_t rest = k->wbuf_size - ((uint32_t)k->sent & (k->wbuf_size - 1));
 
     if (k->sending || put == k->sent || k->step != SOCK_CONNECTED) return;
     if (put - k->sent <= k->wbuf_size && d->len == GW_HOST_DATAGRAM_SKIP_) {
         k->sent += rest;
         gw_st_release_u64(&k->ends->sent, k->sent); /* release: what was skipped has been read */
-        d = record(k->wbuf, k->wbuf_size, k->sent);
+        d = proxy_datagram_record(k->wbuf, k->wbuf_size, k->sent);
     }
     if (put == k->sent) return;
     k->leaving = d->len <= gw_host_datagram_most_(k->wbuf_size) ? gw_host_datagram_size_(d->len) : UINT32_MAX;
@@ -121,8 +121,9 @@ void gw_host_datagram_sent(struct gw_sockets *set, struct sock *k, int result)
         k->bound = true;
         gw_host_stream_tell(set, k);
     }
-    if (result < 0 && result != -EINTR && result != -EAGAIN) say_error(set, k, &k->ends->refused, result);
-    send_next(set, k);
+    if (result < 0 && result != -EINTR && result != -EAGAIN)
+        proxy_datagram_say_error(set, k, &k->ends->refused, result);
+    proxy_datagram_send_next(set, k);
 }
 
 /* ---- both --------------------------------------------------------------------------------------------- */
@@ -131,9 +132,9 @@ void gw_host_datagram_serve(struct gw_sockets *set, struct sock *k)
 {
     uint32_t shut = gw_ld_acquire_u32(&k->ends->shut);
 
-    send_next(set, k);
+    proxy_datagram_send_next(set, k);
     if (shut & GW_HOST_STREAM_SHUT_RD_) k->stopped = true;
-    receive(set, k);
+    proxy_datagram_receive(set, k);
 }
 
 void gw_host_datagram_start(struct gw_sockets *set, struct sock *k)
@@ -141,5 +142,5 @@ void gw_host_datagram_start(struct gw_sockets *set, struct sock *k)
     gw_host_stream_reset(k);
     k->stuck = 0;
     k->step = SOCK_CONNECTED;
-    receive(set, k);
+    proxy_datagram_receive(set, k);
 }

@@ -11,19 +11,20 @@
 
 /* ---- addresses ---------------------------------------------------------------------------------------- */
 
-static void keep(struct gw_sock_addr_ *to, const struct sockaddr_storage *sa, socklen_t len)
+static void proxy_sock_keep(struct gw_sock_addr_ *to, const struct sockaddr_storage *sa, socklen_t len)
 {
     to->len = len < sizeof(to->bytes) ? len : sizeof(to->bytes);
     memcpy(to->bytes, sa, to->len);
 }
 
-static void keep_name(struct gw_sock_addr_ *to, int fd, int (*name)(int, struct sockaddr *, socklen_t *))
+static void proxy_sock_keep_name(struct gw_sock_addr_ *to, int fd,
+                                 int (*name)(int, struct sockaddr *, socklen_t *))
 {
     struct sockaddr_storage sa = {.ss_family = AF_UNSPEC};
     socklen_t len = sizeof(sa);
 
     if (name(fd, (struct sockaddr *)&sa, &len)) len = 0;
-    keep(to, &sa, len);
+    proxy_sock_keep(to, &sa, len);
 }
 
 static int local_name(int fd, struct sockaddr *sa, socklen_t *len)
@@ -40,7 +41,7 @@ static int peer_name(int fd, struct sockaddr *sa, socklen_t *len)
 
 void gw_socket_proxy_name(struct sock *k)
 {
-    keep_name(&k->info->local, k->fd, local_name);
+    proxy_sock_keep_name(&k->info->local, k->fd, local_name);
 }
 
 int gw_socket_proxy_open(struct gw_sockets *set, struct sock *k, int domain, int type)
@@ -60,13 +61,13 @@ int gw_socket_proxy_bind(struct gw_sockets *set, struct sock *k, const struct gw
     if (addr->len > sizeof(addr->bytes)) return -EINVAL;
     if (bind(k->fd, (const struct sockaddr *)addr->bytes, addr->len)) return -errno;
     k->bound = true;
-    keep_name(&k->info->local, k->fd, local_name);
+    proxy_sock_keep_name(&k->info->local, k->fd, local_name);
     return 0;
 }
 
 /* ---- listening ---------------------------------------------------------------------------------------- */
 
-static bool somebody_waits(const struct sock *l)
+static bool proxy_sock_somebody_waits(const struct sock *l)
 {
     struct pollfd f = {.fd = l->fd, .events = POLLIN};
 
@@ -83,7 +84,7 @@ static void watch_listener(struct gw_sockets *set, struct sock *l)
 
 static void say_ready(struct gw_sockets *set, struct sock *l)
 {
-    l->ready_host = somebody_waits(l);
+    l->ready_host = proxy_sock_somebody_waits(l);
     watch_listener(set, l);
     gw_sock_say_ready(set, l);
 }
@@ -102,7 +103,7 @@ int gw_socket_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
     if (k->step == SOCK_LISTENING) return 0;
     /* Accepting never waits, even when the client is gone again. */
     if (fcntl(k->fd, F_SETFL, O_NONBLOCK)) return -errno;
-    keep_name(&k->info->local, k->fd, local_name);
+    proxy_sock_keep_name(&k->info->local, k->fd, local_name);
     k->step = SOCK_LISTENING;
     watch_listener(set, k);
     gw_sock_publish(set, k, GW_SOCK_LISTENING_);
@@ -112,7 +113,7 @@ int gw_socket_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog)
 /* ---- connected ---------------------------------------------------------------------------------------- */
 
 /* Its addresses are known. */
-static void connected(struct gw_sockets *set, struct sock *k)
+static void proxy_sock_connected(struct gw_sockets *set, struct sock *k)
 {
     k->info->kind = GW_SOCK_HOST_STREAM_;
     gw_host_stream_start(set, k);
@@ -151,12 +152,12 @@ int gw_socket_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_soc
     k = gw_sock_take_free(set);
     k->fd = fd;
     gw_sock_inherit(k, l);
-    keep(&k->info->remote, &sa, len);
+    proxy_sock_keep(&k->info->remote, &sa, len);
     if (is_one(&l->info->local))
         k->info->local = l->info->local;
     else
-        keep_name(&k->info->local, k->fd, local_name);
-    connected(set, k);
+        proxy_sock_keep_name(&k->info->local, k->fd, local_name);
+    proxy_sock_connected(set, k);
     say_ready(set, l);
     *peer = k->info->remote;
     return (int)(k - set->sock);
@@ -166,8 +167,8 @@ int gw_socket_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_soc
 static int connect_dgram(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
     if (connect(k->fd, (const struct sockaddr *)addr->bytes, addr->len)) return -errno;
-    keep_name(&k->info->local, k->fd, local_name);
-    keep_name(&k->info->remote, k->fd, peer_name);
+    proxy_sock_keep_name(&k->info->local, k->fd, local_name);
+    proxy_sock_keep_name(&k->info->remote, k->fd, peer_name);
     gw_sock_publish(set, k, GW_SOCK_CONNECTED_);
     return 0;
 }
@@ -194,9 +195,9 @@ void gw_socket_proxy_connected(struct gw_sockets *set, struct sock *k, int resul
 {
     if (k->step != SOCK_ASKED) return;
     if (!result) {
-        keep_name(&k->info->local, k->fd, local_name);
-        keep_name(&k->info->remote, k->fd, peer_name);
-        connected(set, k);
+        proxy_sock_keep_name(&k->info->local, k->fd, local_name);
+        proxy_sock_keep_name(&k->info->remote, k->fd, peer_name);
+        proxy_sock_connected(set, k);
         return;
     }
     k->step = SOCK_FAILED;

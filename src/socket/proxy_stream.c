@@ -53,7 +53,7 @@ static uint64_t room_of(struct sock *k)
 }
 
 /* Is there enough room to go on? If not, the kernel rings when it has read. */
-static bool has_room(struct sock *k, uint64_t *room)
+static bool proxy_stream_has_room(struct sock *k, uint64_t *room)
 {
     uint32_t enough = k->rbuf_size / 8;
 
@@ -68,13 +68,13 @@ static bool has_room(struct sock *k, uint64_t *room)
     return true;
 }
 
-static void receive(struct gw_sockets *set, struct sock *k)
+static void proxy_stream_receive(struct gw_sockets *set, struct sock *k)
 {
     uint32_t at = (uint32_t)k->arrived & (k->rbuf_size - 1);
     struct io_uring_sqe *sqe;
     uint64_t room;
 
-    if (k->receiving || k->stopped || k->step != SOCK_CONNECTED || !has_room(k, &room)) return;
+    if (k->receiving || k->stopped || k->step != SOCK_CONNECTED || !proxy_stream_has_room(k, &room)) return;
     if (room > k->rbuf_size) {
         gw_host_stream_fail(set, k, -EPROTO); /* a kernel took what was not there */
         return;
@@ -87,7 +87,7 @@ static void receive(struct gw_sockets *set, struct sock *k)
 }
 
 /* The end of what comes in. Sent bytes may fail later, and nobody would hear of it without a send. */
-static void end(struct gw_sockets *set, struct sock *k)
+static void proxy_stream_end(struct gw_sockets *set, struct sock *k)
 {
     int err = (int)gw_ld_relaxed_u32(&k->ends->refused);
 
@@ -109,7 +109,7 @@ void gw_host_stream_received(struct gw_sockets *set, struct sock *k, int result,
     k->receiving = false;
     if (k->step != SOCK_CONNECTED) return;
     if (result == 0) {
-        end(set, k);
+        proxy_stream_end(set, k);
         return;
     }
     if (result < 0 && result != -EINTR && result != -EAGAIN) {
@@ -122,7 +122,7 @@ void gw_host_stream_received(struct gw_sockets *set, struct sock *k, int result,
         gw_st_release_u64(&k->ends->arrived, k->arrived); /* release: the bytes first */
         gw_host_stream_tell(set, k);
     }
-    receive(set, k);
+    proxy_stream_receive(set, k);
 }
 
 void gw_host_stream_watched(struct gw_sockets *set, struct sock *k, int result)
@@ -192,7 +192,7 @@ void gw_host_stream_serve(struct gw_sockets *set, struct sock *k)
         k->shut |= GW_HOST_STREAM_SHUT_RD_;
         shutdown(k->fd, SHUT_RD); /* ends the receive that is under way */
     }
-    receive(set, k);
+    proxy_stream_receive(set, k);
 }
 
 void gw_host_stream_reset(struct sock *k)
@@ -213,5 +213,5 @@ void gw_host_stream_start(struct gw_sockets *set, struct sock *k)
 {
     gw_host_stream_reset(k);
     k->step = SOCK_CONNECTED;
-    receive(set, k);
+    proxy_stream_receive(set, k);
 }

@@ -37,7 +37,7 @@ static int enlarge(struct gw_device *dev)
 }
 
 /* Gives it the lowest free number; 0 is none. */
-static int enter(struct gw_device *dev, struct gw_own_ah *a)
+static int ah_enter(struct gw_device *dev, struct gw_own_ah *a)
 {
     uint32_t i;
     int err = 0;
@@ -65,7 +65,7 @@ struct ibv_ah *gw_ah_of(const struct gw_pd *pd, uint32_t number)
 }
 
 /* The vector, from libmlx5, or without one what tells people where it leads. */
-static int fill(struct gw_own_ah *a, const struct gw_endpoint *peer)
+static int ah_fill(struct gw_own_ah *a, const struct gw_endpoint *peer)
 {
     struct gw_ah_handle *h = &a->open.handle;
     struct gw_mlx5_av av = {.dqpn_be = gw_be32(GW_MLX5_AV_EXTENDED)};
@@ -102,11 +102,11 @@ int gw_ah_create(struct gw_pd *pd, const struct gw_endpoint *peer, const struct 
     if (!a) return gw_error_errno(-ENOMEM, "address handle");
     a->pd = pd;
     a->ah = ibv_create_ah(pd->pd, &attr);
-    err = a->ah ? fill(a, peer)
+    err = a->ah ? ah_fill(a, peer)
                 : gw_error_errno(-errno, "%s: cannot make an address handle", pd->dev->info.name);
     pthread_mutex_lock(&pd->dev->lock);
     if (!err) {
-        err = enter(pd->dev, a);
+        err = ah_enter(pd->dev, a);
         if (err) gw_error_errno(err, "address handle");
     }
     if (!err) pd->objects++;

@@ -53,7 +53,7 @@ void gw_arena_fini(struct gw_arena *a)
 }
 
 /* The first gap of the chunk that fits; its stretch is entered into the list. */
-static struct stretch *place(struct gw_arena_chunk *c, size_t size, size_t align)
+static struct stretch *verbs_arena_place(struct gw_arena_chunk *c, size_t size, size_t align)
 {
     struct stretch **at = &c->used, *s;
     size_t from = 0;
@@ -73,7 +73,7 @@ static struct stretch *place(struct gw_arena_chunk *c, size_t size, size_t align
     return s;
 }
 
-static struct gw_arena_chunk *grow(struct gw_arena *a, size_t size)
+static struct gw_arena_chunk *verbs_arena_grow(struct gw_arena *a, size_t size)
 {
     struct gw_arena_chunk *c = calloc(1, sizeof(*c));
 
@@ -115,8 +115,8 @@ int gw_arena_alloc(struct gw_arena *a, size_t size, size_t align, struct gw_piec
     size = (size + 63) & ~(size_t)63;
     pthread_mutex_lock(&a->lock);
     for (c = a->chunks; c; c = c->next)
-        if ((s = place(c, size, align))) break;
-    if (!s && (c = grow(a, size))) s = place(c, size, align);
+        if ((s = verbs_arena_place(c, size, align))) break;
+    if (!s && (c = verbs_arena_grow(a, size))) s = verbs_arena_place(c, size, align);
     if (s) {
         p->dev = (uint8_t *)c->mem.dev + s->from;
         p->host = c->mem.host ? (uint8_t *)c->mem.host + s->from : NULL;

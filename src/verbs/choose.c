@@ -49,7 +49,7 @@ static bool port_active(const char *name)
 
 /* How good the device is for us: 2 a ConnectX, 1 another NIC, 0 none. (Programs get rxe and siw, which lie on
  * no bus, when they name them.) The line in why tells what is against it. */
-static int rank(const char *name, char *why, size_t why_size)
+static int verbs_choose_rank(const char *name, char *why, size_t why_size)
 {
     char path[PATH_MAX], vendor[64], type[64];
 
@@ -108,7 +108,7 @@ static bool real_device(struct gw_device *dev, struct candidate *best)
 
         if (e->d_name[0] == '.') continue;
         snprintf(c.name, sizeof(c.name), "%.63s", e->d_name);
-        c.rank = rank(c.name, dev->info.soft_why, GW_CHOOSE_WHY);
+        c.rank = verbs_choose_rank(c.name, dev->info.soft_why, GW_CHOOSE_WHY);
         if (!c.rank) continue;
         usable++;
         if (has_gpu) c.distance = distance_to(&gpu, c.name);
@@ -187,7 +187,7 @@ static bool preloaded(void)
 
 /* Why there is nothing to open. The software NIC tells its own reasons, such as wrong settings, on standard
  * error. */
-static int nothing(const char *name, int err)
+static int verbs_choose_nothing(const char *name, int err)
 {
     if (attached == SOFT && !name)
         return gw_error(-ENODEV, "the software NIC did not start (GPUWIRE_NIC holds its settings)");
@@ -195,7 +195,7 @@ static int nothing(const char *name, int err)
 }
 
 /* A ConnectX, or another NIC that speaks RoCE or InfiniBand. */
-static bool usable(struct ibv_device *d, int *err)
+static bool verbs_choose_usable(struct ibv_device *d, int *err)
 {
     if (mlx5dv_is_supported(d) || d->node_type == IBV_NODE_CA) return true;
     *err = gw_error(-ENODEV, "%s is no RoCE or InfiniBand NIC (iWARP, usNIC and EFA cannot be used)",
@@ -210,17 +210,18 @@ static int open_named(const char *name, struct ibv_context **out)
     struct ibv_device **list = ibv_get_device_list(&n);
 
     *out = NULL;
-    if (!list) return nothing(name, -ENOENT);
+    if (!list) return verbs_choose_nothing(name, -ENOENT);
     for (int i = 0; i < n && !*out; i++) {
         if (name && strcmp(ibv_get_device_name(list[i]), name)) continue;
-        if (!usable(list[i], &err)) continue;
+        if (!verbs_choose_usable(list[i], &err)) continue;
         *out = ibv_open_device(list[i]);
         if (*out) break;
-        err = attached == SOFT ? nothing(NULL, -ENODEV) : gw_cannot_open(ibv_get_device_name(list[i]), errno);
+        err = attached == SOFT ? verbs_choose_nothing(NULL, -ENODEV)
+                               : gw_cannot_open(ibv_get_device_name(list[i]), errno);
     }
     ibv_free_device_list(list);
     if (*out) return 0;
-    return err == -ENOENT ? nothing(name, err) : err;
+    return err == -ENOENT ? verbs_choose_nothing(name, err) : err;
 }
 
 /* why: what there was to say against a real device; empty when none was looked for. */

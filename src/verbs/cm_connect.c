@@ -20,7 +20,7 @@ struct attempt {
     uint64_t deadline_ns;
 };
 
-static int resolve(struct attempt *a, const char *host, uint16_t port)
+static int cm_connect_resolve(struct attempt *a, const char *host, uint16_t port)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *list;
     char text[INET6_ADDRSTRLEN];
@@ -47,7 +47,7 @@ static int expect(struct attempt *a, enum rdma_cm_event_type want, struct rdma_c
     return err;
 }
 
-static int step(struct attempt *a, int failed, enum rdma_cm_event_type want)
+static int cm_connect_step(struct attempt *a, int failed, enum rdma_cm_event_type want)
 {
     struct rdma_cm_event *ev;
     int err = failed ? gw_error_errno(-errno, "%s: no RDMA device has a way there%s", a->who,
@@ -69,15 +69,15 @@ static int patience(const struct attempt *a)
 static int find_way(struct attempt *a)
 {
     struct rdma_cm_id *id = a->link->id;
-    int err = step(a, gw_cm_resolve(a->qp->dev, id, (struct sockaddr *)&a->to, patience(a)),
-                   RDMA_CM_EVENT_ADDR_RESOLVED);
+    int err = cm_connect_step(a, gw_cm_resolve(a->qp->dev, id, (struct sockaddr *)&a->to, patience(a)),
+                              RDMA_CM_EVENT_ADDR_RESOLVED);
 
     if (!err) err = gw_cm_same_device(a->qp->dev, id);
-    if (!err) err = step(a, rdma_resolve_route(id, patience(a)), RDMA_CM_EVENT_ROUTE_RESOLVED);
+    if (!err) err = cm_connect_step(a, rdma_resolve_route(id, patience(a)), RDMA_CM_EVENT_ROUTE_RESOLVED);
     return err;
 }
 
-static int ask(struct attempt *a, const struct gw_offer *mine)
+static int cm_connect_ask(struct attempt *a, const struct gw_offer *mine)
 {
     uint8_t data[GW_CM_OFFER_BYTES];
     struct rdma_conn_param p = {
@@ -95,7 +95,7 @@ static int ask(struct attempt *a, const struct gw_offer *mine)
     return rdma_connect(a->link->id, &p) ? gw_error_errno(-errno, "%s: cannot connect", a->who) : 0;
 }
 
-static int take_answer(struct attempt *a, struct gw_offer *theirs)
+static int cm_connect_take_answer(struct attempt *a, struct gw_offer *theirs)
 {
     struct rdma_cm_event *ev;
     struct gw_offer offer;
@@ -129,7 +129,7 @@ int gw_cm_connect(struct gw_qp *qp, const char *host, uint16_t port, const struc
                                                   : gw_cm_terms(qp, a.o, &a.terms);
 
     *out = NULL;
-    if (!err) err = resolve(&a, host, port);
+    if (!err) err = cm_connect_resolve(&a, host, port);
     if (err) return err;
     a.link = calloc(1, sizeof(*a.link));
     if (!a.link) return gw_error_errno(-ENOMEM, "connection");
@@ -139,8 +139,8 @@ int gw_cm_connect(struct gw_qp *qp, const char *host, uint16_t port, const struc
     else if (rdma_create_id(a.link->ch, &a.link->id, NULL, RDMA_PS_TCP))
         err = gw_error_errno(-errno, "rdma_cm");
     if (!err) err = find_way(&a);
-    if (!err) err = ask(&a, mine ? mine : &none);
-    if (!err) err = take_answer(&a, theirs);
+    if (!err) err = cm_connect_ask(&a, mine ? mine : &none);
+    if (!err) err = cm_connect_take_answer(&a, theirs);
     if (err)
         gw_cm_close(a.link);
     else

@@ -15,12 +15,12 @@
 
 enum { VERSION = 1, OFFER = 1, REFUSAL = 2 };
 
-static void put(uint8_t *at, uint64_t v, unsigned bytes)
+static void cm_data_put(uint8_t *at, uint64_t v, unsigned bytes)
 {
     for (unsigned i = 0; i < bytes; i++) at[i] = (uint8_t)(v >> 8 * (bytes - 1 - i));
 }
 
-static uint64_t get(const uint8_t *at, unsigned bytes)
+static uint64_t cm_data_get(const uint8_t *at, unsigned bytes)
 {
     uint64_t v = 0;
 
@@ -28,7 +28,7 @@ static uint64_t get(const uint8_t *at, unsigned bytes)
     return v;
 }
 
-static void head(uint8_t *out, uint8_t kind)
+static void cm_data_head(uint8_t *out, uint8_t kind)
 {
     out[0] = 'g';
     out[1] = 'w';
@@ -41,10 +41,10 @@ void gw_cm_pack(const struct gw_offer *offer, uint32_t mtu, uint8_t out[GW_CM_OF
     uint32_t n = offer->data_len;
 
     memset(out, 0, GW_CM_OFFER_BYTES);
-    head(out, OFFER);
-    put(out + 4, offer->region.addr, 8);
-    put(out + 12, offer->region.length, 8);
-    put(out + 20, offer->region.rkey, 4);
+    cm_data_head(out, OFFER);
+    cm_data_put(out + 4, offer->region.addr, 8);
+    cm_data_put(out + 12, offer->region.length, 8);
+    cm_data_put(out + 20, offer->region.rkey, 4);
     out[24] = (uint8_t)(mtu / 256);
     out[25] = (uint8_t)n;
     memcpy(out + 28, offer->data, n);
@@ -65,7 +65,8 @@ int gw_cm_unpack(const void *data, size_t len, struct gw_offer *offer, uint32_t 
     if (len < GW_CM_OFFER_BYTES || p[3] != OFFER || p[24] < 1 || p[24] > 16 || p[24] & (p[24] - 1) ||
         p[25] > GW_CM_DATA)
         return gw_error(-EPROTO, "the peer's connection message is malformed");
-    o.region = (struct gw_region){get(p + 4, 8), get(p + 12, 8), (uint32_t)get(p + 20, 4)};
+    o.region =
+        (struct gw_region){cm_data_get(p + 4, 8), cm_data_get(p + 12, 8), (uint32_t)cm_data_get(p + 20, 4)};
     if (o.region.length && o.region.addr + (o.region.length - 1) < o.region.addr)
         return gw_error(-EPROTO, "the peer's memory region is out of range");
     *mtu = p[24] * 256u;
@@ -78,7 +79,7 @@ int gw_cm_unpack(const void *data, size_t len, struct gw_offer *offer, uint32_t 
 void gw_cm_pack_refusal(const char *why, uint8_t out[GW_CM_REFUSE_BYTES])
 {
     memset(out, 0, GW_CM_REFUSE_BYTES);
-    head(out, REFUSAL);
+    cm_data_head(out, REFUSAL);
     if (why) memcpy(out + 4, why, strnlen(why, GW_CM_REFUSE_BYTES - 5));
 }
 

@@ -56,7 +56,7 @@ const char *gw_cm_lacks(const struct gw_device *dev)
            "`ip addr add`)";
 }
 
-static bool is_any(const struct sockaddr *sa)
+static bool cm_event_is_any(const struct sockaddr *sa)
 {
     if (sa->sa_family == AF_INET) return !((const struct sockaddr_in *)sa)->sin_addr.s_addr;
     return IN6_IS_ADDR_UNSPECIFIED(&((const struct sockaddr_in6 *)sa)->sin6_addr);
@@ -66,7 +66,8 @@ int gw_cm_resolve(const struct gw_device *dev, struct rdma_cm_id *id, struct soc
 {
     struct sockaddr_storage own;
 
-    if (is_any(to) || !gw_own_address(dev, to->sa_family, &own)) return rdma_resolve_addr(id, NULL, to, ms);
+    if (cm_event_is_any(to) || !gw_own_address(dev, to->sa_family, &own))
+        return rdma_resolve_addr(id, NULL, to, ms);
     if (!rdma_resolve_addr(id, (struct sockaddr *)&own, to, ms)) return 0;
     if (errno != EADDRNOTAVAIL && errno != ENODEV) return -1;
     /* It is of another network namespace: then the kernel chooses, and gw_cm_same_device looks. */
@@ -95,7 +96,7 @@ void gw_cm_address(const struct sockaddr *sa, char *text, size_t size)
 
 enum { REJECT_COMM_ID = 6, REJECT_SERVICE_ID = 8, REJECT_CONSUMER = 28 }; /* IBA 12.6.7.2 */
 
-static int refused(const struct rdma_cm_event *ev, const char *who)
+static int cm_event_refused(const struct rdma_cm_event *ev, const char *who)
 {
     char why[GW_CM_REFUSE_BYTES];
 
@@ -120,7 +121,7 @@ int gw_cm_failure(const struct rdma_cm_event *ev, const char *who)
     case RDMA_CM_EVENT_UNREACHABLE:
         return gw_error(-EHOSTUNREACH,
                         "%s does not answer: is a program listening there, and on an RDMA device?", who);
-    case RDMA_CM_EVENT_REJECTED: return refused(ev, who);
+    case RDMA_CM_EVENT_REJECTED: return cm_event_refused(ev, who);
     case RDMA_CM_EVENT_DEVICE_REMOVAL: return gw_error(-ENODEV, "%s: the RDMA device has been removed", who);
     case RDMA_CM_EVENT_DISCONNECTED:
     case RDMA_CM_EVENT_CONNECT_ERROR: return gw_error(-ECONNRESET, "%s gave up while connecting", who);
@@ -128,7 +129,7 @@ int gw_cm_failure(const struct rdma_cm_event *ev, const char *who)
     }
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
+static uint32_t cm_event_smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -141,18 +142,18 @@ int gw_cm_terms(const struct gw_qp *qp, const struct gw_connect_opts *o, struct 
     if (gw_is_ud(qp)) return gw_error(-EINVAL, "queue pair %06x: it is for datagrams", gw_qp_num(qp));
     if (!gw_connect_sane(o))
         return gw_error(-EINVAL, "queue pair %06x: a connection option is out of range", gw_qp_num(qp));
-    while (mtu * 2 <= smaller(o->mtu ? o->mtu : 4096, dev->info.mtu)) mtu *= 2;
+    while (mtu * 2 <= cm_event_smaller(o->mtu ? o->mtu : 4096, dev->info.mtu)) mtu *= 2;
     t->mtu = mtu;
-    t->respond = (uint8_t)smaller(most, (uint32_t)dev->attr.max_qp_rd_atom);
-    t->begin = (uint8_t)smaller(most, (uint32_t)dev->attr.max_qp_init_rd_atom);
+    t->respond = (uint8_t)cm_event_smaller(most, (uint32_t)dev->attr.max_qp_rd_atom);
+    t->begin = (uint8_t)cm_event_smaller(most, (uint32_t)dev->attr.max_qp_init_rd_atom);
     return 0;
 }
 
 void gw_cm_agree(struct gw_cm_terms *t, const struct rdma_conn_param *theirs, uint32_t mtu)
 {
-    t->mtu = smaller(t->mtu, mtu);
-    t->respond = (uint8_t)smaller(t->respond, theirs->responder_resources);
-    t->begin = (uint8_t)smaller(t->begin, theirs->initiator_depth);
+    t->mtu = cm_event_smaller(t->mtu, mtu);
+    t->respond = (uint8_t)cm_event_smaller(t->respond, theirs->responder_resources);
+    t->begin = (uint8_t)cm_event_smaller(t->begin, theirs->initiator_depth);
 }
 
 int gw_cm_gave_up(int err)
@@ -160,8 +161,8 @@ int gw_cm_gave_up(int err)
     return err == -EINVAL ? -ECONNRESET : err;
 }
 
-static int step(struct gw_qp *qp, struct rdma_cm_id *id, enum ibv_qp_state state,
-                const struct gw_connect_opts *o, const struct gw_cm_terms *t)
+static int cm_event_step(struct gw_qp *qp, struct rdma_cm_id *id, enum ibv_qp_state state,
+                         const struct gw_connect_opts *o, const struct gw_cm_terms *t)
 {
     const struct gw_settings *s = &qp->dev->settings;
     struct ibv_qp_attr a = {.qp_state = state};
@@ -193,7 +194,7 @@ int gw_cm_bring_up(struct gw_qp *qp, struct rdma_cm_id *id, const struct gw_conn
     } way[] = {{IBV_QPS_INIT, "INIT"}, {IBV_QPS_RTR, "RTR"}, {IBV_QPS_RTS, "RTS"}};
 
     for (size_t i = 0; i < 3; i++) {
-        int err = step(qp, id, way[i].state, o, t);
+        int err = cm_event_step(qp, id, way[i].state, o, t);
 
         if (err == -ECONNRESET) return gw_error(err, "the peer gave up while connecting");
         if (err)

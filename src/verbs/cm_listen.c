@@ -25,7 +25,7 @@ struct gw_request {
 
 /* The device's own. A link-local one would need to be told which link: any address then; gw_cm_next looks at
  * the device. */
-static int own(const struct gw_device *dev, struct sockaddr_storage *to)
+static int cm_listen_own(const struct gw_device *dev, struct sockaddr_storage *to)
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
     const int first = dev->roce && memcmp(dev->info.gid, v4, 12) ? AF_INET6 : AF_INET,
@@ -38,12 +38,12 @@ static int own(const struct gw_device *dev, struct sockaddr_storage *to)
     return gw_error(-EADDRNOTAVAIL, "%s: it has no address to listen at%s", dev->info.name, gw_cm_lacks(dev));
 }
 
-static int resolve(const struct gw_device *dev, const char *address, struct sockaddr_storage *to)
+static int cm_listen_resolve(const struct gw_device *dev, const char *address, struct sockaddr_storage *to)
 {
     struct addrinfo hints = {.ai_flags = AI_PASSIVE}, *list;
     int err;
 
-    if (!address) return own(dev, to);
+    if (!address) return cm_listen_own(dev, to);
     memset(to, 0, sizeof(*to));
     err = getaddrinfo(address, NULL, &hints, &list);
     if (err) return gw_error(-ENOENT, "%s: %s", address, gai_strerror(err));
@@ -56,7 +56,7 @@ static int bind_and_listen(struct gw_listener *l, const char *address, uint16_t 
 {
     struct sockaddr_storage sa;
     char text[INET6_ADDRSTRLEN];
-    int err = resolve(l->dev, address, &sa);
+    int err = cm_listen_resolve(l->dev, address, &sa);
 
     if (err) return err;
     gw_cm_address((struct sockaddr *)&sa, text, sizeof(text));
@@ -149,7 +149,7 @@ static int adopt(struct gw_request *r, struct rdma_cm_id *id)
     return rdma_migrate_id(id, r->link->ch) ? gw_error_errno(-errno, "rdma_cm") : 0;
 }
 
-static int request_of(struct gw_listener *l, struct rdma_cm_event *ev, struct gw_request **out)
+static int cm_listen_request_of(struct gw_listener *l, struct rdma_cm_event *ev, struct gw_request **out)
 {
     struct gw_request *r = calloc(1, sizeof(*r));
     struct rdma_cm_id *id = ev->id;
@@ -186,7 +186,7 @@ int gw_cm_next(struct gw_listener *l, int stop_fd, uint64_t deadline_ns, struct 
 
     *out = NULL;
     while (!(err = gw_cm_event(l->ch, stop_fd, deadline_ns, &ev))) {
-        if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST) return request_of(l, ev, out);
+        if (ev->event == RDMA_CM_EVENT_CONNECT_REQUEST) return cm_listen_request_of(l, ev, out);
         if (ev->event == RDMA_CM_EVENT_DEVICE_REMOVAL) {
             rdma_ack_cm_event(ev);
             return gw_error(-ENODEV, "%s has been removed", l->dev->info.name);

@@ -17,12 +17,12 @@ void gw_qp_endpoint(const struct gw_qp *qp, struct gw_endpoint *ep)
     ep->lid = qp->dev->info.lid;
 }
 
-static uint32_t pick(uint32_t given, uint32_t otherwise)
+static uint32_t connect_pick(uint32_t given, uint32_t otherwise)
 {
     return given ? given : otherwise;
 }
 
-static uint32_t smaller(uint32_t a, uint32_t b)
+static uint32_t connect_smaller(uint32_t a, uint32_t b)
 {
     return a < b ? a : b;
 }
@@ -50,9 +50,9 @@ struct ibv_ah_attr gw_way_to(const struct gw_device *dev, const struct gw_endpoi
 
     memcpy(a.grh.dgid.raw, peer->gid, 16);
     a.grh.sgid_index = (uint8_t)dev->info.gid_index;
-    a.grh.hop_limit = (uint8_t)pick(o->hop_limit, 64);
-    a.grh.traffic_class = (uint8_t)pick(o->traffic_class, (uint32_t)dev->settings.tc);
-    a.sl = (uint8_t)pick(o->service_level, (uint32_t)dev->settings.sl);
+    a.grh.hop_limit = (uint8_t)connect_pick(o->hop_limit, 64);
+    a.grh.traffic_class = (uint8_t)connect_pick(o->traffic_class, (uint32_t)dev->settings.tc);
+    a.sl = (uint8_t)connect_pick(o->service_level, (uint32_t)dev->settings.sl);
     return a;
 }
 
@@ -69,16 +69,17 @@ static int to_init(struct gw_qp *qp)
     return qp->ops->qp_modify(qp, &a, IBV_QP_STATE | IBV_QP_PKEY_INDEX | IBV_QP_PORT | IBV_QP_ACCESS_FLAGS);
 }
 
-static int to_rtr(struct gw_qp *qp, const struct gw_endpoint *peer, const struct gw_connect_opts *o)
+static int connect_to_rtr(struct gw_qp *qp, const struct gw_endpoint *peer, const struct gw_connect_opts *o)
 {
     struct gw_device *dev = qp->dev;
     struct ibv_qp_attr a = {
         .qp_state = IBV_QPS_RTR,
-        .path_mtu = gw_mtu_code(pick(o->mtu, smaller(peer->mtu, dev->info.mtu))),
+        .path_mtu = gw_mtu_code(connect_pick(o->mtu, connect_smaller(peer->mtu, dev->info.mtu))),
         .dest_qp_num = peer->qpn,
         .rq_psn = peer->psn,
-        .max_dest_rd_atomic = (uint8_t)smaller(pick(o->rd_atomic, 16), (uint32_t)dev->attr.max_qp_rd_atom),
-        .min_rnr_timer = (uint8_t)pick(o->min_rnr_timer, 12),
+        .max_dest_rd_atomic =
+            (uint8_t)connect_smaller(connect_pick(o->rd_atomic, 16), (uint32_t)dev->attr.max_qp_rd_atom),
+        .min_rnr_timer = (uint8_t)connect_pick(o->min_rnr_timer, 12),
         .ah_attr = gw_way_to(dev, peer, o),
     };
 
@@ -91,12 +92,12 @@ static int to_rts(struct gw_qp *qp, const struct gw_connect_opts *o)
 {
     struct ibv_qp_attr a = {
         .qp_state = IBV_QPS_RTS,
-        .timeout = (uint8_t)pick(o->timeout, (uint32_t)qp->dev->settings.timeout),
-        .retry_cnt = (uint8_t)pick(o->retry_cnt, 7),
-        .rnr_retry = (uint8_t)pick(o->rnr_retry, 7),
+        .timeout = (uint8_t)connect_pick(o->timeout, (uint32_t)qp->dev->settings.timeout),
+        .retry_cnt = (uint8_t)connect_pick(o->retry_cnt, 7),
+        .rnr_retry = (uint8_t)connect_pick(o->rnr_retry, 7),
         .sq_psn = qp->psn,
-        .max_rd_atomic =
-            (uint8_t)smaller(pick(o->rd_atomic, 16), (uint32_t)qp->dev->attr.max_qp_init_rd_atom),
+        .max_rd_atomic = (uint8_t)connect_smaller(connect_pick(o->rd_atomic, 16),
+                                                  (uint32_t)qp->dev->attr.max_qp_init_rd_atom),
     };
 
     return qp->ops->qp_modify(qp, &a,
@@ -132,7 +133,7 @@ int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer, const struct
     if (peer->qpn < 2 || peer->qpn > 0xffffff || peer->psn > 0xffffff || peer->mtu < 256)
         return gw_error(-EINVAL, "queue pair %06x: the peer's endpoint is not valid", gw_qp_num(qp));
     err = to_init(qp);
-    if (!err) step = "RTR", err = to_rtr(qp, peer, o);
+    if (!err) step = "RTR", err = connect_to_rtr(qp, peer, o);
     if (!err) step = "RTS", err = to_rts(qp, o);
     if (err)
         return gw_error_errno(err, "queue pair %06x: cannot go to %s towards queue pair %06x", gw_qp_num(qp),

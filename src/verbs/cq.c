@@ -20,7 +20,7 @@ static int make_alarm(struct gw_cq *cq)
     return cq->alarm_fd < 0 ? gw_error_errno(-errno, "completion queue") : 0;
 }
 
-static int make_handle(struct gw_cq *cq, uint32_t flags)
+static int verbs_cq_make_handle(struct gw_cq *cq, uint32_t flags)
 {
     struct gw_device *dev = cq->dev;
     struct gw_cq_handle *h = &cq->copy;
@@ -52,7 +52,7 @@ static int make_handle(struct gw_cq *cq, uint32_t flags)
     return gw_copy_in(dev->exec, cq->handle, h, sizeof(*h));
 }
 
-static void destroy(struct gw_cq *cq)
+static void verbs_cq_destroy(struct gw_cq *cq)
 {
     GW_ASSERT_HELD(&cq->dev->lock);
     cq->ops->cq_free(cq);
@@ -88,9 +88,9 @@ int gw_cq_create_plain(struct gw_device *dev, const struct gw_cq_attr *attr, str
     err = gw_place(dev, attr->placement);
     if (!err) err = cq->ops->cq_make(cq, attr);
     if (!err) err = make_alarm(cq);
-    if (!err) err = make_handle(cq, attr->flags);
+    if (!err) err = verbs_cq_make_handle(cq, attr->flags);
     if (err) {
-        destroy(cq);
+        verbs_cq_destroy(cq);
     } else {
         cq->room = cq->cqes;
         dev->objects++;
@@ -126,7 +126,7 @@ int gw_cq_destroy(struct gw_cq *cq)
     }
     flush = cq->flush;
     gw_watch_cq_del(cq);
-    destroy(cq);
+    verbs_cq_destroy(cq);
     GW_ASSERT(dev->objects > 0);
     dev->objects--;
     pthread_mutex_unlock(&dev->lock);
@@ -139,7 +139,7 @@ struct gw_cq_handle *gw_cq_handle(const struct gw_cq *cq)
     return cq->handle;
 }
 
-static void enter(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle)
+static void verbs_cq_enter(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle)
 {
     uint32_t i = qpn * 2654435769u >> 8; /* as gw_cq_find_ looks */
 
@@ -174,7 +174,7 @@ int gw_cq_attach(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle, ui
         return gw_error(-ENOSPC, "completion queue: made for %u queue pairs, and all are there", cq->max_qps);
     cq->room -= entries;
     cq->qps++;
-    enter(cq, qpn, handle);
+    verbs_cq_enter(cq, qpn, handle);
     return write_table(cq);
 }
 
@@ -190,6 +190,6 @@ void gw_cq_detach(struct gw_cq *cq, uint32_t qpn, uint32_t entries)
     memcpy(old, cq->table, bytes);
     memset(cq->table, 0, bytes);
     for (uint32_t i = 0; i < cq->table_size; i++)
-        if (old[i].qpn && old[i].qpn != qpn) enter(cq, old[i].qpn, old[i].qp);
+        if (old[i].qpn && old[i].qpn != qpn) verbs_cq_enter(cq, old[i].qpn, old[i].qp);
     (void)write_table(cq);
 }

@@ -29,7 +29,7 @@ static bool belongs(const struct gw_mlx5_cqe *cqe, uint32_t qpn)
     return (gw_be32(gw_ld_relaxed_u32(&cqe->wqe_opcode_qpn_be)) & 0xffffff) == qpn;
 }
 
-static uint32_t end_of(const struct gw_cq *cq, uint32_t ci)
+static uint32_t cq_clean_end_of(const struct gw_cq *cq, uint32_t ci)
 {
     uint32_t n = 0;
 
@@ -39,14 +39,14 @@ static uint32_t end_of(const struct gw_cq *cq, uint32_t ci)
 
 /* Nobody polls: moves the other queue pairs' completions up, from the newest down, and the consumer index
  * with them. */
-static int squeeze(struct gw_cq *cq, uint32_t qpn)
+static int cq_clean_squeeze(struct gw_cq *cq, uint32_t qpn)
 {
     struct gw_exec *exec = cq->dev->exec;
     uint32_t ci, at, freed = 0;
     int err = gw_copy_out(exec, &ci, &cq->handle->ci, sizeof(ci));
 
     if (err) return err;
-    for (at = end_of(cq, ci); at-- != ci;) {
+    for (at = cq_clean_end_of(cq, ci); at-- != ci;) {
         struct gw_mlx5_cqe *from = entry(cq, at), *to = entry(cq, at + freed);
         uint8_t owner = to->op_own & 1;
 
@@ -88,7 +88,7 @@ static bool disown_one(struct gw_mlx5_cqe *cqe, uint32_t qpn)
 static int disown(struct gw_cq *cq, uint32_t qpn, uint64_t deadline_ns)
 {
     const struct timespec nap = {.tv_nsec = 20000};
-    uint32_t ci = record_ci(cq), end = end_of(cq, ci), at, last = ci;
+    uint32_t ci = record_ci(cq), end = cq_clean_end_of(cq, ci), at, last = ci;
 
     for (at = ci; at != end; at++)
         if (disown_one(entry(cq, at), qpn)) last = at + 1;
@@ -111,7 +111,7 @@ int gw_cq_clean(struct gw_cq *cq, uint32_t qpn, bool quiet, uint64_t deadline_ns
     uint32_t round = 0;
     int err;
 
-    if (quiet) return squeeze(cq, qpn);
+    if (quiet) return cq_clean_squeeze(cq, qpn);
     if (gw_exec_kind(cq->dev->exec) != GW_EXEC_CPU || h->flags & GW_CQ_ONE_POLLER)
         return disown(cq, qpn, deadline_ns);
     /* Pollers on CPU threads take a lock, so this can too, and be a poller for a moment. */
@@ -121,7 +121,7 @@ int gw_cq_clean(struct gw_cq *cq, uint32_t qpn, bool quiet, uint64_t deadline_ns
                             "queue pair %06x: another thread has been polling its completion queue", qpn);
         gw_pause(round++);
     }
-    err = squeeze(cq, qpn);
+    err = cq_clean_squeeze(cq, qpn);
     gw_st_release_u32_gpu(&h->lock, 0);
     return err;
 }

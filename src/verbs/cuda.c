@@ -52,7 +52,7 @@ static const struct {
 
 static pthread_once_t once = PTHREAD_ONCE_INIT;
 
-static void load(void)
+static void verbs_cuda_load(void)
 {
     void *lib = dlopen("libcuda.so.1", RTLD_NOW | RTLD_LOCAL);
 
@@ -76,9 +76,9 @@ static bool has_gpus(const struct gw_device *dev)
 }
 
 /* CUDA's word about an address; false: it is none of its own. */
-static bool ask(const void *addr, int attribute, void *value)
+static bool verbs_cuda_ask(const void *addr, int attribute, void *value)
 {
-    pthread_once(&once, load);
+    pthread_once(&once, verbs_cuda_load);
     return cu.pointer && !cu.pointer(value, attribute, (cu_ptr)(uintptr_t)addr);
 }
 
@@ -86,34 +86,34 @@ bool gw_cuda_in_gpu(const struct gw_device *dev, const void *addr)
 {
     unsigned type = 0;
 
-    return has_gpus(dev) && ask(addr, MEMORY_TYPE, &type) && type == MEMORY_OF_GPU;
+    return has_gpus(dev) && verbs_cuda_ask(addr, MEMORY_TYPE, &type) && type == MEMORY_OF_GPU;
 }
 
 bool gw_cuda_managed(const struct gw_device *dev, const void *addr)
 {
     unsigned managed = 0;
 
-    return has_gpus(dev) && ask(addr, IS_MANAGED, &managed) && managed;
+    return has_gpus(dev) && verbs_cuda_ask(addr, IS_MANAGED, &managed) && managed;
 }
 
 int gw_cuda_gpu_of(const void *addr)
 {
     int gpu = -1;
 
-    return ask(addr, DEVICE_ORDINAL, &gpu) ? gpu : -1;
+    return verbs_cuda_ask(addr, DEVICE_ORDINAL, &gpu) ? gpu : -1;
 }
 
 /* ---- calls that want a context ------------------------------------------------------------------------- */
 
 /* Enters the context that has the memory. Memory that was mapped by cuMemMap, or comes from a pool, has none.
  * For that it enters its GPU's primary one, which *held keeps. */
-static int enter(const void *addr, int *held)
+static int verbs_cuda_enter(const void *addr, int *held)
 {
     void *context = NULL;
     int gpu = gw_cuda_gpu_of(addr), err = 0;
 
     *held = -1;
-    if (!ask(addr, CONTEXT, &context)) context = NULL;
+    if (!verbs_cuda_ask(addr, CONTEXT, &context)) context = NULL;
     if (!context && gpu >= 0 && cu.retain) {
         err = cu.retain(&context, gpu);
         if (!err) *held = gpu;
@@ -123,7 +123,7 @@ static int enter(const void *addr, int *held)
     return err;
 }
 
-static void leave(int held)
+static void verbs_cuda_leave(int held)
 {
     void *context;
 
@@ -135,18 +135,18 @@ int gw_cuda_export(const void *from, size_t bytes, int *fd)
 {
     int held, err;
 
-    pthread_once(&once, load);
+    pthread_once(&once, verbs_cuda_load);
     if (!cu.handle) return GW_CUDA_NO_EXPORT;
-    err = enter(from, &held);
+    err = verbs_cuda_enter(from, &held);
     if (err) return err;
     err = cu.handle(fd, (cu_ptr)(uintptr_t)from, bytes, DMA_BUF_FD, 0);
-    leave(held);
+    verbs_cuda_leave(held);
     return err;
 }
 
 /* ---- about a GPU --------------------------------------------------------------------------------------- */
 
-static int attribute(int device, int which)
+static int verbs_cuda_attribute(int device, int which)
 {
     int value = 0;
 
@@ -161,10 +161,10 @@ static int attribute(int device, int which)
  */
 static const char *against(int device)
 {
-    if (attribute(device, WRITES_ORDERING) < GW_CUDA_OWNER)
+    if (verbs_cuda_attribute(device, WRITES_ORDERING) < GW_CUDA_OWNER)
         return "CUDA says so (GPU_DIRECT_RDMA_WRITES_ORDERING)";
-    if (attribute(device, MAJOR) < ORDERED_FROM) return "its compute capability is below 9.0";
-    if (attribute(device, HOST_ATOMICS) || attribute(device, HOST_PAGE_TABLES))
+    if (verbs_cuda_attribute(device, MAJOR) < ORDERED_FROM) return "its compute capability is below 9.0";
+    if (verbs_cuda_attribute(device, HOST_ATOMICS) || verbs_cuda_attribute(device, HOST_PAGE_TABLES))
         return "completions reach it by its coherent link to the processor, and data may come by PCIe";
     return NULL;
 }
@@ -174,9 +174,9 @@ enum gw_cuda_order gw_cuda_order(int gpu, const char **why)
     const char *reason = "nobody can tell";
     int device;
 
-    pthread_once(&once, load);
+    pthread_once(&once, verbs_cuda_load);
     if (gpu >= 0 && cu.device && cu.attribute && !cu.device(&device, gpu)) reason = against(device);
     if (why) *why = reason ? reason : "";
     if (reason) return GW_CUDA_UNORDERED;
-    return attribute(device, WRITES_ORDERING) >= GW_CUDA_ALL ? GW_CUDA_ALL : GW_CUDA_OWNER;
+    return verbs_cuda_attribute(device, WRITES_ORDERING) >= GW_CUDA_ALL ? GW_CUDA_ALL : GW_CUDA_OWNER;
 }

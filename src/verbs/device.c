@@ -24,7 +24,7 @@ static uint32_t mtu_bytes(enum ibv_mtu mtu)
     return mtu >= IBV_MTU_256 && mtu <= IBV_MTU_4096 ? 128u << mtu : 1024;
 }
 
-static int query(struct gw_device *dev)
+static int verbs_device_query(struct gw_device *dev)
 {
     struct ibv_port_attr port;
     int err = ibv_query_device(dev->ctx, &dev->attr);
@@ -47,10 +47,10 @@ static int query(struct gw_device *dev)
     return err ? err : gw_pkey_choose(dev, port.pkey_tbl_len);
 }
 
-static int set_up(struct gw_device *dev)
+static int verbs_device_set_up(struct gw_device *dev)
 {
     struct ibv_td_init_attr td = {0};
-    int err = query(dev);
+    int err = verbs_device_query(dev);
 
     if (!err) err = gw_many_threads(dev);
     if (err) return err;
@@ -102,7 +102,7 @@ int gw_device_open(const char *name, struct gw_exec *exec, struct gw_device **ou
         dev->mlx5 = mlx5dv_is_supported(dev->ctx->device);
         gw_arena_init(&dev->queues, dev->exec, GW_MEM_HOST, CHUNK);
         gw_arena_init(&dev->handles, dev->exec, GW_MEM_DEVICE, CHUNK);
-        err = set_up(dev);
+        err = verbs_device_set_up(dev);
     }
     if (!err) err = gw_watch_start(dev);
     if (!err) err = gw_mode_choose(dev);

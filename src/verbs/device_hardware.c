@@ -13,7 +13,7 @@ static int open_nothing(struct gw_device *dev)
     return 0;
 }
 
-static void nothing(struct gw_device *dev)
+static void device_hardware_nothing(struct gw_device *dev)
 {
     (void)dev;
 }
@@ -25,7 +25,7 @@ static struct ibv_qp *ring_through_nothing(const struct gw_qp *qp, bool alone)
 }
 
 /* Data goes to the GPU, the completion to the host's memory. */
-static bool data_may_be_late(const struct gw_device *dev)
+static bool device_hardware_data_may_be_late(const struct gw_device *dev)
 {
     (void)dev;
     return true;
@@ -33,7 +33,7 @@ static bool data_may_be_late(const struct gw_device *dev)
 
 /* Without peer memory the kernel takes a GPU's address for one of the process, where there is nothing. The
  * module for it loads only beside OFED's ib_core, and refuses to if it was built without OFED's symbols. */
-static void address_refused(int err, char *why, size_t size)
+static void device_hardware_address_refused(int err, char *why, size_t size)
 {
     bool loaded = !access("/sys/module/nvidia_peermem", F_OK);
 
@@ -50,12 +50,12 @@ static void address_refused(int err, char *why, size_t size)
 
 const struct gw_device_ops gw_hardware_ops = {
     .open = open_nothing,
-    .close = nothing,
-    .progress = nothing,
-    .rang = nothing,
-    .leave = nothing,
+    .close = device_hardware_nothing,
+    .progress = device_hardware_nothing,
+    .rang = device_hardware_nothing,
+    .leave = device_hardware_nothing,
     .ring_through = ring_through_nothing,
     .ways = {GW_REACH_DMABUF, GW_REACH_DIRECT},
-    .data_may_be_late = data_may_be_late,
-    .address_refused = address_refused,
+    .data_may_be_late = device_hardware_data_may_be_late,
+    .address_refused = device_hardware_address_refused,
 };

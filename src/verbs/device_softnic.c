@@ -31,7 +31,7 @@ static void close_own(struct gw_device *dev)
     if (dev->nudge) ibv_destroy_cq(dev->nudge);
 }
 
-static void progress(struct gw_device *dev)
+static void device_softnic_progress(struct gw_device *dev)
 {
     struct ibv_wc wc;
 
@@ -50,7 +50,7 @@ static void rang(struct gw_device *dev)
  * application threads poll, for up to a millisecond. From ibv_req_notify_cq, of any CQ, it learns that a
  * thread is about to sleep.
  */
-static void leave(struct gw_device *dev)
+static void device_softnic_leave(struct gw_device *dev)
 {
     (void)ibv_req_notify_cq(dev->nudge, 0);
 }
@@ -62,7 +62,7 @@ static struct ibv_qp *ring_through(const struct gw_qp *qp, bool alone)
 }
 
 /* It waits for the GPU before it writes a completion, unless it is told to be as unkind as a NIC may be. */
-static bool data_may_be_late(const struct gw_device *dev)
+static bool device_softnic_data_may_be_late(const struct gw_device *dev)
 {
     int (*hostile)(void) = (int (*)(void))dlsym(RTLD_DEFAULT, "softnic_hostile");
 
@@ -70,7 +70,7 @@ static bool data_may_be_late(const struct gw_device *dev)
     return hostile && hostile();
 }
 
-static void address_refused(int err, char *why, size_t size)
+static void device_softnic_address_refused(int err, char *why, size_t size)
 {
     snprintf(why, size, "%s; the software NIC copies by the GPU driver and has said why not", strerror(err));
 }
@@ -79,11 +79,11 @@ const struct gw_device_ops gw_softnic_ops = {
     .soft = true,
     .open = open_own,
     .close = close_own,
-    .progress = progress,
+    .progress = device_softnic_progress,
     .rang = rang,
-    .leave = leave,
+    .leave = device_softnic_leave,
     .ring_through = ring_through,
     .ways = {GW_REACH_DIRECT, GW_REACH_DMABUF}, /* it has no use for a dma-buf */
-    .data_may_be_late = data_may_be_late,
-    .address_refused = address_refused,
+    .data_may_be_late = device_softnic_data_may_be_late,
+    .address_refused = device_softnic_address_refused,
 };

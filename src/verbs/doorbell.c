@@ -39,7 +39,7 @@ bool gw_doorbell_round(struct gw_proxy *p)
     return any;
 }
 
-static int enter(struct gw_proxy *p, uint64_t *mailbox, uint64_t *reg)
+static int verbs_doorbell_enter(struct gw_proxy *p, uint64_t *mailbox, uint64_t *reg)
 {
     GW_ASSERT_HELD(&p->lock);
     if (p->count == p->room) {
@@ -64,7 +64,7 @@ int gw_doorbell_add(struct gw_device *dev, uint64_t *reg, uint64_t **mailbox, vo
     err = gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &piece);
     if (err) return gw_error_errno(err, "doorbell proxy");
     pthread_mutex_lock(&p->lock);
-    err = enter(p, piece.host, reg);
+    err = verbs_doorbell_enter(p, piece.host, reg);
     pthread_mutex_unlock(&p->lock);
     if (err) {
         gw_arena_free(&dev->queues, piece.host);

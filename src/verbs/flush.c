@@ -32,7 +32,7 @@ struct gw_flush {
 
 /* ---- who needs it -------------------------------------------------------------------------------------- */
 
-static bool on_gpu(const struct gw_device *dev)
+static bool verbs_flush_on_gpu(const struct gw_device *dev)
 {
     return gw_exec_kind(dev->exec) == GW_EXEC_GPU;
 }
@@ -40,7 +40,7 @@ static bool on_gpu(const struct gw_device *dev)
 /* May data in that GPU's memory be late for threads of this executor? Then *why has the reason. */
 static bool late(const struct gw_device *dev, int gpu, const char **why)
 {
-    bool other = on_gpu(dev) && gpu != (int)gw_exec_device(dev->exec);
+    bool other = verbs_flush_on_gpu(dev) && gpu != (int)gw_exec_device(dev->exec);
     enum gw_cuda_order order;
 
     *why = "GPUWIRE_GPU_FLUSH=1";
@@ -57,8 +57,8 @@ int gw_order_refuses(const struct gw_device *dev, const void *addr)
     const char *why;
 
     if (!late(dev, gpu, &why)) return 0;
-    if (on_gpu(dev) && gpu == (int)gw_exec_device(dev->exec) && !dev->no_flush[0]) return 0;
-    if (dev->no_flush[0] && on_gpu(dev)) return gw_error(-EOPNOTSUPP, "%s", dev->no_flush);
+    if (verbs_flush_on_gpu(dev) && gpu == (int)gw_exec_device(dev->exec) && !dev->no_flush[0]) return 0;
+    if (dev->no_flush[0] && verbs_flush_on_gpu(dev)) return gw_error(-EOPNOTSUPP, "%s", dev->no_flush);
     return gw_error(
         -EOPNOTSUPP,
         "%s: GPU %d does not promise that a completion finds its data in this memory: %s. Poll "

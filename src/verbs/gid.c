@@ -24,7 +24,7 @@
 
 #include "src/verbs/impl.h"
 
-static bool is_v4(const uint8_t gid[16])
+static bool gid_is_v4(const uint8_t gid[16])
 {
     static const uint8_t v4[12] = {[10] = 0xff, [11] = 0xff};
 
@@ -33,7 +33,7 @@ static bool is_v4(const uint8_t gid[16])
 
 static bool is_link_local(const uint8_t gid[16])
 {
-    if (is_v4(gid)) return gid[12] == 169 && gid[13] == 254;
+    if (gid_is_v4(gid)) return gid[12] == 169 && gid[13] == 254;
     return gid[0] == 0xfe && (gid[1] & 0xc0) == 0x80;
 }
 
@@ -46,10 +46,10 @@ static bool is_empty(const uint8_t gid[16])
 
 /* ---- interfaces ---------------------------------------------------------------------------------------- */
 
-static bool has_address(const struct ifaddrs *i, const uint8_t gid[16])
+static bool gid_has_address(const struct ifaddrs *i, const uint8_t gid[16])
 {
     if (!i->ifa_addr) return false;
-    if (i->ifa_addr->sa_family == AF_INET && is_v4(gid))
+    if (i->ifa_addr->sa_family == AF_INET && gid_is_v4(gid))
         return !memcmp(&((const struct sockaddr_in *)i->ifa_addr)->sin_addr, gid + 12, 4);
     return i->ifa_addr->sa_family == AF_INET6 &&
            !memcmp(&((const struct sockaddr_in6 *)i->ifa_addr)->sin6_addr, gid, 16);
@@ -73,7 +73,7 @@ static void against_interface(const struct ifaddrs *all, const uint8_t gid[16], 
 {
     *why = 0;
     for (const struct ifaddrs *i = all; i; i = i->ifa_next) {
-        if (!has_address(i, gid)) continue;
+        if (!gid_has_address(i, gid)) continue;
         if (!(i->ifa_flags & IFF_UP) || !(i->ifa_flags & IFF_RUNNING))
             snprintf(why, size, "%s is down", i->ifa_name);
         else if (is_vlan(i->ifa_name))
@@ -86,22 +86,22 @@ static void against_interface(const struct ifaddrs *all, const uint8_t gid[16], 
 
 /* RoCE v2 over IPv4 first, which any router passes on; then IPv6; then what stays on the link; then RoCE v1.
  * On InfiniBand all are alike, and the first is the port's own. */
-static int rank(const struct ibv_gid_entry *e)
+static int gid_rank(const struct ibv_gid_entry *e)
 {
     if (e->gid_type == IBV_GID_TYPE_IB) return 1;
     if (e->gid_type != IBV_GID_TYPE_ROCE_V2) return is_link_local(e->gid.raw) ? 0 : 1;
     if (is_link_local(e->gid.raw)) return 2;
-    return is_v4(e->gid.raw) ? 4 : 3;
+    return gid_is_v4(e->gid.raw) ? 4 : 3;
 }
 
-static void append(char *text, size_t size, const char *what, uint32_t index, const char *why)
+static void gid_append(char *text, size_t size, const char *what, uint32_t index, const char *why)
 {
     size_t n = strlen(text);
 
     snprintf(text + n, size - n, "%s%u%s%s", n ? ", " : what, index, *why ? ": " : "", why);
 }
 
-static void take(struct gw_device *dev, const struct ibv_gid_entry *e)
+static void gid_take(struct gw_device *dev, const struct ibv_gid_entry *e)
 {
     memcpy(dev->info.gid, e->gid.raw, 16);
     dev->info.gid_index = e->gid_index;
@@ -121,8 +121,8 @@ static void list(const struct gw_device *dev, uint32_t gids, char *text, size_t 
         int added;
 
         if (ibv_query_gid_ex(dev->ctx, dev->info.port, i, &e, 0) || is_empty(e.gid.raw)) continue;
-        inet_ntop(is_v4(e.gid.raw) ? AF_INET : AF_INET6, is_v4(e.gid.raw) ? e.gid.raw + 12 : e.gid.raw,
-                  address, sizeof(address));
+        inet_ntop(gid_is_v4(e.gid.raw) ? AF_INET : AF_INET6,
+                  gid_is_v4(e.gid.raw) ? e.gid.raw + 12 : e.gid.raw, address, sizeof(address));
         added = snprintf(text + n, size - n, "%s%u (%s, %s)", n ? ", " : "", i,
                          e.gid_type <= IBV_GID_TYPE_ROCE_V2 ? types[e.gid_type] : "?", address);
         n += added > 0 ? (uint32_t)added : 0;
@@ -141,7 +141,7 @@ static int choose_given(struct gw_device *dev, uint32_t gids)
         return gw_error(-EINVAL, "GPUWIRE_GID_INDEX=%u: %s port %u has no such GID; its GIDs are %s", index,
                         dev->info.name, dev->info.port, there);
     }
-    take(dev, &e);
+    gid_take(dev, &e);
     snprintf(dev->info.gid_why, sizeof(dev->info.gid_why), "GPUWIRE_GID_INDEX");
     return 0;
 }
@@ -161,12 +161,12 @@ int gw_gid_choose(struct gw_device *dev, uint32_t gids)
         *why = 0;
         if (e.gid_type != IBV_GID_TYPE_IB) against_interface(all, e.gid.raw, why, sizeof(why));
         if (*why) {
-            append(dev->info.gid_why, sizeof(dev->info.gid_why), "not used: ", i, why);
+            gid_append(dev->info.gid_why, sizeof(dev->info.gid_why), "not used: ", i, why);
             continue;
         }
-        if (rank(&e) <= best) continue;
-        best = rank(&e);
-        take(dev, &e);
+        if (gid_rank(&e) <= best) continue;
+        best = gid_rank(&e);
+        gid_take(dev, &e);
     }
     if (all) freeifaddrs(all);
     if (best >= 0) return 0;
@@ -209,7 +209,7 @@ static void to_sockaddr(const struct ibv_gid_entry *e, struct sockaddr_storage *
     struct sockaddr_in6 *v6 = (struct sockaddr_in6 *)sa;
 
     memset(sa, 0, sizeof(*sa));
-    if (is_v4(e->gid.raw)) {
+    if (gid_is_v4(e->gid.raw)) {
         v4->sin_family = AF_INET;
         memcpy(&v4->sin_addr, e->gid.raw + 12, 4);
         return;
@@ -233,10 +233,10 @@ static bool best_of_family(const struct gw_device *dev, int family, struct socka
         char why[80];
 
         if (ibv_query_gid_ex(dev->ctx, dev->info.port, i, &e, 0) || is_empty(e.gid.raw)) continue;
-        if (e.gid_type != IBV_GID_TYPE_ROCE_V2 || is_v4(e.gid.raw) != (family == AF_INET)) continue;
+        if (e.gid_type != IBV_GID_TYPE_ROCE_V2 || gid_is_v4(e.gid.raw) != (family == AF_INET)) continue;
         against_interface(all, e.gid.raw, why, sizeof(why));
-        if (*why || rank(&e) <= best) continue;
-        best = rank(&e);
+        if (*why || gid_rank(&e) <= best) continue;
+        best = gid_rank(&e);
         to_sockaddr(&e, sa);
     }
     if (all) freeifaddrs(all);
@@ -247,7 +247,7 @@ static bool roce_address(const struct gw_device *dev, int family, struct sockadd
 {
     struct ibv_gid_entry e;
 
-    if (is_v4(dev->info.gid) != (family == AF_INET)) return best_of_family(dev, family, sa);
+    if (gid_is_v4(dev->info.gid) != (family == AF_INET)) return best_of_family(dev, family, sa);
     if (ibv_query_gid_ex(dev->ctx, dev->info.port, dev->info.gid_index, &e, 0)) return false;
     to_sockaddr(&e, sa);
     return true;

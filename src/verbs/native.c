@@ -24,7 +24,7 @@ struct native_qp {
  * ------------------------------------------------------------------------------------
  */
 
-static void *take(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
+static void *native_take(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
 {
     struct gw_device *dev = context;
     struct gw_piece p;
@@ -33,7 +33,7 @@ static void *take(struct ibv_pd *pd, void *context, size_t size, size_t align, u
     return gw_arena_alloc(&dev->queues, size, align, &p) ? NULL : p.host;
 }
 
-static void give(struct ibv_pd *pd, void *context, void *at, uint64_t type)
+static void native_give(struct ibv_pd *pd, void *context, void *at, uint64_t type)
 {
     struct gw_device *dev = context;
 
@@ -47,8 +47,8 @@ int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **p
         .pd = pd,
         .td = dev->td,
         .comp_mask = IBV_PARENT_DOMAIN_INIT_ATTR_ALLOCATORS | IBV_PARENT_DOMAIN_INIT_ATTR_PD_CONTEXT,
-        .alloc = take,
-        .free = give,
+        .alloc = native_take,
+        .free = native_give,
         .pd_context = dev,
     };
 
@@ -62,7 +62,7 @@ int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **p
  * -------------------------------------------------------------------------------------
  */
 
-static int make_cq(struct gw_cq *cq, struct native_cq *n, uint32_t cqe)
+static int native_create_cq(struct gw_cq *cq, struct native_cq *n, uint32_t cqe)
 {
     struct ibv_cq_init_attr_ex attr = {
         .cqe = cqe,
@@ -95,7 +95,7 @@ static int make_cq(struct gw_cq *cq, struct native_cq *n, uint32_t cqe)
     return 0;
 }
 
-static int cq_make(struct gw_cq *cq, const struct gw_cq_attr *attr)
+static int native_cq_make(struct gw_cq *cq, const struct gw_cq_attr *attr)
 {
     struct native_cq *n = calloc(1, sizeof(*n));
     int err = 0;
@@ -108,10 +108,10 @@ static int cq_make(struct gw_cq *cq, const struct gw_cq_attr *attr)
         err = gw_channel_make(cq->dev, &n->channel);
         if (!err) cq->event_fd = n->channel->fd;
     }
-    return err ? err : make_cq(cq, n, attr->cqe);
+    return err ? err : native_create_cq(cq, n, attr->cqe);
 }
 
-static void cq_free(struct gw_cq *cq)
+static void native_cq_free(struct gw_cq *cq)
 {
     struct native_cq *n = cq->own;
 
@@ -128,7 +128,7 @@ static void cq_free(struct gw_cq *cq)
  * so). So its arm sequence number and consumer index are ours too. The function ibv_req_notify_cq would arm
  * with libmlx5's, which never move.
  */
-static void cq_arm(struct gw_cq *cq)
+static void native_cq_arm(struct gw_cq *cq)
 {
     struct native_cq *n = cq->own;
     uint32_t word;
@@ -150,7 +150,7 @@ static void cq_arm(struct gw_cq *cq)
     gw_fence_sc();
 }
 
-static void cq_event(struct gw_cq *cq)
+static void native_cq_event(struct gw_cq *cq)
 {
     struct native_cq *n = cq->own;
     struct ibv_cq *which;
@@ -215,7 +215,7 @@ int gw_many_threads(const struct gw_device *dev)
 }
 
 /* *reg: the doorbell register. */
-static int make_qp(struct gw_qp *qp, struct ibv_qp_init_attr_ex *attr, uint64_t **reg)
+static int native_create_qp(struct gw_qp *qp, struct ibv_qp_init_attr_ex *attr, uint64_t **reg)
 {
     struct mlx5dv_qp_init_attr dv_attr = {
         .comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
@@ -276,7 +276,7 @@ static void make_heard(struct gw_qp *qp, const struct gw_qp_attr *a, bool mailbo
         qp->fresh.flags |= GW_DB_IO_;
 }
 
-static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_cap *cap)
+static int native_qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_cap *cap)
 {
     struct native_qp *n = calloc(1, sizeof(*n));
     struct ibv_qp_init_attr_ex attr;
@@ -288,7 +288,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     if (!n) return gw_error_errno(-ENOMEM, "queue pair");
     qp->own = n;
     wish(qp, a, &attr);
-    err = make_qp(qp, &attr, &reg);
+    err = native_create_qp(qp, &attr, &reg);
     *cap = attr.cap;
     /* The device's own way may still be out of this one's reach; then the mailbox is next. */
     if (!mode && (qp->dev->mode_forced || qp->dev->info.post_mode == GW_POST_PROXY_DOORBELL))
@@ -298,7 +298,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     return err;
 }
 
-static void qp_free(struct gw_qp *qp)
+static void native_qp_free(struct gw_qp *qp)
 {
     struct native_qp *n = qp->own;
 
@@ -310,7 +310,7 @@ static void qp_free(struct gw_qp *qp)
     qp->own = NULL;
 }
 
-static int qp_modify(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int native_qp_modify(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     struct native_qp *n = qp->own;
     int err = -ibv_modify_qp(qp->qp, attr, mask); /* libmlx5 also clears the record */
@@ -319,5 +319,6 @@ static int qp_modify(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask)
     return err;
 }
 
-const struct gw_queue_ops gw_native_queues = {cq_make, cq_free, cq_arm,   cq_event,
-                                              qp_make, qp_free, qp_modify};
+const struct gw_queue_ops gw_native_queues = {native_cq_make,  native_cq_free, native_cq_arm,
+                                              native_cq_event, native_qp_make, native_qp_free,
+                                              native_qp_modify};

@@ -24,7 +24,7 @@ struct probe {
     struct gw_mr *page_mr, *memory_mr;
 };
 
-static void end(struct probe *p)
+static void verbs_probe_end(struct probe *p)
 {
     gw_qp_destroy(p->qp);
     gw_mr_free(p->memory_mr);
@@ -34,7 +34,7 @@ static void end(struct probe *p)
     gw_cq_destroy(p->cq);
 }
 
-static int make_queues(struct gw_device *dev, uint32_t mode, struct probe *p)
+static int verbs_probe_make_queues(struct gw_device *dev, uint32_t mode, struct probe *p)
 {
     struct gw_cq_attr ca = {.cqe = 8, .post_mode = mode};
     struct gw_qp_attr qa = {.max_send_wr = 4, .max_recv_wr = 1, .post_mode = mode};
@@ -52,7 +52,7 @@ static int connect_to_itself(struct probe *p)
     return gw_qp_connect(p->qp, &itself, NULL);
 }
 
-static int make_memory(struct gw_device *dev, enum gw_reach how, struct probe *p)
+static int verbs_probe_make_memory(struct gw_device *dev, enum gw_reach how, struct probe *p)
 {
     bool host = how == GW_REACH_HOST;
     int err = gw_mem_alloc(dev->exec, host ? GW_MEM_HOST : GW_MEM_DEVICE, BYTES, &p->memory);
@@ -83,7 +83,8 @@ static struct gw_probe_args args_of(const struct gw_device *dev, const struct pr
 }
 
 /* Runs the kernel to its end, and says how far it came. */
-static int run(struct gw_device *dev, struct probe *p, uint32_t mode, struct gw_probe_page *result)
+static int verbs_probe_run(struct gw_device *dev, struct probe *p, uint32_t mode,
+                           struct gw_probe_page *result)
 {
     struct gw_probe_page *page = p->page.host;
     struct gw_probe_args args = args_of(dev, p, mode);
@@ -104,19 +105,20 @@ static int run(struct gw_device *dev, struct probe *p, uint32_t mode, struct gw_
 }
 
 /* Makes what it takes, and runs the kernel. A negative errno: it could not be tried. */
-static int probe(struct gw_device *dev, uint32_t mode, enum gw_reach how, struct gw_probe_page *result)
+static int verbs_probe_one(struct gw_device *dev, uint32_t mode, enum gw_reach how,
+                           struct gw_probe_page *result)
 {
     struct probe p = {.pd = {.dev = dev, .pd = dev->pd, .parent = dev->parent}};
-    int err = make_queues(dev, mode, &p), page;
+    int err = verbs_probe_make_queues(dev, mode, &p), page;
 
-    if (!err && how != GW_REACH_NONE) err = make_memory(dev, how, &p);
+    if (!err && how != GW_REACH_NONE) err = verbs_probe_make_memory(dev, how, &p);
     if (!err) err = gw_mem_alloc(dev->exec, GW_MEM_HOST, sizeof(struct gw_probe_page), &p.page);
     /* Without memory there is nothing to try it with: `gpuwire info` tells of that, on an open device. */
     page = err ? err : gw_mr_register_by(&p.pd, p.page.host, p.page.size, 0, GW_REACH_HOST, &p.page_mr);
     if (!page) err = connect_to_itself(&p);
-    if (!page && !err) err = run(dev, &p, mode, result);
+    if (!page && !err) err = verbs_probe_run(dev, &p, mode, result);
     if (page && !err) result->step = GW_PROBE_COMPLETED;
-    end(&p);
+    verbs_probe_end(&p);
     return err;
 }
 
@@ -178,12 +180,12 @@ int gw_probe_post(struct gw_device *dev, uint32_t mode)
     int err;
 
     if (gw_exec_kind(dev->exec) != GW_EXEC_GPU) { /* CPU threads ring as libmlx5 does */
-        err = make_queues(dev, mode, &p);
+        err = verbs_probe_make_queues(dev, mode, &p);
         if (!err) try_masked(dev, mode, &p);
-        end(&p);
+        verbs_probe_end(&p);
         return err;
     }
-    err = probe(dev, mode, GW_REACH_NONE, &got);
+    err = verbs_probe_one(dev, mode, GW_REACH_NONE, &got);
     if (err) return err;
     if (tries_masked(dev, mode)) learn_masked(dev, &got);
     if (got.step < GW_PROBE_COMPLETED)
@@ -202,11 +204,11 @@ int gw_probe_memory(struct gw_device *dev, enum gw_reach how)
     int err;
 
     if (gw_exec_kind(dev->exec) != GW_EXEC_GPU || !dev->loops) { /* then it can be registered or not */
-        err = make_memory(dev, how, &p);
-        end(&p);
+        err = verbs_probe_make_memory(dev, how, &p);
+        verbs_probe_end(&p);
         return err;
     }
-    err = probe(dev, GW_POST_AUTO, how, &got);
+    err = verbs_probe_one(dev, GW_POST_AUTO, how, &got);
     if (err) return err;
     if (got.step == GW_PROBE_SAW) return 0;
     return gw_error(-EOPNOTSUPP,

@@ -31,7 +31,7 @@ static uint64_t cpu_ns(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static bool look(struct gw_proxy *p, bool quiet)
+static bool verbs_proxy_look(struct gw_proxy *p, bool quiet)
 {
     bool rung = gw_doorbell_round(p), posted = gw_repost_round(p, quiet);
 
@@ -41,7 +41,7 @@ static bool look(struct gw_proxy *p, bool quiet)
 
 /* A look, and when there was nothing a sleep of that length at most. True when there was something or
  * somebody woke it. */
-static bool nap(struct gw_proxy *p, uint64_t ns)
+static bool verbs_proxy_nap(struct gw_proxy *p, uint64_t ns)
 {
     int fds[2] = {p->wake_fd, -1};
     uint64_t count;
@@ -54,7 +54,7 @@ static bool nap(struct gw_proxy *p, uint64_t ns)
     gw_fence_sc();
     pthread_mutex_lock(&p->lock);
     /* CQs that were asked for events before have had none since, or it would not be napping. */
-    any = look(p, !gw_repost_arm(p));
+    any = verbs_proxy_look(p, !gw_repost_arm(p));
     if (p->channel) fds[1] = p->channel->fd;
     pthread_mutex_unlock(&p->lock);
     woken = any ? 0 : gw_wait_fds(fds, 2, gw_clock_ns() + ns);
@@ -85,7 +85,7 @@ static void idle(struct gw_proxy *p, uint64_t last)
     bool any = false;
 
     while (!any && !gw_ld_acquire_u32(&p->stop)) {
-        any = nap(p, nap_ns(gw_clock_ns() - last, cost));
+        any = verbs_proxy_nap(p, nap_ns(gw_clock_ns() - last, cost));
         now = cpu_ns();
         /* An average: one nap that was disturbed says little. */
         cost = cost ? cost - cost / 8 + (now - before) / 8 : now - before;
@@ -93,7 +93,7 @@ static void idle(struct gw_proxy *p, uint64_t last)
     }
 }
 
-static void *run(void *arg)
+static void *verbs_proxy_run(void *arg)
 {
     struct gw_proxy *p = arg;
     uint64_t last = gw_clock_ns(), now;
@@ -103,7 +103,7 @@ static void *run(void *arg)
     gw_nap_exactly();
     while (!gw_ld_acquire_u32(&p->stop)) {
         pthread_mutex_lock(&p->lock);
-        any = look(p, false);
+        any = verbs_proxy_look(p, false);
         pthread_mutex_unlock(&p->lock);
         now = gw_clock_ns();
         if (any) {
@@ -118,7 +118,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static void release(struct gw_proxy *p)
+static void verbs_proxy_release(struct gw_proxy *p)
 {
     if (p->channel) ibv_destroy_comp_channel(p->channel);
     if (p->wake_fd >= 0) close(p->wake_fd);
@@ -142,9 +142,9 @@ int gw_proxy_get(struct gw_device *dev, struct gw_proxy **out)
     pthread_mutex_init(&p->lock, NULL);
     p->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     err = p->wake_fd < 0 ? -errno : gw_arena_alloc(&dev->queues, sizeof(uint64_t), 64, &p->bell);
-    if (!err) err = -pthread_create(&p->thread, NULL, run, p);
+    if (!err) err = -pthread_create(&p->thread, NULL, verbs_proxy_run, p);
     if (err) {
-        release(p);
+        verbs_proxy_release(p);
         return gw_error_errno(err, "posting proxy: cannot start its thread");
     }
     gw_st_release_u64(&dev->proxy, (uint64_t)(uintptr_t)p); /* threads that ring look at it any time */
@@ -152,7 +152,7 @@ int gw_proxy_get(struct gw_device *dev, struct gw_proxy **out)
     return 0;
 }
 
-static void wake(struct gw_proxy *p)
+static void verbs_proxy_wake(struct gw_proxy *p)
 {
     const uint64_t one = 1;
 
@@ -166,7 +166,7 @@ void gw_proxy_rang(struct gw_device *dev)
     /* The ring before this look at the announcement, as in nap the announcement before the look for rings:
      * one of them is seen. */
     gw_fence_sc();
-    if (p && gw_ld_relaxed_u32(&p->asleep)) wake(p);
+    if (p && gw_ld_relaxed_u32(&p->asleep)) verbs_proxy_wake(p);
 }
 
 void gw_proxy_stop(struct gw_device *dev)
@@ -175,8 +175,8 @@ void gw_proxy_stop(struct gw_device *dev)
 
     if (!p) return;
     gw_st_release_u32(&p->stop, 1);
-    wake(p);
+    verbs_proxy_wake(p);
     pthread_join(p->thread, NULL);
     dev->proxy = NULL;
-    release(p);
+    verbs_proxy_release(p);
 }

@@ -10,7 +10,7 @@
 #include "src/verbs/impl.h"
 #include "src/verbs/probe_kernel.h"
 
-static int check(const struct gw_qp_attr *a)
+static int verbs_qp_check(const struct gw_qp_attr *a)
 {
     if (!a->send_cq || !a->recv_cq) return gw_error(-EINVAL, "queue pair: it needs two completion queues");
     if (a->send_cq->dev != a->recv_cq->dev)
@@ -33,7 +33,7 @@ static int check(const struct gw_qp_attr *a)
     return 0;
 }
 
-static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struct ibv_qp_cap *cap)
+static int verbs_qp_make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struct ibv_qp_cap *cap)
 {
     struct gw_device *dev = qp->dev;
     struct gw_qp_handle *h = &qp->fresh;
@@ -87,7 +87,7 @@ static int make_handle(struct gw_qp *qp, const struct gw_qp_attr *a, const struc
     return 0;
 }
 
-static int attach(struct gw_qp *qp)
+static int verbs_qp_attach(struct gw_qp *qp)
 {
     uint32_t sends = qp->sq.wqebbs, recvs = qp->rq.wqes, qpn = qp->sq.qpn;
     bool one = qp->send_cq == qp->recv_cq;
@@ -101,7 +101,7 @@ static int attach(struct gw_qp *qp)
 }
 
 /* Frees what there is of it. */
-static void destroy(struct gw_qp *qp)
+static void verbs_qp_destroy(struct gw_qp *qp)
 {
     GW_ASSERT_HELD(&qp->dev->lock);
     qp->ops->qp_free(qp);
@@ -115,7 +115,7 @@ int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **ou
 {
     struct ibv_qp_cap cap;
     struct gw_qp *qp;
-    int err = check(a);
+    int err = verbs_qp_check(a);
 
     *out = NULL;
     if (err) return err;
@@ -137,11 +137,11 @@ int gw_qp_create(struct gw_pd *pd, const struct gw_qp_attr *a, struct gw_qp **ou
     pthread_mutex_lock(&pd->dev->lock);
     err = gw_place(pd->dev, a->placement);
     if (!err) err = qp->ops->qp_make(qp, a, &cap);
-    if (!err) err = make_handle(qp, a, &cap);
+    if (!err) err = verbs_qp_make_handle(qp, a, &cap);
     if (!err) err = gw_copy_in(pd->dev->exec, qp->handle, &qp->fresh, sizeof(qp->fresh));
-    if (!err) err = attach(qp);
+    if (!err) err = verbs_qp_attach(qp);
     if (err) {
-        destroy(qp);
+        verbs_qp_destroy(qp);
     } else {
         pd->objects++;
         pd->dev->objects++;
@@ -171,7 +171,7 @@ int gw_qp_destroy(struct gw_qp *qp)
     GW_ASSERT(qp->pd->objects > 0 && dev->objects > 0);
     qp->pd->objects--;
     dev->objects--;
-    destroy(qp);
+    verbs_qp_destroy(qp);
     pthread_mutex_unlock(&dev->lock);
     return 0;
 }

@@ -37,7 +37,7 @@ void gw_record_of(const struct gw_qp *qp, const struct gw_mr *mr, struct gw_reco
     if (mr) r->region = (struct gw_region){mr->addr, mr->length, mr->rkey};
 }
 
-static int digit(char c, unsigned base)
+static int record_digit(char c, unsigned base)
 {
     unsigned v = c >= '0' && c <= '9'   ? (unsigned)(c - '0')
                  : c >= 'a' && c <= 'f' ? (unsigned)(c - 'a' + 10)
@@ -48,12 +48,12 @@ static int digit(char c, unsigned base)
 }
 
 /* One number up to max; moves *p behind it. */
-static bool number(const char **p, unsigned base, uint64_t max, uint64_t *out)
+static bool record_number(const char **p, unsigned base, uint64_t max, uint64_t *out)
 {
     uint64_t v = 0;
     int d, n = 0;
 
-    for (; (d = digit(**p, base)) >= 0; ++*p, n++) {
+    for (; (d = record_digit(**p, base)) >= 0; ++*p, n++) {
         if (v > (max - (unsigned)d) / base) return false;
         v = v * base + (unsigned)d;
     }
@@ -65,7 +65,7 @@ static bool small(const char **p, unsigned base, uint32_t max, uint32_t *out)
 {
     uint64_t v;
 
-    if (*(*p)++ != ':' || !number(p, base, max, &v)) return false;
+    if (*(*p)++ != ':' || !record_number(p, base, max, &v)) return false;
     *out = (uint32_t)v;
     return true;
 }
@@ -85,7 +85,7 @@ static int parse_endpoint(const char **p, struct gw_endpoint *e)
     }
     *p += 2;
     for (int i = 0; i < 16; i++, *p += 2) {
-        int hi = digit((*p)[0], 16), lo = hi < 0 ? -1 : digit((*p)[1], 16);
+        int hi = record_digit((*p)[0], 16), lo = hi < 0 ? -1 : record_digit((*p)[1], 16);
 
         if (lo < 0) return gw_error(-EINVAL, "record: the address is not 32 hexadecimal digits");
         e->gid[i] = (uint8_t)(hi << 4 | lo);
@@ -98,8 +98,8 @@ static int parse_endpoint(const char **p, struct gw_endpoint *e)
 
 static int parse_region(const char **p, struct gw_region *g)
 {
-    if (*(*p)++ != ':' || !number(p, 16, UINT64_MAX, &g->addr) || *(*p)++ != ':' ||
-        !number(p, 16, UINT64_MAX, &g->length) || !small(p, 16, UINT32_MAX, &g->rkey) || !g->length ||
+    if (*(*p)++ != ':' || !record_number(p, 16, UINT64_MAX, &g->addr) || *(*p)++ != ':' ||
+        !record_number(p, 16, UINT64_MAX, &g->length) || !small(p, 16, UINT32_MAX, &g->rkey) || !g->length ||
         g->addr + (g->length - 1) < g->addr)
         return gw_error(-EINVAL, "record: the memory region is malformed or out of range");
     return 0;

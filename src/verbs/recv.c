@@ -6,7 +6,7 @@
 #include "src/verbs/impl.h"
 
 /* Marks the receives from index `at` on with wr_id, in the executor's memory; they may go round the ring. */
-static int mark(struct gw_qp *qp, uint64_t at, uint32_t n, uint64_t wr_id)
+static int verbs_recv_mark(struct gw_qp *qp, uint64_t at, uint32_t n, uint64_t wr_id)
 {
     uint32_t mask = qp->fresh.rq_wqes - 1;
     int err = 0;
@@ -30,7 +30,7 @@ int gw_qp_recv_empty(struct gw_qp *qp, uint32_t n, uint64_t wr_id)
     if (n > h.rq_wqes || at - h.rq_ci > h.rq_wqes - n)
         return gw_error(-EAGAIN, "queue pair %06x: no room for %u receives", gw_qp_num(qp), n);
     for (i = 0; i < n; i++) gw_mlx5_put_recv(&rq, (uint32_t)at + i, NULL, 0, h.max_recv_sge);
-    err = mark(qp, at, n, wr_id);
+    err = verbs_recv_mark(qp, at, n, wr_id);
     if (err) return err;
     /* WQEs before the record: the NIC takes them as soon as it sees the count. */
     gw_fence_release();

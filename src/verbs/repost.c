@@ -11,7 +11,7 @@
 
 #define RECORD 64 /* bytes for a doorbell record */
 
-static uint32_t power_of_two(uint32_t n)
+static uint32_t repost_power_of_two(uint32_t n)
 {
     uint32_t p = 1;
 
@@ -42,7 +42,7 @@ static int make_verbs_cq(struct gw_cq *cq, struct gw_proxy *p, struct gw_repost_
     return err;
 }
 
-static int cq_make(struct gw_cq *cq, const struct gw_cq_attr *attr)
+static int repost_cq_make(struct gw_cq *cq, const struct gw_cq_attr *attr)
 {
     struct gw_device *dev = cq->dev;
     struct gw_repost_cq *c = calloc(1, sizeof(*c));
@@ -54,7 +54,7 @@ static int cq_make(struct gw_cq *cq, const struct gw_cq_attr *attr)
     if (!c) return gw_error_errno(-ENOMEM, "completion queue");
     cq->own = c;
     c->cq = cq;
-    cq->cqes = power_of_two(attr->cqe);
+    cq->cqes = repost_power_of_two(attr->cqe);
     bytes = (size_t)cq->cqes * GW_MLX5_CQE;
     err = gw_proxy_get(dev, &p);
     if (err) return err;
@@ -70,7 +70,7 @@ static int cq_make(struct gw_cq *cq, const struct gw_cq_attr *attr)
     return make_verbs_cq(cq, p, c);
 }
 
-static void cq_free(struct gw_cq *cq)
+static void repost_cq_free(struct gw_cq *cq)
 {
     struct gw_repost_cq *c = cq->own, **at;
     struct gw_proxy *p = cq->dev->proxy;
@@ -89,7 +89,7 @@ static void cq_free(struct gw_cq *cq)
     free(c);
 }
 
-static void cq_arm(struct gw_cq *cq)
+static void repost_cq_arm(struct gw_cq *cq)
 {
     struct gw_repost_cq *c = cq->own;
 
@@ -98,7 +98,7 @@ static void cq_arm(struct gw_cq *cq)
     gw_fence_sc();
 }
 
-static void cq_event(struct gw_cq *cq)
+static void repost_cq_event(struct gw_cq *cq)
 {
     uint64_t count;
 
@@ -110,7 +110,7 @@ static void cq_event(struct gw_cq *cq)
  */
 
 /* Units of the largest WQE that the queue pair must take, and with it the shape of its rings. */
-static int shape(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_cap *cap)
+static int repost_shape(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_cap *cap)
 {
     uint32_t list, inl, units, sends;
 
@@ -127,12 +127,12 @@ static int shape(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_cap
                         a->max_send_sge > a->max_recv_sge ? a->max_send_sge : a->max_recv_sge, a->max_inline);
     sends = a->max_send_wr * (gw_is_ud(qp) ? gw_mlx5_wqebbs(GW_MLX5_UD_HEAD + 1) : 1);
     qp->sq.wqebbs = gw_mlx5_wqebbs(units);
-    qp->sq.wqebbs = power_of_two(sends > qp->sq.wqebbs ? sends : qp->sq.wqebbs);
+    qp->sq.wqebbs = repost_power_of_two(sends > qp->sq.wqebbs ? sends : qp->sq.wqebbs);
     if (qp->sq.wqebbs > GW_MAX_WQEBBS)
         return gw_error(-EINVAL, "queue pair: %u sends of datagrams are too many; at most %u", a->max_send_wr,
                         GW_MAX_WQEBBS / gw_mlx5_wqebbs(GW_MLX5_UD_HEAD + 1));
-    qp->rq.wqes = a->max_recv_wr ? power_of_two(a->max_recv_wr) : 0;
-    qp->rq.stride = power_of_two(cap->max_recv_sge) * GW_MLX5_UNIT;
+    qp->rq.wqes = a->max_recv_wr ? repost_power_of_two(a->max_recv_wr) : 0;
+    qp->rq.stride = repost_power_of_two(cap->max_recv_sge) * GW_MLX5_UNIT;
     return 0;
 }
 
@@ -154,7 +154,7 @@ static int make_rings(struct gw_qp *qp, struct gw_repost_qp *q)
 
 /* libmlx5 would take small messages out of the completion and copy them to where they belong: the CPU cannot
  * write there when that is GPU memory. */
-static struct ibv_qp *create(struct gw_device *dev, struct ibv_qp_init_attr_ex *attr)
+static struct ibv_qp *repost_create(struct gw_device *dev, struct ibv_qp_init_attr_ex *attr)
 {
     struct mlx5dv_qp_init_attr dv = {
         .comp_mask = MLX5DV_QP_INIT_ATTR_MASK_QP_CREATE_FLAGS,
@@ -181,7 +181,7 @@ static int make_verbs_qp(struct gw_qp *qp, struct gw_repost_qp *q, const struct 
         .pd = qp->pd->pd,
     };
 
-    qp->qp = create(qp->dev, &attr);
+    qp->qp = repost_create(qp->dev, &attr);
     if (!qp->qp)
         return gw_refused(
             qp->dev, -(errno ? errno : EINVAL),
@@ -193,7 +193,7 @@ static int make_verbs_qp(struct gw_qp *qp, struct gw_repost_qp *q, const struct 
     return 0;
 }
 
-static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_cap *cap)
+static int repost_qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_cap *cap)
 {
     struct gw_repost_qp *q = calloc(1, sizeof(*q));
     struct gw_proxy *p;
@@ -205,7 +205,7 @@ static int qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_c
     q->qp = qp;
     q->state = IBV_QPS_RESET;
     err = gw_proxy_get(qp->dev, &p);
-    if (!err) err = shape(qp, a, cap);
+    if (!err) err = repost_shape(qp, a, cap);
     if (!err) err = make_rings(qp, q);
     if (!err) err = make_verbs_qp(qp, q, a, cap);
     if (err) return err;
@@ -231,7 +231,7 @@ static void drop_completions(struct gw_repost_qp *q)
     q->mute = false;
 }
 
-static void qp_free(struct gw_qp *qp)
+static void repost_qp_free(struct gw_qp *qp)
 {
     struct gw_repost_qp *q = qp->own, **at;
     struct gw_proxy *p = qp->dev->proxy;
@@ -255,7 +255,7 @@ static void qp_free(struct gw_qp *qp)
     qp->own = NULL;
 }
 
-static void start_again(struct gw_repost_qp *q)
+static void repost_start_again(struct gw_repost_qp *q)
 {
     uint32_t *dbrec = q->qp->dbrec;
 
@@ -268,7 +268,7 @@ static void start_again(struct gw_repost_qp *q)
 }
 
 /* Under the lock, so that nothing is posted in a state that does not allow it. */
-static int qp_modify(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask)
+static int repost_qp_modify(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask)
 {
     struct gw_repost_qp *q = qp->own;
     struct gw_proxy *p = qp->dev->proxy;
@@ -277,12 +277,13 @@ static int qp_modify(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask)
     pthread_mutex_lock(&p->lock);
     err = -ibv_modify_qp(qp->qp, attr, mask);
     if (!err) q->state = attr->qp_state;
-    if (!err && q->state == IBV_QPS_RESET) start_again(q);
+    if (!err && q->state == IBV_QPS_RESET) repost_start_again(q);
     /* Receives posted before the connection are there before the peer can send. */
     if (!err && q->state == IBV_QPS_INIT) gw_repost_receives(q);
     pthread_mutex_unlock(&p->lock);
     return err;
 }
 
-const struct gw_queue_ops gw_repost_queues = {cq_make, cq_free, cq_arm,   cq_event,
-                                              qp_make, qp_free, qp_modify};
+const struct gw_queue_ops gw_repost_queues = {repost_cq_make,  repost_cq_free, repost_cq_arm,
+                                              repost_cq_event, repost_qp_make, repost_qp_free,
+                                              repost_qp_modify};

@@ -10,7 +10,7 @@
 #define PIECES GW_MLX5_MAX_DS
 
 /* 0 or a negative errno: it is malformed, or the NIC does not take it. */
-static int post_receive(struct gw_repost_qp *q, struct gw_repost_sent *s)
+static int repost_recv_post_receive(struct gw_repost_qp *q, struct gw_repost_sent *s)
 {
     struct gw_qp *qp = q->qp;
     struct ibv_sge sge[PIECES];
@@ -41,7 +41,7 @@ bool gw_repost_receives(struct gw_repost_qp *q)
     for (; n && !q->recv_stuck; n--, any = true) {
         s = &q->posted[q->rq_next & (q->qp->rq.wqes - 1)];
         *s = (struct gw_repost_sent){.q = q, .index = q->rq_next, .recv = true};
-        q->recv_stuck = post_receive(q, s) != 0;
+        q->recv_stuck = repost_recv_post_receive(q, s) != 0;
         if (q->recv_stuck)
             gw_repost_to_error(q); /* all before it comes back, and then it fails, too */
         else

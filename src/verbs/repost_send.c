@@ -35,7 +35,7 @@ static struct gw_repost_sent *unposted(struct gw_repost_qp *q, const struct gw_m
  * queue pair. An empty request in its place tells when that is; where not even that can be posted, the end of
  * all that is in flight does. Of datagrams each tells its end, and the queue pair goes on receiving.
  */
-static void refuse(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w)
+static void repost_send_refuse(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w)
 {
     struct gw_repost_sent *s = unposted(q, w);
     struct ibv_send_wr wr = {.wr_id = (uint64_t)(uintptr_t)s,
@@ -52,7 +52,7 @@ static void refuse(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w)
         gw_repost_to_error(q);
 }
 
-/* Reports the request that refuse() could not mark, when nothing is in flight any more. */
+/* Reports the request that repost_send_refuse() could not mark, when nothing is in flight any more. */
 static void end_refusal(struct gw_repost_qp *q)
 {
     struct gw_repost_sent *s = &q->sent[q->sq_next & (q->qp->sq.wqebbs - 1)];
@@ -110,7 +110,7 @@ static void post_batch(struct gw_repost_qp *q)
     }
     if (!err) return;
     (void)gw_repost_parse(q, &w, q->sq_next);
-    refuse(q, &w);
+    repost_send_refuse(q, &w);
 }
 
 bool gw_repost_sends(struct gw_repost_qp *q)

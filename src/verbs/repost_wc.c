@@ -85,7 +85,7 @@ static void received(struct gw_repost_cq *c, const struct gw_repost_sent *s, con
     write_cqe(c, &wc);
 }
 
-static void sent(struct gw_repost_cq *c, const struct gw_repost_sent *s, const struct ibv_wc *w)
+static void repost_wc_sent(struct gw_repost_cq *c, const struct gw_repost_sent *s, const struct ibv_wc *w)
 {
     struct gw_mlx5_wc wc = {.opcode = GW_MLX5_CQE_REQ,
                             .wqe_opcode = s->opcode,
@@ -124,7 +124,7 @@ bool gw_repost_poll(struct gw_repost_cq *c, uint32_t most)
             if (s->recv)
                 received(c, s, &wc[i]);
             else
-                sent(c, s, &wc[i]);
+                repost_wc_sent(c, s, &wc[i]);
         }
         any = any || n > 0;
         most -= n > 0 ? (uint32_t)n < most ? (uint32_t)n : most : 0;

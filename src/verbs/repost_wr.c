@@ -85,7 +85,8 @@ static int pieces_of(const struct gw_repost_qp *q, const struct gw_mlx5_wqe *w, 
 }
 
 /* Where a datagram goes; kernels may have written anything there. */
-static int address(const struct gw_repost_qp *q, const struct gw_mlx5_wqe *w, struct ibv_send_wr *wr)
+static int repost_wr_address(const struct gw_repost_qp *q, const struct gw_mlx5_wqe *w,
+                             struct ibv_send_wr *wr)
 {
     if (w->opcode == GW_MLX5_NOP) return -EOPNOTSUPP;
     wr->wr.ud.ah = gw_ah_of(q->qp->pd, gw_mlx5_wqe_av(w)->rsvd4);
@@ -113,7 +114,7 @@ int gw_repost_translate(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w, str
         /* All are signalled, so that it is known when those before a refused one have ended. */
         s->quiet = !w->signaled;
         wr->send_flags |= IBV_SEND_SIGNALED;
-        return address(q, w, wr);
+        return repost_wr_address(q, w, wr);
     }
     if (w->opcode == GW_MLX5_SEND_INVAL) {
         wr->invalidate_rkey = gw_be32(w->imm_be);

@@ -14,7 +14,8 @@ struct gw_qp_set {
     struct gw_piece piece;
 };
 
-static int check(const struct gw_device *dev, struct gw_qp *const *qp, uint32_t ranks, uint32_t each)
+static int verbs_set_check(const struct gw_device *dev, struct gw_qp *const *qp, uint32_t ranks,
+                           uint32_t each)
 {
     if (!ranks || !each || (uint64_t)ranks * each > MOST)
         return gw_error(-EINVAL,
@@ -29,7 +30,7 @@ static int check(const struct gw_device *dev, struct gw_qp *const *qp, uint32_t 
 int gw_qp_set_create(struct gw_device *dev, struct gw_qp *const *qp, uint32_t ranks, uint32_t each,
                      struct gw_qp_set **out)
 {
-    int err = check(dev, qp, ranks, each);
+    int err = verbs_set_check(dev, qp, ranks, each);
     size_t size = sizeof(struct gw_qp_set_handle) + (size_t)ranks * each * sizeof(struct gw_qp_handle *);
     struct gw_qp_set_handle *h;
     struct gw_qp_set *set;

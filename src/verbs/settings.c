@@ -9,7 +9,7 @@
 #include <gpuwire/error.h>
 
 /* Decimal, or hexadecimal with 0x. Unset and empty: *value stays as it is. */
-static int read_number(const char *name, int from, int to, int *value)
+static int verbs_settings_read_number(const char *name, int from, int to, int *value)
 {
     const char *text = getenv(name);
     char *end;
@@ -28,14 +28,14 @@ int gw_settings_read(struct gw_settings *s)
     int err;
 
     *s = (struct gw_settings){.gid_index = -1, .pkey = -1, .flush = -1, .timeout = GW_ACK_TIMEOUT};
-    err = read_number("GPUWIRE_GID_INDEX", 0, 255, &s->gid_index);
-    if (!err) err = read_number("GPUWIRE_PKEY", 1, 0xffff, &s->pkey);
-    if (!err) err = read_number("GPUWIRE_SL", 0, 15, &s->sl);
-    if (!err) err = read_number("GPUWIRE_TC", 0, 255, &s->tc);
-    if (!err) err = read_number("GPUWIRE_TIMEOUT", 1, 31, &s->timeout);
-    if (!err) err = read_number("GPUWIRE_GRH", 0, 1, &s->grh);
-    if (!err) err = read_number("GPUWIRE_RELAXED_ORDERING", 0, 1, &s->relaxed);
-    if (!err) err = read_number("GPUWIRE_GPU_FLUSH", 0, 1, &s->flush);
+    err = verbs_settings_read_number("GPUWIRE_GID_INDEX", 0, 255, &s->gid_index);
+    if (!err) err = verbs_settings_read_number("GPUWIRE_PKEY", 1, 0xffff, &s->pkey);
+    if (!err) err = verbs_settings_read_number("GPUWIRE_SL", 0, 15, &s->sl);
+    if (!err) err = verbs_settings_read_number("GPUWIRE_TC", 0, 255, &s->tc);
+    if (!err) err = verbs_settings_read_number("GPUWIRE_TIMEOUT", 1, 31, &s->timeout);
+    if (!err) err = verbs_settings_read_number("GPUWIRE_GRH", 0, 1, &s->grh);
+    if (!err) err = verbs_settings_read_number("GPUWIRE_RELAXED_ORDERING", 0, 1, &s->relaxed);
+    if (!err) err = verbs_settings_read_number("GPUWIRE_GPU_FLUSH", 0, 1, &s->flush);
     s->has_timeout = getenv("GPUWIRE_TIMEOUT") && *getenv("GPUWIRE_TIMEOUT");
     return err;
 }

@@ -20,7 +20,7 @@ int gw_channel_make(struct gw_device *dev, struct ibv_comp_channel **out)
     return gw_error_errno(-errno, "%s: completion channel", dev->info.name);
 }
 
-static bool ready(const struct gw_cq *cq)
+static bool verbs_sleep_ready(const struct gw_cq *cq)
 {
     return gw_cq_ready_(cq->handle, gw_ld_relaxed_u32_gpu(&cq->handle->ci));
 }
@@ -55,18 +55,18 @@ int gw_cpu_sleep_(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, 
 
     if (cq->event_fd < 0) {
         sched_yield();
-        return ready(cq);
+        return verbs_sleep_ready(cq);
     }
     cq->ops->cq_arm(cq);
-    if (ready(cq)) return 1;
+    if (verbs_sleep_ready(cq)) return 1;
     gw_cq_leave(cq);
-    if (ready(cq)) return 1;
+    if (verbs_sleep_ready(cq)) return 1;
     if (stop && gw_ld_relaxed_u32(stop)) return -ECANCELED;
     woken = gw_wait_fds(fds, 3, deadline_ns);
     if (woken == -EINTR) return 0;
     if (woken < 0) return (int)woken;
     if (woken & 1) cq->ops->cq_event(cq);
-    return woken & 2 ? -ECANCELED : woken & 4 && !ready(cq) ? -EIO : 0;
+    return woken & 2 ? -ECANCELED : woken & 4 && !verbs_sleep_ready(cq) ? -EIO : 0;
 }
 
 int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int stop_fd)
@@ -75,7 +75,7 @@ int gw_cq_wait(struct gw_cq *cq, uint64_t deadline_ns, const uint32_t *stop, int
         return gw_error(-EOPNOTSUPP,
                         "completion queue: its kernels run on a GPU, the CPU cannot wait for it");
     for (;;) {
-        int got = ready(cq);
+        int got = verbs_sleep_ready(cq);
 
         if (got) return got;
         if (cq->event_fd < 0) return -EAGAIN;

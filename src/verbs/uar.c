@@ -17,7 +17,7 @@ static size_t page_bytes(void)
     return bytes > GW_MLX5_UAR_PAGE ? (size_t)bytes : GW_MLX5_UAR_PAGE;
 }
 
-static struct gw_uar *find(struct gw_device *dev, uint8_t *page)
+static struct gw_uar *uar_find(struct gw_device *dev, uint8_t *page)
 {
     struct gw_uar *u;
 
@@ -36,7 +36,7 @@ static struct gw_uar *find(struct gw_device *dev, uint8_t *page)
 void *gw_uar_map(struct gw_device *dev, void *reg, const char **why)
 {
     uintptr_t at = (uintptr_t)reg, page = at & ~(uintptr_t)(page_bytes() - 1);
-    struct gw_uar *u = find(dev, (uint8_t *)page);
+    struct gw_uar *u = uar_find(dev, (uint8_t *)page);
 
     GW_ASSERT_HELD(&dev->lock);
     *why = u ? u->why : "too many doorbell pages";

@@ -34,7 +34,7 @@ struct gw_watch {
 
 /* ---- marking ------------------------------------------------------------------------------------------- */
 
-static bool on_gpu(const struct gw_device *dev)
+static bool verbs_watch_on_gpu(const struct gw_device *dev)
 {
     return gw_exec_kind(dev->exec) == GW_EXEC_GPU;
 }
@@ -62,7 +62,7 @@ static void fail_on_cpu(struct gw_qp_handle *h)
 
 static void fail_qp(struct gw_qp *qp)
 {
-    if (on_gpu(qp->dev))
+    if (verbs_watch_on_gpu(qp->dev))
         fail_on_gpu(qp);
     else
         fail_on_cpu(qp->handle);
@@ -73,7 +73,7 @@ static void fail_cq(struct gw_cq *cq)
     const uint32_t yes = 1;
     const uint64_t once = 1;
 
-    if (on_gpu(cq->dev))
+    if (verbs_watch_on_gpu(cq->dev))
         (void)gw_copy_in(cq->dev->exec, &cq->handle->dead, &yes, sizeof(yes));
     else
         gw_st_release_u32(&cq->handle->dead, yes);
@@ -99,7 +99,7 @@ static void fail_completions(struct gw_watch *w, const struct ibv_cq *dead)
 
 /* ---- events -------------------------------------------------------------------------------------------- */
 
-static void tell(const struct gw_watch *w, const char *what)
+static void verbs_watch_tell(const struct gw_watch *w, const char *what)
 {
     fprintf(stderr, "gpuwire: %s: %s\n", w->dev->info.name, what);
 }
@@ -108,7 +108,8 @@ static void died(struct gw_watch *w)
 {
     if (w->dead) return;
     fail_all(w);
-    tell(w, "the device has failed, and its queues with it (dmesg may say why): close it and open it again");
+    verbs_watch_tell(
+        w, "the device has failed, and its queues with it (dmesg may say why): close it and open it again");
 }
 
 static void happened(struct gw_watch *w, const struct ibv_async_event *e)
@@ -122,15 +123,15 @@ static void happened(struct gw_watch *w, const struct ibv_async_event *e)
         break;
     case IBV_EVENT_CQ_ERR: fail_completions(w, e->element.cq); break;
     case IBV_EVENT_PORT_ERR:
-        tell(w, "the link is down; requests are repeated for as long as their timeouts say");
+        verbs_watch_tell(w, "the link is down; requests are repeated for as long as their timeouts say");
         break;
-    case IBV_EVENT_PORT_ACTIVE: tell(w, "the link is up"); break;
+    case IBV_EVENT_PORT_ACTIVE: verbs_watch_tell(w, "the link is up"); break;
     default: break; /* completions tell of it, or nobody here asked */
     }
 }
 
 /* False: no more will come. */
-static bool hear(struct gw_watch *w)
+static bool verbs_watch_hear(struct gw_watch *w)
 {
     struct ibv_async_event e;
 
@@ -148,7 +149,7 @@ static bool hear(struct gw_watch *w)
     return true;
 }
 
-static void *run(void *arg)
+static void *verbs_watch_run(void *arg)
 {
     struct gw_watch *w = arg;
     struct pollfd fds[2] = {{.fd = w->dev->ctx->async_fd, .events = POLLIN},
@@ -157,20 +158,20 @@ static void *run(void *arg)
     for (;;) {
         if (poll(fds, 2, -1) < 0 && errno != EINTR) return NULL;
         if (fds[1].revents) return NULL;
-        if (fds[0].revents && !hear(w)) fds[0].fd = -1;
+        if (fds[0].revents && !verbs_watch_hear(w)) fds[0].fd = -1;
     }
 }
 
 /* ---- the thread ---------------------------------------------------------------------------------------- */
 
-static int start(struct gw_watch *w)
+static int verbs_watch_start(struct gw_watch *w)
 {
     int fd = w->dev->ctx->async_fd, flags = fcntl(fd, F_GETFL);
 
     w->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     /* Another reader may take the event that woke us. */
     if (w->stop_fd < 0 || flags < 0 || fcntl(fd, F_SETFL, flags | O_NONBLOCK)) return -errno;
-    return gw_cpu_thread_start(&w->thread, "gw-events", 0, run, w);
+    return gw_cpu_thread_start(&w->thread, "gw-events", 0, verbs_watch_run, w);
 }
 
 int gw_watch_start(struct gw_device *dev)
@@ -183,7 +184,7 @@ int gw_watch_start(struct gw_device *dev)
     w->stop_fd = -1;
     pthread_mutex_init(&w->lock, NULL);
     dev->watch = w;
-    err = start(w);
+    err = verbs_watch_start(w);
     w->runs = !err;
     return err ? gw_error_errno(err, "%s: cannot watch over it", dev->info.name) : 0;
 }

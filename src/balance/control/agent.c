@@ -74,7 +74,7 @@ static json_t *refused_json(const struct gw_bal_model *m)
 }
 
 /* What cannot run is refused alone: the rest comes into force. */
-static int publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *why, size_t size)
+static int agent_publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *why, size_t size)
 {
     struct bal_config *config = calloc(1, sizeof(*config));
     int error = config ? 0 : gw_error_errno(-ENOMEM, "apply");
@@ -95,7 +95,7 @@ static int publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *why, si
 static json_t *take_model(struct gw_bal_agent *a, struct gw_bal_model *next, uint64_t version)
 {
     char why[256] = "";
-    if (publish(a, next, why, sizeof(why))) {
+    if (agent_publish(a, next, why, sizeof(why))) {
         gw_bal_model_free(next);
         return refusal(why);
     }
@@ -109,7 +109,7 @@ static json_t *take_model(struct gw_bal_agent *a, struct gw_bal_model *next, uin
                      "lost", (json_int_t)next->lost, "lost_why", next->lost_why);
 }
 
-static uint64_t version_of(const json_t *state)
+static uint64_t agent_version_of(const json_t *state)
 {
     return (uint64_t)json_integer_value(json_object_get(state, "version"));
 }
@@ -118,25 +118,26 @@ static json_t *apply(struct gw_bal_agent *a, const json_t *question)
 {
     json_t *state = json_object_get(question, "state");
     struct gw_bal_model next = {0};
-    if (!gw_bal_model_from(state, &next, gw_deadline(0))) return take_model(a, &next, version_of(state));
+    if (!gw_bal_model_from(state, &next, gw_deadline(0)))
+        return take_model(a, &next, agent_version_of(state));
     gw_bal_model_free(&next);
     return refusal(gw_last_error());
 }
 
 /* Only what is other than in version `from`, which must be the one that is here. */
-static json_t *change(struct gw_bal_agent *a, const json_t *question)
+static json_t *agent_change(struct gw_bal_agent *a, const json_t *question)
 {
     json_t *part = json_object_get(question, "part");
     struct gw_bal_model next;
     if (!a->has_state || (uint64_t)json_integer_value(json_object_get(question, "from")) != a->version)
         return refusal("the data plane has another version");
     if (gw_bal_model_copy(&a->model, &next)) return refusal(gw_last_error());
-    if (!gw_bal_part_from(part, &next, gw_deadline(0))) return take_model(a, &next, version_of(part));
+    if (!gw_bal_part_from(part, &next, gw_deadline(0))) return take_model(a, &next, agent_version_of(part));
     gw_bal_model_free(&next);
     return refusal(gw_last_error());
 }
 
-static json_t *load(struct gw_bal_agent *a, const json_t *question)
+static json_t *agent_load(struct gw_bal_agent *a, const json_t *question)
 {
     size_t i;
     json_t *one;
@@ -200,7 +201,7 @@ static json_t *sync_json(const struct gw_bal_sync *sync)
 }
 
 /* Before the counts are read: which version do they know of? */
-static void settle(struct gw_bal_agent *a)
+static void agent_settle(struct gw_bal_agent *a)
 {
     uint64_t now = gw_deadline(0);
     if (bal_generation_seen(a->bal) < a->generation) return;
@@ -222,11 +223,11 @@ static void tell_displaced(struct gw_bal_agent *a, uint64_t displaced)
     a->displaced_ns = now;
 }
 
-static json_t *stats(struct gw_bal_agent *a)
+static json_t *agent_stats(struct gw_bal_agent *a)
 {
     struct bal_totals t;
     struct bal_counts c;
-    settle(a);
+    agent_settle(a);
     json_t *workers = json_array(), *drops = json_object();
     for (const struct gw_bal_service *s = a->model.services; s; s = s->next)
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next) {
@@ -257,15 +258,15 @@ json_t *gw_bal_agent_answer(struct gw_bal_agent *a, const json_t *question)
     else if (!strcmp(op, "apply"))
         answer = apply(a, question);
     else if (!strcmp(op, "change"))
-        answer = change(a, question);
+        answer = agent_change(a, question);
     else if (!strcmp(op, "state"))
         answer = json_pack("{s:o}", "state", a->has_state ? gw_bal_model_json(&a->model) : json_null());
     else if (!strcmp(op, "load"))
-        answer = load(a, question);
+        answer = agent_load(a, question);
     else if (!strcmp(op, "queue_pair"))
         answer = queue_pair(a, question);
     else if (!strcmp(op, "stats"))
-        answer = stats(a);
+        answer = agent_stats(a);
     else if (!strcmp(op, "ready"))
         answer = json_pack("{s:b}", "ready", a->ready);
     else if (!strcmp(op, "stop"))
@@ -301,7 +302,7 @@ void gw_bal_agent_sync(struct gw_bal_agent *a, const struct gw_bal_sync *sync)
 
 /* ---- the socket ---- */
 
-static int serve(struct gw_bal_agent *a, int fd)
+static int agent_serve(struct gw_bal_agent *a, int fd)
 {
     json_t *question, *answer;
     int error = gw_bal_receive(fd, &question, gw_deadline(PATIENCE_NS));
@@ -314,7 +315,7 @@ static int serve(struct gw_bal_agent *a, int fd)
 }
 
 /* One control plane at a time: a new one takes the place of the old. */
-static void *run(void *arg)
+static void *agent_run(void *arg)
 {
     struct gw_bal_agent *a = arg;
     struct pollfd fds[3] = {{.fd = a->end_fd, .events = POLLIN},
@@ -328,7 +329,7 @@ static void *run(void *arg)
             if (fd >= 0) fds[2].fd = fd;
             continue;
         }
-        if (fds[2].fd >= 0 && fds[2].revents && serve(a, fds[2].fd)) {
+        if (fds[2].fd >= 0 && fds[2].revents && agent_serve(a, fds[2].fd)) {
             close(fds[2].fd);
             fds[2].fd = -1;
         }
@@ -337,7 +338,7 @@ static void *run(void *arg)
     return NULL;
 }
 
-static int open_socket(struct gw_bal_agent *a)
+static int agent_open_socket(struct gw_bal_agent *a)
 {
     const char *dir = a->global->run_dir;
     int error = gw_bal_socket_path(dir, &a->address);
@@ -374,8 +375,8 @@ int gw_bal_agent_start(struct bal *bal, const struct gw_bal_global *g, void (*st
     pthread_mutex_init(&a->lock, NULL);
     a->started_ns = gw_deadline(0);
     gw_bal_fence_open(&a->fence, g);
-    int error = open_socket(a);
-    if (!error && (error = -pthread_create(&a->thread, NULL, run, a))) gw_error_errno(error, "thread");
+    int error = agent_open_socket(a);
+    if (!error && (error = -pthread_create(&a->thread, NULL, agent_run, a))) gw_error_errno(error, "thread");
     if (error)
         free_agent(a);
     else

@@ -17,7 +17,7 @@ struct gw_bal_api {
     struct gw_httpd *httpd;
 };
 
-static unsigned call(void *ctx, const struct gw_http_request *r, json_t **reply)
+static unsigned api_door_call(void *ctx, const struct gw_http_request *r, json_t **reply)
 {
     struct gw_bal_api *a = ctx;
     return gw_bal_api_call(a->core, r->method, r->path, r->body, reply);
@@ -29,7 +29,7 @@ static void closed(void *ctx, const void *connection)
 }
 
 /* `top` and the page ask again and again, with pauses: the door's own patience is right for them. */
-static int stays(void *ctx, const void *connection)
+static int api_door_stays(void *ctx, const void *connection)
 {
     (void)ctx, (void)connection;
     return 0;
@@ -40,7 +40,7 @@ struct secrets {
 };
 
 /* Without a token of the operator's, root and this process' user need none. Others need that of run_dir. */
-static int read_secrets(const struct gw_bal_global *g, struct secrets *s)
+static int api_door_read_secrets(const struct gw_bal_global *g, struct secrets *s)
 {
     int error = g->token_file[0] ? gw_secret_take_token(NULL, g->token_file, &s->token)
                                  : gw_bal_make_token(g->run_dir, &s->token);
@@ -52,11 +52,11 @@ static int read_secrets(const struct gw_bal_global *g, struct secrets *s)
 int gw_bal_api_start(struct gw_bal_core *core, const struct gw_bal_global *g, struct gw_bal_api **out)
 {
     static const struct gw_httpd_handler handler = {
-        .call = call, .closed = closed, .stays = stays, .files = gw_bal_page};
+        .call = api_door_call, .closed = closed, .stays = api_door_stays, .files = gw_bal_page};
     struct gw_httpd_handler mine = handler;
     struct secrets secrets = {0};
     struct gw_bal_api *a = calloc(1, sizeof(*a));
-    int error = a ? read_secrets(g, &secrets) : -ENOMEM;
+    int error = a ? api_door_read_secrets(g, &secrets) : -ENOMEM;
     if (!error) {
         struct gw_httpd_opts opts = {.option = "api in global_defs",
                                      .host = g->api_host,

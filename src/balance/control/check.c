@@ -121,7 +121,7 @@ int gw_bal_model_check(const struct gw_bal_model *m)
     return v.refused ? -EINVAL : 0;
 }
 
-static void mark(void *ctx, enum bal_object kind, uint32_t number, const char *why)
+static void control_check_mark(void *ctx, enum bal_object kind, uint32_t number, const char *why)
 {
     struct verdict *v = ctx;
     struct gw_bal_service *s = kind == BAL_A_SERVICE ? gw_bal_service_by_id(v->model, number) : NULL;
@@ -139,7 +139,7 @@ int gw_bal_model_refuse(struct gw_bal_model *m)
         s->refused[0] = 0;
         for (struct gw_bal_worker *w = s->workers; w; w = w->next) w->refused[0] = 0;
     }
-    int error = c ? bal_check_config(c, mark, &v) : -ENOMEM;
+    int error = c ? bal_check_config(c, control_check_mark, &v) : -ENOMEM;
     free(c);
     return error ? gw_error_errno(error, "balance") : v.refused;
 }

@@ -62,7 +62,7 @@ int gw_bal_claim_control(const char *run_dir)
 
 /* In the abstract namespace of UNIX sockets, which each network namespace has for itself, as it has its
  * interfaces. */
-static socklen_t address_of(const char *name, struct sockaddr_un *out)
+static socklen_t claim_address_of(const char *name, struct sockaddr_un *out)
 {
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     int n = snprintf(out->sun_path + 1, sizeof(out->sun_path) - 1, "gpuwire-balance:%s", name);
@@ -84,7 +84,7 @@ static pid_t owner_of(const struct sockaddr_un *address, socklen_t length)
 int gw_bal_claim_interface(const char *name)
 {
     struct sockaddr_un address;
-    socklen_t length = address_of(name, &address);
+    socklen_t length = claim_address_of(name, &address);
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return gw_error_errno(-errno, "socket");
     if (!bind(fd, (struct sockaddr *)&address, length) && !listen(fd, 1)) return fd;

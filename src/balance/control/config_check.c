@@ -107,7 +107,7 @@ static int set_connect(parse *p, statement *s)
     p->plan->said->has |= GW_BAL_SAID_CONNECT;
     return gw_bal_take_addr(p, s, 1, &p->plan->said->ask.connect);
 }
-static int set_bind(parse *p, statement *s)
+static int config_check_set_bind(parse *p, statement *s)
 {
     p->plan->said->has |= GW_BAL_SAID_BIND;
     return gw_bal_take_addr(p, s, 1, &p->plan->said->ask.bind);
@@ -293,8 +293,9 @@ int gw_bal_no_check(parse *p, statement *s)
 
 #define COMMON_CHECK                                                                                         \
     GW_BAL_CHECK_PACE, {"connect_port", 1, 1, set_check_port, NULL, NULL},                                   \
-        {"connect_ip", 1, 1, set_connect, NULL, NULL}, {"bindto", 1, 1, set_bind, NULL, NULL},               \
-        {"bind_to", 1, 1, set_bind, NULL, NULL}, {"rise", 1, 1, gw_bal_set_check_rise, NULL, NULL},          \
+        {"connect_ip", 1, 1, set_connect, NULL, NULL}, {"bindto", 1, 1, config_check_set_bind, NULL, NULL},  \
+        {"bind_to", 1, 1, config_check_set_bind, NULL, NULL},                                                \
+        {"rise", 1, 1, gw_bal_set_check_rise, NULL, NULL},                                                   \
     {                                                                                                        \
         "fall", 1, 1, gw_bal_set_check_fall, NULL, NULL                                                      \
     }

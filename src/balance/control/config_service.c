@@ -177,7 +177,7 @@ static int set_protocol(parse *p, statement *s)
 {
     return gw_bal_take_name(p, s, gw_bal_protocol_names, &p->plan->service->service.protocol);
 }
-static int set_name(parse *p, statement *s)
+static int config_service_set_name(parse *p, statement *s)
 {
     struct gw_bal_service *mine = &p->plan->service->service;
     return gw_bal_take_text(p, s, mine->name, sizeof(mine->name));
@@ -246,7 +246,7 @@ const struct gw_bal_keyword gw_bal_keywords_service[] = {
     {"lb_kind", 1, 8, set_kind, NULL, NULL},
     {"lvs_method", 1, 8, set_kind, NULL, NULL},
     {"protocol", 1, 1, set_protocol, NULL, NULL},
-    {"name", 1, 1, set_name, NULL, NULL},
+    {"name", 1, 1, config_service_set_name, NULL, NULL},
     {"jet", 0, 1, set_jet, NULL, NULL},
     GW_BAL_CHECK_PACE,
     GW_BAL_CHECKS,

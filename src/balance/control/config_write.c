@@ -27,7 +27,7 @@ static void write_udp(FILE *f, const struct gw_bal_ask *a, const char *in)
             a->model[0] ? " " : "", a->model, in, a->least, in, a->most);
 }
 
-static void write_script(FILE *f, const struct gw_bal_ask *a, const char *in)
+static void config_write_script(FILE *f, const struct gw_bal_ask *a, const char *in)
 {
     fprintf(f, "%s    misc_path \"%s\"\n", in, a->path);
     if (a->dynamic) fprintf(f, "%s    misc_dynamic\n", in);
@@ -52,7 +52,7 @@ static void write_ask(FILE *f, const struct gw_bal_check *c, const struct gw_bal
     if (a->kind == GW_BAL_HTTP_GET || a->kind == GW_BAL_SSL_GET) write_http(f, a, in);
     if (a->kind == GW_BAL_RDMA_CHECK) fprintf(f, "%s    model \"%s\"\n", in, a->model);
     if (a->kind == GW_BAL_UDP_CHECK) write_udp(f, a, in);
-    if (script) write_script(f, a, in);
+    if (script) config_write_script(f, a, in);
     fprintf(f, "%s}\n", in);
 }
 

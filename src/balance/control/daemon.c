@@ -74,7 +74,7 @@ static uint64_t begin_checks(struct daemon *d)
 
 /* ---- the data plane ---- */
 
-static int attach(struct daemon *d, int first, int *started)
+static int daemon_attach(struct daemon *d, int first, int *started)
 {
     struct gw_bal_link *l = &d->exchange.link;
     int error = gw_bal_link_open(l, d->config.global.run_dir);
@@ -103,7 +103,7 @@ static void attach_again(struct daemon *d, uint64_t now)
     gw_bal_link_ended(&d->exchange.link);
     if (now < d->again_ns) return;
     d->again_ns = now + AGAIN_NS;
-    int started, error = attach(d, 0, &started);
+    int started, error = daemon_attach(d, 0, &started);
     if (!error) {
         printf("the data plane %s\n", started ? "has been started again" : "answers again");
         fflush(stdout);
@@ -166,7 +166,7 @@ static int begin_model(struct daemon *d)
     return 0;
 }
 
-static void reload(struct daemon *d, uint64_t asked)
+static void daemon_reload(struct daemon *d, uint64_t asked)
 {
     struct gw_bal_config config;
     int error = gw_bal_config_read(d->opts->config, &config);
@@ -195,7 +195,7 @@ static void reload_if_asked(struct daemon *d, int by_signal)
     int by_api = asked != d->core.reloads_done;
     pthread_mutex_unlock(&d->core.lock);
     if (by_signal && read(d->opts->reload_fd, &count, sizeof(count)) < 0) by_signal = 0;
-    if (by_api || by_signal) reload(d, asked);
+    if (by_api || by_signal) daemon_reload(d, asked);
 }
 
 /* ---- the loop ---- */
@@ -276,10 +276,10 @@ static void end_plane(struct daemon *d)
         fprintf(stderr, "gpuwire balance: the data plane, process %d, does not end\n", (int)l->child);
 }
 
-static int begin(struct daemon *d)
+static int daemon_begin(struct daemon *d)
 {
     d->claim_fd = gw_bal_claim_control(d->config.global.run_dir);
-    int started, error = d->claim_fd < 0 ? d->claim_fd : attach(d, 1, &started);
+    int started, error = d->claim_fd < 0 ? d->claim_fd : daemon_attach(d, 1, &started);
     if (!error) error = begin_model(d);
     return error ? error : gw_bal_api_start(&d->core, &d->config.global, &d->api);
 }
@@ -310,7 +310,7 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
         return error;
     }
     d->core.global = &d->config.global;
-    error = begin(d);
+    error = daemon_begin(d);
     if (!error) {
         greet(d);
         while (!o->stopped()) turn(d);

@@ -61,7 +61,7 @@ static void nft_drop(unsigned index)
 
 /* ---- the rules ---- */
 
-static const char *address(const struct bal_addr *a, char text[INET6_ADDRSTRLEN])
+static const char *fence_address(const struct bal_addr *a, char text[INET6_ADDRSTRLEN])
 {
     return inet_ntop(a->family == 6 ? AF_INET6 : AF_INET, a->byte, text, INET6_ADDRSTRLEN);
 }
@@ -111,18 +111,18 @@ static void write_services(FILE *f, const struct bal_config *c, const char *name
         const struct bal_service *s = &c->service[i];
         if (!s->used || s->vip.family != family || (about != VIPS && !port(s) != (about == ANY))) continue;
         if (about == VIPS)
-            snprintf(text, sizeof(text), "%s", address(&s->vip, a));
+            snprintf(text, sizeof(text), "%s", fence_address(&s->vip, a));
         else if (about == ANY)
-            snprintf(text, sizeof(text), "%s . %s", address(&s->vip, a), proto(s));
+            snprintf(text, sizeof(text), "%s . %s", fence_address(&s->vip, a), proto(s));
         else
-            snprintf(text, sizeof(text), "%s . %s . %u", address(&s->vip, a), proto(s), port(s));
+            snprintf(text, sizeof(text), "%s . %s . %u", fence_address(&s->vip, a), proto(s), port(s));
         element(&w, text);
     }
     set_end(&w);
 }
 
 /* Where NAT's answers come from; a queue pair's have any source port. */
-static void write_workers(FILE *f, const struct bal_config *c, const char *name, int family, int roce)
+static void fence_write_workers(FILE *f, const struct bal_config *c, const char *name, int family, int roce)
 {
     char text[128], a[INET6_ADDRSTRLEN];
     struct writer w;
@@ -133,9 +133,9 @@ static void write_workers(FILE *f, const struct bal_config *c, const char *name,
         if (!k->used || s->forward != BAL_NAT || k->addr.family != family || (s->proto == BAL_ROCE) != roce)
             continue;
         if (roce)
-            snprintf(text, sizeof(text), "%s", address(&k->addr, a));
+            snprintf(text, sizeof(text), "%s", fence_address(&k->addr, a));
         else
-            snprintf(text, sizeof(text), "%s . %s . %u", address(&k->addr, a), proto(s),
+            snprintf(text, sizeof(text), "%s . %s . %u", fence_address(&k->addr, a), proto(s),
                      k->port ? k->port : s->port);
         element(&w, text);
     }
@@ -170,8 +170,8 @@ static char *rules_of(const struct gw_bal_fence *fence, const struct bal_config 
         write_services(f, c, "vip", family, VIPS);
         write_services(f, c, "service", family, PORTS);
         write_services(f, c, "any", family, ANY);
-        write_workers(f, c, "answer", family, 0);
-        write_workers(f, c, "roce", family, 1);
+        fence_write_workers(f, c, "answer", family, 0);
+        fence_write_workers(f, c, "roce", family, 1);
     }
     fprintf(f, " chain fence {\n");
     for (int family = 4; family <= 6; family += 2) write_rules(f, family);

@@ -69,7 +69,7 @@ void gw_bal_parse_free(struct gw_bal_parse *p)
 }
 
 /* Messages name files until the last has been read. */
-static const char *keep_name(struct gw_bal_parse *p, const char *file)
+static const char *config_include_keep_name(struct gw_bal_parse *p, const char *file)
 {
     struct gw_bal_file_name *n = malloc(sizeof(*n) + strlen(file) + 1);
     if (!n) return NULL;
@@ -84,7 +84,7 @@ static int include_one(struct gw_bal_parse *p, const struct gw_bal_keyword *keyw
 {
     size_t bytes = 0;
     const char *block = p->block;
-    const char *name = keep_name(p, file);
+    const char *name = config_include_keep_name(p, file);
     char *text = name ? gw_bal_parse_text(file, GW_BAL_MOST - p->bytes, &bytes) : NULL;
     if (!text) return gw_bal_wrong(p, s, "%.200s: %s", file, name ? gw_last_error() : "no memory");
     p->bytes += bytes;

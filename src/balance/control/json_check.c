@@ -31,7 +31,7 @@ static void set_text(json_t *j, const char *name, const char *text)
 {
     if (*text) json_object_set_new(j, name, json_string(text));
 }
-static void set_addr(json_t *j, const char *name, const struct gw_bal_addr *a)
+static void json_check_set_addr(json_t *j, const char *name, const struct gw_bal_addr *a)
 {
     char text[GW_BAL_ADDR];
     if (a->family) json_object_set_new(j, name, json_string(gw_bal_addr_text(a, text)));
@@ -44,8 +44,8 @@ static json_t *ask_json(const struct gw_bal_ask *a)
                           status_json(a->status), "path", a->path, "host", a->host, "model", a->model);
     if (!j) return NULL;
     set_text(j, "digest", a->digest);
-    set_addr(j, "connect", &a->connect);
-    set_addr(j, "bind", &a->bind);
+    json_check_set_addr(j, "connect", &a->connect);
+    json_check_set_addr(j, "bind", &a->bind);
     if (a->needs_reply)
         json_object_update_new(j, json_pack("{s:b, s:I, s:I}", "needs_reply", 1, "least", (number)a->least,
                                             "most", (number)a->most));

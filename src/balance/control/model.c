@@ -301,7 +301,7 @@ void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, int on)
     changed(m, w);
 }
 
-static void forget(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w)
+static void bal_model_forget(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w)
 {
     struct gw_bal_worker **link = &s->workers, *before = NULL;
     for (; *link != w; link = &before->next) before = *link;
@@ -315,7 +315,7 @@ static void forget(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_b
 void gw_bal_leave(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w, int now)
 {
     if (now) {
-        forget(m, s, w);
+        bal_model_forget(m, s, w);
         return;
     }
     if (w->leave) return;
@@ -431,7 +431,7 @@ unsigned gw_bal_tend(struct gw_bal_model *m, uint64_t published, uint64_t now_ns
             }
             note_state(w, now_ns);
             if (!w->leave || !w->idle) continue;
-            forget(m, s, w);
+            bal_model_forget(m, s, w);
             n++;
         }
     return n;

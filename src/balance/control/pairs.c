@@ -32,7 +32,7 @@ static struct gw_bal_pair **row_of(struct gw_bal_core *c, const struct gw_bal_qp
     return &c->pair[(h >> 32) % GW_BAL_PAIR_ROWS];
 }
 
-static struct gw_bal_pair **find(struct gw_bal_core *c, const struct gw_bal_qp *q)
+static struct gw_bal_pair **pairs_find(struct gw_bal_core *c, const struct gw_bal_qp *q)
 {
     struct gw_bal_pair **link = row_of(c, q);
     while (*link && !same_key(&(*link)->qp, q)) link = &(*link)->next;
@@ -45,7 +45,7 @@ static struct gw_bal_worker *worker_by_id(const struct gw_bal_core *c, uint32_t 
     return w && w->service->id == service ? w : NULL;
 }
 
-static void drop(struct gw_bal_core *c, struct gw_bal_pair **link)
+static void pairs_drop(struct gw_bal_core *c, struct gw_bal_pair **link)
 {
     struct gw_bal_pair *p = *link;
     struct gw_bal_worker *w = worker_by_id(c, p->qp.service, p->qp.worker);
@@ -57,7 +57,7 @@ static void drop(struct gw_bal_core *c, struct gw_bal_pair **link)
 
 /* ---- what the data plane must hear ---- */
 
-static int enqueue(struct gw_bal_core *c, const struct gw_bal_qp *from, uint8_t ends)
+static int pairs_enqueue(struct gw_bal_core *c, const struct gw_bal_qp *from, uint8_t ends)
 {
     struct gw_bal_qp *q = malloc(sizeof(*q));
     if (!q) return gw_error_errno(-ENOMEM, "queue pair");
@@ -104,10 +104,10 @@ int gw_bal_pairs_wait(struct gw_bal_core *c)
 /* ---- changes ---- */
 
 /* The entry of this queue pair, which is the worker's from now on. */
-static int add(struct gw_bal_core *c, const struct gw_bal_service *s, struct gw_bal_worker *w,
-               const struct gw_bal_qp *q, struct gw_bal_pair **out)
+static int pairs_add(struct gw_bal_core *c, const struct gw_bal_service *s, struct gw_bal_worker *w,
+                     const struct gw_bal_qp *q, struct gw_bal_pair **out)
 {
-    struct gw_bal_pair **link = find(c, q), *p = *link;
+    struct gw_bal_pair **link = pairs_find(c, q), *p = *link;
     struct gw_bal_worker *had = p ? worker_by_id(c, p->qp.service, p->qp.worker) : NULL;
     if (had && had != w && gw_bal_state_of(had) != GW_BAL_DOWN)
         return gw_error(-EEXIST,
@@ -116,7 +116,7 @@ static int add(struct gw_bal_core *c, const struct gw_bal_service *s, struct gw_
                         q->qpn, had->name, s->name);
     if (!p && c->pairs >= GW_BAL_PAIRS) return gw_error(-ENOSPC, "there may be %u queue pairs", GW_BAL_PAIRS);
     if (!p && !(p = calloc(1, sizeof(*p)))) return gw_error_errno(-ENOMEM, "queue pair");
-    int error = enqueue(c, q, 0);
+    int error = pairs_enqueue(c, q, 0);
     if (error) {
         if (!*link) free(p);
         return error;
@@ -133,7 +133,7 @@ static int add(struct gw_bal_core *c, const struct gw_bal_service *s, struct gw_
     return 0;
 }
 
-static int read_one(const struct gw_bal_service *s, const json_t *from, struct gw_bal_qp *q)
+static int pairs_read_one(const struct gw_bal_service *s, const json_t *from, struct gw_bal_qp *q)
 {
     char client[GW_BAL_ADDR] = "";
     uint64_t qpn = 0;
@@ -166,17 +166,17 @@ int gw_bal_pairs_tell(struct gw_bal_core *c, struct gw_bal_service *s, const jso
     if (!error &&
         (gw_bal_get_text(body, "worker", name, sizeof(name)) < 0 || gw_bal_get_yes(body, "ended", &ends) < 0))
         return -EINVAL;
-    if (!error) error = read_one(s, body, &q);
+    if (!error) error = pairs_read_one(s, body, &q);
     if (!error && !name[0]) error = gw_error(-EINVAL, "worker is wanted");
     if (error) return error;
     struct gw_bal_worker *w = gw_bal_find_worker(s, name);
     if (!w) return -ENOENT;
     if (c->qps_waiting >= GW_BAL_QPS) return gw_error(-EAGAIN, "too many queue pairs wait; ask again");
     q.worker = w->id;
-    if (!ends) return add(c, s, w, &q, &p);
-    link = find(c, &q);
-    if (*link && (*link)->qp.worker == w->id) drop(c, link);
-    return enqueue(c, &q, 1); /* the cores may have it from before this process began */
+    if (!ends) return pairs_add(c, s, w, &q, &p);
+    link = pairs_find(c, &q);
+    if (*link && (*link)->qp.worker == w->id) pairs_drop(c, link);
+    return pairs_enqueue(c, &q, 1); /* the cores may have it from before this process began */
 }
 
 /* Of the worker's: those that are not kept end. */
@@ -192,8 +192,8 @@ static int end_others(struct gw_bal_core *c, const struct gw_bal_worker *w, uint
                 link = &p->next;
                 continue;
             }
-            if (!error) error = enqueue(c, &p->qp, 1);
-            drop(c, link);
+            if (!error) error = pairs_enqueue(c, &p->qp, 1);
+            pairs_drop(c, link);
         }
     return error;
 }
@@ -213,8 +213,8 @@ int gw_bal_pairs_set(struct gw_bal_core *c, struct gw_bal_service *s, struct gw_
     {
         struct gw_bal_qp q = {.worker = w->id};
         struct gw_bal_pair *p;
-        error = read_one(s, one, &q);
-        if (!error) error = add(c, s, w, &q, &p);
+        error = pairs_read_one(s, one, &q);
+        if (!error) error = pairs_add(c, s, w, &q, &p);
         if (!error) p->keep = 1;
         if (error && error != -EEXIST) break;
         error = 0;
@@ -244,7 +244,7 @@ void gw_bal_pairs_again(struct gw_bal_core *c)
 {
     for (uint32_t i = 0; i < GW_BAL_PAIR_ROWS; i++)
         for (const struct gw_bal_pair *p = c->pair[i]; p; p = p->next)
-            if (enqueue(c, &p->qp, 0)) return;
+            if (pairs_enqueue(c, &p->qp, 0)) return;
 }
 
 void gw_bal_pairs_tend(struct gw_bal_core *c)
@@ -256,7 +256,7 @@ void gw_bal_pairs_tend(struct gw_bal_core *c)
             if (worker_by_id(c, (*link)->qp.service, (*link)->qp.worker))
                 link = &(*link)->next;
             else
-                drop(c, link);
+                pairs_drop(c, link);
 }
 
 void gw_bal_pairs_free(struct gw_bal_core *c)

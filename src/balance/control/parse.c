@@ -122,7 +122,8 @@ static void take_inside(struct gw_bal_parse *p, const struct gw_bal_keyword *k,
     p->spoiled = outer;
 }
 
-static void take(struct gw_bal_parse *p, const struct gw_bal_keyword *keywords, struct gw_bal_statement *s)
+static void control_parse_take(struct gw_bal_parse *p, const struct gw_bal_keyword *keywords,
+                               struct gw_bal_statement *s)
 {
     const struct gw_bal_keyword *k = keywords;
     const char *outer = p->block;
@@ -173,7 +174,7 @@ void gw_bal_parse_block(struct gw_bal_parse *p, const struct gw_bal_keyword *key
         else if (s.ending == GW_BAL_CLOSES)
             wrong_brace(p, &s, "} without a block; remove it");
         else
-            take(p, keywords, &s);
+            control_parse_take(p, keywords, &s);
     }
 }
 

@@ -33,7 +33,7 @@ void gw_bal_plane_stop(void)
     errno = saved;
 }
 
-static void stop(void *ctx)
+static void plane_stop(void *ctx)
 {
     (void)ctx;
     gw_bal_plane_stop();
@@ -72,7 +72,7 @@ static int forward(const struct gw_bal_global *g, struct gw_bal_agent *agent)
 }
 
 /* Without a device there is nothing to forward: the configuration can be tried. */
-static void wait_for_end(struct gw_bal_agent *agent)
+static void plane_wait_for_end(struct gw_bal_agent *agent)
 {
     struct pollfd p = {.fd = end_fd, .events = POLLIN};
     gw_bal_agent_ready(agent);
@@ -96,13 +96,13 @@ int gw_bal_plane_run(const struct gw_bal_config *c)
     error = bal_create(&attr, &running);
     if (error) return gw_error_errno(error, "the flow tables (flows, wide_flows, timeouts in global_defs)");
     end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    error = gw_bal_agent_start(running, &global, stop, NULL, &agent);
+    error = gw_bal_agent_start(running, &global, plane_stop, NULL, &agent);
     if (!error) error = gw_bal_sync_start(running, &global, agent, &sync);
     if (!error) gw_bal_agent_sync(agent, sync);
     if (!error && global.ports)
         error = forward(&global, agent);
     else if (!error)
-        wait_for_end(agent);
+        plane_wait_for_end(agent);
     if (agent) gw_bal_agent_sync(agent, NULL);
     gw_bal_sync_stop(sync);
     gw_bal_agent_stop(agent);

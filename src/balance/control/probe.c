@@ -39,7 +39,7 @@ void gw_bal_probes_free(struct gw_bal_probes *p)
     *p = (struct gw_bal_probes){0};
 }
 
-static void add_places(struct gw_bal_probes *p)
+static void probe_add_places(struct gw_bal_probes *p)
 {
     unsigned places = p->places ? 2 * p->places : LEAST_PLACES;
     if (places > p->most) places = p->most;
@@ -49,9 +49,9 @@ static void add_places(struct gw_bal_probes *p)
     for (; p->places < places; p->places++) p->probe[p->places].busy = 0;
 }
 
-static struct gw_bal_probe *free_place(struct gw_bal_probes *p)
+static struct gw_bal_probe *probe_free_place(struct gw_bal_probes *p)
 {
-    if (p->next == p->places) add_places(p);
+    if (p->next == p->places) probe_add_places(p);
     for (; p->next < p->places; p->next++)
         if (!p->probe[p->next].busy) return &p->probe[p->next];
     return NULL;
@@ -62,7 +62,7 @@ int gw_bal_probe_room(struct gw_bal_probes *p, const struct gw_bal_check *c)
     if (gw_bal_check_asks(c, GW_BAL_RDMA_CHECK) && !gw_bal_rdma_room()) return 0;
     if (gw_bal_check_asks(c, GW_BAL_MISC_CHECK) && (p->reserved == GW_BAL_SCRIPTS || !gw_bal_script_room()))
         return 0;
-    return free_place(p) != NULL;
+    return probe_free_place(p) != NULL;
 }
 
 /* ---- sockets ---- */
@@ -73,7 +73,7 @@ int gw_bal_probe_fails(const char *what, int error, char *why, size_t size)
     return -1;
 }
 
-static socklen_t fill_address(const struct gw_bal_addr *a, uint16_t port, struct sockaddr_storage *out)
+static socklen_t probe_fill_address(const struct gw_bal_addr *a, uint16_t port, struct sockaddr_storage *out)
 {
     memset(out, 0, sizeof(*out));
     if (a->family == 6) {
@@ -99,13 +99,13 @@ int gw_bal_probe_connect(struct gw_bal_probe *p, int type, char *why, size_t siz
         snprintf(why, size, "the service has all ports: give connect_port");
         return -1;
     }
-    socklen_t length = fill_address(a->connect.family ? &a->connect : &p->addr, port, &to);
+    socklen_t length = probe_fill_address(a->connect.family ? &a->connect : &p->addr, port, &to);
     p->fd = socket(to.ss_family, type | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (p->fd < 0) {
         snprintf(why, size, "no socket for the check: too many files are open");
         return -1;
     }
-    if (a->bind.family && bind(p->fd, (struct sockaddr *)&from, fill_address(&a->bind, 0, &from)))
+    if (a->bind.family && bind(p->fd, (struct sockaddr *)&from, probe_fill_address(&a->bind, 0, &from)))
         return gw_bal_probe_fails("bindto", errno, why, size);
     if (connect(p->fd, (struct sockaddr *)&to, length) && errno != EINPROGRESS)
         return gw_bal_probe_fails("connect", errno, why, size);
@@ -162,7 +162,7 @@ static short rdma_waits(const struct gw_bal_probe *p)
 static const struct gw_bal_probe_kind tcp_kind = {tcp_begin, gw_bal_probe_connected, tcp_waits, NULL, NULL};
 static const struct gw_bal_probe_kind rdma_kind = {rdma_begin, rdma_run, rdma_waits, NULL, NULL};
 
-static const struct gw_bal_probe_kind *kind_of(const struct gw_bal_probe *p)
+static const struct gw_bal_probe_kind *probe_kind_of(const struct gw_bal_probe *p)
 {
     switch (gw_bal_probe_ask(p)->kind) {
     case GW_BAL_HTTP_GET:
@@ -183,7 +183,7 @@ const struct gw_bal_ask *gw_bal_probe_ask(const struct gw_bal_probe *p)
 
 static void stop_ask(struct gw_bal_probe *p)
 {
-    const struct gw_bal_probe_kind *kind = kind_of(p);
+    const struct gw_bal_probe_kind *kind = probe_kind_of(p);
     if (kind->end) kind->end(p);
     if (p->fd >= 0) close(p->fd);
     p->fd = -1;
@@ -197,14 +197,14 @@ static int end_ask(struct gw_bal_probe *p, char *why, size_t size)
     while (!*why && p->at < p->check.others) {
         p->at++;
         p->deadline_ns = p->now_ns + gw_bal_probe_ask(p)->timeout_ns;
-        if (!kind_of(p)->begin(p, why, size)) return 0;
+        if (!probe_kind_of(p)->begin(p, why, size)) return 0;
         stop_ask(p);
     }
     return 1;
 }
 
-static void finish(struct gw_bal_probes *set, struct gw_bal_probe *p, const char *why, gw_bal_probe_done done,
-                   void *ctx)
+static void probe_finish(struct gw_bal_probes *set, struct gw_bal_probe *p, const char *why,
+                         gw_bal_probe_done done, void *ctx)
 {
     char text[160];
     const struct gw_bal_ask *a = gw_bal_probe_ask(p);
@@ -224,7 +224,7 @@ void gw_bal_probe_begin(struct gw_bal_probes *set, const struct gw_bal_service *
 {
     char why[128] = "";
     const struct gw_bal_check *c = gw_bal_check_of(s, w);
-    struct gw_bal_probe *p = free_place(set);
+    struct gw_bal_probe *p = probe_free_place(set);
     if (!p) return;
     *p = (struct gw_bal_probe){.worker = w->id,
                                .fd = -1,
@@ -237,8 +237,8 @@ void gw_bal_probe_begin(struct gw_bal_probes *set, const struct gw_bal_service *
                                .port = gw_bal_port_of(s, w),
                                .check = *c};
     set->reserved += p->reserved;
-    if (kind_of(p)->begin(p, why, sizeof(why)) && end_ask(p, why, sizeof(why)))
-        finish(set, p, why, done, ctx);
+    if (probe_kind_of(p)->begin(p, why, sizeof(why)) && end_ask(p, why, sizeof(why)))
+        probe_finish(set, p, why, done, ctx);
 }
 
 /* ---- all of them ---- */
@@ -249,7 +249,7 @@ unsigned gw_bal_probes_fds(const struct gw_bal_probes *set, struct pollfd *fds, 
     for (unsigned i = 0; i < set->places; i++) {
         const struct gw_bal_probe *p = &set->probe[i];
         if (!p->busy) continue;
-        fds[n++] = (struct pollfd){.fd = p->fd, .events = kind_of(p)->waits(p)};
+        fds[n++] = (struct pollfd){.fd = p->fd, .events = probe_kind_of(p)->waits(p)};
         if (p->deadline_ns < *until_ns) *until_ns = p->deadline_ns;
     }
     return n;
@@ -259,7 +259,7 @@ static void run_one(struct gw_bal_probes *set, struct gw_bal_probe *p, uint64_t 
                     gw_bal_probe_done done, void *ctx)
 {
     char why[128] = "";
-    const struct gw_bal_probe_kind *kind = kind_of(p);
+    const struct gw_bal_probe_kind *kind = probe_kind_of(p);
     p->now_ns = now_ns;
     int got = kind->run(p, why, sizeof(why));
     if (!got && now_ns < p->deadline_ns) return;
@@ -267,7 +267,7 @@ static void run_one(struct gw_bal_probes *set, struct gw_bal_probe *p, uint64_t 
         why[0] = 0;
     else if (!got)
         snprintf(why, sizeof(why), p->connected ? "connected, but no answer in time" : "no answer in time");
-    if (end_ask(p, why, sizeof(why))) finish(set, p, why, done, ctx);
+    if (end_ask(p, why, sizeof(why))) probe_finish(set, p, why, done, ctx);
 }
 
 void gw_bal_probes_run(struct gw_bal_probes *set, uint64_t now_ns, gw_bal_probe_done done, void *ctx)

@@ -28,7 +28,7 @@ int gw_bal_rdma_room(void)
 }
 
 /* One sample of zeros: whether the model likes them is not the question, an answer is. */
-static int ask(struct gw_client *c, uint64_t deadline)
+static int probe_rdma_ask(struct gw_client *c, uint64_t deadline)
 {
     struct gw_client_request request = {.id = 1};
     struct gw_client_reply reply;
@@ -38,7 +38,7 @@ static int ask(struct gw_client *c, uint64_t deadline)
     return error ? error : gw_client_wait(c, deadline, &reply);
 }
 
-static void *check(void *arg)
+static void *probe_rdma_check(void *arg)
 {
     struct job *job = arg;
     struct gw_client *c = NULL;
@@ -46,7 +46,7 @@ static void *check(void *arg)
     struct gw_client_opts opts = {
         .server = job->server, .model = job->model, .slots = 1, .rows = 1, .timeout_ns = job->timeout_ns};
     int error = gw_client_open(&opts, &c);
-    if (!error) error = ask(c, deadline);
+    if (!error) error = probe_rdma_ask(c, deadline);
     gw_client_close(c);
     const char *said = error ? gw_last_error() : "ok";
     /* Nobody reads any more when the check took too long; the signal of that is blocked. */
@@ -58,14 +58,14 @@ static void *check(void *arg)
     return NULL;
 }
 
-static int start(struct job *job)
+static int probe_rdma_start(struct job *job)
 {
     pthread_t thread;
     sigset_t all, before;
     sigfillset(&all); /* signals are for the thread that waits for them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rdma_threads++;
-    int error = pthread_create(&thread, NULL, check, job);
+    int error = pthread_create(&thread, NULL, probe_rdma_check, job);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error)
         rdma_threads--;
@@ -89,7 +89,7 @@ int gw_bal_rdma_begin(const struct gw_bal_addr *addr, uint16_t port, const struc
     snprintf(job->model, sizeof(job->model), "%s", c->model);
     job->timeout_ns = c->timeout_ns;
     job->out = ends[1];
-    if (!start(job)) return ends[0];
+    if (!probe_rdma_start(job)) return ends[0];
     close(ends[0]);
     close(ends[1]);
     free(job);

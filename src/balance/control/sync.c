@@ -12,7 +12,7 @@
 #include "src/door/listen.h"
 #include "src/door/secret.h"
 
-static int begin(struct gw_bal_sync *s)
+static int sync_begin(struct gw_bal_sync *s)
 {
     char host[GW_BAL_ADDR], *key = NULL;
     uint16_t port;
@@ -46,7 +46,7 @@ int gw_bal_sync_start(struct bal *bal, const struct gw_bal_global *g, struct gw_
     s->agent = agent;
     s->listen_fd = -1;
     s->end_fd = eventfd(0, EFD_CLOEXEC);
-    int error = begin(s);
+    int error = sync_begin(s);
     if (error)
         gw_bal_sync_stop(s);
     else

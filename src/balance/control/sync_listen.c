@@ -109,7 +109,7 @@ static void address_key(int fd, unsigned char from[8])
 
 /* The place for one more: a free one, or that of the oldest stranger. An address that has enough gives one of
  * its own. */
-static struct stranger *take_place(struct listening *l, const unsigned char from[8])
+static struct stranger *sync_listen_take_place(struct listening *l, const unsigned char from[8])
 {
     struct stranger *free_one = NULL, *oldest = NULL, *oldest_same = NULL;
     unsigned same = 0;
@@ -129,7 +129,7 @@ static struct stranger *take_place(struct listening *l, const unsigned char from
 }
 
 /* Returns 0 when nobody waits. */
-static int let_in(struct listening *l)
+static int sync_listen_let_in(struct listening *l)
 {
     unsigned char from[8];
     struct gw_bal_tls tls;
@@ -138,13 +138,13 @@ static int let_in(struct listening *l)
     gw_listen_watch(fd); /* an active one that vanishes closes nothing */
     address_key(fd, from);
     if (gw_bal_tls_open(&l->s->key, fd, l->s->end_fd, 1, &tls)) return 1;
-    struct stranger *o = take_place(l, from);
+    struct stranger *o = sync_listen_take_place(l, from);
     *o = (struct stranger){.tls = tls, .events = POLLIN, .came_ns = gw_deadline(0)};
     memcpy(o->from, from, sizeof(from));
     return 1;
 }
 
-static void go_on(struct listening *l, struct stranger *o)
+static void sync_listen_go_on(struct listening *l, struct stranger *o)
 {
     int error = gw_bal_tls_step(&o->tls, &o->events);
     if (!error) {
@@ -169,8 +169,8 @@ static void listen_turn(struct listening *l, struct pollfd *fds)
     poll(fds, FIRST_FD + STRANGERS, TURN_NS / MS);
     join_receivers(l, 0);
     for (unsigned i = 0; i < STRANGERS; i++)
-        if (l->stranger[i].tls.fd >= 0) go_on(l, &l->stranger[i]);
-    for (unsigned i = 0; i < AT_ONCE && let_in(l); i++) continue;
+        if (l->stranger[i].tls.fd >= 0) sync_listen_go_on(l, &l->stranger[i]);
+    for (unsigned i = 0; i < AT_ONCE && sync_listen_let_in(l); i++) continue;
 }
 
 void *gw_bal_sync_listen(void *arg)

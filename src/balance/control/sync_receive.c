@@ -47,7 +47,7 @@ static void map_numbers(struct receiving *r, const struct gw_bal_model *ours)
 
 /* Under the agent's lock, which serializes it with publications: goes on where it stopped, until the cores
  * are full. */
-static void learn(void *ctx, const struct gw_bal_model *ours, uint64_t version)
+static void sync_receive_learn(void *ctx, const struct gw_bal_model *ours, uint64_t version)
 {
     struct receiving *r = ctx;
     if (version != r->version) map_numbers(r, ours);
@@ -74,7 +74,7 @@ static int take_flows(struct receiving *r, void *data, size_t bytes)
     r->n = bytes / sizeof(struct bal_record);
     r->learnt = 0;
     for (unsigned i = 0; i < LEARN_TRY; i++) {
-        gw_bal_agent_model(r->s->agent, learn, r);
+        gw_bal_agent_model(r->s->agent, sync_receive_learn, r);
         if (!r->again) return 0;
         if (gw_bal_sync_ended(r->s, MS)) return -ECANCELED;
     }
@@ -93,7 +93,7 @@ static int take_table(struct receiving *r, const char *text, size_t bytes)
     return error;
 }
 
-static int answer(struct receiving *r, uint64_t number)
+static int sync_receive_answer(struct receiving *r, uint64_t number)
 {
     struct gw_bal_sync_frame f = {GW_BAL_SYNC_MAGIC, GW_BAL_SYNC_ANSWER, 0, sizeof(struct bal_record),
                                   number};
@@ -119,7 +119,7 @@ static int take_frame(struct receiving *r, uint64_t number)
                                               : -EPROTO;
     free(data);
     if (!error) r->s->heard_ns = gw_deadline(0);
-    return error ? error : answer(r, number);
+    return error ? error : sync_receive_answer(r, number);
 }
 
 int gw_bal_sync_receive(struct gw_bal_sync *s, struct gw_bal_tls *t)

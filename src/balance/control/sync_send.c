@@ -27,7 +27,7 @@ struct sending {
 /* ---- answers ---- */
 
 /* An answer's number only grows, and names a frame that was sent. */
-static int take_answer(struct sending *o)
+static int sync_send_take_answer(struct sending *o)
 {
     struct gw_bal_sync_frame f;
     int error = gw_bal_tls_read(&o->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
@@ -47,11 +47,11 @@ static void sync_said(struct gw_bal_sync *s, uint32_t standby, const char *why)
     s->standby = standby;
 }
 
-static int take_answers(struct sending *o)
+static int sync_send_take_answers(struct sending *o)
 {
     int error = 0;
     while (!error && gw_bal_tls_ready(&o->tls)) {
-        error = take_answer(o);
+        error = sync_send_take_answer(o);
         if (!error && !o->s->standby) sync_said(o->s, 1, "it is connected, and answers");
     }
     if (error) return error;
@@ -67,7 +67,7 @@ static int send_frame(struct sending *o, uint32_t kind, const void *data, size_t
     o->sent_ns = gw_deadline(0);
     int error = gw_bal_tls_write(&o->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
     if (!error) error = gw_bal_tls_write(&o->tls, data, bytes, GW_BAL_SYNC_PATIENCE);
-    return error ? error : take_answers(o);
+    return error ? error : sync_send_take_answers(o);
 }
 
 /* Under the agent's lock. */
@@ -110,7 +110,7 @@ static int send_flows(struct sending *o)
 /* A standby that is connected and says nothing must be noticed, so it is asked even when nothing happens. */
 static int ask_standby(struct sending *o)
 {
-    if (o->number && gw_deadline(0) - o->sent_ns < GW_BAL_SYNC_BEAT) return take_answers(o);
+    if (o->number && gw_deadline(0) - o->sent_ns < GW_BAL_SYNC_BEAT) return sync_send_take_answers(o);
     return send_frame(o, GW_BAL_SYNC_ASK, NULL, 0);
 }
 
@@ -137,7 +137,7 @@ static int connect_standby(const struct gw_bal_global *g)
 }
 
 /* Until the connection fails, and why. */
-static int send_all(struct sending *o)
+static int sync_send_all(struct sending *o)
 {
     int error = 0;
     o->heard_ns = gw_deadline(0);
@@ -158,7 +158,7 @@ static int speak(struct gw_bal_sync *s)
     int error = fd < 0 ? fd : gw_bal_tls_open(&s->key, fd, s->end_fd, 0, &o.tls);
     if (error) return error;
     error = gw_bal_tls_shake(&o.tls, gw_deadline(GW_BAL_SYNC_PATIENCE));
-    if (!error) error = send_all(&o);
+    if (!error) error = sync_send_all(&o);
     gw_bal_tls_close(&o.tls);
     return error;
 }

@@ -40,7 +40,7 @@ static unsigned secret_of_server(SSL *ssl, const char *identity, unsigned char *
 }
 
 /* TLS 1.3 alone, with the key alone: no certificate, no tickets, no sessions that are taken up again. */
-static SSL_CTX *make_context(struct gw_bal_tls_key *key)
+static SSL_CTX *sync_tls_make_context(struct gw_bal_tls_key *key)
 {
     SSL_CTX *c = SSL_CTX_new(TLS_method());
     if (!c) return NULL;
@@ -63,7 +63,7 @@ int gw_bal_tls_key_make(const char *text, struct gw_bal_tls_key *key)
 {
     unsigned bytes = sizeof(key->secret);
     if (!EVP_Digest(text, strlen(text), key->secret, &bytes, EVP_sha256(), NULL)) return -ENOMEM;
-    key->context = make_context(key);
+    key->context = sync_tls_make_context(key);
     return key->context ? 0 : -ENOMEM;
 }
 
@@ -97,7 +97,7 @@ void gw_bal_tls_close(struct gw_bal_tls *t)
 }
 
 /* A call returned n <= 0: -EAGAIN and *events, or the end of the connection. */
-static int tls_error(const struct gw_bal_tls *t, int n, short *events)
+static int sync_tls_error(const struct gw_bal_tls *t, int n, short *events)
 {
     switch (SSL_get_error(t->ssl, n)) {
     case SSL_ERROR_WANT_READ: *events = POLLIN; return -EAGAIN;
@@ -126,7 +126,7 @@ int gw_bal_tls_step(struct gw_bal_tls *t, short *events)
     ERR_clear_error();
     int n = SSL_do_handshake(t->ssl);
     if (n == 1) return 0;
-    int error = tls_error(t, n, events);
+    int error = sync_tls_error(t, n, events);
     return error == -EPROTO ? -EACCES : error;
 }
 
@@ -144,7 +144,7 @@ static int tls_moved(const struct gw_bal_tls *t, int n, uint64_t silence_ns)
 {
     short events = 0;
     if (n > 0) return n;
-    int error = tls_error(t, n, &events);
+    int error = sync_tls_error(t, n, &events);
     return error == -EAGAIN ? tls_wait(t, events, gw_deadline(silence_ns)) : error;
 }
 

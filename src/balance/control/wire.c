@@ -14,7 +14,7 @@
 #include <gpuwire/exec.h>
 
 /* 0 once the descriptor is ready, or -ETIMEDOUT. */
-static int wait_for(int fd, short events, uint64_t deadline_ns)
+static int control_wire_wait_for(int fd, short events, uint64_t deadline_ns)
 {
     for (;;) {
         uint64_t now = gw_deadline(0);
@@ -33,7 +33,7 @@ int gw_bal_write_all(int fd, const void *data, size_t bytes, uint64_t deadline_n
     while (bytes) {
         ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            int error = wait_for(fd, POLLOUT, deadline_ns);
+            int error = control_wire_wait_for(fd, POLLOUT, deadline_ns);
             if (error) return error;
             continue;
         }
@@ -51,7 +51,7 @@ int gw_bal_read_all(int fd, void *data, size_t bytes, uint64_t deadline_ns)
         ssize_t n = recv(fd, at, bytes, MSG_DONTWAIT);
         if (!n) return -ECONNRESET;
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            int error = wait_for(fd, POLLIN, deadline_ns);
+            int error = control_wire_wait_for(fd, POLLIN, deadline_ns);
             if (error) return error;
             continue;
         }

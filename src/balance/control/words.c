@@ -12,30 +12,30 @@ void gw_bal_reader_open(struct gw_bal_reader *r, const char *file, char *text)
     *r = (struct gw_bal_reader){.file = file, .at = text, .line = 1};
 }
 
-static char look(const struct gw_bal_reader *r)
+static char words_look(const struct gw_bal_reader *r)
 {
     return r->held ? r->held : *r->at;
 }
 
-static void step(struct gw_bal_reader *r)
+static void words_step(struct gw_bal_reader *r)
 {
-    if (look(r) == '\n') r->line++;
+    if (words_look(r) == '\n') r->line++;
     r->held = 0;
     r->at++;
 }
 
 static void skip_blanks(struct gw_bal_reader *r)
 {
-    while (look(r) == ' ' || look(r) == '\t' || look(r) == '\r') step(r);
-    if (look(r) != '#' && look(r) != '!') return;
-    while (look(r) && look(r) != '\n') step(r);
+    while (words_look(r) == ' ' || words_look(r) == '\t' || words_look(r) == '\r') words_step(r);
+    if (words_look(r) != '#' && words_look(r) != '!') return;
+    while (words_look(r) && words_look(r) != '\n') words_step(r);
 }
 
 /* What stands in quotes, with a zero behind it. NULL: they do not end on this line. */
 static char *take_quoted(struct gw_bal_reader *r)
 {
     char *begin = r->at + 1, *to = begin;
-    for (step(r); *r->at && *r->at != '"' && *r->at != '\n'; r->at++) {
+    for (words_step(r); *r->at && *r->at != '"' && *r->at != '\n'; r->at++) {
         if (*r->at == '\\' && (r->at[1] == '"' || r->at[1] == '\\')) r->at++;
         *to++ = *r->at;
     }
@@ -46,11 +46,11 @@ static char *take_quoted(struct gw_bal_reader *r)
 }
 
 /* The word that begins here, with a zero behind it. NULL: its quote does not end. */
-static char *take_word(struct gw_bal_reader *r)
+static char *words_take_word(struct gw_bal_reader *r)
 {
     char *begin = r->at;
-    if (look(r) == '"') return take_quoted(r);
-    while (look(r) && !strchr(" \t\r\n{}\"", look(r))) step(r);
+    if (words_look(r) == '"') return take_quoted(r);
+    while (words_look(r) && !strchr(" \t\r\n{}\"", words_look(r))) words_step(r);
     r->held = *r->at;
     *r->at = 0;
     return begin;
@@ -61,7 +61,7 @@ static int take_late_brace(struct gw_bal_reader *r)
 {
     unsigned line = r->line;
     char *at = r->at;
-    for (char c = look(r);; c = *++at) {
+    for (char c = words_look(r);; c = *++at) {
         if (c == '#' || c == '!')
             while (at[1] && at[1] != '\n') at++;
         else if (c == '\n')
@@ -76,31 +76,31 @@ static int take_late_brace(struct gw_bal_reader *r)
 
 static int reader_wrong(struct gw_bal_reader *r, const char *what)
 {
-    while (look(r) && look(r) != '\n') step(r);
+    while (words_look(r) && words_look(r) != '\n') words_step(r);
     return gw_error(-EINVAL, "%s", what);
 }
 
 _Static_assert(GW_BAL_WORDS == 64, "the line below says 63");
 
 /* The words of a statement; 1: there are some, 0: the end of the file or a closing brace. */
-static int take_words(struct gw_bal_reader *r, struct gw_bal_statement *s)
+static int words_take_words(struct gw_bal_reader *r, struct gw_bal_statement *s)
 {
     for (;;) {
         skip_blanks(r);
-        char c = look(r);
+        char c = words_look(r);
         if (!s->words) s->line = r->line;
         if (s->words && (!c || c == '\n' || c == '{' || c == '}')) return 1;
         if (!c || c == '}') return 0;
         if (c == '\n') {
-            step(r);
+            words_step(r);
             continue;
         }
         if (c == '{') {
-            step(r);
+            words_step(r);
             return reader_wrong(r, "{ stands alone; put a name before it");
         }
         if (s->words == GW_BAL_WORDS - 1) return reader_wrong(r, "a statement may have 63 words");
-        if (!(s->word[s->words] = take_word(r)))
+        if (!(s->word[s->words] = words_take_word(r)))
             return reader_wrong(r, "the quote does not end on this line");
         s->words++;
     }
@@ -109,13 +109,15 @@ static int take_words(struct gw_bal_reader *r, struct gw_bal_statement *s)
 int gw_bal_reader_next(struct gw_bal_reader *r, struct gw_bal_statement *s)
 {
     *s = (struct gw_bal_statement){.file = r->file};
-    int got = take_words(r, s);
+    int got = words_take_words(r, s);
     if (got < 0) return got;
-    s->ending = look(r) == '{' ? GW_BAL_OPENS : look(r) == '}' && !got ? GW_BAL_CLOSES : GW_BAL_ENDS;
+    s->ending = words_look(r) == '{'           ? GW_BAL_OPENS
+                : words_look(r) == '}' && !got ? GW_BAL_CLOSES
+                                               : GW_BAL_ENDS;
     if (!got && s->ending != GW_BAL_CLOSES) return 0;
     if (s->ending != GW_BAL_ENDS)
-        step(r);
-    else if (look(r) != '}' && take_late_brace(r))
+        words_step(r);
+    else if (words_look(r) != '}' && take_late_brace(r))
         s->ending = GW_BAL_OPENS;
     return 1;
 }

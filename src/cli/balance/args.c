@@ -105,7 +105,7 @@ static const struct verb {
 };
 #define VERBS (sizeof(verbs) / sizeof(verbs[0]))
 
-static int take_option(struct gw_balance_args *a, int option)
+static int balance_args_take_option(struct gw_balance_args *a, int option)
 {
     switch (option) {
     case CONFIG: a->config = optarg; break;
@@ -130,7 +130,7 @@ static int take_option(struct gw_balance_args *a, int option)
     return 0;
 }
 
-static int take_words(struct gw_balance_args *a, int n, char **word)
+static int balance_args_take_words(struct gw_balance_args *a, int n, char **word)
 {
     const struct verb *v = verbs;
     if (!n)
@@ -159,9 +159,9 @@ int gw_balance_args(int argc, char **argv, struct gw_balance_args *a)
             return GW_EXIT_OK;
         }
         if (option == '?' || option == ':') return gw_option_wrong("balance", argv, option);
-        if ((wrong = take_option(a, option))) return wrong;
+        if ((wrong = balance_args_take_option(a, option))) return wrong;
     }
-    return take_words(a, argc - optind, argv + optind);
+    return balance_args_take_words(a, argc - optind, argv + optind);
 }
 
 int gw_cli_balance(int argc, char **argv)

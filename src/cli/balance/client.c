@@ -75,7 +75,7 @@ void gw_balance_endpoint(const json_t *of, char *text, size_t size)
              proto ? "/" : "", proto ? proto : "");
 }
 
-static const char *text_of(const json_t *j, const char *name)
+static const char *balance_client_text_of(const json_t *j, const char *name)
 {
     const char *text = json_string_value(json_object_get(j, name));
     return text ? text : "?";
@@ -96,7 +96,8 @@ static int path_of(const struct gw_balance_args *a, int worker, char *path, size
 /* ---- changing ---- */
 
 /* Sends it to what the words name; takes the body. */
-static int change(const struct gw_balance_args *a, const char *method, json_t *body, const char *did)
+static int balance_client_change(const struct gw_balance_args *a, const char *method, json_t *body,
+                                 const char *did)
 {
     struct gw_balance_client c;
     char path[256];
@@ -119,7 +120,7 @@ int gw_balance_weight(const struct gw_balance_args *a)
 {
     char did[32];
     snprintf(did, sizeof(did), "weight %u", (unsigned)a->weight);
-    return change(a, "PATCH", json_pack("{s:I}", "weight", (json_int_t)a->weight), did);
+    return balance_client_change(a, "PATCH", json_pack("{s:I}", "weight", (json_int_t)a->weight), did);
 }
 
 /* With how long the drain may last, if that was said. */
@@ -132,13 +133,14 @@ static json_t *with_limit(const struct gw_balance_args *a, json_t *body)
 
 int gw_balance_drain(const struct gw_balance_args *a)
 {
-    return change(a, "PATCH", with_limit(a, json_pack("{s:s}", "state", "draining")),
-                  "draining: it gets no new connections");
+    return balance_client_change(a, "PATCH", with_limit(a, json_pack("{s:s}", "state", "draining")),
+                                 "draining: it gets no new connections");
 }
 
 int gw_balance_up(const struct gw_balance_args *a)
 {
-    return change(a, "PATCH", json_pack("{s:s}", "state", "up"), "it gets new connections again");
+    return balance_client_change(a, "PATCH", json_pack("{s:s}", "state", "up"),
+                                 "it gets new connections again");
 }
 
 int gw_balance_remove(const struct gw_balance_args *a)
@@ -147,7 +149,8 @@ int gw_balance_remove(const struct gw_balance_args *a)
     json_t *body = a->words == 1 ? NULL
                    : a->now      ? json_pack("{s:b}", "now", 1)
                                  : with_limit(a, json_object());
-    return change(a, "DELETE", body, gone ? "removed" : "it leaves when its last connection has ended");
+    return balance_client_change(a, "DELETE", body,
+                                 gone ? "removed" : "it leaves when its last connection has ended");
 }
 
 /* "10.0.0.1:80/tcp" into the members of a service, "10.0.0.11:80" into a worker's. */
@@ -186,7 +189,7 @@ static int add_service(const struct gw_balance_args *a)
     int code = gw_balance_connect(a, &c);
     if (!code) {
         code = gw_balance_ask(&c, "POST", "v1/services", body, &reply);
-        if (!code) printf("added service %s\n", text_of(reply, "name"));
+        if (!code) printf("added service %s\n", balance_client_text_of(reply, "name"));
         if (!code) json_decref(reply);
         gw_balance_disconnect(&c);
     }
@@ -208,8 +211,8 @@ int gw_balance_add(const struct gw_balance_args *a)
         code = path_of(a, 0, path, sizeof(path) - 8);
         if (!code) code = gw_balance_ask(&c, "POST", strcat(path, "/workers"), body, &reply);
         if (!code)
-            printf("added worker %s; it is %s until its check succeeds\n", text_of(reply, "name"),
-                   text_of(reply, "state"));
+            printf("added worker %s; it is %s until its check succeeds\n",
+                   balance_client_text_of(reply, "name"), balance_client_text_of(reply, "state"));
         if (!code) json_decref(reply);
         gw_balance_disconnect(&c);
     }
@@ -219,23 +222,23 @@ int gw_balance_add(const struct gw_balance_args *a)
 
 /* ---- looking ---- */
 
-static void print_worker(const json_t *w)
+static void balance_client_print_worker(const json_t *w)
 {
     char at[80], left[48] = "";
     const json_t *ms = json_object_get(w, "drain_left_ms");
     const json_t *flows = json_object_get(w, "flows"), *health = json_object_get(w, "health");
     const char *refused = json_string_value(json_object_get(w, "refused"));
-    const char *why = refused ? refused : text_of(health, "why");
+    const char *why = refused ? refused : balance_client_text_of(health, "why");
     gw_balance_endpoint(w, at, sizeof(at));
-    if (json_is_integer(ms) && !strcmp(text_of(w, "state"), "draining"))
+    if (json_is_integer(ms) && !strcmp(balance_client_text_of(w, "state"), "draining"))
         snprintf(left, sizeof(left), "  ends in %lld s", (long long)json_integer_value(ms) / 1000 + 1);
     int down = refused || !json_is_true(json_object_get(health, "up"));
     json_t *clients = json_object_get(flows, "clients");
     char stick[48] = "";
     if (json_integer_value(clients))
         snprintf(stick, sizeof(stick), "  %lld clients stick", (long long)json_integer_value(clients));
-    printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s%s%s%s\n", text_of(w, "name"), at, text_of(w, "state"),
-           (long long)json_integer_value(json_object_get(w, "weight")),
+    printf("  %-22s %-26s %-8s %6lld %8lld %10lld%s%s%s%s%s\n", balance_client_text_of(w, "name"), at,
+           balance_client_text_of(w, "state"), (long long)json_integer_value(json_object_get(w, "weight")),
            (long long)json_integer_value(json_object_get(flows, "live")),
            (long long)json_integer_value(json_object_get(flows, "opened")), stick,
            json_is_true(json_object_get(w, "sorry")) ? "  sorry server" : "", left, down && *why ? "  " : "",
@@ -252,10 +255,11 @@ static void print_services(const json_t *all)
     {
         gw_balance_endpoint(s, at, sizeof(at));
         const char *refused = json_string_value(json_object_get(s, "refused"));
-        printf("%s%s  %s  %s  %s%s%s\n", i ? "\n" : "", text_of(s, "name"), at, text_of(s, "scheduler"),
-               text_of(s, "forward"), refused ? "  refused: " : "", refused ? refused : "");
+        printf("%s%s  %s  %s  %s%s%s\n", i ? "\n" : "", balance_client_text_of(s, "name"), at,
+               balance_client_text_of(s, "scheduler"), balance_client_text_of(s, "forward"),
+               refused ? "  refused: " : "", refused ? refused : "");
         printf("  %-22s %-26s %-8s %6s %8s %10s\n", "worker", "address", "state", "weight", "live", "opened");
-        json_array_foreach(json_object_get(s, "workers"), k, w) print_worker(w);
+        json_array_foreach(json_object_get(s, "workers"), k, w) balance_client_print_worker(w);
     }
 }
 
@@ -308,7 +312,7 @@ int gw_balance_save(const struct gw_balance_args *a)
     int code = gw_balance_connect(a, &c);
     if (code) return code;
     code = gw_balance_ask(&c, "GET", "v1/config", NULL, &reply);
-    if (!code) fputs(text_of(reply, "config"), stdout);
+    if (!code) fputs(balance_client_text_of(reply, "config"), stdout);
     if (!code) json_decref(reply);
     gw_balance_disconnect(&c);
     return code;

@@ -92,7 +92,7 @@ static int understand(struct demo *d, const char *line)
 
 /* Listens to the balancer until then, or until it has noticed that a worker died, or so many workers are up.
  */
-static int hear(struct demo *d, uint64_t end, unsigned up)
+static int balance_demo_hear(struct demo *d, uint64_t end, unsigned up)
 {
     char line[256];
     const int fds[2] = {fileno(d->says), gw_interrupt_fd()};
@@ -124,7 +124,7 @@ static int start_balancer(struct demo *d)
     if (d->balancer < 0 || !d->says) return gw_error_errno(-errno, "cannot start the balancer");
     setvbuf(d->says, NULL, _IONBF, 0);
     /* A line for its API, and one for each worker that is up. */
-    int error = hear(d, gw_deadline(READY_NS), GW_DEMO_WORKERS);
+    int error = balance_demo_hear(d, gw_deadline(READY_NS), GW_DEMO_WORKERS);
     return error || d->up == GW_DEMO_WORKERS ? error
                                              : gw_error(-ETIMEDOUT, "the balancer does not get ready");
 }
@@ -155,13 +155,13 @@ static uint64_t staying(const struct gw_demo_tally *t)
     return n;
 }
 
-static int start_clients(struct demo *d)
+static int balance_demo_start_clients(struct demo *d)
 {
     uint64_t end = gw_deadline(GATHER_NS);
     d->clients = gw_demo_fork(&d->net, GW_DEMO_CLIENT);
     if (!d->clients) gw_demo_clients(d->tally);
     while (staying(d->tally) < GW_DEMO_STAYING) {
-        int error = hear(d, gw_deadline(S / 10), 0);
+        int error = balance_demo_hear(d, gw_deadline(S / 10), 0);
         if (error) return error;
         if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "the clients reach no worker");
     }
@@ -181,35 +181,35 @@ static int kill_worker(struct demo *d, int which)
     d->dead = 1;
     printf("w%d is dead: its link is down, its process killed\n", which + 1);
     fflush(stdout);
-    int error = hear(d, gw_deadline(NOTICE_NS), 0);
+    int error = balance_demo_hear(d, gw_deadline(NOTICE_NS), 0);
     return error || d->noticed ? error
                                : gw_error(-ETIMEDOUT, "the balancer does not notice that a worker is dead");
 }
 
 static int act(struct demo *d)
 {
-    int error = hear(d, gw_deadline(PHASE_NS), 0);
+    int error = balance_demo_hear(d, gw_deadline(PHASE_NS), 0);
     if (!error) error = tell_balancer(d, "drain", "w1");
     if (error) return error;
     printf("w1 drains\n");
     /* The cores know by now, unless the machine is very slow. Connections that begin now must not reach
      * w1. */
-    error = hear(d, gw_deadline(S), 0);
+    error = balance_demo_hear(d, gw_deadline(S), 0);
     atomic_store(&d->tally->phase, GW_DEMO_DRAINED);
-    if (!error) error = hear(d, gw_deadline(PHASE_NS), 0);
+    if (!error) error = balance_demo_hear(d, gw_deadline(PHASE_NS), 0);
     uint64_t died = gw_deadline(0);
     if (!error) error = kill_worker(d, DIES);
     if (error) return error;
     uint64_t took = gw_deadline(0) - died;
     printf("the balancer has noticed, after %.1f s\n", (double)took / (double)S);
     fflush(stdout);
-    error = hear(d, gw_deadline(S), 0);
+    error = balance_demo_hear(d, gw_deadline(S), 0);
     atomic_store(&d->tally->phase, GW_DEMO_KILLED);
-    if (!error) error = hear(d, gw_deadline(2 * PHASE_NS), 0);
+    if (!error) error = balance_demo_hear(d, gw_deadline(2 * PHASE_NS), 0);
     /* A client that asks in vain asks more and more seldom, and hears late that its worker has gone. */
     uint64_t last = gw_deadline(LAST_NS);
     while (!error && atomic_load(&d->tally->of[DIES].staying) && gw_deadline(0) < last)
-        error = hear(d, gw_deadline(S / 10), 0);
+        error = balance_demo_hear(d, gw_deadline(S / 10), 0);
     atomic_store(&d->tally->phase, GW_DEMO_END);
     return error;
 }
@@ -250,7 +250,7 @@ static uint64_t print_table(const struct gw_demo_tally *t)
     return wrong;
 }
 
-static int judge(const struct gw_demo_tally *t)
+static int balance_demo_judge(const struct gw_demo_tally *t)
 {
     uint64_t dead = atomic_load(&t->of[DIES].broken), wrong = print_table(t);
     if (wrong)
@@ -291,7 +291,7 @@ static int remove_one(const char *path, const struct stat *s, int type, struct F
     return 0;
 }
 
-static void clean_up(struct demo *d)
+static void balance_demo_clean_up(struct demo *d)
 {
     kill_process(d->clients);
     end_balancer(d);
@@ -322,10 +322,10 @@ int gw_balance_demo(const struct gw_balance_args *a)
     if (!error) error = write_config(&d);
     if (!error) error = start_load(&d);
     if (!error) error = start_balancer(&d);
-    if (!error) error = start_clients(&d);
+    if (!error) error = balance_demo_start_clients(&d);
     if (!error) error = act(&d);
-    if (!error) error = judge(d.tally);
+    if (!error) error = balance_demo_judge(d.tally);
     if (error && error != -ECHILD) gw_failed("balance");
-    clean_up(&d);
+    balance_demo_clean_up(&d);
     return gw_exit_code(error);
 }

@@ -27,7 +27,7 @@
 #define MSS      1000
 #define MSS_STEP 100
 
-static struct sockaddr_in address(const char *text)
+static struct sockaddr_in demo_load_address(const char *text)
 {
     struct sockaddr_in a = {.sin_family = AF_INET, .sin_port = htons(GW_DEMO_PORT)};
     inet_pton(AF_INET, text, &a.sin_addr);
@@ -36,7 +36,7 @@ static struct sockaddr_in address(const char *text)
 
 /* ---- a worker: answers each byte with its number ---- */
 
-static void answer(int fd, char number)
+static void demo_load_answer(int fd, char number)
 {
     char data[256];
     ssize_t n = recv(fd, data, sizeof(data), 0);
@@ -50,7 +50,7 @@ static void answer(int fd, char number)
 
 void gw_demo_worker(unsigned number)
 {
-    struct sockaddr_in any = address("0.0.0.0");
+    struct sockaddr_in any = demo_load_address("0.0.0.0");
     struct epoll_event e = {.events = EPOLLIN}, got[EVENTS];
     int on = 1, poll = epoll_create1(0), door = socket(AF_INET, SOCK_STREAM | SOCK_NONBLOCK, 0);
     int mss = MSS + MSS_STEP * (int)number;
@@ -64,7 +64,7 @@ void gw_demo_worker(unsigned number)
         int n = epoll_wait(poll, got, EVENTS, -1);
         for (int i = 0; i < n; i++) {
             if (got[i].data.fd != door) {
-                answer(got[i].data.fd, (char)('0' + number));
+                demo_load_answer(got[i].data.fd, (char)('0' + number));
                 continue;
             }
             e.data.fd = accept4(door, NULL, NULL, SOCK_NONBLOCK);
@@ -104,7 +104,7 @@ static uint64_t own_time(struct clients *all)
     return all->time_ns += step < STEP_NS ? step : STEP_NS;
 }
 
-static void end(struct clients *all, struct client *c)
+static void demo_load_end(struct clients *all, struct client *c)
 {
     close(c->fd);
     c->fd = -1;
@@ -119,7 +119,7 @@ static void broke(struct clients *all, struct client *c)
     if (began < GW_DEMO_DYING && phase_of(all) >= GW_DEMO_DYING)
         began = GW_DEMO_DYING; /* it asked the dead one, too */
     atomic_fetch_add(c->worker == NOBODY ? &all->t->unanswered[began] : &all->t->of[c->worker].broken, 1);
-    end(all, c);
+    demo_load_end(all, c);
 }
 
 /* A worker has answered for the first time. */
@@ -130,9 +130,9 @@ static void opened(struct clients *all, struct client *c, int worker)
     if (c->stays) atomic_fetch_add(&all->t->of[worker].staying, 1);
 }
 
-static void begin(struct clients *all, int stays, uint64_t now)
+static void demo_load_begin(struct clients *all, int stays, uint64_t now)
 {
-    struct sockaddr_in to = address(GW_DEMO_VIP);
+    struct sockaddr_in to = demo_load_address(GW_DEMO_VIP);
     struct client *c = all->c;
     struct epoll_event e = {.events = EPOLLIN | EPOLLOUT | EPOLLET};
     while (c < all->c + CLIENTS && c->fd >= 0) c++;
@@ -148,14 +148,14 @@ static void begin(struct clients *all, int stays, uint64_t now)
         broke(all, c);
 }
 
-static void ask(struct clients *all, struct client *c, uint64_t now)
+static void demo_load_ask(struct clients *all, struct client *c, uint64_t now)
 {
     c->waits = 1;
     c->asked_ns = now;
     if (send(c->fd, "?", 1, MSG_NOSIGNAL) < 0 && errno != EAGAIN) broke(all, c);
 }
 
-static void connected(struct clients *all, struct client *c, uint64_t now)
+static void demo_load_connected(struct clients *all, struct client *c, uint64_t now)
 {
     int mss = 0, worker;
     socklen_t size = sizeof(mss);
@@ -163,10 +163,10 @@ static void connected(struct clients *all, struct client *c, uint64_t now)
     getsockopt(c->fd, IPPROTO_TCP, TCP_MAXSEG, &mss, &size);
     worker = (mss - MSS + MSS_STEP / 2) / MSS_STEP; /* options take a few bytes of it */
     if (mss >= MSS - MSS_STEP / 2 && worker < GW_DEMO_WORKERS) opened(all, c, worker);
-    ask(all, c, now);
+    demo_load_ask(all, c, now);
 }
 
-static void take_answer(struct clients *all, struct client *c, uint64_t now)
+static void demo_load_take_answer(struct clients *all, struct client *c, uint64_t now)
 {
     char data[16];
     ssize_t n = recv(c->fd, data, sizeof(data), 0);
@@ -179,38 +179,38 @@ static void take_answer(struct clients *all, struct client *c, uint64_t now)
     if (c->worker == NOBODY) opened(all, c, worker);
     if (c->worker != worker) { /* it counts as the first one's */
         atomic_fetch_add(&all->t->of[c->worker].moved, 1);
-        end(all, c);
+        demo_load_end(all, c);
         return;
     }
     c->waits = 0;
     c->next_ns = now + ASK_NS;
     atomic_fetch_add(&all->t->of[worker].answers, 1);
-    if (!c->stays) end(all, c);
+    if (!c->stays) demo_load_end(all, c);
 }
 
-static void look(struct clients *all, struct client *c, uint32_t events, uint64_t now)
+static void demo_load_look(struct clients *all, struct client *c, uint32_t events, uint64_t now)
 {
     if (events & (EPOLLERR | EPOLLHUP))
         broke(all, c);
     else if (events & EPOLLIN)
-        take_answer(all, c, now);
+        demo_load_take_answer(all, c, now);
     else if (!c->connected)
-        connected(all, c, now);
+        demo_load_connected(all, c, now);
 }
 
-static void tend(struct clients *all, uint64_t now)
+static void demo_load_tend(struct clients *all, uint64_t now)
 {
     for (struct client *c = all->c; c < all->c + CLIENTS; c++) {
         if (c->fd < 0) continue;
         if (c->waits && now - c->asked_ns > LOST_NS)
             broke(all, c);
         else if (!c->waits && now >= c->next_ns)
-            ask(all, c, now);
+            demo_load_ask(all, c, now);
     }
-    for (int n = 0; all->staying < GW_DEMO_STAYING && n < 10; n++) begin(all, 1, now);
+    for (int n = 0; all->staying < GW_DEMO_STAYING && n < 10; n++) demo_load_begin(all, 1, now);
     if (now < all->short_ns) return;
     all->short_ns = now + SHORT_NS;
-    begin(all, 0, now);
+    demo_load_begin(all, 0, now);
 }
 
 void gw_demo_clients(struct gw_demo_tally *t)
@@ -226,9 +226,9 @@ void gw_demo_clients(struct gw_demo_tally *t)
         uint64_t now = own_time(all);
         for (int i = 0; i < n; i++) {
             struct client *c = got[i].data.ptr;
-            if (c->fd >= 0) look(all, c, got[i].events, now);
+            if (c->fd >= 0) demo_load_look(all, c, got[i].events, now);
         }
-        tend(all, now);
+        demo_load_tend(all, now);
     }
     _exit(0);
 }

@@ -37,7 +37,7 @@ static void child_begins(pid_t parent)
     sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static int enter(pid_t keeper)
+static int demo_net_enter(pid_t keeper)
 {
     char path[40];
     snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)keeper);
@@ -55,7 +55,7 @@ static pid_t fork_into(const struct gw_demo_net *n, int host, unsigned long flag
     pid_t pid = flags ? (pid_t)syscall(SYS_clone, flags | SIGCHLD, 0, 0, 0, 0) : fork();
     if (pid) return pid;
     child_begins(parent);
-    if (enter(n->keeper[host])) _exit(127);
+    if (demo_net_enter(n->keeper[host])) _exit(127);
     return 0;
 }
 
@@ -85,7 +85,7 @@ int gw_demo_run(const struct gw_demo_net *n, int host, const char *const *argv)
 }
 
 /* Holds a namespace until it is killed. It says when there is one. */
-static int keep(struct gw_demo_net *n, int host)
+static int demo_net_keep(struct gw_demo_net *n, int host)
 {
     char ok = 0;
     int ends[2];
@@ -190,7 +190,7 @@ int gw_demo_net_make(struct gw_demo_net *n)
     char address[32];
     int error = 0;
     *n = (struct gw_demo_net){0};
-    for (int i = 0; !error && i < GW_DEMO_HOSTS; i++) error = keep(n, i);
+    for (int i = 0; !error && i < GW_DEMO_HOSTS; i++) error = demo_net_keep(n, i);
     if (!error) error = ip_in(n, GW_DEMO_SWITCH, "link add br0 type bridge");
     if (!error) error = ip_in(n, GW_DEMO_SWITCH, "link set br0 up");
     if (!error) error = plug_in(n, GW_DEMO_BALANCER, "10.77.0.10");

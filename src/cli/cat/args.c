@@ -47,7 +47,7 @@ static const struct option options[] = {
     {0},
 };
 
-static int take(struct cat_opts *o, int c, char **argv)
+static int cat_args_take(struct cat_opts *o, int c, char **argv)
 {
     switch (c) {
     case 'l': o->listen = true; return 0;
@@ -94,7 +94,7 @@ int cat_parse(int argc, char **argv, struct cat_opts *o)
             fputs(usage, stdout);
             return GW_EXIT_OK;
         }
-        err = take(o, c, argv);
+        err = cat_args_take(o, c, argv);
     }
     return err ? err : take_rest(o, argc - optind, argv + optind);
 }

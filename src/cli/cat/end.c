@@ -80,7 +80,7 @@ void cat_end_close(struct cat_end *e)
 
 /* ---- calls --------------------------------------------------------------------------------------------- */
 
-static int64_t call(struct cat_end *e, struct cat_lane *l, struct cat_args *a)
+static int64_t cat_end_call(struct cat_end *e, struct cat_lane *l, struct cat_args *a)
 {
     struct tail *here = tail(l->mem.host), *there = tail(l->mem.dev);
     int err;
@@ -101,12 +101,12 @@ int64_t cat_do(struct cat_end *e, struct cat_lane *l, enum cat_op op, int s, uin
 {
     struct cat_args a = {.op = op, .s = s, .n = n, .limit_ns = op == CAT_CLOSE ? TIMEOUT_NS / 2 : 0};
 
-    return call(e, l, &a);
+    return cat_end_call(e, l, &a);
 }
 
 /* ---- meeting ------------------------------------------------------------------------------------------- */
 
-static void say(struct cat_end *e, const char *what, enum cat_op op, int s, int flags)
+static void cat_end_say(struct cat_end *e, const char *what, enum cat_op op, int s, int flags)
 {
     char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
     const struct tail *t = tail(e->out.mem.host);
@@ -122,7 +122,7 @@ static int64_t patiently(struct cat_end *e, struct cat_args *a, const struct cat
     uint64_t until = o->wait_s ? gw_deadline(o->wait_s * 1000000000u) : GW_NEVER;
     int64_t got;
 
-    while ((got = call(e, &e->out, a)) == -ETIMEDOUT) {
+    while ((got = cat_end_call(e, &e->out, a)) == -ETIMEDOUT) {
         if (gw_interrupted()) return -ECANCELED;
         if (gw_clock_ns() >= until) break;
     }
@@ -137,15 +137,16 @@ static int64_t try_one(struct cat_end *e, const struct cat_opts *o, const struct
     int64_t s, got;
 
     memcpy(&a.addr, addr, len);
-    s = call(e, &e->out, &a);
+    s = cat_end_call(e, &e->out, &a);
     if (s < 0) return s;
     a.s = e->s = (int)s;
     a.op = o->listen ? CAT_BIND : CAT_CONNECT;
-    got = o->listen ? call(e, &e->out, &a) : patiently(e, &a, o);
+    got = o->listen ? cat_end_call(e, &e->out, &a) : patiently(e, &a, o);
     a.op = CAT_LISTEN;
-    if (!got && o->listen) got = call(e, &e->out, &a);
+    if (!got && o->listen) got = cat_end_call(e, &e->out, &a);
     if (!got && o->listen) {
-        if (o->verbose && !o->path) say(e, "listening on", CAT_NAME, e->s, NI_NUMERICHOST | NI_NUMERICSERV);
+        if (o->verbose && !o->path)
+            cat_end_say(e, "listening on", CAT_NAME, e->s, NI_NUMERICHOST | NI_NUMERICSERV);
         a.op = CAT_ACCEPT;
         got = patiently(e, &a, o);
         cat_do(e, &e->out, CAT_CLOSE, (int)s, 0);
@@ -160,7 +161,7 @@ static int64_t try_one(struct cat_end *e, const struct cat_opts *o, const struct
     return got;
 }
 
-static int failed(const struct cat_opts *o, int64_t err)
+static int cat_end_failed(const struct cat_opts *o, int64_t err)
 {
     const char *what = o->listen ? "listening on" : "connecting to",
                *host = o->host ? o->host : "any address";
@@ -180,7 +181,7 @@ int cat_meet(struct cat_end *e, const struct cat_opts *o)
     int rc;
 
     if (o->path) {
-        if (strlen(o->path) >= sizeof(un.sun_path)) return failed(o, -ENAMETOOLONG);
+        if (strlen(o->path) >= sizeof(un.sun_path)) return cat_end_failed(o, -ENAMETOOLONG);
         strcpy(un.sun_path, o->path);
         err = try_one(e, o, (struct sockaddr *)&un, sizeof(un));
     } else {
@@ -192,7 +193,8 @@ int cat_meet(struct cat_end *e, const struct cat_opts *o)
             err = try_one(e, o, a->ai_addr, a->ai_addrlen);
         freeaddrinfo(all);
     }
-    if (err) return failed(o, err);
-    if (o->verbose && !o->path) say(e, "connected to", CAT_PEER, e->s, NI_NUMERICHOST | NI_NUMERICSERV);
+    if (err) return cat_end_failed(o, err);
+    if (o->verbose && !o->path)
+        cat_end_say(e, "connected to", CAT_PEER, e->s, NI_NUMERICHOST | NI_NUMERICSERV);
     return 0;
 }

@@ -15,7 +15,7 @@
 #define WORDS 40
 
 /* Adds the text's words to argv; they live in `room`. */
-static size_t split(const char *text, char *room, const char **argv, size_t n)
+static size_t hwcheck_check_split(const char *text, char *room, const char **argv, size_t n)
 {
     char *save;
 
@@ -81,7 +81,7 @@ static void run_here(const struct hwcheck *h, const struct item *it, const char 
 {
     const char *argv[WORDS] = {h->self, "perf"};
     char room[200], gpu[12];
-    size_t n = split(it->args, room, argv, 2);
+    size_t n = hwcheck_check_split(it->args, room, argv, 2);
     struct child c;
 
     argv[n++] = "--json";
@@ -99,7 +99,7 @@ static void run_here(const struct hwcheck *h, const struct item *it, const char 
 }
 
 /* The address that a waiting perf says its device has. */
-static bool own_address(const struct child *there, char address[INET6_ADDRSTRLEN])
+static bool hwcheck_check_own_address(const struct child *there, char address[INET6_ADDRSTRLEN])
 {
     const char *at = strstr(there->said[1], PERF_ADDRESS);
 
@@ -130,7 +130,8 @@ static void run_between(const struct hwcheck *h, const struct item *it, const ch
         o->code_there = child_finish(&there, gw_deadline(0));
         keep_said(h, o, there.said[1][0] ? there.said[1] : "the other side does not start within 30 s");
     } else {
-        run_here(h, it, exec, number, h->by_device && own_address(&there, address) ? address : h->address, o);
+        run_here(h, it, exec, number,
+                 h->by_device && hwcheck_check_own_address(&there, address) ? address : h->address, o);
         o->code_there = child_finish(&there, gw_deadline(o->code ? 1000000000u : 20000000000u));
         if (!o->code && o->code_there) keep_said(h, o, there.said[1]);
     }
@@ -145,7 +146,7 @@ static bool not_known(const struct item *it, const struct outcome *o)
             strstr(o->said, "does not know"));
 }
 
-static const char *text_of(const json_t *head, const char *name)
+static const char *hwcheck_check_text_of(const json_t *head, const char *name)
 {
     const char *s = json_string_value(json_object_get(head, name));
 
@@ -158,9 +159,12 @@ static const char *text_of(const json_t *head, const char *name)
  */
 static void note_placement(struct hwcheck *h, const json_t *head, const char *exec)
 {
-    const char *posting = text_of(head, "posting"), *buffers = text_of(head, "buffers"),
-               *peer_posting = text_of(head, "peer posting"), *peer_buffers = text_of(head, "peer buffers");
-    bool gpu = !strcmp(exec, "gpu"), peer_gpu = !strncasecmp(text_of(head, "peer executor"), "gpu", 3);
+    const char *posting = hwcheck_check_text_of(head, "posting"),
+               *buffers = hwcheck_check_text_of(head, "buffers"),
+               *peer_posting = hwcheck_check_text_of(head, "peer posting"),
+               *peer_buffers = hwcheck_check_text_of(head, "peer buffers");
+    bool gpu = !strcmp(exec, "gpu"),
+         peer_gpu = !strncasecmp(hwcheck_check_text_of(head, "peer executor"), "gpu", 3);
     bool here = strcmp(posting, "direct") || (gpu && strcmp(buffers, "GPU memory"));
     bool there = strcmp(peer_posting, "direct") || (peer_gpu && strcmp(peer_buffers, "GPU memory"));
     bool fell_back = here || there, because = json_object_get(head, "posting because") != NULL;
@@ -172,7 +176,7 @@ static void note_placement(struct hwcheck *h, const json_t *head, const char *ex
     h->foreign = !strcmp(posting, "proxy-post") || !strcmp(peer_posting, "proxy-post");
     snprintf(said, sizeof(said), "here %s, buffers in %s; there %s, buffers in %s%s%s%s", posting, buffers,
              peer_posting, peer_buffers, because ? "; here because: " : "",
-             because ? text_of(head, "posting because") : "",
+             because ? hwcheck_check_text_of(head, "posting because") : "",
              there              ? "; `gpuwire info` there says why"
              : here && !because ? "; `gpuwire info` here says why"
                                 : "");
@@ -184,8 +188,8 @@ static void note_placement(struct hwcheck *h, const json_t *head, const char *ex
 }
 
 /* NULL: it was run; else why not. */
-static const char *run_program(const struct hwcheck *h, const struct item *it, const char *exec,
-                               struct outcome *o)
+static const char *hwcheck_check_run_program(const struct hwcheck *h, const struct item *it, const char *exec,
+                                             struct outcome *o)
 {
     static const char *const places[] = {".", "../tests", "../libexec/gpuwire"};
     char path[PATH_MAX], device[300];
@@ -239,7 +243,7 @@ void hwcheck_run(struct hwcheck *h, const struct item *it, const char *exec, uin
 {
     struct outcome o = {0};
     uint64_t start = gw_clock_ns();
-    const char *skipped = it->where == PROGRAM   ? run_program(h, it, exec, &o)
+    const char *skipped = it->where == PROGRAM   ? hwcheck_check_run_program(h, it, exec, &o)
                           : it->where == BETWEEN ? in_vain(h, it)
                                                  : NULL;
     json_t *r;

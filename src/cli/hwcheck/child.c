@@ -15,7 +15,7 @@
 
 enum { MOST = 256 << 10 };
 
-static void become(const char *const *argv, int in, int out, int err, pid_t parent)
+static void hwcheck_child_become(const char *const *argv, int in, int out, int err, pid_t parent)
 {
     prctl(PR_SET_PDEATHSIG, SIGTERM);
     setpgid(0, 0); /* what it starts ends with it; Ctrl-C reaches it through us */
@@ -38,7 +38,7 @@ int child_start(struct child *c, const char *const *argv)
     for (int i = 0; !err && i < 3; i++)
         if (pipe2(pipes[i], O_CLOEXEC)) err = -errno;
     if (!err) c->pid = fork();
-    if (!err && !c->pid) become(argv, pipes[0][0], pipes[1][1], pipes[2][1], parent);
+    if (!err && !c->pid) hwcheck_child_become(argv, pipes[0][0], pipes[1][1], pipes[2][1], parent);
     if (c->pid > 0) setpgid(c->pid, c->pid); /* both do, whoever comes first */
     close(pipes[0][0]);
     close(pipes[1][1]);
@@ -56,7 +56,7 @@ static void end_input(struct child *c)
 }
 
 /* Takes what has come; what is too much is read and dropped. false: nothing came before the deadline. */
-static bool take(struct child *c, uint64_t deadline_ns)
+static bool hwcheck_child_take(struct child *c, uint64_t deadline_ns)
 {
     int64_t ready = gw_wait_fds(c->fd, 2, deadline_ns);
     char rest[4096];
@@ -88,7 +88,7 @@ int child_says(struct child *c, const char *text, uint64_t deadline_ns)
         uint64_t slice = gw_deadline(100000000);
 
         if (silent(c) || gw_clock_ns() >= deadline_ns || gw_interrupted()) return 0;
-        take(c, slice < deadline_ns ? slice : deadline_ns);
+        hwcheck_child_take(c, slice < deadline_ns ? slice : deadline_ns);
     }
     return 1;
 }
@@ -101,7 +101,7 @@ int child_finish(struct child *c, uint64_t deadline_ns)
     while (!silent(c)) {
         uint64_t slice = gw_deadline(100000000);
 
-        take(c, slice < deadline_ns ? slice : deadline_ns);
+        hwcheck_child_take(c, slice < deadline_ns ? slice : deadline_ns);
         if (gw_interrupted() && !told) {
             kill(-c->pid, SIGINT);
             told = true;

@@ -22,7 +22,7 @@
 
 /* The first line of a file that starts with `key`, behind the colon or equals sign; key NULL: the first line.
  */
-static json_t *line_of(const char *path, const char *key)
+static json_t *facts_line_of(const char *path, const char *key)
 {
     FILE *f = fopen(path, "re");
     char line[512];
@@ -42,7 +42,7 @@ static json_t *line_of(const char *path, const char *key)
     return found;
 }
 
-static void add(json_t *to, const char *name, json_t *value)
+static void facts_add(json_t *to, const char *name, json_t *value)
 {
     if (value) json_object_set_new(to, name, value);
 }
@@ -58,16 +58,16 @@ static json_t *nic(const char *name)
     json_t *n = json_object();
     ssize_t len;
 
-    add(n, "name", json_string(name));
+    facts_add(n, "name", json_string(name));
     for (size_t i = 0; i < sizeof(files) / sizeof(files[0]); i++) {
         snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/%s", name, files[i][1]);
-        add(n, files[i][0], line_of(path, NULL));
+        facts_add(n, files[i][0], facts_line_of(path, NULL));
     }
     snprintf(path, sizeof(path), "/sys/class/infiniband/%.64s/device/driver", name);
     len = readlink(path, driver, sizeof(driver) - 1);
     if (len > 0) {
         driver[len] = 0;
-        add(n, "driver", json_string(basename(driver)));
+        facts_add(n, "driver", json_string(basename(driver)));
     }
     return n;
 }
@@ -75,7 +75,7 @@ static json_t *nic(const char *name)
 /* The driver's own words, without what names a machine. */
 static json_t *registry(void)
 {
-    return line_of("/proc/driver/nvidia/params", "RegistryDwords");
+    return facts_line_of("/proc/driver/nvidia/params", "RegistryDwords");
 }
 
 /* ---- ways between a GPU and a NIC ---------------------------------------------------------------------- */
@@ -121,7 +121,7 @@ static bool is_bridge(const char *device)
     bool bridge;
 
     snprintf(path, sizeof(path), "/sys/bus/pci/devices/%.64s/class", device);
-    class = line_of(path, NULL);
+    class = facts_line_of(path, NULL);
     bridge = class && !strncmp(json_string_value(class), "0x0604", 6);
     json_decref(class);
     return bridge;
@@ -147,7 +147,7 @@ static json_t *bridges(void)
 }
 
 /* Where each NIC and GPU is in the PCI tree: its folders from the root complex on. */
-static void add_places(json_t *to, const char *folder, const char *format)
+static void facts_add_places(json_t *to, const char *folder, const char *format)
 {
     DIR *d = opendir(folder);
 
@@ -157,7 +157,7 @@ static void add_places(json_t *to, const char *folder, const char *format)
         if (e->d_name[0] == '.') continue;
         snprintf(path, sizeof(path), format, e->d_name);
         if (realpath(path, place) && strlen(place) > strlen("/sys/devices/"))
-            add(to, e->d_name, json_string(place + strlen("/sys/devices/")));
+            facts_add(to, e->d_name, json_string(place + strlen("/sys/devices/")));
     }
     if (d) closedir(d);
 }
@@ -166,11 +166,11 @@ static json_t *pci(void)
 {
     json_t *p = json_object(), *places = json_object();
 
-    add_places(places, "/sys/class/infiniband", "/sys/class/infiniband/%.64s/device");
-    add_places(places, "/proc/driver/nvidia/gpus", "/sys/bus/pci/devices/%.64s");
-    add(p, "IOMMU groups", folder_size("/sys/kernel/iommu_groups"));
-    add(p, "ACS", bridges());
-    add(p, "places", places);
+    facts_add_places(places, "/sys/class/infiniband", "/sys/class/infiniband/%.64s/device");
+    facts_add_places(places, "/proc/driver/nvidia/gpus", "/sys/bus/pci/devices/%.64s");
+    facts_add(p, "IOMMU groups", folder_size("/sys/kernel/iommu_groups"));
+    facts_add(p, "ACS", bridges());
+    facts_add(p, "places", places);
     return p;
 }
 
@@ -207,7 +207,7 @@ static json_t *write_orders(void)
 extern char **environ;
 
 /* Settings of the libraries: names and values that are short words or numbers. */
-static json_t *settings(void)
+static json_t *facts_settings(void)
 {
     static const char *const begins[] = {"MLX5_",
                                          "GPUWIRE_POST=",
@@ -233,7 +233,7 @@ static json_t *settings(void)
 
             if (!equals || strncmp(*e, begins[i], strlen(begins[i])) || strchr(equals, '/')) continue;
             snprintf(name, sizeof(name), "%.*s", (int)(equals - *e), *e);
-            add(all, name, json_string(equals + 1));
+            facts_add(all, name, json_string(equals + 1));
         }
     }
     return all;
@@ -250,7 +250,7 @@ static json_t *nics(void)
     return all;
 }
 
-static json_t *gpus(void)
+static json_t *facts_gpus(void)
 {
     json_t *all = json_array();
     DIR *d = opendir("/proc/driver/nvidia/gpus");
@@ -261,7 +261,7 @@ static json_t *gpus(void)
 
         if (e->d_name[0] == '.') continue;
         snprintf(path, sizeof(path), "/proc/driver/nvidia/gpus/%.64s/information", e->d_name);
-        model = line_of(path, "Model");
+        model = facts_line_of(path, "Model");
         if (model) json_array_append_new(all, model);
     }
     if (d) closedir(d);
@@ -304,28 +304,28 @@ json_t *hwcheck_facts(void)
     struct utsname u;
     char why[200] = "";
 
-    add(facts, "gpuwire", json_string(GW_VERSION));
+    facts_add(facts, "gpuwire", json_string(GW_VERSION));
     if (!uname(&u)) {
-        add(facts, "kernel", json_string(u.release));
-        add(facts, "architecture", json_string(u.machine));
+        facts_add(facts, "kernel", json_string(u.release));
+        facts_add(facts, "architecture", json_string(u.machine));
     }
-    add(facts, "processor", line_of("/proc/cpuinfo", "model name"));
-    add(facts, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
-    add(facts, "distribution", line_of("/etc/os-release", "PRETTY_NAME"));
-    add(facts, "libibverbs", library());
-    add(facts, "locked memory", locked_memory());
-    add(facts, "NICs", nics());
-    add(facts, "GPUs", gpus());
-    add(facts, "GPU driver", line_of("/proc/driver/nvidia/version", "NVRM version"));
-    if (!gw_exec_gpu_available(why, sizeof(why))) add(facts, "no GPU", json_string(why));
+    facts_add(facts, "processor", facts_line_of("/proc/cpuinfo", "model name"));
+    facts_add(facts, "processors", json_integer(sysconf(_SC_NPROCESSORS_ONLN)));
+    facts_add(facts, "distribution", facts_line_of("/etc/os-release", "PRETTY_NAME"));
+    facts_add(facts, "libibverbs", library());
+    facts_add(facts, "locked memory", locked_memory());
+    facts_add(facts, "NICs", nics());
+    facts_add(facts, "GPUs", facts_gpus());
+    facts_add(facts, "GPU driver", facts_line_of("/proc/driver/nvidia/version", "NVRM version"));
+    if (!gw_exec_gpu_available(why, sizeof(why))) facts_add(facts, "no GPU", json_string(why));
     for (size_t i = 0; i < sizeof(modules) / sizeof(modules[0]); i++)
-        add(loaded, modules[i], module(modules[i]));
-    add(facts, "modules", loaded);
-    add(facts, "GPU driver's registry", registry());
-    add(facts, "GPU writes", write_orders());
-    add(facts, "PCI", pci());
-    add(facts, "settings", settings());
-    add(facts, "in a container",
-        json_boolean(!access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK)));
+        facts_add(loaded, modules[i], module(modules[i]));
+    facts_add(facts, "modules", loaded);
+    facts_add(facts, "GPU driver's registry", registry());
+    facts_add(facts, "GPU writes", write_orders());
+    facts_add(facts, "PCI", pci());
+    facts_add(facts, "settings", facts_settings());
+    facts_add(facts, "in a container",
+              json_boolean(!access("/.dockerenv", F_OK) || !access("/run/.containerenv", F_OK)));
     return facts;
 }

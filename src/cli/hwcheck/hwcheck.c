@@ -120,7 +120,7 @@ static bool wanted(const struct hwcheck *h, const struct item *it)
 static const struct item each = {"each", "lat -o put_imm -s 4k -n 300 --verify", BETWEEN, true};
 
 /* The name of the n-th NIC that can be used; NULL: there are not so many. */
-static const char *nic_name(const json_t *facts, size_t n)
+static const char *hwcheck_nic_name(const json_t *facts, size_t n)
 {
     const json_t *nic;
     size_t i;
@@ -141,16 +141,16 @@ static uint64_t run_each(const struct hwcheck *h, const json_t *here, const json
 {
     size_t gpus = strcmp(exec, "gpu") ? 1 : json_array_size(json_object_get(here, "GPUs")),
            gpus_there = json_array_size(json_object_get(there, "GPUs"));
-    bool nics = !h->dev && !h->remote_dev && (nic_name(here, 1) || nic_name(there, 1));
+    bool nics = !h->dev && !h->remote_dev && (hwcheck_nic_name(here, 1) || hwcheck_nic_name(there, 1));
 
     for (size_t g = 0; g < (gpus ? gpus : 1); g++) {
-        for (size_t i = 0; (nics ? nic_name(here, i) != NULL : !i) && !gw_interrupted(); i++) {
-            for (size_t k = 0; (nics ? nic_name(there, k) != NULL : !k) && !gw_interrupted(); k++) {
+        for (size_t i = 0; (nics ? hwcheck_nic_name(here, i) != NULL : !i) && !gw_interrupted(); i++) {
+            for (size_t k = 0; (nics ? hwcheck_nic_name(there, k) != NULL : !k) && !gw_interrupted(); k++) {
                 struct hwcheck one = *h;
 
                 if (!nics && gpus < 2) return port; /* there is one of each, and that has been checked */
-                one.dev = nics ? nic_name(here, i) : h->dev;
-                one.remote_dev = nics ? nic_name(there, k) : h->remote_dev;
+                one.dev = nics ? hwcheck_nic_name(here, i) : h->dev;
+                one.remote_dev = nics ? hwcheck_nic_name(there, k) : h->remote_dev;
                 one.by_device = nics;
                 one.gpu = (unsigned)g;
                 one.gpu_there = (unsigned)(gpus_there ? g % gpus_there : 0);
@@ -161,7 +161,7 @@ static uint64_t run_each(const struct hwcheck *h, const json_t *here, const json
     return port;
 }
 
-static void run_all(struct hwcheck *h, const json_t *there)
+static void hwcheck_run_all(struct hwcheck *h, const json_t *there)
 {
     const char *const execs[] = {"cpu", "gpu"};
     json_t *here = hwcheck_facts();
@@ -177,7 +177,7 @@ static void run_all(struct hwcheck *h, const json_t *there)
     json_decref(here);
 }
 
-static int report(struct hwcheck *h, json_t *there)
+static int hwcheck_report(struct hwcheck *h, json_t *there)
 {
     time_t now = time(NULL);
     char when[32];
@@ -220,7 +220,7 @@ static bool plain(const char *s)
            strspn(s, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_./+-") == strlen(s);
 }
 
-static int check(const struct hwcheck *h)
+static int hwcheck_check(const struct hwcheck *h)
 {
     if (h->facts) return h->host ? gw_usage_error("hwcheck", "--facts takes no HOST") : 0;
     if (!h->host || h->host[0] == '-' || !h->host[0]) return gw_usage_error("hwcheck", "which HOST?");
@@ -232,7 +232,7 @@ static int check(const struct hwcheck *h)
     return 0;
 }
 
-static int parse(int argc, char **argv, struct hwcheck *h)
+static int hwcheck_parse(int argc, char **argv, struct hwcheck *h)
 {
     enum { ADDRESS = 256, SSH, REMOTE, REMOTE_DEV, QUICK, ONLY, FACTS };
     static const struct option options[] = {
@@ -273,7 +273,7 @@ static int parse(int argc, char **argv, struct hwcheck *h)
     if (optind < argc) h->host = argv[optind++];
     if (optind < argc) return gw_usage_error("hwcheck", "%s: not understood", argv[optind]);
     if (!h->address) h->address = h->host;
-    err = check(h);
+    err = hwcheck_check(h);
     return err ? err : -1;
 }
 
@@ -281,7 +281,7 @@ int gw_cli_hwcheck(int argc, char **argv)
 {
     struct hwcheck h = {
         .ssh = "ssh -o BatchMode=yes", .remote = "gpuwire", .out = "gpuwire-hwcheck.json", .port = 18600};
-    int done = parse(argc, argv, &h);
+    int done = hwcheck_parse(argc, argv, &h);
     json_t *there;
 
     if (done >= 0) return done;
@@ -300,9 +300,9 @@ int gw_cli_hwcheck(int argc, char **argv)
     there = ask_there(&h);
     if (!there) return gw_exit_code(1);
     h.results = json_array();
-    run_all(&h, there);
+    hwcheck_run_all(&h, there);
     done = json_array_size(h.results) || gw_interrupted()
-               ? report(&h, there)
+               ? hwcheck_report(&h, there)
                : gw_usage_error("hwcheck", "--only %s: no check has that in its name", h.only);
     json_decref(h.results);
     return done;

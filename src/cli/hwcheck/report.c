@@ -52,7 +52,7 @@ static void add_line(json_t *lines, const char *format, ...)
     json_array_append_new(lines, json_string(line));
 }
 
-static const char *text(const json_t *o, const char *name)
+static const char *hwcheck_report_text(const json_t *o, const char *name)
 {
     const char *s = json_string_value(json_object_get(o, name));
 
@@ -64,12 +64,14 @@ static void add_machine(json_t *lines, const char *which, const json_t *facts)
     const json_t *one;
     size_t i;
 
-    add_line(lines, "%s: %s, %s, %s, kernel %s, gpuwire %s", which, text(facts, "distribution"),
-             text(facts, "processor"), text(facts, "libibverbs"), text(facts, "kernel"),
-             text(facts, "gpuwire"));
+    add_line(lines, "%s: %s, %s, %s, kernel %s, gpuwire %s", which,
+             hwcheck_report_text(facts, "distribution"), hwcheck_report_text(facts, "processor"),
+             hwcheck_report_text(facts, "libibverbs"), hwcheck_report_text(facts, "kernel"),
+             hwcheck_report_text(facts, "gpuwire"));
     json_array_foreach(json_object_get(facts, "NICs"), i, one)
-        add_line(lines, "  NIC %s: %s, firmware %s, %s", text(one, "name"), text(one, "model"),
-                 text(one, "firmware"), text(one, "rate"));
+        add_line(lines, "  NIC %s: %s, firmware %s, %s", hwcheck_report_text(one, "name"),
+                 hwcheck_report_text(one, "model"), hwcheck_report_text(one, "firmware"),
+                 hwcheck_report_text(one, "rate"));
     json_array_foreach(json_object_get(facts, "GPUs"), i, one)
         add_line(lines, "  GPU %s", json_string_value(one));
 }
@@ -116,15 +118,19 @@ json_t *hwcheck_summary(const json_t *report)
     json_array_foreach(results, i, r)
     {
         if (json_is_false(json_object_get(r, "ok")))
-            add_line(lines, "  FAILED %s, %s: %s", text(r, "name"), text(r, "executor"), text(r, "said"));
-        if (!strcmp(text(r, "kind"), "placement"))
-            add_line(lines, "  %s, %s: %s%s", text(r, "name"), text(r, "executor"),
-                     json_object_get(r, "fell back") ? "FELL BACK: " : "", text(r, "said"));
+            add_line(lines, "  FAILED %s, %s: %s", hwcheck_report_text(r, "name"),
+                     hwcheck_report_text(r, "executor"), hwcheck_report_text(r, "said"));
+        if (!strcmp(hwcheck_report_text(r, "kind"), "placement"))
+            add_line(lines, "  %s, %s: %s%s", hwcheck_report_text(r, "name"),
+                     hwcheck_report_text(r, "executor"), json_object_get(r, "fell back") ? "FELL BACK: " : "",
+                     hwcheck_report_text(r, "said"));
         if (json_object_get(r, "skipped"))
-            add_line(lines, "  skipped %s, %s: %s", text(r, "name"), text(r, "executor"), text(r, "skipped"));
+            add_line(lines, "  skipped %s, %s: %s", hwcheck_report_text(r, "name"),
+                     hwcheck_report_text(r, "executor"), hwcheck_report_text(r, "skipped"));
     }
-    json_array_foreach(results, i, r) if (!strcmp(text(r, "kind"), "figure"))
-        json_array_foreach(json_object_get(r, "rows"), k, row) add_figure(lines, text(r, "name"), row);
+    json_array_foreach(results, i, r) if (!strcmp(hwcheck_report_text(r, "kind"), "figure"))
+        json_array_foreach(json_object_get(r, "rows"), k, row)
+            add_figure(lines, hwcheck_report_text(r, "name"), row);
     return lines;
 }
 

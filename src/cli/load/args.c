@@ -138,7 +138,7 @@ static int parse_sweep(struct gw_load_options *o, enum gw_load_mode mode, const 
                           rate ? "--rate" : "--concurrency", text, GW_SWEEP_LEVELS);
 }
 
-static int take_option(struct gw_load_options *o, int option)
+static int load_args_take_option(struct gw_load_options *o, int option)
 {
     switch (option) {
     case CONCURRENCY: return parse_sweep(o, GW_LOAD_CONCURRENCY, optarg);
@@ -169,7 +169,7 @@ static int one_option(char **argv, struct gw_load_options *o, int option)
         return wrong;
     }
     int wrong = gw_door_option("load", &o->door, option, optarg);
-    if (wrong < 0) wrong = take_option(o, option);
+    if (wrong < 0) wrong = load_args_take_option(o, option);
     return wrong < 0 ? gw_option_wrong("load", argv, option) : wrong;
 }
 

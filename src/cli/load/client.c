@@ -13,18 +13,18 @@
 #define LOOK_NS   100000000u
 #define ANSWER_NS 60000000000u /* how long one answer may take before the server is given up */
 
-static uint64_t elements(const struct gw_client_tensor *t, uint32_t rows)
+static uint64_t load_client_elements(const struct gw_client_tensor *t, uint32_t rows)
 {
     return t->bytes / gw_dtype_bytes(t->dtype) * (t->batched ? rows : 1);
 }
 
 /* Numbers that follow from the id. */
-static void fill(const struct gw_load_client *me, uint32_t slot, uint64_t id)
+static void load_client_fill(const struct gw_load_client *me, uint32_t slot, uint64_t id)
 {
     for (uint32_t i = 0; i < gw_client_inputs(me->c); i++) {
         const struct gw_client_tensor *t = gw_client_input(me->c, i);
         gw_data_fill(t->dtype, gw_client_slot_input(me->c, slot, i, me->load->rows),
-                     elements(t, me->load->rows), id, i);
+                     load_client_elements(t, me->load->rows), id, i);
     }
 }
 
@@ -34,7 +34,7 @@ void gw_load_fill(struct gw_load_client *me)
         if (me->load->arrays.count)
             gw_arrays_copy(&me->load->arrays, me->c, slot, me->load->rows);
         else
-            fill(me, slot, slot);
+            load_client_fill(me, slot, slot);
     }
 }
 
@@ -42,13 +42,14 @@ static int is_echo(const struct gw_load_client *me, const struct gw_client_reply
 {
     for (uint32_t i = 0; i < r->outputs; i++) {
         const struct gw_client_tensor *t = gw_client_input(me->c, i);
-        if (!gw_data_is(t->dtype, r->out[i].data, elements(t, me->load->rows), r->id, i)) return 0;
+        if (!gw_data_is(t->dtype, r->out[i].data, load_client_elements(t, me->load->rows), r->id, i))
+            return 0;
     }
     return 1;
 }
 
 /* 1: sent. 0: there is nothing more to send. */
-static int send_next(struct gw_load_client *me, uint32_t slot, uint64_t intended)
+static int load_client_send_next(struct gw_load_client *me, uint32_t slot, uint64_t intended)
 {
     struct gw_load *l = me->load;
     struct gw_client_request r = l->o.door.request;
@@ -56,14 +57,14 @@ static int send_next(struct gw_load_client *me, uint32_t slot, uint64_t intended
     r.id = atomic_fetch_add(&l->next, 1);
     r.rows = l->rows;
     if (l->limit && r.id >= l->limit) return 0;
-    if (l->o.verify) fill(me, slot, r.id);
+    if (l->o.verify) load_client_fill(me, slot, r.id);
     me->sent[slot] = gw_deadline(0);
     me->intended[slot] = intended ? intended : me->sent[slot];
     int error = gw_client_submit(me->c, slot, &r);
     return error ? error : 1;
 }
 
-static void count(struct gw_load_client *me, struct gw_client_reply *r)
+static void load_client_count(struct gw_load_client *me, struct gw_client_reply *r)
 {
     struct gw_tally *t = me->tally;
     int wrong = !r->error && me->load->o.verify && !is_echo(me, r);
@@ -84,14 +85,14 @@ static void count(struct gw_load_client *me, struct gw_client_reply *r)
 }
 
 /* Takes an answer, until the deadline or the user's Ctrl-C. 1, 0: there is none yet. */
-static int take(struct gw_load_client *me, uint64_t deadline, struct gw_client_reply *r)
+static int load_client_take(struct gw_load_client *me, uint64_t deadline, struct gw_client_reply *r)
 {
     uint64_t look = gw_deadline(LOOK_NS);
     int error = gw_client_wait(me->c, deadline < look ? deadline : look, r);
     if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
     if (error == -ETIMEDOUT) return 0;
     if (error) return error;
-    count(me, r);
+    load_client_count(me, r);
     /* The server has gone: every further request would fail like this one. */
     return r->error == -ECONNRESET ? gw_error(r->error, "%s", r->why) : 1;
 }
@@ -103,15 +104,16 @@ static int closed_loop(struct gw_load_client *me)
     uint32_t in_flight = 0;
     int got = 0, sent = 1;
     uint64_t patience = gw_deadline(ANSWER_NS);
-    for (uint32_t slot = 0; slot < me->in_flight_most && (sent = send_next(me, slot, 0)) > 0; slot++)
+    for (uint32_t slot = 0; slot < me->in_flight_most && (sent = load_client_send_next(me, slot, 0)) > 0;
+         slot++)
         in_flight++;
     while (sent >= 0 && got >= 0 && in_flight) {
-        got = take(me, UINT64_MAX, &r);
+        got = load_client_take(me, UINT64_MAX, &r);
         if (got == 0 && gw_deadline(0) >= patience)
             return gw_error(-ETIMEDOUT, "the server has not answered in time");
         if (got <= 0) continue;
         patience = gw_deadline(ANSWER_NS);
-        sent = send_next(me, r.slot, 0);
+        sent = load_client_send_next(me, r.slot, 0);
         in_flight -= sent <= 0;
     }
     return sent < 0 ? sent : got < 0 ? got : 0;
@@ -125,7 +127,7 @@ struct free_slots {
 static int send_due(struct gw_load_client *me, struct free_slots *f)
 {
     while (f->count && me->arrivals.next_ns <= (double)gw_deadline(0)) {
-        int sent = send_next(me, f->slot[f->count - 1], gw_arrivals_take(&me->arrivals));
+        int sent = load_client_send_next(me, f->slot[f->count - 1], gw_arrivals_take(&me->arrivals));
         if (sent <= 0) return sent;
         f->count--;
     }
@@ -145,7 +147,7 @@ static int open_loop(struct gw_load_client *me)
         if (going) going = send_due(me, &f);
         if (going < 0 || atomic_load(&me->load->stop)) going = going < 0 ? going : 0;
         if (!going && f.count == gw_client_slots(me->c)) return 0;
-        got = take(me, going && f.count ? (uint64_t)me->arrivals.next_ns : UINT64_MAX, &r);
+        got = load_client_take(me, going && f.count ? (uint64_t)me->arrivals.next_ns : UINT64_MAX, &r);
         if (got > 0) f.slot[f.count++] = r.slot;
         if (got > 0 || f.count == gw_client_slots(me->c)) patience = gw_deadline(ANSWER_NS);
         if (gw_deadline(0) >= patience) return gw_error(-ETIMEDOUT, "the server has not answered in time");

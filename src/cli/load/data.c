@@ -7,7 +7,7 @@
 
 #define BLOCK 256 /* elements that are made at a time to be compared */
 
-static uint64_t begin(uint64_t id, uint32_t part)
+static uint64_t load_data_begin(uint64_t id, uint32_t part)
 {
     return (id * 64 + part) * 0x9e3779b97f4a7c15u + 1;
 }
@@ -23,7 +23,7 @@ static uint64_t begin(uint64_t id, uint32_t part)
         }                                                                                                    \
     } while (0)
 
-static uint64_t fill(uint32_t dtype, void *to, uint64_t count, uint64_t state)
+static uint64_t load_data_fill(uint32_t dtype, void *to, uint64_t count, uint64_t state)
 {
     switch (dtype) {
     case GW_DTYPE_F32: FILL(float, (float)r / (float)(1u << 24)); break;
@@ -44,16 +44,16 @@ static uint64_t fill(uint32_t dtype, void *to, uint64_t count, uint64_t state)
 
 void gw_data_fill(uint32_t dtype, void *to, uint64_t count, uint64_t id, uint32_t part)
 {
-    fill(dtype, to, count, begin(id, part));
+    load_data_fill(dtype, to, count, load_data_begin(id, part));
 }
 
 int gw_data_is(uint32_t dtype, const void *at, uint64_t count, uint64_t id, uint32_t part)
 {
     const uint8_t *left = at;
-    uint64_t state = begin(id, part), want[BLOCK];
+    uint64_t state = load_data_begin(id, part), want[BLOCK];
     while (count) {
         uint64_t n = count < BLOCK ? count : BLOCK;
-        state = fill(dtype, want, n, state);
+        state = load_data_fill(dtype, want, n, state);
         if (memcmp(left, want, n * gw_dtype_bytes(dtype))) return 0;
         left += n * gw_dtype_bytes(dtype);
         count -= n;

@@ -63,7 +63,7 @@ static const char *mode_name(const struct gw_load *l)
     return l->o.mode == GW_LOAD_RATE ? "rate" : l->o.mode == GW_LOAD_CONCURRENCY ? "concurrency" : "requests";
 }
 
-static int close_file(FILE *f, const char *path)
+static int load_export_close_file(FILE *f, const char *path)
 {
     int failed = ferror(f);
     if (fclose(f) || failed) return gw_error_errno(errno ? -errno : -EIO, "%s", path);
@@ -92,7 +92,7 @@ int gw_export_json(const struct gw_load *l, const char *path)
     json_dumpf(all, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     fputc('\n', f);
     json_decref(all);
-    return close_file(f, path);
+    return load_export_close_file(f, path);
 }
 
 /* The columns are the objects' keys, in their order. */
@@ -119,5 +119,5 @@ int gw_export_csv(const struct gw_load *l, const char *path)
         fputc('\n', f);
         json_decref(o);
     }
-    return close_file(f, path);
+    return load_export_close_file(f, path);
 }

@@ -19,7 +19,7 @@
 /* ---- what clients count ---- */
 
 /* Takes what was counted since the last time. */
-static void collect(struct gw_load *l, struct gw_level *into)
+static void load_level_collect(struct gw_load *l, struct gw_level *into)
 {
     for (int i = 0; i < GW_LOAD_TALLIES; i++) {
         struct gw_tally *t = &l->tally[i];
@@ -39,7 +39,7 @@ static void collect(struct gw_load *l, struct gw_level *into)
     }
 }
 
-static void add(struct gw_level *to, const struct gw_level *from)
+static void load_level_add(struct gw_level *to, const struct gw_level *from)
 {
     to->seconds += from->seconds;
     to->late += from->late;
@@ -68,7 +68,7 @@ static void share_out(struct gw_load *l, double value)
 }
 
 /* Returns how many were started. */
-static uint64_t start_clients(struct gw_load *l, double value)
+static uint64_t load_level_start_clients(struct gw_load *l, double value)
 {
     uint64_t n = 0;
     share_out(l, value);
@@ -84,7 +84,7 @@ static uint64_t start_clients(struct gw_load *l, double value)
 }
 
 /* Waits, and shows how it goes on. 0: the time is over, or all clients have ended. */
-static int pass(struct gw_load *l, struct gw_progress *bar, double seconds)
+static int load_level_pass(struct gw_load *l, struct gw_progress *bar, double seconds)
 {
     const struct timespec pause = {.tv_nsec = LOOK_NS};
     uint64_t end = gw_deadline((uint64_t)(seconds * 1e9));
@@ -128,7 +128,7 @@ static void one_window(struct gw_load *l, struct windows *w, uint64_t since)
     memset(latency, 0, sizeof(*latency));
     memset(v, 0, sizeof(*v));
     v->latency = latency;
-    collect(l, v);
+    load_level_collect(l, v);
     v->seconds = (double)(gw_deadline(0) - since) / 1e9;
     const struct gw_histogram *total = &latency->part[GW_TOTAL];
     gw_steady_add(&w->steady, (double)total->count / v->seconds, gw_histogram_mean(total));
@@ -138,16 +138,16 @@ static int run_windows(struct gw_load *l, struct gw_progress *bar, struct gw_lev
 {
     struct windows *w = windows_new();
     if (!w) return gw_error_errno(-ENOMEM, "load");
-    int error = pass(l, bar, l->o.warmup_s);
-    collect(l, NULL);
+    int error = load_level_pass(l, bar, l->o.warmup_s);
+    load_level_collect(l, NULL);
     level->stable = 0;
     while (!error && !level->stable && w->steady.windows < l->o.max_windows && atomic_load(&l->running)) {
         uint64_t since = gw_deadline(0);
-        error = pass(l, bar, l->o.window_s);
+        error = load_level_pass(l, bar, l->o.window_s);
         one_window(l, w, since); /* also a part of one: an interrupted run says what it has */
         level->stable = gw_steady_is(&w->steady, l->o.stability);
     }
-    for (uint32_t i = 0; i < GW_WINDOWS && i < w->steady.windows; i++) add(level, &w->window[i]);
+    for (uint32_t i = 0; i < GW_WINDOWS && i < w->steady.windows; i++) load_level_add(level, &w->window[i]);
     window_free(w);
     return error;
 }
@@ -155,7 +155,7 @@ static int run_windows(struct gw_load *l, struct gw_progress *bar, struct gw_lev
 static int run_requests(struct gw_load *l, struct gw_progress *bar, struct gw_level *level)
 {
     uint64_t since = gw_deadline(0);
-    int error = pass(l, bar, 1e9);
+    int error = load_level_pass(l, bar, 1e9);
     uint64_t last = atomic_load(&l->last);
     level->seconds = last > since ? (double)(last - since) / 1e9 : 0;
     return error;
@@ -218,13 +218,13 @@ int gw_load_run_level(struct gw_load *l, double value, struct gw_level *level)
     level->stable = -1;
     level->has_server = !gw_client_stats(l->client[0].c, &before);
     gw_progress_begin(&bar, what, l->o.requests);
-    uint64_t started = start_clients(l, value);
+    uint64_t started = load_level_start_clients(l, value);
     int error = l->o.requests ? run_requests(l, &bar, level) : run_windows(l, &bar, level);
     if (l->o.mode == GW_LOAD_RATE) level->behind_ms = behind(l);
     atomic_store(&l->stop, 1);
     for (uint64_t i = 0; i < started; i++) pthread_join(l->client[i].thread, NULL);
     gw_progress_end(&bar);
-    collect(l, l->o.requests ? level : NULL);
+    load_level_collect(l, l->o.requests ? level : NULL);
     int broken = gw_interrupted() ? 0 : tell_errors(l, started);
     if (level->has_server) level->has_server = !broken && !gw_client_stats(l->client[0].c, &level->server);
     if (level->has_server) subtract(&level->server, &before);

@@ -17,7 +17,7 @@
 
 /* ---- clients ---- */
 
-static int open_one(struct gw_load *l, uint64_t i)
+static int load_open_one(struct gw_load *l, uint64_t i)
 {
     struct gw_load_client *me = &l->client[i];
     me->load = l;
@@ -74,7 +74,7 @@ static void choose_slots(struct gw_load *l)
     }
 }
 
-static int check_inputs(struct gw_load *l)
+static int load_check_inputs(struct gw_load *l)
 {
     const struct gw_client *c = l->client[0].c;
     uint32_t rows = 0;
@@ -99,12 +99,12 @@ static int open_clients(struct gw_load *l)
     c->rows = l->arrays.count && !l->o.door.request.rows ? 0 : l->rows;
     l->clients = l->o.clients ? l->o.clients : 1;
     choose_slots(l);
-    error = open_one(l, 0);
-    if (!error) error = check_inputs(l);
+    error = load_open_one(l, 0);
+    if (!error) error = load_check_inputs(l);
     if (!error) error = count_clients(l);
     for (uint64_t i = 1; !error && i < l->clients; i++) {
         if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
-        error = open_one(l, i);
+        error = load_open_one(l, i);
     }
     for (uint64_t i = 0; !error && i < l->clients; i++) gw_load_fill(&l->client[i]);
     return error;
@@ -175,7 +175,7 @@ static int check_files(const struct gw_load_options *o)
     return error;
 }
 
-static void release(struct gw_load *l)
+static void load_release(struct gw_load *l)
 {
     for (uint64_t i = 0; i < l->clients; i++) gw_client_close(l->client[i].c);
     for (uint32_t i = 0; i < l->levels; i++) free(l->level[i].latency);
@@ -212,6 +212,6 @@ int gw_cli_load(int argc, char **argv)
         if (error) gw_failed("load");
         done = gw_exit_code(error || bad);
     }
-    release(l);
+    load_release(l);
     return done;
 }

@@ -29,7 +29,7 @@ int gw_plot_possible(void)
     return 0;
 }
 
-static void write_script(FILE *f, const struct gw_load *l)
+static void plot_write_script(FILE *f, const struct gw_load *l)
 {
     fprintf(f, "set terminal svg size 800,500 background 'white'\nset key left top\nset grid\n"
                "set xlabel 'requests/s'\nset ylabel 'latency, ms'\nset logscale y\nset xrange [0:*]\n");
@@ -77,7 +77,7 @@ int gw_plot_svg(const struct gw_load *l, const char *path)
     close(picture);
     FILE *f = fdopen(pipes[1], "w");
     if (f) {
-        write_script(f, l);
+        plot_write_script(f, l);
         fclose(f);
     } else {
         close(pipes[1]);

@@ -7,7 +7,7 @@
 #include <string.h>
 
 /* A number, and what follows it. */
-static int number(const char **text, double least, double most, int whole, double *out)
+static int load_sweep_number(const char **text, double least, double most, int whole, double *out)
 {
     char *end;
     size_t length = strspn(*text, "0123456789.");
@@ -23,7 +23,7 @@ static int parse_step(const char **text, double most, int whole, struct gw_sweep
 {
     const char *x = strchr(*text, 'x');
     s->multiply = x != NULL;
-    if (number(text, s->multiply ? 1.01 : whole ? 1 : 1e-3, most, whole && !s->multiply, &s->step))
+    if (load_sweep_number(text, s->multiply ? 1.01 : whole ? 1 : 1e-3, most, whole && !s->multiply, &s->step))
         return -EINVAL;
     *text += s->multiply;
     return 0;
@@ -32,11 +32,11 @@ static int parse_step(const char **text, double most, int whole, struct gw_sweep
 int gw_sweep_parse(const char *text, double least, double most, int whole, struct gw_sweep *s)
 {
     *s = (struct gw_sweep){.step = 1};
-    if (number(&text, least, most, whole, &s->from)) return -EINVAL;
+    if (load_sweep_number(&text, least, most, whole, &s->from)) return -EINVAL;
     s->to = s->from;
     if (*text == ':') {
         text++;
-        if (number(&text, s->from, most, whole, &s->to)) return -EINVAL;
+        if (load_sweep_number(&text, s->from, most, whole, &s->to)) return -EINVAL;
     }
     if (*text == ':') {
         text++;

@@ -194,7 +194,7 @@ static int read_word(struct perf_opts *o, int c, const char *said)
     }
 }
 
-static int read_number(struct perf_opts *o, int c, const char *said)
+static int perf_args_read_number(struct perf_opts *o, int c, const char *said)
 {
     const char *cmd = perf_command(o);
     int err;
@@ -226,7 +226,7 @@ static int read_number(struct perf_opts *o, int c, const char *said)
     }
 }
 
-static int take(struct perf_opts *o, int c, char **argv)
+static int perf_args_take(struct perf_opts *o, int c, char **argv)
 {
     switch (c) {
     case 's': return perf_option_size(perf_command(o), optarg, &o->size);
@@ -251,11 +251,11 @@ static int take(struct perf_opts *o, int c, char **argv)
     case 'c': return read_word(o, c, optarg);
     case '?':
     case ':': return gw_option_wrong(perf_command(o), argv, c);
-    default: return read_number(o, c, optarg);
+    default: return perf_args_read_number(o, c, optarg);
     }
 }
 
-static void set_defaults(struct perf_opts *o)
+static void perf_args_set_defaults(struct perf_opts *o)
 {
     static const uint64_t iters[PERF_TESTS] = {100000, 5000, 1000, 100000};
 
@@ -286,7 +286,7 @@ static int check_habits(const struct perf_opts *o)
 }
 
 /* What does not go together. */
-static int check(struct perf_opts *o)
+static int perf_args_check(struct perf_opts *o)
 {
     const char *cmd = perf_command(o);
     uint64_t posters = o->blocks * (o->by == PERF_BY_THREAD ? o->threads
@@ -352,11 +352,11 @@ int perf_parse(int argc, char **argv, struct perf_opts *o)
             fputs(usage, stdout);
             return GW_EXIT_OK;
         }
-        err = take(o, c, argv);
+        err = perf_args_take(o, c, argv);
     }
     if (err) return err;
     if (optind < argc) o->host = argv[optind++];
     if (optind < argc) return gw_usage_error(perf_command(o), "%s: not understood", argv[optind]);
-    set_defaults(o);
-    return check(o);
+    perf_args_set_defaults(o);
+    return perf_args_check(o);
 }

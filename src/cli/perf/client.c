@@ -22,7 +22,7 @@ struct client {
     uint64_t seed;
 };
 
-static struct perf_place there(const struct client *c, uint64_t size)
+static struct perf_place perf_client_there(const struct client *c, uint64_t size)
 {
     struct perf_place p = perf_side_place(&c->side, size); /* both sides' spans are alike */
 
@@ -52,7 +52,7 @@ static bool sleeps_on_a_gpu(const struct client *c)
     return c->o->events && gw_exec_kind(c->side.exec) == GW_EXEC_GPU;
 }
 
-static int set_up(struct client *c)
+static int perf_client_set_up(struct client *c)
 {
     struct perf_shape shape;
     int err = perf_shape_of(c->o, &shape);
@@ -105,8 +105,8 @@ static int end_step(struct client *c, uint64_t size, uint64_t used, uint64_t ops
 
 /* ---- a stream ------------------------------------------------------------------------------------------ */
 
-static int look(struct client *c, const struct perf_place *at, uint64_t size, uint64_t used,
-                struct perf_row *row)
+static int perf_client_look(struct client *c, const struct perf_place *at, uint64_t size, uint64_t used,
+                            struct perf_row *row)
 {
     if (c->o->op == PERF_GET)
         return perf_check(&c->side, at, (struct perf_content){.seed = c->seed}, size, NULL, used, row);
@@ -126,7 +126,7 @@ static int one_run(struct client *c, uint64_t size, uint64_t count, bool verify,
                                .done = l.done,
                                .stop = c->side.control.dev,
                                .here = perf_side_place(&c->side, size),
-                               .there = there(c, size)};
+                               .there = perf_client_there(c, size)};
     uint64_t before = row->ops, used = verify ? count * perf_posters(c->o) / a.qps : 0, taken;
     struct perf_content what = {c->o->op == PERF_GET ? 0 : c->seed + 1, c->o->op == PERF_SEND};
     int err = verify ? perf_fill(&c->side, &a.here, what) : 0, run;
@@ -143,10 +143,10 @@ static int one_run(struct client *c, uint64_t size, uint64_t count, bool verify,
     if (!err && (c->o->op == PERF_SEND || c->o->op == PERF_PUT_IMM) && taken != row->ops - before)
         err = gw_error(-EIO, "%llu operations completed here, and %llu arrived there",
                        (unsigned long long)(row->ops - before), (unsigned long long)taken);
-    return !err && used ? look(c, &a.here, size, used, row) : err;
+    return !err && used ? perf_client_look(c, &a.here, size, used, row) : err;
 }
 
-static int stream(struct client *c, uint64_t size, struct perf_row *row)
+static int perf_client_stream(struct client *c, uint64_t size, struct perf_row *row)
 {
     uint64_t posters = perf_posters(c->o) / c->o->qps, left = (c->o->iters + posters - 1) / posters;
     /* Sends take the receiver's slots, which are of the largest size. */
@@ -166,7 +166,7 @@ static int stream(struct client *c, uint64_t size, struct perf_row *row)
 
 /* ---- ping-pong ----------------------------------------------------------------------------------------- */
 
-static int collect(struct client *c, const struct perf_lists *l, struct perf_row *row)
+static int perf_client_collect(struct client *c, const struct perf_lists *l, struct perf_row *row)
 {
     struct perf_out out;
     int err = gw_copy_out(c->side.exec, &out, l->out, sizeof(out));
@@ -183,7 +183,7 @@ static int collect(struct client *c, const struct perf_lists *l, struct perf_row
     return gw_copy_out(c->side.exec, row->sample, l->ns, row->samples * sizeof(*row->sample));
 }
 
-static int ping_pong(struct client *c, uint64_t size, struct perf_row *row)
+static int perf_client_ping_pong(struct client *c, uint64_t size, struct perf_row *row)
 {
     struct perf_lists l = perf_side_lists(&c->side);
     struct perf_place at = perf_side_place(&c->side, c->side.shape.size);
@@ -202,13 +202,13 @@ static int ping_pong(struct client *c, uint64_t size, struct perf_row *row)
     if (!err) err = gw_launch(c->side.exec, &perf_lat_kernel, 1, 1, &a);
     if (!err) err = perf_side_sync(&c->side, 0);
     row->cut_short = gw_interrupted();
-    if (!err) err = collect(c, &l, row);
+    if (!err) err = perf_client_collect(c, &l, row);
     return err ? err : end_step(c, size, 0, 0, row, &taken);
 }
 
 /* ---- all sizes ----------------------------------------------------------------------------------------- */
 
-static int measure(struct client *c, struct perf_printer *p)
+static int perf_client_measure(struct client *c, struct perf_printer *p)
 {
     static const uint64_t from = 2;
     bool wrong = false;
@@ -218,7 +218,8 @@ static int measure(struct client *c, struct perf_printer *p)
          size *= 2) {
         struct perf_row row = {.size = size};
 
-        err = c->o->test == PERF_TEST_LAT ? ping_pong(c, size, &row) : stream(c, size, &row);
+        err = c->o->test == PERF_TEST_LAT ? perf_client_ping_pong(c, size, &row)
+                                          : perf_client_stream(c, size, &row);
         if (!err && row.ops) perf_print_row(p, &row);
         wrong |= row.wrong;
         free(row.sample);
@@ -233,7 +234,7 @@ int perf_client(const struct perf_opts *o)
     static const char *const mode[] = {"?", "direct", "proxy-doorbell", "proxy-post"};
     struct client c = {.o = o};
     struct perf_printer *p = NULL;
-    int err = set_up(&c);
+    int err = perf_client_set_up(&c);
 
     if (!err) {
         struct perf_about about = {.device = c.side.info.name,
@@ -250,7 +251,7 @@ int perf_client(const struct perf_opts *o)
 
         err = perf_print_open(o, &about, &p);
     }
-    if (!err) err = measure(&c, p);
+    if (!err) err = perf_client_measure(&c, p);
     if (p) perf_print_close(p);
     if (c.open) {
         char why[400];

@@ -30,7 +30,7 @@ struct perf_control {
 static const struct gw_offer hello = {.data_len = 8, .data = {'p', 'e', 'r', 'f', 0, 0, 0, PERF_VERSION}};
 
 /* 0: the peer is a gpuwire perf that means the same by its messages; else what to tell it, and people. */
-static const char *stranger(const struct gw_offer *theirs)
+static const char *perf_control_stranger(const struct gw_offer *theirs)
 {
     if (theirs->data_len != hello.data_len || memcmp(theirs->data, GREETING, strlen(GREETING)))
         return "this is gpuwire perf; use it at both ends";
@@ -39,20 +39,20 @@ static const char *stranger(const struct gw_offer *theirs)
                : NULL;
 }
 
-static int post_receive(struct perf_control *c, uint64_t i)
+static int perf_control_post_receive(struct perf_control *c, uint64_t i)
 {
     return gw_recv(gw_qp_handle(c->qp), (uint64_t)(uintptr_t)&c->box[1 + i], c->mr->lkey, sizeof(*c->box), i);
 }
 
-static int post_receives(struct perf_control *c)
+static int perf_control_post_receives(struct perf_control *c)
 {
     int err = 0;
 
-    for (uint64_t i = 0; !err && i < RECEIVES; i++) err = post_receive(c, i);
+    for (uint64_t i = 0; !err && i < RECEIVES; i++) err = perf_control_post_receive(c, i);
     return err;
 }
 
-static int make(struct perf_control *c, const char *device)
+static int perf_control_make(struct perf_control *c, const char *device)
 {
     struct gw_cq_attr ca = {.cqe = 32, .flags = GW_CQ_SLEEP, .qps = 1};
     struct gw_qp_attr qa = {.max_send_wr = 4, .max_recv_wr = RECEIVES};
@@ -70,13 +70,13 @@ static int make(struct perf_control *c, const char *device)
     _Static_assert((1 + RECEIVES) * sizeof(*c->box) <= 4096, "the messages fit");
     memset(c->box, 0, 4096);
     err = gw_mr_register(c->pd, c->box, 4096, GW_MR_LOCAL_WRITE, &c->mr);
-    return err ? err : post_receives(c);
+    return err ? err : perf_control_post_receives(c);
 }
 
 int perf_control_open(const char *device, bool deaf, struct perf_control **out)
 {
     struct perf_control *c = calloc(1, sizeof(*c));
-    int err = c ? make(c, device) : gw_error_errno(-ENOMEM, "control connection");
+    int err = c ? perf_control_make(c, device) : gw_error_errno(-ENOMEM, "control connection");
 
     if (err) {
         perf_control_close(c);
@@ -102,7 +102,7 @@ int perf_control_connect(struct perf_control *c, const char *host, uint16_t port
                             gw_deadline(ANSWER_S * UINT64_C(1000000000)), &theirs, &c->link);
 
     if (err) return err;
-    return stranger(&theirs)
+    return perf_control_stranger(&theirs)
                ? gw_error(-EPROTO,
                           "%s, port %u: a gpuwire program listens there, but no gpuwire perf of this version",
                           host, port)
@@ -111,7 +111,7 @@ int perf_control_connect(struct perf_control *c, const char *host, uint16_t port
 
 int perf_control_accept(struct perf_control *c, const char *command, struct gw_request *r)
 {
-    const char *wrong = stranger(gw_cm_offer(r));
+    const char *wrong = perf_control_stranger(gw_cm_offer(r));
     int err;
 
     if (wrong) {
@@ -125,7 +125,7 @@ int perf_control_accept(struct perf_control *c, const char *command, struct gw_r
     fprintf(stderr, "gpuwire %s: the client at %s left before it was connected; waiting for the next\n",
             command, c->peer);
     err = gw_qp_reset(c->qp, GW_RESET_QUIET, 0);
-    if (!err) err = post_receives(c);
+    if (!err) err = perf_control_post_receives(c);
     return err ? err : -EPROTO;
 }
 
@@ -155,12 +155,12 @@ int perf_control_send(struct perf_control *c, struct perf_msg *m)
     return 0;
 }
 
-static int take(struct perf_control *c, const struct ibv_wc *wc, struct perf_msg *m)
+static int perf_control_take(struct perf_control *c, const struct ibv_wc *wc, struct perf_msg *m)
 {
     if (wc->status) return gw_error(-ECONNRESET, "the control connection: %s", ibv_wc_status_str(wc->status));
     if (!perf_msg_take(m, &c->box[1 + wc->wr_id], wc->byte_len))
         return gw_error(-EPROTO, "the other side sends nonsense");
-    return post_receive(c, wc->wr_id);
+    return perf_control_post_receive(c, wc->wr_id);
 }
 
 /* A peer that was killed, or whose host is gone, says nothing. A write of no bytes is answered by its NIC,
@@ -191,16 +191,18 @@ int perf_control_receive(struct perf_control *c, uint64_t limit_ns, struct perf_
         int gone,
             got = gw_wait_cq(gw_cq_handle(c->recv_cq), 1, &wc, slice < end ? slice : end, NULL, stop_fd);
 
-        if (got == 1) return take(c, &wc, m);
+        if (got == 1) return perf_control_take(c, &wc, m);
         if (got != -ETIMEDOUT) return got;
         if (gw_clock_ns() >= end) return gw_error(-ETIMEDOUT, "the other side does not answer");
         gone = gw_cm_ended(c->link, -1, 0);
         /* What it said before it left comes first. */
-        if (gone == 1 && gw_poll_cq(gw_cq_handle(c->recv_cq), 1, &wc) == 1) return take(c, &wc, m);
+        if (gone == 1 && gw_poll_cq(gw_cq_handle(c->recv_cq), 1, &wc) == 1)
+            return perf_control_take(c, &wc, m);
         if (gone) return gw_error(-ECONNRESET, "the other side has ended the connection");
         if (limit_ns || gw_clock_ns() < ask) continue;
         got = ask_nic(c, stop_fd);
-        if (got && gw_poll_cq(gw_cq_handle(c->recv_cq), 1, &wc) == 1 && !wc.status) return take(c, &wc, m);
+        if (got && gw_poll_cq(gw_cq_handle(c->recv_cq), 1, &wc) == 1 && !wc.status)
+            return perf_control_take(c, &wc, m);
         if (got) return got;
         ask = gw_deadline(ASK_NS);
     }

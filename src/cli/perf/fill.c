@@ -8,7 +8,7 @@
 #include "src/cli/perf/perf.h"
 
 /* Never 0, so that what did not arrive is seen. */
-static void pattern(uint8_t *to, uint64_t n, struct perf_content what, uint64_t qp, uint64_t slot)
+static void perf_fill_pattern(uint8_t *to, uint64_t n, struct perf_content what, uint64_t qp, uint64_t slot)
 {
     uint32_t x =
         (uint32_t)((what.seed << 20 ^ qp << 40 ^ (what.same ? 0 : slot)) * UINT64_C(0x9e3779b97f4a7c15) >>
@@ -28,14 +28,14 @@ int perf_fill(struct perf_side *s, const struct perf_place *at, struct perf_cont
 
     for (uint32_t q = 0; !err && q < s->shape.qps; q++) {
         for (uint32_t i = 0; i < at->slots; i++)
-            pattern(image + (uint64_t)i * at->stride, at->stride, what, q, i);
+            perf_fill_pattern(image + (uint64_t)i * at->stride, at->stride, what, q, i);
         err = perf_copy_in(s, q * at->span, image, at->span);
     }
     free(image);
     return err;
 }
 
-static void compare(const uint8_t *a, const uint8_t *b, uint64_t n, struct perf_row *sum)
+static void perf_fill_compare(const uint8_t *a, const uint8_t *b, uint64_t n, struct perf_row *sum)
 {
     sum->checked += n;
     if (!memcmp(a, b, n)) return;
@@ -55,10 +55,10 @@ int perf_check(struct perf_side *s, const struct perf_place *at, struct perf_con
         for (uint64_t i = 0; i < used; i++) {
             uint64_t slot = (from + i) % at->slots;
 
-            pattern(want + slot * at->stride, size, what, q, slot);
+            perf_fill_pattern(want + slot * at->stride, size, what, q, slot);
         }
         err = perf_copy_out(s, got, q * at->span, at->span);
-        if (!err) compare(got, want, at->span, sum);
+        if (!err) perf_fill_compare(got, want, at->span, sum);
     }
     free(got);
     free(want);
@@ -127,7 +127,7 @@ int perf_check_target(struct perf_side *s, const struct perf_place *at, uint32_t
         if (!swaps) memcpy(want, &counter, sizeof(counter));
         for (uint64_t i = 0; swaps && i < used; i++) memcpy(want + i * at->stride, &swap, sizeof(swap));
         err = perf_copy_out(s, got, q * at->span, at->span);
-        if (!err) compare(got, want, at->span, sum);
+        if (!err) perf_fill_compare(got, want, at->span, sum);
     }
     free(got);
     free(want);

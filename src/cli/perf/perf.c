@@ -12,13 +12,13 @@
 #include "src/cli/options.h"
 #include "src/cli/perf/perf.h"
 
-static int ended(const struct perf_opts *o, int err)
+static int perf_ended(const struct perf_opts *o, int err)
 {
     if (err && err != -ECANCELED) return gw_failed(perf_command(o));
     return gw_exit_code(0);
 }
 
-static void announce(void *arg, uint16_t port, const struct gw_device *dev)
+static void perf_announce(void *arg, uint16_t port, const struct gw_device *dev)
 {
     const struct perf_opts *o = arg;
     char address[INET6_ADDRSTRLEN] = "";
@@ -54,7 +54,7 @@ static void listens(void *arg, uint16_t port, const struct gw_device *dev)
     pthread_mutex_unlock(&s->lock);
 }
 
-static void *serve(void *arg)
+static void *perf_serve_other(void *arg)
 {
     struct other *s = arg;
 
@@ -105,7 +105,7 @@ static int loopback(const struct perf_opts *o)
     s.mine = *o;
     s.mine.stage = &s.stage;
     if (!err && s.stop_fd < 0) err = gw_error_errno(-errno, "eventfd");
-    if (!err && pthread_create(&thread, NULL, serve, &s))
+    if (!err && pthread_create(&thread, NULL, perf_serve_other, &s))
         err = gw_error(-EAGAIN, "cannot start a thread for the other side");
     if (err) {
         if (s.stop_fd >= 0) close(s.stop_fd);
@@ -137,8 +137,8 @@ int gw_cli_perf(int argc, char **argv)
                                                 : perf_parse(argc, argv, &o);
     if (done >= 0) return done;
     gw_catch_signals();
-    if (o.test == PERF_TEST_POST) return ended(&o, perf_sink_run(&o));
-    if (o.loopback) return ended(&o, loopback(&o));
-    if (o.sock) return ended(&o, o.host ? perf_sock_client(&o) : perf_sock_serve(&o, announce, &o));
-    return ended(&o, o.host ? perf_client(&o) : perf_serve(&o, gw_interrupt_fd(), announce, &o));
+    if (o.test == PERF_TEST_POST) return perf_ended(&o, perf_sink_run(&o));
+    if (o.loopback) return perf_ended(&o, loopback(&o));
+    if (o.sock) return perf_ended(&o, o.host ? perf_sock_client(&o) : perf_sock_serve(&o, perf_announce, &o));
+    return perf_ended(&o, o.host ? perf_client(&o) : perf_serve(&o, gw_interrupt_fd(), perf_announce, &o));
 }

@@ -25,7 +25,7 @@ static int by_value(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-static double at(const struct perf_row *row, double part)
+static double perf_print_at(const struct perf_row *row, double part)
 {
     return row->sample[(uint64_t)(part * (double)(row->samples - 1) + 0.5)];
 }
@@ -42,11 +42,11 @@ static struct times times_of(const struct perf_row *row, bool there_and_back)
         squares += (row->sample[i] - t.mean) * (row->sample[i] - t.mean);
     t.deviation = sqrt(squares / n) * unit;
     t.mean *= unit;
-    t.min = at(row, 0) * unit;
-    t.typical = at(row, 0.5) * unit;
-    t.p99 = at(row, 0.99) * unit;
-    t.p999 = at(row, 0.999) * unit;
-    t.max = at(row, 1) * unit;
+    t.min = perf_print_at(row, 0) * unit;
+    t.typical = perf_print_at(row, 0.5) * unit;
+    t.p99 = perf_print_at(row, 0.99) * unit;
+    t.p999 = perf_print_at(row, 0.999) * unit;
+    t.max = perf_print_at(row, 1) * unit;
     return t;
 }
 

@@ -58,7 +58,7 @@ static int accept_qp(struct server *s, uint64_t deadline, uint32_t *got)
     return err;
 }
 
-static int begin(struct server *s, struct perf_msg *m)
+static int perf_server_begin(struct server *s, struct perf_msg *m)
 {
     const char *wrong = s->open ? "a second measurement" : perf_shape_wrong(&m->shape);
     struct perf_opts o = *s->o;
@@ -174,7 +174,7 @@ static int start_posting(struct server *s, const struct perf_msg *m)
     return gw_launch(s->side.exec, &perf_post_kernel, p->qps, 1, &a);
 }
 
-static int step(struct server *s, struct perf_msg *m)
+static int perf_server_step(struct server *s, struct perf_msg *m)
 {
     const struct perf_shape *p = &s->side.shape;
     bool lat = p->test == PERF_TEST_LAT, passive = p->op == PERF_GET || p->op >= PERF_FETCH_ADD;
@@ -225,7 +225,7 @@ static int wait_for_arrivals(struct server *s, uint64_t expected)
     return err;
 }
 
-static int look(struct server *s, const struct perf_msg *m, struct perf_row *row)
+static int perf_server_look(struct server *s, const struct perf_msg *m, struct perf_row *row)
 {
     const struct perf_shape *p = &s->side.shape;
     struct perf_content what = {m->seed, p->op == PERF_SEND};
@@ -258,7 +258,7 @@ static int sum_ours(struct server *s, struct perf_msg *m)
     return err ? perf_side_fault(&s->side, err) : 0;
 }
 
-static int stop(struct server *s, struct perf_msg *m)
+static int perf_server_stop(struct server *s, struct perf_msg *m)
 {
     bool counts = takes_receives(s) && s->side.shape.test != PERF_TEST_LAT;
     struct perf_row row = {0};
@@ -279,7 +279,7 @@ static int stop(struct server *s, struct perf_msg *m)
     if (!err && s->side.shape.verify && s->side.shape.test == PERF_TEST_LAT)
         err = looked_at(s, &row);
     else if (!err && s->side.shape.verify && m->count)
-        err = look(s, m, &row);
+        err = perf_server_look(s, m, &row);
     m->checked = row.checked;
     m->wrong = row.wrong;
     m->word = PERF_OK;
@@ -294,9 +294,9 @@ static int converse(struct server *s)
 
     while (!(err = perf_control_receive(s->control, 0, &m))) {
         if (m.word == PERF_BYE) return 0;
-        err = m.word == PERF_HELLO  ? begin(s, &m)
-              : m.word == PERF_STEP ? step(s, &m)
-              : m.word == PERF_STOP ? stop(s, &m)
+        err = m.word == PERF_HELLO  ? perf_server_begin(s, &m)
+              : m.word == PERF_STEP ? perf_server_step(s, &m)
+              : m.word == PERF_STOP ? perf_server_stop(s, &m)
                                     : gw_error(-EPROTO, "the client says something senseless");
         if (!err) continue;
         m.word = PERF_ERROR;

@@ -92,20 +92,20 @@ static int make_exec(struct perf_side *s, const struct perf_opts *o)
 }
 
 /* Where nobody says: in GPU memory if the NIC reaches it, else where both see it. */
-static enum perf_buffers choose(const struct perf_side *s, enum perf_buffers asked)
+static enum perf_buffers perf_side_choose(const struct perf_side *s, enum perf_buffers asked)
 {
     if (asked != PERF_BUFFERS_AUTO) return asked;
     if (gw_exec_kind(s->exec) == GW_EXEC_CPU) return PERF_BUFFERS_HOST;
     return s->info.gpu_reach == GW_REACH_NONE ? PERF_BUFFERS_MAPPED : PERF_BUFFERS_GPU;
 }
 
-static int make_memory(struct perf_side *s, const struct perf_opts *o)
+static int perf_side_make_memory(struct perf_side *s, const struct perf_opts *o)
 {
     uint64_t all = s->span * s->shape.qps;
     bool gpu = gw_exec_kind(s->exec) == GW_EXEC_GPU;
     int err = 0;
 
-    s->buffers = choose(s, o->buffers);
+    s->buffers = perf_side_choose(s, o->buffers);
     if (s->buffers == PERF_BUFFERS_GPU && !gpu)
         return gw_error(-EINVAL, "--buffers gpu: kernels run on the CPU here; use --exec gpu");
     if (s->buffers == PERF_BUFFERS_HOST && gpu && s->shape.test == PERF_TEST_LAT && s->shape.op == PERF_PUT)
@@ -135,7 +135,7 @@ static int make_memory(struct perf_side *s, const struct perf_opts *o)
     return err;
 }
 
-static int make_qp(struct perf_side *s, const struct perf_opts *o, uint32_t i)
+static int perf_side_make_qp(struct perf_side *s, const struct perf_opts *o, uint32_t i)
 {
     bool one = perf_posters(o) == s->shape.qps && !o->shared;
     bool ud = s->shape.op == PERF_DATAGRAM;
@@ -178,7 +178,7 @@ static int make_qps(struct perf_side *s, const struct perf_opts *o)
               ? 0
               : gw_error_errno(-ENOMEM, "%u queue pairs", n);
     for (uint32_t i = 0; !err && i < n; i++) {
-        err = make_qp(s, o, i);
+        err = perf_side_make_qp(s, o, i);
         if (!err) qp[i] = gw_qp_handle(s->qp[i]), cq[i] = gw_cq_handle(s->recv_cq[i]);
     }
     if (!err) err = gw_copy_in(s->exec, l.qp, qp, n * sizeof(*qp));
@@ -197,7 +197,7 @@ int perf_side_open(struct perf_side *s, const struct perf_opts *o, const struct 
     s->span = perf_span(shape);
     s->stop_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     err = s->stop_fd < 0 ? gw_error_errno(-errno, "eventfd") : make_exec(s, o);
-    if (!err) err = make_memory(s, o);
+    if (!err) err = perf_side_make_memory(s, o);
     if (!err) err = make_qps(s, o);
     if (err) {
         char why[300];

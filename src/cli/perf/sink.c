@@ -44,25 +44,25 @@ struct sink {
     uint32_t first;
 };
 
-static void wrong(struct bench *b, const char *what, uint32_t qp, uint64_t at)
+static void perf_sink_wrong(struct bench *b, const char *what, uint32_t qp, uint64_t at)
 {
     if (gw_add_relaxed_u32(&b->wrong, 1) == 0)
         snprintf(b->why, sizeof(b->why), "queue pair %u, WQE %llu: %s", qp, (unsigned long long)at, what);
 }
 
 /* The whole entry, as a NIC would read it. */
-static void parse(struct bench *b, uint32_t i, uint64_t at)
+static void perf_sink_parse(struct bench *b, uint32_t i, uint64_t at)
 {
     struct gw_mlx5_wqe w;
 
     if (gw_mlx5_wqe_parse(&w, &(struct gw_mlx5_wqe_at){b->q[i].sq, b->wqebbs, QPN(i), (uint16_t)at, 1, 63,
                                                        GW_MLX5_FORM_CONNECTED}) != 1)
-        wrong(b, gw_mlx5_why_text(w.why), i, at);
+        perf_sink_wrong(b, gw_mlx5_why_text(w.why), i, at);
     else if (w.opcode != GW_MLX5_NOP && (w.length != b->o->size || (w.has_raddr && w.raddr < REGION)))
-        wrong(b, "it is not what was posted", i, at);
+        perf_sink_wrong(b, "it is not what was posted", i, at);
 }
 
-static void complete(struct bench *b, uint32_t i, uint64_t at, uint32_t opcode)
+static void perf_sink_complete(struct bench *b, uint32_t i, uint64_t at, uint32_t opcode)
 {
     struct queue *q = &b->q[i];
     struct gw_mlx5_cqe *cqe = (struct gw_mlx5_cqe *)(q->cq + (size_t)GW_MLX5_CQE * (q->pi & (b->wqebbs - 1)));
@@ -74,7 +74,7 @@ static void complete(struct bench *b, uint32_t i, uint64_t at, uint32_t opcode)
     q->pi++;
 }
 
-static void take(struct bench *b, uint32_t i)
+static void perf_sink_take(struct bench *b, uint32_t i)
 {
     struct queue *q = &b->q[i];
     uint32_t count = gw_mlx5_dbrec_count(gw_ld_relaxed_u32(&q->dbrec[GW_MLX5_DBREC_SEND]));
@@ -83,16 +83,16 @@ static void take(struct bench *b, uint32_t i)
     if (!n) return;
     gw_fence_acquire(); /* the record before the WQEs that it counts; pairs with the fence before its store */
     if (n > b->wqebbs) {
-        wrong(b, "the doorbell record counts more than the queue holds", i, q->ci);
+        perf_sink_wrong(b, "the doorbell record counts more than the queue holds", i, q->ci);
         n = 0;
     }
     for (uint64_t at = q->ci; n; n--, at++) {
         const uint32_t *w = (const uint32_t *)(q->sq + (at & (b->wqebbs - 1)) * GW_MLX5_WQEBB);
         uint32_t head = gw_be32(w[0]);
 
-        if (head >> 8 != (at & 0xffff)) wrong(b, "it carries another one's index", i, at);
-        if (b->o->verify) parse(b, i, at);
-        if (w[2] >> 24 & GW_MLX5_SIGNALED) complete(b, i, at, head & 0xff);
+        if (head >> 8 != (at & 0xffff)) perf_sink_wrong(b, "it carries another one's index", i, at);
+        if (b->o->verify) perf_sink_parse(b, i, at);
+        if (w[2] >> 24 & GW_MLX5_SIGNALED) perf_sink_complete(b, i, at, head & 0xff);
         gw_st_relaxed_u64(&q->ci, at + 1);
     }
 }
@@ -105,7 +105,7 @@ static void *run_sink(void *arg)
     free(arg);
     for (; !gw_ld_acquire_u32(&s.b->stop); next += LOOK_NS) {
         for (uint32_t round = 0; gw_clock_ns() < next; round++) gw_pause(round);
-        for (uint32_t i = s.first; i < s.b->qps; i += s.b->sinks) take(s.b, i);
+        for (uint32_t i = s.first; i < s.b->qps; i += s.b->sinks) perf_sink_take(s.b, i);
     }
     return NULL;
 }
@@ -122,7 +122,7 @@ static size_t slots_at(const struct bench *b)
     return (size_t)b->qps * (2 * GW_HANDLE_BYTES + 64);
 }
 
-static int make_handle(struct bench *b, uint32_t i)
+static int perf_sink_make_handle(struct bench *b, uint32_t i)
 {
     uint8_t *dev = b->handles.dev, *my_cq = dev + (size_t)(b->qps + i) * GW_HANDLE_BYTES;
     uint8_t *my_table = dev + (size_t)b->qps * 2 * GW_HANDLE_BYTES + (size_t)i * 64;
@@ -153,7 +153,7 @@ static int make_handle(struct bench *b, uint32_t i)
     return err ? err : gw_copy_in(b->exec, my_table, table, sizeof(table));
 }
 
-static int make_queues(struct bench *b)
+static int perf_sink_make_queues(struct bench *b)
 {
     size_t each = PAGE + 2 * (size_t)b->wqebbs * GW_MLX5_WQEBB;
     int err = gw_mem_alloc(b->exec, GW_MEM_HOST, b->qps * each, &b->queues);
@@ -176,7 +176,7 @@ static int make_queues(struct bench *b)
         q->cq = q->sq + (size_t)b->wqebbs * GW_MLX5_WQEBB;
         for (uint32_t k = 0; k < b->wqebbs; k++)
             q->cq[GW_MLX5_CQE * (size_t)k + GW_MLX5_CQE - 1] = GW_MLX5_CQE_INVALID << 4;
-        err = make_handle(b, i);
+        err = perf_sink_make_handle(b, i);
         if (!err) err = gw_copy_in(b->exec, (uint8_t *)b->lists.dev + 8 * (size_t)i, &handle, sizeof(handle));
     }
     return err;
@@ -205,7 +205,7 @@ static int start_sinks(struct bench *b)
 /* ---- the measurement ----------------------------------------------------------------------------------- */
 
 /* Every WQE was taken once: what the records counted is what was posted, beside NOPs that carry a signal. */
-static int account(struct bench *b, const struct perf_row *row)
+static int perf_sink_account(struct bench *b, const struct perf_row *row)
 {
     uint64_t taken = 0;
 
@@ -222,7 +222,7 @@ static int account(struct bench *b, const struct perf_row *row)
     return b->wrong ? gw_error(-EIO, "%u wrong WQEs; %s", b->wrong, b->why) : 0;
 }
 
-static int measure(struct bench *b, struct perf_row *row)
+static int perf_sink_measure(struct bench *b, struct perf_row *row)
 {
     const struct perf_opts *o = b->o;
     uint64_t posters = perf_posters(o) / o->qps;
@@ -242,7 +242,7 @@ static int measure(struct bench *b, struct perf_row *row)
     if (err) return gw_error_errno(err, "the posting kernel");
     row->cut_short = gw_interrupted();
     if (o->verify) row->checked = row->ops * GW_MLX5_WQEBB;
-    return account(b, row);
+    return perf_sink_account(b, row);
 }
 
 static int open_bench(struct bench *b)
@@ -253,7 +253,7 @@ static int open_bench(struct bench *b)
 
     b->qps = (uint32_t)b->o->qps;
     for (b->wqebbs = 4; b->wqebbs < b->o->depth; b->wqebbs *= 2) continue;
-    if (!err) err = make_queues(b);
+    if (!err) err = perf_sink_make_queues(b);
     return err ? err : start_sinks(b);
 }
 
@@ -285,7 +285,7 @@ int perf_sink_run(const struct perf_opts *o)
         err = open_bench(&b);
         about.exec = err ? "" : gw_exec_name(b.exec);
         if (!err && !p) err = perf_print_open(o, &about, &p);
-        if (!err) err = measure(&b, &row);
+        if (!err) err = perf_sink_measure(&b, &row);
         if (!err && row.ops) perf_print_row(p, &row);
         close_bench(&b);
     }

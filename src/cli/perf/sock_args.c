@@ -65,7 +65,7 @@ static const struct option options[] = {
 
 static const char cmd[] = "perf sock";
 
-static int take(struct perf_opts *o, int c, char **argv)
+static int sock_args_take(struct perf_opts *o, int c, char **argv)
 {
     static const char *const execs[] = {"auto", "cpu", "gpu"};
     int v = 0, err;
@@ -92,7 +92,7 @@ static int take(struct perf_opts *o, int c, char **argv)
     }
 }
 
-static int finish(struct perf_opts *o)
+static int sock_args_finish(struct perf_opts *o)
 {
     if (o->host && o->loopback) return gw_usage_error(cmd, "--loopback has no HOST");
     if (o->connects && (o->all || o->size || o->verify))
@@ -129,10 +129,10 @@ int perf_sock_parse(int argc, char **argv, struct perf_opts *o)
             fputs(usage, stdout);
             return GW_EXIT_OK;
         }
-        err = take(o, c, argv);
+        err = sock_args_take(o, c, argv);
     }
     if (err) return err;
     if (optind < argc) o->host = argv[optind++];
     if (optind < argc) return gw_usage_error(cmd, "%s: not understood", argv[optind]);
-    return finish(o);
+    return sock_args_finish(o);
 }

@@ -69,7 +69,7 @@ static int end_open(struct end *e, const struct perf_opts *o, uint32_t sockets, 
     return err ? err : gw_sockets_create(e->dev, &a, &e->set);
 }
 
-static void tell(const struct perf_opts *o, enum perf_stage stage)
+static void sock_end_tell(const struct perf_opts *o, enum perf_stage stage)
 {
     if (o->stage) gw_or_relaxed_u32(o->stage, stage);
 }
@@ -84,7 +84,7 @@ static bool has_come(const struct perf_opts *o, uint32_t stages)
  * process, and the other side's may wait for this one. */
 static void end_close(struct end *e, const struct perf_opts *o)
 {
-    tell(o, PERF_OVER);
+    sock_end_tell(o, PERF_OVER);
     gw_sockets_destroy(e->set);
     gw_mem_free(&e->shared);
     gw_mem_free(&e->bytes);
@@ -96,7 +96,7 @@ static void end_close(struct end *e, const struct perf_opts *o)
 
 /* Until the kernel ends, which Ctrl-C, or the end of a loopback's other side, asks it to; but not to say
  * goodbye. */
-static int wait_for(struct end *e, const struct perf_opts *o, bool goodbye)
+static int sock_end_wait_for(struct end *e, const struct perf_opts *o, bool goodbye)
 {
     int err;
 
@@ -123,7 +123,7 @@ static int start_listening(struct end *e, const struct perf_opts *o)
     memcpy(&a.addr, &any, sizeof(any));
     shared_of(e)->len = sizeof(struct sockaddr_storage);
     err = gw_launch(e->exec, &sock_listen_kernel, 1, e->threads, &a);
-    if (!err) err = wait_for(e, o, false);
+    if (!err) err = sock_end_wait_for(e, o, false);
     if (err) return err;
     if (shared_of(e)->result < 0)
         return gw_error_errno((int)shared_of(e)->result, "listening on port %llu",
@@ -158,7 +158,7 @@ int perf_sock_serve(const struct perf_opts *o, perf_told *told, void *arg)
         a.stop = &there->stop;
         a.bytes = e.bytes.dev;
         err = gw_launch(e.exec, &sock_serve_kernel, (uint32_t)o->qps, e.threads, &a);
-        if (!err) err = wait_for(&e, o, false);
+        if (!err) err = sock_end_wait_for(&e, o, false);
     } else {
         told(arg, 0, NULL);
     }
@@ -169,7 +169,7 @@ int perf_sock_serve(const struct perf_opts *o, perf_told *told, void *arg)
 /* ---- the side that measures ---------------------------------------------------------------------------- */
 
 /* From the first block's begin to the last one's end. */
-static int sum(const struct end *e, uint64_t blocks, struct perf_row *row)
+static int sock_end_sum(const struct end *e, uint64_t blocks, struct perf_row *row)
 {
     const struct sock_out *out = e->out.host;
     uint64_t from = UINT64_MAX, to = 0;
@@ -187,14 +187,14 @@ static int sum(const struct end *e, uint64_t blocks, struct perf_row *row)
     return (int)err;
 }
 
-static int run(struct end *e, const struct perf_opts *o, struct sock_ask_args *a, uint64_t blocks,
-               struct perf_row *row)
+static int sock_end_run(struct end *e, const struct perf_opts *o, struct sock_ask_args *a, uint64_t blocks,
+                        struct perf_row *row)
 {
     int err = gw_launch(e->exec, &sock_ask_kernel, (uint32_t)blocks, e->threads, a);
 
-    if (!err) err = wait_for(e, o, a->head.mode == SOCK_BYE);
+    if (!err) err = sock_end_wait_for(e, o, a->head.mode == SOCK_BYE);
     if (err) return err; /* and it has been said why */
-    err = sum(e, blocks, row);
+    err = sock_end_sum(e, blocks, row);
     row->cut_short = err == -ECANCELED;
     return err && err != -ECANCELED
                ? gw_error_errno(err, "%s port %llu", o->host, (unsigned long long)o->port)
@@ -202,8 +202,8 @@ static int run(struct end *e, const struct perf_opts *o, struct sock_ask_args *a
 }
 
 /* *met: there is somebody. */
-static int measure(struct end *e, const struct perf_opts *o, struct sock_ask_args *a, uint64_t size,
-                   struct perf_printer *p, bool *met)
+static int sock_end_measure(struct end *e, const struct perf_opts *o, struct sock_ask_args *a, uint64_t size,
+                            struct perf_printer *p, bool *met)
 {
     struct perf_row row = {.size = o->connects ? 0 : size, .sample = e->ns.host};
     int err;
@@ -212,7 +212,7 @@ static int measure(struct end *e, const struct perf_opts *o, struct sock_ask_arg
     a->head.size = o->connects ? 0 : size;
     a->head.count = o->connects ? 0 : o->iters;
     a->times = o->connects ? o->iters : 1;
-    err = run(e, o, a, o->qps, &row);
+    err = sock_end_run(e, o, a, o->qps, &row);
     *met |= row.ops > 0;
     if (err && (err != -ECANCELED || !row.ops)) return err;
     row.samples = o->test == PERF_TEST_LAT && !o->connects ? row.ops / o->qps : 0;
@@ -231,10 +231,10 @@ static int say_bye(struct end *e, const struct perf_opts *o, struct sock_ask_arg
     a->times = 1;
     a->patience_ns = BYE_NS;
     gw_st_relaxed_u32(&shared_of(e)->stop, 0);
-    return run(e, o, a, 1, &row);
+    return sock_end_run(e, o, a, 1, &row);
 }
 
-static int resolve(const struct perf_opts *o, struct sock_ask_args *a)
+static int sock_end_resolve(const struct perf_opts *o, struct sock_ask_args *a)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET}, *all = NULL;
     char port[8];
@@ -260,7 +260,7 @@ static int measure_all(struct end *e, struct perf_opts *o, struct sock_ask_args 
     err = perf_print_open(o, &about, &p);
     if (err) return err;
     for (uint64_t size = o->all ? 2 : o->size; !err && size <= o->size; size *= 2)
-        err = measure(e, o, a, size, p, &met);
+        err = sock_end_measure(e, o, a, size, p, &met);
     perf_print_close(p);
     if (!met || (err && err != -ECANCELED && err != -EBADMSG) || has_come(o, PERF_OVER))
         return err; /* there may be nobody to tell */
@@ -277,9 +277,9 @@ int perf_sock_client(const struct perf_opts *opts)
     int err = end_open(&e, o, (uint32_t)o->qps + 1, o->size, o->test == PERF_TEST_LAT ? PERF_SAMPLES : 0);
 
     a.head = (struct sock_head){.magic = SOCK_MAGIC, .verify = o->verify};
-    if (!err) err = resolve(o, &a);
+    if (!err) err = sock_end_resolve(o, &a);
     if (!err) {
-        tell(o, PERF_OPEN);
+        sock_end_tell(o, PERF_OPEN);
         a.net = gw_sockets_net(e.set);
         a.stop = &((struct shared *)e.shared.dev)->stop;
         a.bytes = e.bytes.dev;

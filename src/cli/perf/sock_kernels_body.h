@@ -4,17 +4,17 @@
 
 #define SLICE_NS 200000000u
 
-GW_FN uint8_t pattern(uint64_t at)
+GW_FN uint8_t sock_kernel_pattern(uint64_t at)
 {
     return (uint8_t)(at * 131 + (at >> 8) * 7 + (at >> 16));
 }
 
-GW_DEV void fill(uint8_t *bytes, uint64_t at, uint64_t n)
+GW_DEV void sock_kernel_fill(uint8_t *bytes, uint64_t at, uint64_t n)
 {
     uint64_t i;
 
     gw_syncthreads(); /* what was there has been read */
-    for (i = gw_thread_idx(); i < n; i += gw_block_dim()) bytes[i] = pattern(at + i);
+    for (i = gw_thread_idx(); i < n; i += gw_block_dim()) bytes[i] = sock_kernel_pattern(at + i);
     gw_syncthreads();
 }
 
@@ -26,7 +26,7 @@ GW_DEV uint64_t count_wrong(const uint8_t *bytes, uint64_t at, uint64_t n)
 
     if (gw_thread_idx() == 0) *sum = 0;
     gw_syncthreads();
-    for (i = gw_thread_idx(); i < n; i += gw_block_dim()) mine += bytes[i] != pattern(at + i);
+    for (i = gw_thread_idx(); i < n; i += gw_block_dim()) mine += bytes[i] != sock_kernel_pattern(at + i);
     for (i = 0; i < gw_block_dim(); i++) { /* one after another: the block's own memory has no atomics here */
         if (gw_thread_idx() == i) *sum += mine;
         gw_syncthreads();
@@ -45,18 +45,18 @@ struct conn {
     const uint32_t *stop;
 };
 
-GW_DEV int stopping(const uint32_t *stop)
+GW_DEV int sock_kernel_stopping(const uint32_t *stop)
 {
     return gw_group_first(GW_BLOCK, gw_thread_idx() == 0 ? gw_ld_relaxed_u32(stop) : 0) != 0;
 }
 
-GW_DEV uint64_t slice(void)
+GW_DEV uint64_t sock_kernel_slice(void)
 {
     return gw_clock_ns() + SLICE_NS;
 }
 
 /* A slice has passed. 0: another one; or why not. The block's threads agree. */
-GW_DEV int64_t another(const struct conn *c, uint64_t since)
+GW_DEV int64_t sock_kernel_another(const struct conn *c, uint64_t since)
 {
     int64_t err = gw_ld_relaxed_u32(c->stop)                ? -ECANCELED
                   : gw_clock_ns() - since >= c->patience_ns ? -ETIMEDOUT
@@ -66,39 +66,40 @@ GW_DEV int64_t another(const struct conn *c, uint64_t since)
 }
 
 /* All n bytes: 0, or an error; a stream that ends earlier is one. */
-GW_DEV int64_t get(const struct conn *c, void *to, uint64_t n)
+GW_DEV int64_t sock_kernel_get(const struct conn *c, void *to, uint64_t n)
 {
     uint64_t done = 0, since = gw_clock_ns();
     int64_t got, err = 0;
 
     while (done < n && !err) {
-        got = gw_sock_recv(c->net, c->s, (uint8_t *)to + done, n - done, MSG_WAITALL, slice());
+        got = gw_sock_recv(c->net, c->s, (uint8_t *)to + done, n - done, MSG_WAITALL, sock_kernel_slice());
         if (got > 0)
             done += (uint64_t)got, since = gw_clock_ns();
         else
-            err = got == 0 ? -ECONNABORTED : got != -ETIMEDOUT ? got : another(c, since);
+            err = got == 0 ? -ECONNABORTED : got != -ETIMEDOUT ? got : sock_kernel_another(c, since);
     }
     gw_syncthreads();
     return err;
 }
 
-GW_DEV int64_t put(const struct conn *c, const void *from, uint64_t n)
+GW_DEV int64_t sock_kernel_put(const struct conn *c, const void *from, uint64_t n)
 {
     uint64_t done = 0, since = gw_clock_ns();
     int64_t sent, err = 0;
 
     while (done < n && !err) {
-        sent = gw_sock_send(c->net, c->s, (const uint8_t *)from + done, n - done, MSG_NOSIGNAL, slice());
+        sent = gw_sock_send(c->net, c->s, (const uint8_t *)from + done, n - done, MSG_NOSIGNAL,
+                            sock_kernel_slice());
         if (sent > 0)
             done += (uint64_t)sent, since = gw_clock_ns();
         else
-            err = sent != -ETIMEDOUT ? sent : another(c, since);
+            err = sent != -ETIMEDOUT ? sent : sock_kernel_another(c, since);
     }
     gw_syncthreads();
     return err;
 }
 
-GW_DEV int64_t join(const struct conn *c, const struct sockaddr *addr, socklen_t len)
+GW_DEV int64_t sock_kernel_join(const struct conn *c, const struct sockaddr *addr, socklen_t len)
 {
     GW_SHARED(struct pollfd, f);
     uint64_t since = gw_clock_ns();
@@ -106,10 +107,10 @@ GW_DEV int64_t join(const struct conn *c, const struct sockaddr *addr, socklen_t
 
     if (gw_thread_idx() == 0) f->fd = c->s, f->events = 0;
     do {
-        err = gw_sock_connect(c->net, c->s, addr, len, slice());
+        err = gw_sock_connect(c->net, c->s, addr, len, sock_kernel_slice());
         if (err != -ETIMEDOUT || gw_sock_poll(c->net, f, 1, 0))
             return err; /* that was the connection's own end */
-        err = another(c, since);
+        err = sock_kernel_another(c, since);
     } while (!err);
     return err;
 }
@@ -136,9 +137,12 @@ GW_DEV int64_t sink(const struct conn *c, const struct sock_head *h, uint8_t *by
 
     for (; got < all; got += (uint64_t)part) {
         n = all - got < SOCK_SPAN ? all - got : SOCK_SPAN;
-        part = gw_sock_recv(c->net, c->s, bytes, n, 0, slice());
+        part = gw_sock_recv(c->net, c->s, bytes, n, 0, sock_kernel_slice());
         if (part > 0) since = gw_clock_ns();
-        err = part > 0 ? 0 : part == 0 ? -ECONNABORTED : part != -ETIMEDOUT ? part : another(c, since);
+        err = part > 0             ? 0
+              : part == 0          ? -ECONNABORTED
+              : part != -ETIMEDOUT ? part
+                                   : sock_kernel_another(c, since);
         if (err) return err;
         if (part < 0) part = 0;
         if (h->verify) wrong += count_wrong(bytes, got, (uint64_t)part);
@@ -148,7 +152,7 @@ GW_DEV int64_t sink(const struct conn *c, const struct sock_head *h, uint8_t *by
         ack->wrong = wrong;
     }
     gw_syncthreads();
-    return put(c, ack, sizeof(*ack));
+    return sock_kernel_put(c, ack, sizeof(*ack));
 }
 
 GW_DEV int64_t reflect(const struct conn *c, const struct sock_head *h, uint8_t *bytes)
@@ -157,20 +161,20 @@ GW_DEV int64_t reflect(const struct conn *c, const struct sock_head *h, uint8_t 
     uint64_t i;
 
     for (i = 0; i < h->count && !err; i++) {
-        err = get(c, bytes, h->size);
-        if (!err) err = put(c, bytes, h->size);
+        err = sock_kernel_get(c, bytes, h->size);
+        if (!err) err = sock_kernel_put(c, bytes, h->size);
     }
     return err;
 }
 
 /* One client's connection. What it says is looked at; a client that is none of ours is hung up on. */
-GW_DEV void serve(const struct sock_serve_args *a, int s, uint8_t *bytes)
+GW_DEV void sock_kernel_serve(const struct sock_serve_args *a, int s, uint8_t *bytes)
 {
     GW_SHARED(struct sock_head, shared);
     struct conn c = {a->net, s, a->patience_ns, a->stop};
     struct sock_head h;
 
-    if (get(&c, shared, sizeof(*shared))) return;
+    if (sock_kernel_get(&c, shared, sizeof(*shared))) return;
     h = *shared;
     gw_syncthreads();
     if (h.magic != SOCK_MAGIC || h.size > 1u << 30 || h.count > 1u << 31) return;
@@ -180,7 +184,7 @@ GW_DEV void serve(const struct sock_serve_args *a, int s, uint8_t *bytes)
     else
         (void)sink(&c, &h, bytes);
     /* The client closes first, so that the connection's last state is its. */
-    (void)get(&c, bytes, 1);
+    (void)sock_kernel_get(&c, bytes, 1);
     if (h.mode == SOCK_BYE) gw_st_relaxed_u32(a->stop, 1);
 }
 
@@ -189,29 +193,29 @@ GW_KERNEL(sock_serve_kernel, struct sock_serve_args, a)
     uint8_t *bytes = a->bytes + (uint64_t)SOCK_SPAN * gw_block_idx();
     int s;
 
-    while (!stopping(a->stop)) {
+    while (!sock_kernel_stopping(a->stop)) {
         s = gw_sock_accept(a->net, a->listener, NULL, NULL, gw_clock_ns() + SLICE_NS);
         if (s == -ETIMEDOUT) continue;
         if (s < 0) break;
-        serve(a, s, bytes);
+        sock_kernel_serve(a, s, bytes);
         (void)gw_sock_close(a->net, s, gw_clock_ns() + a->patience_ns);
     }
 }
 
 /* ---- the side that measures ---------------------------------------------------------------------------- */
 
-GW_DEV int64_t ping_pong(const struct sock_ask_args *a, const struct conn *c, uint8_t *bytes,
-                         struct sock_out *o)
+GW_DEV int64_t sock_kernel_ping_pong(const struct sock_ask_args *a, const struct conn *c, uint8_t *bytes,
+                                     struct sock_out *o)
 {
     uint64_t i, before, size = a->head.size;
     int64_t err = 0;
 
     for (i = 0; i < a->head.count && !err; i++) {
-        if (i % 64 == 63 && stopping(a->stop)) return -ECANCELED;
-        if (a->head.verify) fill(bytes, i, size);
+        if (i % 64 == 63 && sock_kernel_stopping(a->stop)) return -ECANCELED;
+        if (a->head.verify) sock_kernel_fill(bytes, i, size);
         before = gw_clock_ns();
-        err = put(c, bytes, size);
-        if (!err) err = get(c, bytes, size);
+        err = sock_kernel_put(c, bytes, size);
+        if (!err) err = sock_kernel_get(c, bytes, size);
         if (err) break;
         if (gw_thread_idx() == 0 && gw_block_idx() == 0)
             a->ns[i % a->samples] = (uint32_t)(gw_clock_ns() - before);
@@ -227,7 +231,7 @@ GW_DEV int64_t take_ack(const struct sock_ask_args *a, const struct conn *c, str
                         uint64_t sent)
 {
     GW_SHARED(struct sock_ack, ack);
-    int64_t err = get(c, ack, sizeof(*ack));
+    int64_t err = sock_kernel_get(c, ack, sizeof(*ack));
 
     if (!err && ack->bytes != sent) err = -EBADMSG;
     if (!err && a->head.verify) {
@@ -238,22 +242,23 @@ GW_DEV int64_t take_ack(const struct sock_ask_args *a, const struct conn *c, str
     return err;
 }
 
-GW_DEV int64_t stream(const struct sock_ask_args *a, const struct conn *c, uint8_t *bytes, struct sock_out *o)
+GW_DEV int64_t sock_kernel_stream(const struct sock_ask_args *a, const struct conn *c, uint8_t *bytes,
+                                  struct sock_out *o)
 {
     uint64_t i, size = a->head.size;
     int64_t err = 0;
 
     for (i = 0; i < a->head.count && !err; i++) {
-        if (i % 64 == 63 && stopping(a->stop)) return -ECANCELED;
-        if (a->head.verify) fill(bytes, i * size, size);
-        err = put(c, bytes, size);
+        if (i % 64 == 63 && sock_kernel_stopping(a->stop)) return -ECANCELED;
+        if (a->head.verify) sock_kernel_fill(bytes, i * size, size);
+        err = sock_kernel_put(c, bytes, size);
         o->ops += !err;
     }
     return err ? err : take_ack(a, c, o, a->head.count * size);
 }
 
 /* One connection, from its beginning to its end. */
-GW_DEV int64_t ask(const struct sock_ask_args *a, uint8_t *bytes, struct sock_out *o)
+GW_DEV int64_t sock_kernel_ask(const struct sock_ask_args *a, uint8_t *bytes, struct sock_out *o)
 {
     GW_SHARED(struct sock_head, head);
     int s = gw_sock_open(a->net, a->addr.ss_family, SOCK_STREAM, 0, gw_clock_ns() + a->patience_ns);
@@ -263,15 +268,16 @@ GW_DEV int64_t ask(const struct sock_ask_args *a, uint8_t *bytes, struct sock_ou
     if (s < 0) return err;
     if (gw_thread_idx() == 0) *head = a->head;
     gw_syncthreads();
-    err = join(&c, (const struct sockaddr *)&a->addr, a->len);
-    if (!err) err = put(&c, head, sizeof(*head));
+    err = sock_kernel_join(&c, (const struct sockaddr *)&a->addr, a->len);
+    if (!err) err = sock_kernel_put(&c, head, sizeof(*head));
     if (!err && a->head.mode < SOCK_CONNECT) o->start = gw_clock_ns();
     if (!err)
-        err = a->head.mode == SOCK_LAT  ? ping_pong(a, &c, bytes, o)
-              : a->head.mode == SOCK_BW ? stream(a, &c, bytes, o)
+        err = a->head.mode == SOCK_LAT  ? sock_kernel_ping_pong(a, &c, bytes, o)
+              : a->head.mode == SOCK_BW ? sock_kernel_stream(a, &c, bytes, o)
                                         : take_ack(a, &c, o, 0);
     if (a->head.mode < SOCK_CONNECT) o->stop = gw_clock_ns();
-    closed = gw_sock_close(a->net, s, err == -ECANCELED ? slice() : gw_clock_ns() + a->patience_ns);
+    closed =
+        gw_sock_close(a->net, s, err == -ECANCELED ? sock_kernel_slice() : gw_clock_ns() + a->patience_ns);
     if (!err && a->head.mode >= SOCK_CONNECT) o->ops++;
     return err ? err : closed;
 }
@@ -284,10 +290,10 @@ GW_KERNEL(sock_ask_kernel, struct sock_ask_args, a)
 
     o.start = gw_clock_ns();
     for (i = 0; i < a->times && !o.err; i++) {
-        if (i % 16 == 15 && stopping(a->stop))
+        if (i % 16 == 15 && sock_kernel_stopping(a->stop))
             o.err = -ECANCELED;
         else
-            o.err = ask(a, bytes, &o);
+            o.err = sock_kernel_ask(a, bytes, &o);
     }
     if (a->head.mode >= SOCK_CONNECT) o.stop = gw_clock_ns();
     if (gw_thread_idx() == 0) a->out[gw_block_idx()] = o;

@@ -57,14 +57,14 @@ struct gw_serving {
     int job_fd, news_fd; /* eventfds: the thread's, and gw_serving_wait's */
 };
 
-static void poke(int fd)
+static void serving_poke(int fd)
 {
     const uint64_t one = 1;
     int saved = errno;
     if (write(fd, &one, sizeof(one)) < 0) errno = saved; /* full: it is readable already */
 }
 
-static int empty(int fd)
+static int serving_empty(int fd)
 {
     uint64_t count;
     return read(fd, &count, sizeof(count)) == sizeof(count);
@@ -87,10 +87,10 @@ static void note_failure(struct gw_serving *s, int error)
 {
     s->failed = error;
     snprintf(s->why, sizeof(s->why), "%s", gw_last_error());
-    poke(s->news_fd);
+    serving_poke(s->news_fd);
 }
 
-static void *keep_house(void *arg)
+static void *serving_keep_house(void *arg)
 {
     struct gw_serving *s = arg;
     int fds[] = {s->job_fd, gw_control_fd(s->control), -1}, quit = 0;
@@ -100,7 +100,7 @@ static void *keep_house(void *arg)
         fds[2] = watches ? gw_watch_fd(s->watch) : -1;
         /* A server that has failed only waits for its end; its house is not kept. */
         int error = s->failed ? (int)gw_wait_fds(fds, 2, GW_NEVER) : gw_server_run(s->server, fds, 3);
-        empty(s->job_fd);
+        serving_empty(s->job_fd);
         gw_control_do(s->control);
         if (watches && !error) gw_watch_do(s->watch, s->server);
         pthread_mutex_lock(&s->lock);
@@ -119,7 +119,7 @@ static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, 
     pthread_mutex_lock(&s->turn);
     pthread_mutex_lock(&s->lock);
     s->job = &job;
-    poke(s->job_fd);
+    serving_poke(s->job_fd);
     while (s->job) pthread_cond_wait(&s->done, &s->lock);
     pthread_mutex_unlock(&s->lock);
     pthread_mutex_unlock(&s->turn);
@@ -145,7 +145,7 @@ static int take_opts(const struct gw_serving_opts *given, struct gw_serving_opts
     return 0;
 }
 
-static int check_opts(const struct gw_serving_opts *o)
+static int serving_check_opts(const struct gw_serving_opts *o)
 {
     if (o->port > 65535 || o->grpc_port > 65535 || o->metrics_port > 65535 || o->sessions > 1024 ||
         o->slots > 256 || o->threads > 1024)
@@ -239,7 +239,7 @@ static int open_grpc(struct gw_serving *s, const struct gw_serving_opts *o)
 #endif
 }
 
-static int open_doors(struct gw_serving *s, const struct gw_serving_opts *o)
+static int serving_open_doors(struct gw_serving *s, const struct gw_serving_opts *o)
 {
     struct gw_server_view view;
     gw_server_view(s->server, &view);
@@ -256,7 +256,7 @@ static int open_doors(struct gw_serving *s, const struct gw_serving_opts *o)
 }
 
 /* What outlives gw_serving_start, and comes before the models. */
-static int prepare(struct gw_serving *s, const struct gw_serving_opts *o)
+static int serving_prepare(struct gw_serving *s, const struct gw_serving_opts *o)
 {
     s->drain_ns = o->drain_ns;
     s->models = o->models ? strdup(o->models) : NULL;
@@ -268,18 +268,18 @@ static int prepare(struct gw_serving *s, const struct gw_serving_opts *o)
     return error || !o->watch ? error : gw_watch_create(s->models, s->model, &s->watch);
 }
 
-static int begin(struct gw_serving *s, const struct gw_serving_opts *o)
+static int serving_begin(struct gw_serving *s, const struct gw_serving_opts *o)
 {
     s->job_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     int error =
         s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
-    if (!error) error = prepare(s, o);
+    if (!error) error = serving_prepare(s, o);
     struct gw_server_opts opts = server_opts(s, o);
     if (!error) error = gw_server_start(&opts, &s->server);
-    if (!error) error = open_doors(s, o);
+    if (!error) error = serving_open_doors(s, o);
     if (!error) {
-        error = -pthread_create(&s->thread, NULL, keep_house, s);
+        error = -pthread_create(&s->thread, NULL, serving_keep_house, s);
         s->runs = !error;
     }
     return error;
@@ -289,14 +289,14 @@ int gw_serving_start(const struct gw_serving_opts *given, struct gw_serving **ou
 {
     struct gw_serving_opts opts;
     int error = take_opts(given, &opts);
-    if (!error) error = check_opts(&opts);
+    if (!error) error = serving_check_opts(&opts);
     if (error) return error;
     struct gw_serving *s = calloc(1, sizeof(*s));
     if (!s) return gw_error(-ENOMEM, "serving: no memory");
     pthread_mutex_init(&s->turn, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->done, NULL);
-    error = begin(s, &opts);
+    error = serving_begin(s, &opts);
     if (error)
         gw_serving_stop(s);
     else
@@ -322,7 +322,7 @@ int gw_serving_on_gpu(const struct gw_serving *s)
 /* ---- models ---- */
 
 /* As an address and a file may have it. */
-static int check_name(const char *name)
+static int serving_check_name(const char *name)
 {
     size_t n = name ? strnlen(name, 201) : 0;
     for (size_t i = 0; i < n && i < 201; i++)
@@ -335,7 +335,7 @@ static int check_name(const char *name)
 static int make_model(const struct gw_serving_model *m, struct gw_server_model *out)
 {
     if (m->size != sizeof(*m)) return gw_error(-EINVAL, "serving: model.size is not that of this library");
-    int error = check_name(m->name);
+    int error = serving_check_name(m->name);
     if (error) return error;
     if (m->batches > GW_SERVING_MAX_BATCHES)
         return gw_error(-EINVAL, "model %s: at most %d batch sizes", m->name, GW_SERVING_MAX_BATCHES);
@@ -406,7 +406,7 @@ int gw_serving_remove(struct gw_serving *s, const char *name)
     return hand_over(s, remove_job, name);
 }
 
-static void fill(const struct gw_worker *w, struct gw_serving_stats *out)
+static void serving_fill(const struct gw_worker *w, struct gw_serving_stats *out)
 {
     struct gw_infer_stats s;
     gw_infer_stats(w, &s);
@@ -435,7 +435,7 @@ int gw_serving_query(struct gw_serving *s, const char *name, struct gw_serving_s
     struct gw_worker *w = NULL;
     gw_infer_enter(s->infer);
     for (size_t i = 0; (w = gw_infer_model(s->infer, i)) && strcmp(gw_worker_name(w), name);) i++;
-    if (w) fill(w, stats);
+    if (w) serving_fill(w, stats);
     gw_infer_leave(s->infer);
     return w ? 0 : gw_error(-ENOENT, "no model %s is served", name);
 }
@@ -452,13 +452,13 @@ int gw_serving_wait(struct gw_serving *s, uint64_t deadline_ns)
     pthread_mutex_unlock(&s->lock);
     if (failed) return gw_error(failed, "%s", why);
     if (ready < 0) return (int)ready;
-    if (ready && empty(s->news_fd)) return -EINTR;
+    if (ready && serving_empty(s->news_fd)) return -EINTR;
     return ready ? -EINTR : gw_error(-ETIMEDOUT, "the server still runs at the deadline");
 }
 
 void gw_serving_wake(struct gw_serving *s)
 {
-    poke(s->news_fd);
+    serving_poke(s->news_fd);
 }
 
 static void end_thread(struct gw_serving *s)
@@ -467,13 +467,13 @@ static void end_thread(struct gw_serving *s)
     pthread_mutex_lock(&s->lock);
     s->quit = 1;
     pthread_mutex_unlock(&s->lock);
-    poke(s->job_fd);
+    serving_poke(s->job_fd);
     pthread_join(s->thread, NULL);
     s->runs = 0;
 }
 
 /* The thread has ended, so this one keeps the house. */
-static void drain(struct gw_serving *s)
+static void serving_drain(struct gw_serving *s)
 {
     if (!s->drain_ns || s->failed || !s->infer) return;
     gw_infer_drain(s->infer);
@@ -494,7 +494,7 @@ int gw_serving_stop(struct gw_serving *s)
     if (!s) return 0;
     end_thread(s);
     gw_control_close(s->control);
-    drain(s);
+    serving_drain(s);
     int error = gw_server_stop(s->server, NULL);
     if (error) return error;
     gw_infer_destroy(s->infer);

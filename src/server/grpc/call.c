@@ -61,8 +61,8 @@ static int is_last(const struct gw_grpc_call *c, const struct gw_grpc_turn *t)
            (c->has_all && !c->earlies && !c->waits && gw_grpc_inbox_is_empty(&c->inbox));
 }
 
-static ssize_t read_answer(nghttp2_session *s, int32_t stream, uint8_t *to, size_t most, uint32_t *flags,
-                           nghttp2_data_source *source, void *conn)
+static ssize_t grpc_call_read_answer(nghttp2_session *s, int32_t stream, uint8_t *to, size_t most,
+                                     uint32_t *flags, nghttp2_data_source *source, void *conn)
 {
     struct gw_grpc_call *c = source->ptr;
     struct gw_grpc_turn *t = c->first;
@@ -81,7 +81,7 @@ static ssize_t read_answer(nghttp2_session *s, int32_t stream, uint8_t *to, size
 static void call_send(struct gw_grpc_call *c)
 {
     nghttp2_session *s = c->conn->h2.session;
-    const nghttp2_data_provider answers = {{.ptr = c}, read_answer};
+    const nghttp2_data_provider answers = {{.ptr = c}, grpc_call_read_answer};
     const nghttp2_nv head[] = {gw_h2_header(":status", "200"),
                                gw_h2_header("content-type", "application/grpc"),
                                gw_h2_header("grpc-accept-encoding", "identity")};
@@ -97,7 +97,7 @@ static void call_send(struct gw_grpc_call *c)
 
 /* ---- turns ---- */
 
-static void free_place(struct gw_grpc_conn *n, uint64_t *place)
+static void grpc_call_free_place(struct gw_grpc_conn *n, uint64_t *place)
 {
     n->freed += *place;
     *place = 0;
@@ -123,7 +123,7 @@ static void call_drop(struct gw_grpc_call *c)
 static void turn_release(struct gw_grpc_turn *t)
 {
     if (t->is_queued || t->is_at_work) return;
-    free_place(t->call->conn, &t->place);
+    grpc_call_free_place(t->call->conn, &t->place);
     forget_message(t);
     free(t->out);
     free(t->why);
@@ -142,7 +142,7 @@ static void turn_shift(struct gw_grpc_call *c)
     t->is_queued = 0;
     if (t->is_at_work && !t->is_running) {
         forget_message(t);
-        free_place(c->conn, &t->place);
+        grpc_call_free_place(c->conn, &t->place);
         if (gw_grpc_pool_cancel(c->conn->env->pool, &t->job)) t->is_at_work = 0;
     }
     turn_release(t);
@@ -235,7 +235,7 @@ static void widen(struct gw_grpc_call *c, size_t used)
 }
 
 /* The message whose length is known has its place. */
-static void take_place(struct gw_grpc_call *c)
+static void grpc_call_take_place(struct gw_grpc_call *c)
 {
     uint32_t length = gw_grpc_inbox_length(&c->inbox);
     c->place = c->waiter.bytes;
@@ -269,7 +269,7 @@ static void heed_length(struct gw_grpc_call *c)
         c->waiter.bytes = length + OVERHEAD;
         c->since_in = gw_deadline(0);
         if (gw_grpc_place_take(&env->accounts, &c->waiter)) {
-            take_place(c);
+            grpc_call_take_place(c);
         } else {
             c->waits = 1;
             c->refs++;
@@ -341,7 +341,7 @@ static void drop_input(struct gw_grpc_call *c)
     c->early = NULL;
     c->earlies = 0;
     gw_grpc_inbox_free(&c->inbox);
-    free_place(n, &c->place);
+    grpc_call_free_place(n, &c->place);
     if (c->waits && gw_grpc_place_withdraw(&n->env->accounts, &c->waiter)) {
         c->waits = 0;
         n->withdrew = 1;
@@ -428,7 +428,7 @@ void gw_grpc_call_end_of_input(struct gw_grpc_call *c)
 }
 
 /* Has everything that the client sent been looked at? */
-static int is_read(const struct gw_grpc_call *c)
+static int grpc_call_is_read(const struct gw_grpc_call *c)
 {
     return c->has_all && !c->earlies && !c->waits;
 }
@@ -446,7 +446,7 @@ static void call_pump(struct gw_grpc_call *c)
         gw_grpc_call_finish(c, t->status, t->why ? t->why : "");
     } else if (t && t->out) {
         call_send(c);
-    } else if (!t && is_read(c)) {
+    } else if (!t && grpc_call_is_read(c)) {
         int is_cut = !gw_grpc_inbox_is_empty(&c->inbox), lacks = !c->head.method->stream && !c->has_message;
         gw_grpc_call_finish(c, is_cut || lacks ? GW_GRPC_INTERNAL : GW_GRPC_OK,
                             is_cut  ? "the call ends inside a message"
@@ -481,7 +481,7 @@ void gw_grpc_call_placed(struct gw_grpc_call *c)
     if (c->done || c->closed) {
         n->freed += c->waiter.bytes;
     } else {
-        take_place(c);
+        grpc_call_take_place(c);
         call_pump(c);
     }
     call_drop(c);
@@ -511,7 +511,7 @@ int gw_grpc_call_send_data(struct gw_grpc_call *c, const uint8_t *head, size_t n
 /* ---- time ---- */
 
 /* Until when the client may be silent, or not take what it has asked for. */
-static uint64_t patience_ends(const struct gw_grpc_call *c)
+static uint64_t grpc_call_patience_ends(const struct gw_grpc_call *c)
 {
     const struct gw_grpc_env *env = c->conn->env;
     if (c->first && c->first->out) return c->since_out + env->patience_ns;
@@ -523,7 +523,7 @@ static uint64_t patience_ends(const struct gw_grpc_call *c)
 
 void gw_grpc_call_look(struct gw_grpc_call *c, uint64_t now)
 {
-    uint64_t late = patience_ends(c);
+    uint64_t late = grpc_call_patience_ends(c);
     int slow = c->first && c->first->out, waits = c->waits;
     if (c->closed) return;
     if (now >= late && (slow || c->done)) {

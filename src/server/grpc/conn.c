@@ -58,8 +58,8 @@ static int on_begin_headers(nghttp2_session *s, const nghttp2_frame *frame, void
     return 0;
 }
 
-static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name, size_t names,
-                     const uint8_t *value, size_t values, uint8_t flags, void *conn)
+static int grpc_conn_on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8_t *name,
+                               size_t names, const uint8_t *value, size_t values, uint8_t flags, void *conn)
 {
     struct gw_grpc_conn *n = conn;
     struct gw_grpc_call *c = call_of(n, frame->hd.stream_id);
@@ -70,7 +70,7 @@ static int on_header(nghttp2_session *s, const nghttp2_frame *frame, const uint8
                : 0;
 }
 
-static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *conn)
+static int grpc_conn_on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *conn)
 {
     struct gw_grpc_conn *n = conn;
     struct gw_grpc_call *c = call_of(n, frame->hd.stream_id);
@@ -82,8 +82,8 @@ static int on_frame(nghttp2_session *s, const nghttp2_frame *frame, void *conn)
     return 0;
 }
 
-static int on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint8_t *data, size_t bytes,
-                   void *conn)
+static int grpc_conn_on_data(nghttp2_session *s, uint8_t flags, int32_t stream, const uint8_t *data,
+                             size_t bytes, void *conn)
 {
     struct gw_grpc_conn *n = conn;
     struct gw_grpc_call *c = call_of(n, stream);
@@ -105,7 +105,7 @@ static int on_sent(nghttp2_session *s, const nghttp2_frame *frame, void *conn)
     return 0;
 }
 
-static int on_stream_close(nghttp2_session *s, int32_t stream, uint32_t code, void *conn)
+static int grpc_conn_on_stream_close(nghttp2_session *s, int32_t stream, uint32_t code, void *conn)
 {
     struct gw_grpc_call *c = call_of(conn, stream);
     (void)s;
@@ -113,14 +113,14 @@ static int on_stream_close(nghttp2_session *s, int32_t stream, uint32_t code, vo
     return 0;
 }
 
-static int send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *head, size_t bytes,
-                     nghttp2_data_source *source, void *conn)
+static int grpc_conn_send_data(nghttp2_session *s, nghttp2_frame *frame, const uint8_t *head, size_t bytes,
+                               nghttp2_data_source *source, void *conn)
 {
     (void)s, (void)frame, (void)conn;
     return gw_grpc_call_send_data(source->ptr, head, bytes);
 }
 
-static int set_up(struct gw_grpc_conn *n, nghttp2_session_callbacks *cb, nghttp2_option *option)
+static int grpc_conn_set_up(struct gw_grpc_conn *n, nghttp2_session_callbacks *cb, nghttp2_option *option)
 {
     static const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_MAX_CONCURRENT_STREAMS, STREAMS},
@@ -130,12 +130,12 @@ static int set_up(struct gw_grpc_conn *n, nghttp2_session_callbacks *cb, nghttp2
     };
     nghttp2_session_callbacks_set_on_begin_frame_callback(cb, on_begin_frame);
     nghttp2_session_callbacks_set_on_begin_headers_callback(cb, on_begin_headers);
-    nghttp2_session_callbacks_set_on_header_callback(cb, on_header);
-    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, on_frame);
-    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, on_data);
+    nghttp2_session_callbacks_set_on_header_callback(cb, grpc_conn_on_header);
+    nghttp2_session_callbacks_set_on_frame_recv_callback(cb, grpc_conn_on_frame);
+    nghttp2_session_callbacks_set_on_data_chunk_recv_callback(cb, grpc_conn_on_data);
     nghttp2_session_callbacks_set_on_frame_send_callback(cb, on_sent);
-    nghttp2_session_callbacks_set_on_stream_close_callback(cb, on_stream_close);
-    nghttp2_session_callbacks_set_send_data_callback(cb, send_data);
+    nghttp2_session_callbacks_set_on_stream_close_callback(cb, grpc_conn_on_stream_close);
+    nghttp2_session_callbacks_set_send_data_callback(cb, grpc_conn_send_data);
     nghttp2_option_set_no_auto_window_update(option, 1);
     nghttp2_option_set_no_closed_streams(option, 1);
     nghttp2_option_set_max_outbound_ack(option, ACKS);
@@ -148,12 +148,12 @@ static int set_up(struct gw_grpc_conn *n, nghttp2_session_callbacks *cb, nghttp2
                : 0;
 }
 
-static int make_session(struct gw_grpc_conn *n)
+static int grpc_conn_make_session(struct gw_grpc_conn *n)
 {
     nghttp2_session_callbacks *cb = NULL;
     nghttp2_option *option = NULL;
     int error = nghttp2_session_callbacks_new(&cb) || nghttp2_option_new(&option) ? -ENOMEM : 0;
-    if (!error) error = set_up(n, cb, option);
+    if (!error) error = grpc_conn_set_up(n, cb, option);
     nghttp2_session_callbacks_del(cb);
     nghttp2_option_del(option);
     return error;
@@ -169,7 +169,7 @@ static void end_io(struct gw_grpc_conn *n)
 }
 
 /* The peer hears why, if it listens. */
-static void cut_off(struct gw_grpc_conn *n)
+static void grpc_conn_cut_off(struct gw_grpc_conn *n)
 {
     static const char why[] = "too many frames, calls and connections that come to nothing: wait a little";
     gw_say(&n->env->said, "%s: %s", n->client->who, why);
@@ -189,7 +189,7 @@ static void push_out(struct gw_grpc_conn *n)
     if (error && error != -EAGAIN) end_io(n);
     if (!error && !nghttp2_session_want_read(n->h2.session) && !nghttp2_session_want_write(n->h2.session))
         end_io(n);
-    if (!n->over && n->cost && !conn_pay(n)) cut_off(n);
+    if (!n->over && n->cost && !conn_pay(n)) grpc_conn_cut_off(n);
 }
 
 static void watch_for(struct gw_grpc_conn *n)
@@ -285,7 +285,7 @@ struct gw_grpc_conn *gw_grpc_conn_open(struct gw_grpc_env *env, int fd, const ch
                                .due = UINT64_MAX};
     n->todo_last = &n->todo;
     n->client = gw_grpc_client_join(&env->accounts, who);
-    if (!n->client || make_session(n) || (env->tls && gw_h2_encrypt(&n->h2, env->tls, 1))) {
+    if (!n->client || grpc_conn_make_session(n) || (env->tls && gw_h2_encrypt(&n->h2, env->tls, 1))) {
         gw_h2_close(&n->h2);
         if (n->client) gw_grpc_client_leave(&env->accounts, n->client);
         free(n);

@@ -19,8 +19,8 @@ static int broken(struct gw_infer_error *error)
 /* ---- parameters ---- */
 
 /* A number, in whichever of the integer types it came. */
-static int number(const char *key, const Inference__InferParameter *v, uint64_t *out,
-                  struct gw_infer_error *error)
+static int grpc_decode_number(const char *key, const Inference__InferParameter *v, uint64_t *out,
+                              struct gw_infer_error *error)
 {
     int64_t n = 0;
     if (v && v->parameter_choice_case == INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_UINT64_PARAM) {
@@ -37,8 +37,8 @@ static int number(const char *key, const Inference__InferParameter *v, uint64_t 
                                   key);
 }
 
-static int text(const char *key, const Inference__InferParameter *v, const char **out,
-                struct gw_infer_error *error)
+static int grpc_decode_text(const char *key, const Inference__InferParameter *v, const char **out,
+                            struct gw_infer_error *error)
 {
     if (!v || v->parameter_choice_case != INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM)
         return gw_infer_fail(error, GW_INFER_INVALID, "parameter '%s': a string is wanted", key);
@@ -47,19 +47,19 @@ static int text(const char *key, const Inference__InferParameter *v, const char 
 }
 
 /* Parameters of a tensor: where it lies in shared memory. Others are none of ours. */
-static int place(const char *key, const Inference__InferParameter *v, struct gw_infer_tensor *t,
-                 struct gw_infer_error *error)
+static int grpc_decode_place(const char *key, const Inference__InferParameter *v, struct gw_infer_tensor *t,
+                             struct gw_infer_error *error)
 {
-    if (!strcmp(key, "shared_memory_region")) return text(key, v, &t->region, error);
-    if (!strcmp(key, "shared_memory_offset")) return number(key, v, &t->region_offset, error);
-    if (!strcmp(key, "shared_memory_byte_size")) return number(key, v, &t->region_bytes, error);
+    if (!strcmp(key, "shared_memory_region")) return grpc_decode_text(key, v, &t->region, error);
+    if (!strcmp(key, "shared_memory_offset")) return grpc_decode_number(key, v, &t->region_offset, error);
+    if (!strcmp(key, "shared_memory_byte_size")) return grpc_decode_number(key, v, &t->region_bytes, error);
     if (!strcmp(key, "classification"))
         return gw_infer_fail(error, GW_INFER_UNSUPPORTED, "the classification extension is not supported");
     return 0;
 }
 
 /* A sequence's number, or its name; 0 and "" are none. */
-static int is_set(const Inference__InferParameter *v)
+static int grpc_decode_is_set(const Inference__InferParameter *v)
 {
     if (!v) return 0;
     switch (v->parameter_choice_case) {
@@ -78,8 +78,8 @@ static int parameters(const message_t *m, struct gw_infer_request *q, struct gw_
         uint64_t *to = !strcmp(key, "priority")  ? &q->priority
                        : !strcmp(key, "timeout") ? &q->timeout_us
                                                  : NULL;
-        if (to && number(key, v, to, error)) return -1;
-        if (!strcmp(key, "sequence_id") && is_set(v))
+        if (to && grpc_decode_number(key, v, to, error)) return -1;
+        if (!strcmp(key, "sequence_id") && grpc_decode_is_set(v))
             return gw_infer_fail(error, GW_INFER_UNSUPPORTED,
                                  "sequence_id: models with sequences are not served here");
     }
@@ -88,7 +88,7 @@ static int parameters(const message_t *m, struct gw_infer_request *q, struct gw_
 
 /* ---- tensors ---- */
 
-static int input(const input_t *in, struct gw_infer_tensor *t, struct gw_infer_error *error)
+static int grpc_decode_input(const input_t *in, struct gw_infer_tensor *t, struct gw_infer_error *error)
 {
     t->name = in->name;
     t->datatype = in->datatype;
@@ -101,7 +101,7 @@ static int input(const input_t *in, struct gw_infer_tensor *t, struct gw_infer_e
     t->rank = (uint32_t)in->n_shape;
     if (t->rank) memcpy(t->dims, in->shape, t->rank * sizeof(t->dims[0]));
     for (size_t i = 0; i < in->n_parameters; i++)
-        if (place(in->parameters[i]->key, in->parameters[i]->value, t, error)) return -1;
+        if (grpc_decode_place(in->parameters[i]->key, in->parameters[i]->value, t, error)) return -1;
     return 0;
 }
 
@@ -142,12 +142,13 @@ static int translate(const message_t *m, const struct gw_grpc_parts *p, struct g
     r->inputs = (uint32_t)m->n_inputs;
     r->outputs = (uint32_t)m->n_outputs;
     for (uint32_t i = 0; i < r->inputs; i++)
-        if (input(m->inputs[i], &r->input[i], error)) return -1;
+        if (grpc_decode_input(m->inputs[i], &r->input[i], error)) return -1;
     for (uint32_t i = 0; i < r->outputs; i++) {
         const output_t *o = m->outputs[i];
         r->output[i].name = o->name;
         for (size_t k = 0; k < o->n_parameters; k++)
-            if (place(o->parameters[k]->key, o->parameters[k]->value, &r->output[i], error)) return -1;
+            if (grpc_decode_place(o->parameters[k]->key, o->parameters[k]->value, &r->output[i], error))
+                return -1;
     }
     return parameters(m, r, error) ? -1 : data_of(m, p, q, error);
 }

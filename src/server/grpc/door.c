@@ -38,7 +38,7 @@ struct gw_grpc {
 
 /* ---- the server's hooks ---- */
 
-static void tend(void *door)
+static void grpc_door_tend(void *door)
 {
     struct gw_grpc *g = door;
     if (gw_deadline(0) < g->next_tick) return;
@@ -46,14 +46,14 @@ static void tend(void *door)
     gw_grpc_gate_tend(g->gate);
 }
 
-static int busy(void *door)
+static int grpc_door_busy(void *door)
 {
     struct gw_grpc *g = door;
     return gw_ld_relaxed_u32(&g->env.turns) != 0; /* a number by itself */
 }
 
 /* What there is of it. */
-static void destroy(struct gw_grpc *g)
+static void grpc_door_destroy(struct gw_grpc *g)
 {
     gw_grpc_pool_free(g->env.pool);
     gw_grpc_gate_free(g->gate);
@@ -76,26 +76,26 @@ static int has_jobs(const struct gw_grpc *g)
 }
 
 /* What a client does not take in time is cut. */
-static void stop(void *door)
+static void grpc_door_stop(void *door)
 {
     struct gw_grpc *g = door;
     gw_st_relaxed_u32(&g->service.closing, 1); /* a number by itself */
     gw_grpc_gate_close(g->gate, GOODBYE_NS);
-    if (!has_jobs(g)) destroy(g); /* else it stays as it is until the process ends */
+    if (!has_jobs(g)) grpc_door_destroy(g); /* else it stays as it is until the process ends */
 }
 
 /* ---- beginning ---- */
 
-static uint64_t memory(const struct gw_grpc_opts *o)
+static uint64_t grpc_door_memory(const struct gw_grpc_opts *o)
 {
     return MESSAGES * o->message_most > MEMORY ? MESSAGES * o->message_most : MEMORY;
 }
 
-static int make(struct gw_grpc *g)
+static int grpc_door_make(struct gw_grpc *g)
 {
     const struct gw_grpc_opts *o = &g->opts;
     const struct gw_grpc_limits limits = {
-        .calls = CALLS, .calls_each = CALLS_EACH, .streams = STREAMS, .bytes = memory(o)};
+        .calls = CALLS, .calls_each = CALLS_EACH, .streams = STREAMS, .bytes = grpc_door_memory(o)};
     gw_grpc_accounts_open(&g->env.accounts, &limits);
     g->env.ctx = &g->service;
     g->env.message_most = o->message_most;
@@ -123,15 +123,15 @@ int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct
     g->opts = *o;
     g->service.infer = infer;
     if (!g->opts.message_most) g->opts.message_most = GW_GRPC_MESSAGE;
-    struct gw_server_door door = {g, tend, stop, busy};
-    int error = make(g);
+    struct gw_server_door door = {g, grpc_door_tend, grpc_door_stop, grpc_door_busy};
+    int error = grpc_door_make(g);
     if (!error) error = gw_server_add_door(server, &door);
     if (error) {
-        destroy(g);
+        grpc_door_destroy(g);
         return error;
     }
     *out = g;
-    return gw_grpc_gate_open(g->gate); /* from here on only stop() ends it */
+    return gw_grpc_gate_open(g->gate); /* from here on only grpc_door_stop() ends it */
 }
 
 uint16_t gw_grpc_port(const struct gw_grpc *g)

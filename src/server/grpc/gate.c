@@ -62,7 +62,7 @@ struct gw_grpc_gate {
     uint16_t port;
 };
 
-static void wake(struct reader *r)
+static void grpc_gate_wake(struct reader *r)
 {
     uint64_t one = 1;
     if (r->wake_fd >= 0 && write(r->wake_fd, &one, sizeof(one)) < 0) return; /* it is awake */
@@ -129,7 +129,7 @@ static void turn_away(const struct gw_grpc_gate *g, int fd)
 }
 
 /* A socket of the network becomes a guest, or is closed. */
-static void let_in(struct gw_grpc_gate *g, int fd)
+static void grpc_gate_let_in(struct gw_grpc_gate *g, int fd)
 {
     int on = 1;
     struct guest *u = gw_door_has_room(&g->door) ? calloc(1, sizeof(*u)) : NULL;
@@ -156,10 +156,10 @@ static void let_in(struct gw_grpc_gate *g, int fd)
     u->next = u->reader->fresh;
     u->reader->fresh = u;
     pthread_mutex_unlock(&u->reader->lock);
-    if (u->reader != &g->reader[0]) wake(u->reader);
+    if (u->reader != &g->reader[0]) grpc_gate_wake(u->reader);
 }
 
-static void hear(struct gw_grpc_gate *g, int on)
+static void grpc_gate_hear(struct gw_grpc_gate *g, int on)
 {
     struct epoll_event event = {.events = on ? EPOLLIN : 0, .data.ptr = g};
     epoll_ctl(g->reader[0].epoll_fd, EPOLL_CTL_MOD, g->listen_fd, &event);
@@ -168,12 +168,13 @@ static void hear(struct gw_grpc_gate *g, int on)
 static void accept_all(struct gw_grpc_gate *g)
 {
     int fd;
-    while ((fd = accept4(g->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0) let_in(g, fd);
+    while ((fd = accept4(g->listen_fd, NULL, NULL, SOCK_NONBLOCK | SOCK_CLOEXEC)) >= 0)
+        grpc_gate_let_in(g, fd);
     /* Without descriptors or memory: those who wait stay in the queue until gw_grpc_gate_tend. */
-    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) hear(g, 0);
+    if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) grpc_gate_hear(g, 0);
 }
 
-static int stays(void *ctx, const void *guest)
+static int grpc_gate_stays(void *ctx, const void *guest)
 {
     const struct gw_grpc_gate *g = ctx;
     const struct guest *u = guest;
@@ -182,8 +183,8 @@ static int stays(void *ctx, const void *guest)
 
 void gw_grpc_gate_tend(struct gw_grpc_gate *g)
 {
-    gw_door_sweep(&g->door, stays, g);
-    hear(g, 1);
+    gw_door_sweep(&g->door, grpc_gate_stays, g);
+    grpc_gate_hear(g, 1);
 }
 
 /* ---- the threads ---- */
@@ -245,7 +246,7 @@ static void heed(struct reader *r, const struct epoll_event *event)
     }
 }
 
-static void *read_all(void *arg)
+static void *grpc_gate_read_all(void *arg)
 {
     struct reader *r = arg;
     struct epoll_event event[EVENTS];
@@ -295,7 +296,7 @@ static int listen_on(struct gw_grpc_gate *g)
     return epoll_ctl(g->reader[0].epoll_fd, EPOLL_CTL_ADD, g->listen_fd, &event) ? -errno : 0;
 }
 
-static void open_door(struct gw_grpc_gate *g)
+static void grpc_gate_open_door(struct gw_grpc_gate *g)
 {
     uint32_t most = gw_listen_places(1), each = g->opts.each;
     if (!each) each = most / 4 > EACH ? EACH : (most + 3) / 4;
@@ -308,7 +309,7 @@ int gw_grpc_gate_start(const struct gw_grpc_gate_opts *o, struct gw_grpc_gate **
     struct gw_grpc_gate *g = calloc(1, sizeof(*g));
     if (!g) return -ENOMEM;
     *g = (struct gw_grpc_gate){.opts = *o, .listen_fd = -1};
-    open_door(g);
+    grpc_gate_open_door(g);
     int error = gw_proxies_parse("--trusted-proxy", o->proxies, &g->door.proxies);
     for (int i = 0; i < THREADS; i++) {
         int failed = open_reader(g, &g->reader[i]);
@@ -329,7 +330,7 @@ int gw_grpc_gate_open(struct gw_grpc_gate *g)
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
     for (int i = 0; i < THREADS && !error; i++) {
-        error = pthread_create(&g->reader[i].thread, &attr, read_all, &g->reader[i]);
+        error = pthread_create(&g->reader[i].thread, &attr, grpc_gate_read_all, &g->reader[i]);
         g->reader[i].started = !error;
         if (!error) pthread_setname_np(g->reader[i].thread, "gw-grpc");
     }
@@ -348,7 +349,7 @@ void gw_grpc_gate_close(struct gw_grpc_gate *g, uint64_t patience_ns)
     g->cut_at = gw_deadline(patience_ns);
     gw_st_release_u32(&g->closing, 1); /* whoever sees it sees cut_at */
     for (int i = 0; i < THREADS; i++) {
-        wake(&g->reader[i]);
+        grpc_gate_wake(&g->reader[i]);
         if (g->reader[i].started) pthread_join(g->reader[i].thread, NULL);
         g->reader[i].started = 0;
     }

@@ -29,15 +29,15 @@ static int fill_all(struct gw_infer_run *run, const struct gw_grpc_request *q, s
     return 0;
 }
 
-static int is_gone(void *turn)
+static int grpc_infer_is_gone(void *turn)
 {
     return gw_grpc_turn_cancelled(turn);
 }
 
 /* Logs a request that is over. With `answer` NULL it failed, and *error says why. The run is there still. */
-static void log_line(const struct gw_grpc_service *s, struct gw_access_request *line,
-                     const struct gw_infer_run *run, struct gw_grpc_message *answer,
-                     const struct gw_infer_error *error)
+static void grpc_infer_log_line(const struct gw_grpc_service *s, struct gw_access_request *line,
+                                const struct gw_infer_run *run, struct gw_grpc_message *answer,
+                                const struct gw_infer_error *error)
 {
     if (run) gw_infer_account(run, line);
     if (answer) {
@@ -65,7 +65,7 @@ static struct gw_grpc_message *infer(const struct gw_grpc_service *s, struct gw_
         GW_TRACE(server, grpc_request, line.client, line.model, bytes);
         line.id = q->id;
         q->infer.who = line.client;
-        q->infer.gone = is_gone;
+        q->infer.gone = grpc_infer_is_gone;
         q->infer.ctx = turn;
         if (!set_time(turn, &q->infer, error) && !gw_infer_begin(s->infer, &q->infer, &run, error) &&
             !fill_all(run, q, error) && !gw_infer_wait(run, error)) {
@@ -73,7 +73,7 @@ static struct gw_grpc_message *infer(const struct gw_grpc_service *s, struct gw_
             if (!answer) gw_infer_fail(error, GW_INFER_INTERNAL, "the server has no memory left");
         }
     }
-    log_line(s, &line, run, answer, error);
+    grpc_infer_log_line(s, &line, run, answer, error);
     gw_infer_end(run);
     return answer;
 }

@@ -76,8 +76,8 @@ struct region {
 };
 
 /* Adds the i-th region to the list. 0: there is none, or no memory. */
-static int add(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
-               struct gw_grpc_arena *arena, entry_t **list, uint32_t i)
+static int grpc_memory_add(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
+                           struct gw_grpc_arena *arena, entry_t **list, uint32_t i)
 {
     struct gw_region_info info;
     if (!gw_region_status(gw_infer_regions(s->infer), GW_REGION_SYSTEM, gw_grpc_turn_who(turn), name, i,
@@ -110,7 +110,7 @@ void gw_grpc_system_status(void *service, struct gw_grpc_turn *turn)
         (const Inference__SystemSharedMemoryStatusRequest *)gw_grpc_request(
             turn, &inference__system_shared_memory_status_request__descriptor, &arena);
     if (q) {
-        while (r.n_regions < MOST && add(s, turn, q->name, &arena, list, (uint32_t)r.n_regions))
+        while (r.n_regions < MOST && grpc_memory_add(s, turn, q->name, &arena, list, (uint32_t)r.n_regions))
             r.n_regions++;
         r.regions = list;
         if (*q->name && !r.n_regions) {

@@ -9,7 +9,7 @@
 #include "inference.pb-c.h"
 #include "src/server/grpc/reply.h"
 
-static int ready(const struct gw_grpc_service *s)
+static int grpc_methods_ready(const struct gw_grpc_service *s)
 {
     return !gw_infer_draining(s->infer) && !gw_ld_relaxed_u32(&s->closing); /* a number by itself */
 }
@@ -25,7 +25,7 @@ static void server_live(void *service, struct gw_grpc_turn *turn)
 static void server_ready(void *service, struct gw_grpc_turn *turn)
 {
     Inference__ServerReadyResponse r = INFERENCE__SERVER_READY_RESPONSE__INIT;
-    r.ready = ready(service);
+    r.ready = grpc_methods_ready(service);
     gw_grpc_reply(turn, &r.base);
 }
 
@@ -41,14 +41,14 @@ static void model_ready(void *service, struct gw_grpc_turn *turn)
         turn, &inference__model_ready_request__descriptor, &arena);
     if (q) {
         gw_infer_enter(s->infer);
-        r.ready = ready(s) && !gw_infer_find(s->infer, q->name, q->version, &w, &error);
+        r.ready = grpc_methods_ready(s) && !gw_infer_find(s->infer, q->name, q->version, &w, &error);
         gw_infer_leave(s->infer);
         gw_grpc_reply(turn, &r.base);
     }
     gw_grpc_arena_close(&arena);
 }
 
-static void server_metadata(void *service, struct gw_grpc_turn *turn)
+static void grpc_methods_server_metadata(void *service, struct gw_grpc_turn *turn)
 {
     static const char *const extensions[] = {"model_configuration", "model_repository", "statistics",
                                              "system_shared_memory", "rdma"};
@@ -61,7 +61,7 @@ static void server_metadata(void *service, struct gw_grpc_turn *turn)
     gw_grpc_reply(turn, &r.base);
 }
 
-static void health(void *service, struct gw_grpc_turn *turn)
+static void grpc_methods_health(void *service, struct gw_grpc_turn *turn)
 {
     struct gw_grpc_arena arena;
     Grpc__Health__V1__HealthCheckResponse r = GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__INIT;
@@ -71,8 +71,9 @@ static void health(void *service, struct gw_grpc_turn *turn)
     if (q && *q->service && strcmp(q->service, "inference.GRPCInferenceService")) {
         gw_grpc_refuse(turn, GW_GRPC_NOT_FOUND, "no such service; \"\" is the whole server");
     } else if (q) {
-        r.status = ready(service) ? GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
-                                  : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;
+        r.status = grpc_methods_ready(service)
+                       ? GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__SERVING
+                       : GRPC__HEALTH__V1__HEALTH_CHECK_RESPONSE__SERVING_STATUS__NOT_SERVING;
         gw_grpc_reply(turn, &r.base);
     }
     gw_grpc_arena_close(&arena);
@@ -92,7 +93,7 @@ const struct gw_grpc_method gw_grpc_methods[] = {
     {.path = SERVICE("ServerLive"), .health = 1, .run = server_live},
     {.path = SERVICE("ServerReady"), .health = 1, .run = server_ready},
     {.path = SERVICE("ModelReady"), .run = model_ready},
-    {.path = SERVICE("ServerMetadata"), .run = server_metadata},
+    {.path = SERVICE("ServerMetadata"), .run = grpc_methods_server_metadata},
     {.path = SERVICE("ModelMetadata"), .run = gw_grpc_model_metadata},
     {.path = SERVICE("ModelConfig"), .run = gw_grpc_model_config},
     {.path = SERVICE("ModelStatistics"), .run = gw_grpc_model_statistics},
@@ -107,6 +108,6 @@ const struct gw_grpc_method gw_grpc_methods[] = {
     {.path = SERVICE("CudaSharedMemoryUnregister"), .waits = 1, .run = gw_grpc_cuda_unregister},
     {.path = SERVICE("TraceSetting"), .run = unsupported},
     {.path = SERVICE("LogSettings"), .run = unsupported},
-    {.path = "/grpc.health.v1.Health/Check", .health = 1, .run = health},
+    {.path = "/grpc.health.v1.Health/Check", .health = 1, .run = grpc_methods_health},
     {0},
 };

@@ -10,8 +10,8 @@
 typedef Inference__ModelMetadataResponse__TensorMetadata metadata_t;
 
 /* The model that a request with these two fields names. NULL: there is none, and the turn has ended. */
-static struct gw_worker *find(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
-                              const char *version)
+static struct gw_worker *grpc_models_find(struct gw_grpc_service *s, struct gw_grpc_turn *turn,
+                                          const char *name, const char *version)
 {
     struct gw_infer_error error;
     struct gw_worker *w = NULL;
@@ -27,7 +27,7 @@ struct metadata {
     char version[16], *versions[1];
 };
 
-static size_t describe(struct metadata *d, const struct gw_worker *w, int output)
+static size_t grpc_models_describe(struct metadata *d, const struct gw_worker *w, int output)
 {
     const struct gw_model *m = gw_worker_model(w);
     size_t n = output ? gw_model_outputs(m) : gw_model_inputs(m);
@@ -59,8 +59,8 @@ static void answer_metadata(struct gw_grpc_turn *turn, const struct gw_worker *w
     d->message.versions = d->versions;
     d->message.n_versions = 1;
     d->message.platform = (char *)gw_model_kind(gw_worker_model(w));
-    d->message.n_inputs = describe(d, w, 0);
-    d->message.n_outputs = describe(d, w, 1);
+    d->message.n_inputs = grpc_models_describe(d, w, 0);
+    d->message.n_outputs = grpc_models_describe(d, w, 1);
     d->message.inputs = d->tensors[0];
     d->message.outputs = d->tensors[1];
     gw_grpc_reply(turn, &d->message.base);
@@ -74,7 +74,7 @@ void gw_grpc_model_metadata(void *service, struct gw_grpc_turn *turn)
         turn, &inference__model_metadata_request__descriptor, &arena);
     struct gw_infer *infer = ((struct gw_grpc_service *)service)->infer;
     gw_infer_enter(infer); /* the model stays until it is described */
-    struct gw_worker *w = q ? find(service, turn, q->name, q->version) : NULL;
+    struct gw_worker *w = q ? grpc_models_find(service, turn, q->name, q->version) : NULL;
     if (w) answer_metadata(turn, w);
     gw_infer_leave(infer);
     gw_grpc_arena_close(&arena);
@@ -94,7 +94,7 @@ struct config {
     int64_t version;
 };
 
-static Inference__DataType type_of(uint32_t dtype)
+static Inference__DataType grpc_models_type_of(uint32_t dtype)
 {
     static const Inference__DataType type[] = {
         [GW_DTYPE_F32] = INFERENCE__DATA_TYPE__TYPE_FP32,  [GW_DTYPE_F16] = INFERENCE__DATA_TYPE__TYPE_FP16,
@@ -109,7 +109,8 @@ static Inference__DataType type_of(uint32_t dtype)
 }
 
 /* Without the dimension that counts samples, where the model takes several. Returns how many are left. */
-static size_t shape_of(const struct gw_worker *w, const struct gw_tensor_info *info, int64_t *dims)
+static size_t grpc_models_shape_of(const struct gw_worker *w, const struct gw_tensor_info *info,
+                                   int64_t *dims)
 {
     int64_t all[GW_MODEL_MAX_RANK];
     uint32_t rank = gw_infer_shape(w, info, all), n = 0;
@@ -124,16 +125,16 @@ static void configure_tensors(struct config *c, const struct gw_worker *w)
     for (uint32_t i = 0; (info = gw_model_input(m, i)) != NULL; i++) {
         inference__model_input__init(&c->input[i]);
         c->input[i].name = (char *)info->name;
-        c->input[i].data_type = type_of(info->dtype);
-        c->input[i].n_dims = shape_of(w, info, c->dims[0][i]);
+        c->input[i].data_type = grpc_models_type_of(info->dtype);
+        c->input[i].n_dims = grpc_models_shape_of(w, info, c->dims[0][i]);
         c->input[i].dims = c->dims[0][i];
         c->inputs[i] = &c->input[i];
     }
     for (uint32_t i = 0; (info = gw_model_output(m, i)) != NULL; i++) {
         inference__model_output__init(&c->output[i]);
         c->output[i].name = (char *)info->name;
-        c->output[i].data_type = type_of(info->dtype);
-        c->output[i].n_dims = shape_of(w, info, c->dims[1][i]);
+        c->output[i].data_type = grpc_models_type_of(info->dtype);
+        c->output[i].n_dims = grpc_models_shape_of(w, info, c->dims[1][i]);
         c->output[i].dims = c->dims[1][i];
         c->outputs[i] = &c->output[i];
     }
@@ -174,7 +175,7 @@ void gw_grpc_model_config(void *service, struct gw_grpc_turn *turn)
         turn, &inference__model_config_request__descriptor, &arena);
     struct gw_infer *infer = ((struct gw_grpc_service *)service)->infer;
     gw_infer_enter(infer); /* as above */
-    struct gw_worker *w = q ? find(service, turn, q->name, q->version) : NULL;
+    struct gw_worker *w = q ? grpc_models_find(service, turn, q->name, q->version) : NULL;
     struct config *c = w ? calloc(1, sizeof(*c)) : NULL;
     if (c) {
         configure(c, w);

@@ -17,7 +17,7 @@ struct gw_grpc_pool {
 };
 
 /* With the lock held. */
-static struct gw_grpc_job *take_out(struct gw_grpc_pool *p, struct gw_grpc_job **at)
+static struct gw_grpc_job *grpc_pool_take_out(struct gw_grpc_pool *p, struct gw_grpc_job **at)
 {
     struct gw_grpc_job *job = *at;
     if (!job) return NULL;
@@ -28,21 +28,21 @@ static struct gw_grpc_job *take_out(struct gw_grpc_pool *p, struct gw_grpc_job *
 }
 
 /* The first job whose client may have another thread; with the lock held. */
-static struct gw_grpc_job *take(struct gw_grpc_pool *p)
+static struct gw_grpc_job *grpc_pool_take(struct gw_grpc_pool *p)
 {
     struct gw_grpc_job **at = &p->head;
     while (*at && *(*at)->running >= p->each) at = &(*at)->next;
-    struct gw_grpc_job *job = take_out(p, at);
+    struct gw_grpc_job *job = grpc_pool_take_out(p, at);
     if (job) ++*job->running;
     return job;
 }
 
-static void *work(void *arg)
+static void *grpc_pool_work(void *arg)
 {
     struct gw_grpc_pool *p = arg;
     pthread_mutex_lock(&p->lock);
     for (;;) {
-        struct gw_grpc_job *job = take(p);
+        struct gw_grpc_job *job = grpc_pool_take(p);
         if (!job) {
             if (p->ending) break;
             p->idle++;
@@ -63,12 +63,12 @@ static void *work(void *arg)
 }
 
 /* One more thread, when all are at work; with the lock held. */
-static void grow(struct gw_grpc_pool *p)
+static void grpc_pool_grow(struct gw_grpc_pool *p)
 {
     pthread_attr_t attr;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    if (!pthread_create(&p->thread[p->threads], &attr, work, p)) {
+    if (!pthread_create(&p->thread[p->threads], &attr, grpc_pool_work, p)) {
         pthread_setname_np(p->thread[p->threads], "gw-grpc-work");
         p->threads++;
     }
@@ -95,7 +95,7 @@ int gw_grpc_pool_add(struct gw_grpc_pool *p, struct gw_grpc_job *job)
     pthread_mutex_lock(&p->lock);
     *p->tail = job;
     p->tail = &job->next;
-    if (p->waiting++ >= p->idle && p->threads < p->most) grow(p);
+    if (p->waiting++ >= p->idle && p->threads < p->most) grpc_pool_grow(p);
     if (!p->threads) {
         p->head = NULL;
         p->tail = &p->head;
@@ -112,7 +112,7 @@ int gw_grpc_pool_cancel(struct gw_grpc_pool *p, struct gw_grpc_job *job)
     pthread_mutex_lock(&p->lock);
     struct gw_grpc_job **at = &p->head;
     while (*at && *at != job) at = &(*at)->next;
-    int waited = take_out(p, at) != NULL;
+    int waited = grpc_pool_take_out(p, at) != NULL;
     pthread_mutex_unlock(&p->lock);
     return waited;
 }

@@ -72,8 +72,8 @@ static void describe_region(struct head *h, size_t i, const struct gw_infer_tens
     h->tensor[i].n_parameters = 2;
 }
 
-static void describe(struct head *h, size_t i, const struct gw_infer_output *o,
-                     const struct gw_infer_request *asked)
+static void grpc_reply_describe(struct head *h, size_t i, const struct gw_infer_output *o,
+                                const struct gw_infer_request *asked)
 {
     tensor_t *t = &h->tensor[i];
     inference__model_infer_response__infer_output_tensor__init(t);
@@ -100,8 +100,8 @@ static void say_final(struct head *h)
     h->message.n_parameters = 1;
 }
 
-static void fill_head(struct head *h, const struct gw_infer_run *run, const struct gw_infer_request *asked,
-                      const char *id)
+static void grpc_reply_fill_head(struct head *h, const struct gw_infer_run *run,
+                                 const struct gw_infer_request *asked, const char *id)
 {
     const struct gw_worker *w = gw_infer_worker(run);
     const struct gw_infer_output *o;
@@ -112,7 +112,7 @@ static void fill_head(struct head *h, const struct gw_infer_run *run, const stru
     h->message.id = (char *)id;
     h->message.outputs = h->tensors;
     for (uint32_t i = 0; (o = gw_infer_output(run, i)) != NULL; i++) {
-        describe(h, i, o, asked);
+        grpc_reply_describe(h, i, o, asked);
         h->message.n_outputs++;
     }
 }
@@ -126,7 +126,7 @@ struct gw_grpc_message *gw_grpc_infer_response(const struct gw_infer_run *run,
     struct gw_grpc_piece piece[GW_MODEL_MAX_IO];
     const struct gw_infer_output *o;
     uint32_t n = 0;
-    fill_head(&h, run, asked, id);
+    grpc_reply_fill_head(&h, run, asked, id);
     if (streams) say_final(&h);
     for (; (o = gw_infer_output(run, n)) != NULL; n++)
         piece[n] = (struct gw_grpc_piece){o->data, o->data ? o->bytes : 0};

@@ -21,7 +21,8 @@ struct statistics {
     char version[16];
 };
 
-static Inference__StatisticDuration *duration(Inference__StatisticDuration *d, uint64_t count, uint64_t ns)
+static Inference__StatisticDuration *grpc_statistics_duration(Inference__StatisticDuration *d, uint64_t count,
+                                                              uint64_t ns)
 {
     inference__statistic_duration__init(d);
     d->count = count;
@@ -29,7 +30,7 @@ static Inference__StatisticDuration *duration(Inference__StatisticDuration *d, u
     return d;
 }
 
-static void add_batches(struct statistics *s, const struct gw_infer_stats *n)
+static void grpc_statistics_add_batches(struct statistics *s, const struct gw_infer_stats *n)
 {
     for (uint32_t i = 0; i < n->batches; i++) {
         if (!n->batch[i].executions) continue;
@@ -37,13 +38,13 @@ static void add_batches(struct statistics *s, const struct gw_infer_stats *n)
         inference__infer_batch_statistics__init(&s->batch[at]);
         s->batch[at].batch_size = n->batch[i].rows;
         s->batch[at].compute_infer =
-            duration(&s->batch_infer[at], n->batch[i].executions, n->batch[i].infer_ns);
+            grpc_statistics_duration(&s->batch_infer[at], n->batch[i].executions, n->batch[i].infer_ns);
         s->batches[at] = &s->batch[at];
     }
     s->message.batch_stats = s->batches;
 }
 
-static Inference__ModelStatistics *describe(struct statistics *s, const struct gw_worker *w)
+static Inference__ModelStatistics *grpc_statistics_describe(struct statistics *s, const struct gw_worker *w)
 {
     struct gw_infer_stats n;
     gw_infer_stats(w, &n);
@@ -51,18 +52,18 @@ static Inference__ModelStatistics *describe(struct statistics *s, const struct g
     inference__model_statistics__init(&s->message);
     inference__infer_statistics__init(&s->parts);
     snprintf(s->version, sizeof(s->version), "%u", gw_worker_version(w));
-    s->parts.success = duration(&s->success, n.successes, all_ns);
-    s->parts.fail = duration(&s->fail, n.failures + n.refused + n.late, 0);
-    s->parts.queue = duration(&s->queue, n.successes, n.queue_ns);
-    s->parts.compute_input = duration(&s->input, n.successes, n.input_ns);
-    s->parts.compute_infer = duration(&s->infer, n.successes, n.infer_ns);
-    s->parts.compute_output = duration(&s->output, n.successes, n.output_ns);
+    s->parts.success = grpc_statistics_duration(&s->success, n.successes, all_ns);
+    s->parts.fail = grpc_statistics_duration(&s->fail, n.failures + n.refused + n.late, 0);
+    s->parts.queue = grpc_statistics_duration(&s->queue, n.successes, n.queue_ns);
+    s->parts.compute_input = grpc_statistics_duration(&s->input, n.successes, n.input_ns);
+    s->parts.compute_infer = grpc_statistics_duration(&s->infer, n.successes, n.infer_ns);
+    s->parts.compute_output = grpc_statistics_duration(&s->output, n.successes, n.output_ns);
     s->message.name = (char *)gw_worker_name(w);
     s->message.version = s->version;
     s->message.inference_count = n.inferences;
     s->message.execution_count = n.executions;
     s->message.inference_stats = &s->parts;
-    add_batches(s, &n);
+    grpc_statistics_add_batches(s, &n);
     return &s->message;
 }
 
@@ -74,15 +75,16 @@ static size_t count_models(struct gw_grpc_service *s)
 }
 
 /* Of one model, or of all. NULL: no memory. */
-static Inference__ModelStatistics **collect(struct gw_grpc_service *s, struct gw_grpc_arena *arena,
-                                            const struct gw_worker *only, size_t *count)
+static Inference__ModelStatistics **grpc_statistics_collect(struct gw_grpc_service *s,
+                                                            struct gw_grpc_arena *arena,
+                                                            const struct gw_worker *only, size_t *count)
 {
     *count = only ? 1 : count_models(s);
     Inference__ModelStatistics **list = gw_grpc_arena_take(arena, (*count + 1) * sizeof(*list));
     for (size_t i = 0; list && i < *count; i++) {
         struct statistics *one = gw_grpc_arena_take(arena, sizeof(*one));
         if (!one) return NULL;
-        list[i] = describe(one, only ? only : gw_infer_model(s->infer, i));
+        list[i] = grpc_statistics_describe(one, only ? only : gw_infer_model(s->infer, i));
     }
     return list;
 }
@@ -100,7 +102,7 @@ void gw_grpc_model_statistics(void *service, struct gw_grpc_turn *turn)
     if (q && *q->name && gw_infer_find(s->infer, q->name, q->version, &only, &error)) {
         gw_grpc_fail(turn, &error);
     } else if (q) {
-        r.model_stats = collect(s, &arena, only, &r.n_model_stats);
+        r.model_stats = grpc_statistics_collect(s, &arena, only, &r.n_model_stats);
         if (r.model_stats)
             gw_grpc_reply(turn, &r.base);
         else
@@ -132,8 +134,8 @@ static index_t *list_one(struct gw_grpc_arena *arena, const char *name, unsigned
 }
 
 /* All that there are, or those that are served. NULL: no memory. */
-static index_t **list_models(struct gw_grpc_service *s, struct gw_grpc_arena *arena, int only_ready,
-                             size_t *count)
+static index_t **grpc_statistics_list_models(struct gw_grpc_service *s, struct gw_grpc_arena *arena,
+                                             int only_ready, size_t *count)
 {
     const struct gw_missing_model *m;
     size_t served = count_models(s), more = 0;
@@ -162,7 +164,7 @@ void gw_grpc_repository_index(void *service, struct gw_grpc_turn *turn)
         turn, &inference__repository_index_request__descriptor, &arena);
     if (q) {
         gw_infer_enter(s->infer); /* as above */
-        r.models = list_models(s, &arena, q->ready, &r.n_models);
+        r.models = grpc_statistics_list_models(s, &arena, q->ready, &r.n_models);
         if (r.models)
             gw_grpc_reply(turn, &r.base);
         else
@@ -173,8 +175,8 @@ void gw_grpc_repository_index(void *service, struct gw_grpc_turn *turn)
 }
 
 /* Both wait until it is done: requests that wait for the model are answered first. */
-static void change(struct gw_grpc_service *s, struct gw_grpc_turn *turn, enum gw_control_what what,
-                   const char *model, const ProtobufCMessage *done)
+static void grpc_statistics_change(struct gw_grpc_service *s, struct gw_grpc_turn *turn,
+                                   enum gw_control_what what, const char *model, const ProtobufCMessage *done)
 {
     struct gw_infer_error error;
     if (gw_control_ask(gw_infer_control(s->infer), what, model, &error))
@@ -194,7 +196,7 @@ void gw_grpc_repository_load(void *service, struct gw_grpc_turn *turn)
         gw_grpc_refuse(turn, GW_GRPC_UNIMPLEMENTED,
                        "a model is loaded as the repository has it: no parameters");
     else if (q)
-        change(service, turn, GW_CONTROL_LOAD, q->model_name, &r.base);
+        grpc_statistics_change(service, turn, GW_CONTROL_LOAD, q->model_name, &r.base);
     gw_grpc_arena_close(&arena);
 }
 
@@ -205,6 +207,6 @@ void gw_grpc_repository_unload(void *service, struct gw_grpc_turn *turn)
     const Inference__RepositoryModelUnloadRequest *q =
         (const Inference__RepositoryModelUnloadRequest *)gw_grpc_request(
             turn, &inference__repository_model_unload_request__descriptor, &arena);
-    if (q) change(service, turn, GW_CONTROL_UNLOAD, q->model_name, &r.base);
+    if (q) grpc_statistics_change(service, turn, GW_CONTROL_UNLOAD, q->model_name, &r.base);
     gw_grpc_arena_close(&arena);
 }

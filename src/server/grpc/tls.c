@@ -18,7 +18,7 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
                : SSL_TLSEXT_ERR_ALERT_FATAL;
 }
 
-static int wrong(const char *what, const char *file)
+static int grpc_tls_wrong(const char *what, const char *file)
 {
     const char *why = ERR_reason_error_string(ERR_peek_last_error());
     int error = gw_error(-EINVAL, "TLS: %s %s: %s", what, file, why ? why : "it cannot be used");
@@ -26,18 +26,20 @@ static int wrong(const char *what, const char *file)
     return error;
 }
 
-static int load(SSL_CTX *ctx, const char *cert, const char *key)
+static int grpc_tls_load(SSL_CTX *ctx, const char *cert, const char *key)
 {
-    if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1) return wrong("certificate", cert);
-    if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) return wrong("key", key);
-    return SSL_CTX_check_private_key(ctx) == 1 ? 0 : wrong("the certificate does not belong to the key", key);
+    if (SSL_CTX_use_certificate_chain_file(ctx, cert) != 1) return grpc_tls_wrong("certificate", cert);
+    if (SSL_CTX_use_PrivateKey_file(ctx, key, SSL_FILETYPE_PEM) != 1) return grpc_tls_wrong("key", key);
+    return SSL_CTX_check_private_key(ctx) == 1
+               ? 0
+               : grpc_tls_wrong("the certificate does not belong to the key", key);
 }
 
 int gw_grpc_tls_create(const char *cert, const char *key, SSL_CTX **out)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     if (!ctx) return gw_error_errno(-ENOMEM, "TLS");
-    int error = load(ctx, cert, key);
+    int error = grpc_tls_load(ctx, cert, key);
     if (error) {
         SSL_CTX_free(ctx);
         return error;

@@ -52,8 +52,8 @@ json_t *gw_http_tensor(const struct gw_worker *w, const struct gw_tensor_info *t
     return json_pack("{s:s, s:s, s:o}", "name", t->name, "datatype", gw_dtype_name(t->dtype), "shape", shape);
 }
 
-static unsigned server_metadata(struct gw_api *api, const struct gw_http_request *r, const char *rest,
-                                json_t **reply)
+static unsigned http_api_server_metadata(struct gw_api *api, const struct gw_http_request *r,
+                                         const char *rest, json_t **reply)
 {
     (void)api, (void)r;
     if (*rest) return gw_http_nothing(reply);
@@ -63,7 +63,8 @@ static unsigned server_metadata(struct gw_api *api, const struct gw_http_request
                                   "model_configuration", "statistics", "system_shared_memory"));
 }
 
-static unsigned health(struct gw_api *api, const struct gw_http_request *r, const char *rest, json_t **reply)
+static unsigned http_api_health(struct gw_api *api, const struct gw_http_request *r, const char *rest,
+                                json_t **reply)
 {
     (void)r;
     if (strcmp(rest, "/live") && strcmp(rest, "/ready")) return gw_http_nothing(reply);
@@ -78,7 +79,7 @@ static unsigned not_here(struct gw_api *api, const struct gw_http_request *r, co
     return gw_http_fail(501, reply, "trace and log settings cannot be changed over HTTP");
 }
 
-static unsigned call(struct gw_api *api, const struct gw_http_request *r, json_t **reply)
+static unsigned http_api_call(struct gw_api *api, const struct gw_http_request *r, json_t **reply)
 {
     /* A path belongs to the first that it is, or begins with and goes on behind with a slash. */
     static const struct {
@@ -88,14 +89,15 @@ static unsigned call(struct gw_api *api, const struct gw_http_request *r, json_t
     } calls[] = {
         {"/v2/models", gw_http_models},
         {"/v2/rdma/sessions", gw_http_sessions},
-        {"/v2/health", health},
+        {"/v2/health", http_api_health},
         {"/v2/repository", gw_http_model_index},
         {"/v2/systemsharedmemory", gw_http_regions},
         {"/v2/trace", not_here},
         {"/v2/logging", not_here},
         {"/metrics", gw_http_metrics},
     };
-    if (!strcmp(r->path, "/v2") || !strcmp(r->path, "/v2/")) return server_metadata(api, r, "", reply);
+    if (!strcmp(r->path, "/v2") || !strcmp(r->path, "/v2/"))
+        return http_api_server_metadata(api, r, "", reply);
     for (size_t i = 0; i < sizeof(calls) / sizeof(calls[0]); i++) {
         const char *rest = r->path + strlen(calls[i].path);
         if (!strncmp(r->path, calls[i].path, strlen(calls[i].path)) && (!*rest || *rest == '/'))
@@ -115,7 +117,7 @@ unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
     if (!strncmp(r->path, cuda, sizeof(cuda) - 1) && r->path[sizeof(cuda) - 1] == '/')
         return gw_http_cuda_regions(api, r, r->path + sizeof(cuda) - 1, reply);
     gw_infer_enter(api->infer);
-    unsigned status = call(api, r, reply);
+    unsigned status = http_api_call(api, r, reply);
     gw_infer_leave(api->infer);
     return status;
 }

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static int wrong(struct gw_infer_error *error, const char *what, const char *why)
+static int http_ask_wrong(struct gw_infer_error *error, const char *what, const char *why)
 {
     return gw_infer_fail(error, GW_INFER_INVALID, "%.100s: %s", what, why);
 }
@@ -12,12 +12,13 @@ static int wrong(struct gw_infer_error *error, const char *what, const char *why
 /* ---- parameters ---- */
 
 /* A number that may be missing. */
-static int take_number(const json_t *parameters, const char *name, uint64_t *out,
-                       struct gw_infer_error *error)
+static int http_ask_take_number(const json_t *parameters, const char *name, uint64_t *out,
+                                struct gw_infer_error *error)
 {
     const json_t *v = json_object_get(parameters, name);
     if (!v) return 0;
-    if (!json_is_integer(v) || json_integer_value(v) < 0) return wrong(error, name, "not a number from 0 on");
+    if (!json_is_integer(v) || json_integer_value(v) < 0)
+        return http_ask_wrong(error, name, "not a number from 0 on");
     *out = (uint64_t)json_integer_value(v);
     return 0;
 }
@@ -26,12 +27,12 @@ static int take_flag(const json_t *parameters, const char *name, int *out, struc
 {
     const json_t *v = json_object_get(parameters, name);
     if (!v) return 0;
-    if (!json_is_boolean(v)) return wrong(error, name, "true or false is wanted");
+    if (!json_is_boolean(v)) return http_ask_wrong(error, name, "true or false is wanted");
     *out = json_is_true(v);
     return 0;
 }
 
-static int is_set(const json_t *v)
+static int http_ask_is_set(const json_t *v)
 {
     const char *text = json_string_value(v);
     return text ? *text != 0 : json_integer_value(v) != 0;
@@ -39,12 +40,12 @@ static int is_set(const json_t *v)
 
 static int take_parameters(struct gw_http_ask *a, const json_t *p, struct gw_infer_error *error)
 {
-    if (p && !json_is_object(p)) return wrong(error, "parameters", "not an object");
-    if (is_set(json_object_get(p, "sequence_id")))
+    if (p && !json_is_object(p)) return http_ask_wrong(error, "parameters", "not an object");
+    if (http_ask_is_set(json_object_get(p, "sequence_id")))
         return gw_infer_fail(error, GW_INFER_UNSUPPORTED,
                              "sequence_id: models with sequences are not served here");
-    if (take_number(p, "priority", &a->request.priority, error)) return -1;
-    if (take_number(p, "timeout", &a->request.timeout_us, error)) return -1;
+    if (http_ask_take_number(p, "priority", &a->request.priority, error)) return -1;
+    if (http_ask_take_number(p, "timeout", &a->request.timeout_us, error)) return -1;
     return take_flag(p, "binary_data_output", &a->binary_all, error);
 }
 
@@ -53,97 +54,102 @@ static int take_region(const json_t *p, struct gw_infer_tensor *t, struct gw_inf
     const json_t *name = json_object_get(p, "shared_memory_region");
     if (!name) return 0;
     t->region = json_string_value(name);
-    if (!t->region) return wrong(error, "shared_memory_region", "not a string");
+    if (!t->region) return http_ask_wrong(error, "shared_memory_region", "not a string");
     if (!json_object_get(p, "shared_memory_byte_size"))
-        return wrong(error, "shared_memory_region", "shared_memory_byte_size is wanted, too");
-    if (take_number(p, "shared_memory_offset", &t->region_offset, error)) return -1;
-    return take_number(p, "shared_memory_byte_size", &t->region_bytes, error);
+        return http_ask_wrong(error, "shared_memory_region", "shared_memory_byte_size is wanted, too");
+    if (http_ask_take_number(p, "shared_memory_offset", &t->region_offset, error)) return -1;
+    return http_ask_take_number(p, "shared_memory_byte_size", &t->region_bytes, error);
 }
 
 /* ---- tensors ---- */
 
-static int take_name(const json_t *tensor, struct gw_infer_tensor *t, struct gw_infer_error *error)
+static int http_ask_take_name(const json_t *tensor, struct gw_infer_tensor *t, struct gw_infer_error *error)
 {
     t->name = json_string_value(json_object_get(tensor, "name"));
-    return t->name ? 0 : wrong(error, "name", "an input or output lacks it");
+    return t->name ? 0 : http_ask_wrong(error, "name", "an input or output lacks it");
 }
 
 static int take_shape(const json_t *tensor, struct gw_infer_tensor *t, struct gw_infer_error *error)
 {
     const json_t *shape = json_object_get(tensor, "shape");
-    if (!json_is_array(shape)) return wrong(error, t->name, "its shape is not an array");
+    if (!json_is_array(shape)) return http_ask_wrong(error, t->name, "its shape is not an array");
     t->rank = (uint32_t)json_array_size(shape);
     if (json_array_size(shape) > GW_MODEL_MAX_RANK)
-        return wrong(error, t->name, "its shape has too many dimensions");
+        return http_ask_wrong(error, t->name, "its shape has too many dimensions");
     for (uint32_t i = 0; i < t->rank; i++) {
         const json_t *dim = json_array_get(shape, i);
         if (!json_is_integer(dim) || json_integer_value(dim) < 0)
-            return wrong(error, t->name, "a dimension of its shape is not a number");
+            return http_ask_wrong(error, t->name, "a dimension of its shape is not a number");
         t->dims[i] = json_integer_value(dim);
     }
     return 0;
 }
 
 /* Where its elements are: one place, and no more. */
-static int take_place(struct gw_http_ask *a, const json_t *tensor, uint32_t i, struct gw_infer_error *error)
+static int http_ask_take_place(struct gw_http_ask *a, const json_t *tensor, uint32_t i,
+                               struct gw_infer_error *error)
 {
     struct gw_infer_tensor *t = &a->request.input[i];
     struct gw_http_ask_input *in = &a->input[i];
     const json_t *p = json_object_get(tensor, "parameters"), *data = json_object_get(tensor, "data");
-    if (p && !json_is_object(p)) return wrong(error, t->name, "its parameters are not an object");
-    if (take_region(p, t, error) || take_number(p, "binary_data_size", &in->binary_bytes, error)) return -1;
+    if (p && !json_is_object(p)) return http_ask_wrong(error, t->name, "its parameters are not an object");
+    if (take_region(p, t, error) || http_ask_take_number(p, "binary_data_size", &in->binary_bytes, error))
+        return -1;
     in->binary = json_object_get(p, "binary_data_size") != NULL;
     if (data) {
         json_int_t span = json_is_integer(data) ? json_integer_value(data) : -1;
-        if (span < 0 || span >= a->skeleton.spans) return wrong(error, t->name, "its data is not an array");
+        if (span < 0 || span >= a->skeleton.spans)
+            return http_ask_wrong(error, t->name, "its data is not an array");
         in->json = &a->skeleton.span[span];
     }
     int places = in->binary + (in->json != NULL) + (t->region != NULL);
     if (places == 1) return 0;
-    return wrong(error, t->name,
-                 places ? "it has data, binary_data_size or a shared memory region, but not only one of them"
-                        : "it has no data, no binary_data_size and no shared memory region");
+    return http_ask_wrong(
+        error, t->name,
+        places ? "it has data, binary_data_size or a shared memory region, but not only one of them"
+               : "it has no data, no binary_data_size and no shared memory region");
 }
 
 static int take_inputs(struct gw_http_ask *a, struct gw_infer_error *error)
 {
     const json_t *inputs = json_object_get(a->skeleton.json, "inputs"), *tensor;
     size_t i;
-    if (!json_is_array(inputs)) return wrong(error, "inputs", "the request lacks them");
+    if (!json_is_array(inputs)) return http_ask_wrong(error, "inputs", "the request lacks them");
     if (json_array_size(inputs) > GW_MODEL_MAX_IO)
-        return wrong(error, "inputs", "more than a model can have");
+        return http_ask_wrong(error, "inputs", "more than a model can have");
     a->request.inputs = (uint32_t)json_array_size(inputs);
     json_array_foreach((json_t *)inputs, i, tensor)
     {
         struct gw_infer_tensor *t = &a->request.input[i];
-        if (take_name(tensor, t, error) || take_shape(tensor, t, error)) return -1;
+        if (http_ask_take_name(tensor, t, error) || take_shape(tensor, t, error)) return -1;
         t->datatype = json_string_value(json_object_get(tensor, "datatype"));
-        if (!t->datatype) return wrong(error, t->name, "it lacks a datatype");
+        if (!t->datatype) return http_ask_wrong(error, t->name, "it lacks a datatype");
         if (!strcmp(t->datatype, "BYTES"))
             return gw_infer_fail(error, GW_INFER_UNSUPPORTED,
                                  "input '%.100s': models here take numbers, not BYTES", t->name);
-        if (take_place(a, tensor, (uint32_t)i, error)) return -1;
+        if (http_ask_take_place(a, tensor, (uint32_t)i, error)) return -1;
     }
     return 0;
 }
 
-static int take_outputs(struct gw_http_ask *a, struct gw_infer_error *error)
+static int http_ask_take_outputs(struct gw_http_ask *a, struct gw_infer_error *error)
 {
     const json_t *outputs = json_object_get(a->skeleton.json, "outputs"), *tensor;
     size_t i;
     if (!outputs) return 0;
-    if (!json_is_array(outputs)) return wrong(error, "outputs", "not an array");
+    if (!json_is_array(outputs)) return http_ask_wrong(error, "outputs", "not an array");
     if (json_array_size(outputs) > GW_MODEL_MAX_IO)
-        return wrong(error, "outputs", "more than a model can have");
+        return http_ask_wrong(error, "outputs", "more than a model can have");
     a->request.outputs = (uint32_t)json_array_size(outputs);
     json_array_foreach((json_t *)outputs, i, tensor)
     {
         struct gw_infer_tensor *t = &a->request.output[i];
         const json_t *p = json_object_get(tensor, "parameters");
         int binary = a->binary_all;
-        if (take_name(tensor, t, error)) return -1;
-        if (p && !json_is_object(p)) return wrong(error, t->name, "its parameters are not an object");
-        if (is_set(json_object_get(p, "classification")))
+        if (http_ask_take_name(tensor, t, error)) return -1;
+        if (p && !json_is_object(p))
+            return http_ask_wrong(error, t->name, "its parameters are not an object");
+        if (http_ask_is_set(json_object_get(p, "classification")))
             return gw_infer_fail(error, GW_INFER_UNSUPPORTED,
                                  "output '%.100s': classification is not done here", t->name);
         if (take_region(p, t, error) || take_flag(p, "binary_data", &binary, error)) return -1;
@@ -159,11 +165,11 @@ int gw_http_ask_parse(const char *text, size_t bytes, struct gw_http_ask *a, str
     if (gw_skeleton_parse(text, bytes, &a->skeleton, &why))
         return gw_infer_fail(error, GW_INFER_INVALID, "%s", why);
     const json_t *id = json_object_get(a->skeleton.json, "id");
-    if (id && !json_is_string(id)) return wrong(error, "id", "not a string");
+    if (id && !json_is_string(id)) return http_ask_wrong(error, "id", "not a string");
     a->id = json_string_value(id);
     if (take_parameters(a, json_object_get(a->skeleton.json, "parameters"), error)) return -1;
     if (take_inputs(a, error)) return -1;
-    return take_outputs(a, error);
+    return http_ask_take_outputs(a, error);
 }
 
 int gw_http_ask_raw(const struct gw_worker *w, uint64_t bytes, struct gw_http_ask *a,

@@ -50,7 +50,7 @@ static const char *read_float(const char *p, uint32_t dtype, void *to)
 }
 
 /* The least and the greatest value of an integer type, the latter of an unsigned one as it is. */
-static void range(uint32_t dtype, int64_t *least, uint64_t *most)
+static void elements_range(uint32_t dtype, int64_t *least, uint64_t *most)
 {
     uint32_t bits = (uint32_t)gw_dtype_bytes(dtype) * 8;
     int is_signed =
@@ -64,7 +64,7 @@ static const char *read_integer(const char *p, uint32_t dtype, void *to)
     int64_t least;
     uint64_t most, bits;
     char *end;
-    range(dtype, &least, &most);
+    elements_range(dtype, &least, &most);
     errno = 0;
     if (*p == '-') {
         int64_t v = strtoll(p, &end, 10);
@@ -92,7 +92,7 @@ static const char *read_bool(const char *p, uint8_t *to)
 }
 
 /* One element; returns what follows it, or NULL. */
-static const char *read_one(const char *p, uint32_t dtype, void *to)
+static const char *elements_read_one(const char *p, uint32_t dtype, void *to)
 {
     if (dtype == GW_DTYPE_BOOL) return read_bool(p, to);
     if (!looks_like_number(p)) return NULL;
@@ -131,8 +131,8 @@ static int take_mark(struct arrays *a, char c)
     return fits;
 }
 
-static int read_all(const char *text, size_t bytes, uint32_t dtype, uint64_t count, void *to,
-                    const char **why)
+static int elements_read_all(const char *text, size_t bytes, uint32_t dtype, uint64_t count, void *to,
+                             const char **why)
 {
     const char *p = text, *end = text + bytes;
     uint64_t n = 0, each = gw_dtype_bytes(dtype);
@@ -150,7 +150,7 @@ static int read_all(const char *text, size_t bytes, uint32_t dtype, uint64_t cou
                 *why = "its data has more elements than its shape";
                 return -1;
             }
-            p = read_one(p, dtype, (uint8_t *)to + n++ * each);
+            p = elements_read_one(p, dtype, (uint8_t *)to + n++ * each);
             if (!p || p > end) return -1;
             a.after_value = 1;
             a.after_open = 0;
@@ -165,7 +165,7 @@ int gw_elements_read(const char *text, size_t bytes, uint32_t dtype, uint64_t co
                      const char **why)
 {
     locale_t before = gw_c_locale_enter();
-    int wrong = read_all(text, bytes, dtype, count, to, why);
+    int wrong = elements_read_all(text, bytes, dtype, count, to, why);
     gw_c_locale_leave(before);
     return wrong;
 }
@@ -207,7 +207,7 @@ static int write_one(char *at, size_t room, uint32_t dtype, const uint8_t *from)
     }
 }
 
-static void write_all(struct gw_text *t, uint32_t dtype, uint64_t count, const void *from)
+static void elements_write_all(struct gw_text *t, uint32_t dtype, uint64_t count, const void *from)
 {
     const size_t most = 32; /* bytes of one element, and its comma */
     const uint8_t *p = from;
@@ -224,6 +224,6 @@ static void write_all(struct gw_text *t, uint32_t dtype, uint64_t count, const v
 void gw_elements_write(struct gw_text *t, uint32_t dtype, uint64_t count, const void *from)
 {
     locale_t before = gw_c_locale_enter();
-    write_all(t, dtype, count, from);
+    elements_write_all(t, dtype, count, from);
     gw_c_locale_leave(before);
 }

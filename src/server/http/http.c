@@ -19,14 +19,14 @@ struct gw_http_door {
     struct gw_httpd *metrics; /* NULL: it has no port of its own */
 };
 
-static void tend(void *door)
+static void http_tend(void *door)
 {
     struct gw_http_door *h = door;
     gw_httpd_tend(h->httpd);
     if (h->metrics) gw_httpd_tend(h->metrics);
 }
 
-static void stop(void *door)
+static void http_stop(void *door)
 {
     struct gw_http_door *h = door;
     gw_httpd_stop(h->metrics);
@@ -48,7 +48,7 @@ struct secrets {
     char *cert, *key, *token;
 };
 
-static int read_secrets(const struct gw_http_door_opts *o, struct secrets *s)
+static int http_read_secrets(const struct gw_http_door_opts *o, struct secrets *s)
 {
     int error = 0;
     if (!o->cert != !o->key) return gw_error(-EINVAL, "--tls-cert and --tls-key go together");
@@ -75,7 +75,7 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
                                        .files = gw_http_page()};
     struct gw_proxies proxies;
     int error = gw_proxies_parse("--trusted-proxy", o->trusted_proxies, &proxies);
-    if (!error) error = read_secrets(o, &secrets);
+    if (!error) error = http_read_secrets(o, &secrets);
     struct gw_httpd_opts opts = {.host = o->host,
                                  .port = o->port,
                                  .most_each = most_each(&h->api, o),
@@ -110,10 +110,11 @@ int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const s
     h->api.most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
     gw_room_open(&h->api.room, 4 * h->api.most_body);
     int error = listen_for(h, o);
-    struct gw_server_door door = {.door = h, .tend = tend, .stop = stop}; /* calls stand for its answers */
+    struct gw_server_door door = {
+        .door = h, .tend = http_tend, .stop = http_stop}; /* calls stand for its answers */
     if (!error) error = gw_server_add_door(server, &door);
     if (error) {
-        stop(h);
+        http_stop(h);
         return error;
     }
     *out = h;

@@ -80,7 +80,7 @@ static int header_number(const struct gw_http_request *r, const char *name, uint
     return errno || *end || *text < '0' || *text > '9' ? -1 : 0;
 }
 
-static void fail(struct gw_http_infer *c, enum gw_infer_code code, const char *why)
+static void http_infer_fail(struct gw_http_infer *c, enum gw_infer_code code, const char *why)
 {
     if (c->stage != FAILED) gw_infer_fail(&c->error, code, "%s", why);
     c->stage = FAILED;
@@ -99,9 +99,10 @@ struct gw_http_infer *gw_http_infer_open(const struct gw_http_infer_opts *opts,
     GW_TRACE(server, http_request, r->who, r->path);
     if (header_number(r, "Content-Length", &c->body) ||
         header_number(r, "Inference-Header-Content-Length", &c->header))
-        fail(c, GW_INFER_INVALID, "Inference-Header-Content-Length: not a number of bytes");
+        http_infer_fail(c, GW_INFER_INVALID, "Inference-Header-Content-Length: not a number of bytes");
     else if (c->header != NO_HEADER && c->header > c->opts.most)
-        fail(c, GW_INFER_INVALID, "Inference-Header-Content-Length: more than the server takes (--max-body)");
+        http_infer_fail(c, GW_INFER_INVALID,
+                        "Inference-Header-Content-Length: more than the server takes (--max-body)");
     return c;
 }
 
@@ -126,7 +127,7 @@ static int read_elements(struct gw_http_infer *c)
     return 0;
 }
 
-static int check_sizes(struct gw_http_infer *c)
+static int http_infer_check_sizes(struct gw_http_infer *c)
 {
     for (uint32_t i = 0; i < c->ask.request.inputs; i++) {
         uint64_t bytes;
@@ -140,7 +141,7 @@ static int check_sizes(struct gw_http_infer *c)
     return 0;
 }
 
-static int parse(struct gw_http_infer *c)
+static int http_infer_parse(struct gw_http_infer *c)
 {
     struct gw_worker *w;
     if (gw_infer_find(c->opts.infer, c->model, c->version, &w, &c->error)) return -1;
@@ -149,11 +150,11 @@ static int parse(struct gw_http_infer *c)
     return gw_http_ask_parse(c->json.at, c->json.bytes, &c->ask, &c->error);
 }
 
-static int begin(struct gw_http_infer *c)
+static int http_infer_begin(struct gw_http_infer *c)
 {
     gw_http_busy(c->connection, 1); /* it may wait for a slot, which is not the client's fault */
     gw_infer_enter(c->opts.infer);
-    int wrong = parse(c);
+    int wrong = http_infer_parse(c);
     gw_infer_leave(c->opts.infer); /* before gw_infer_begin, which enters itself */
     c->ask.request.model = c->model;
     c->ask.request.version = c->version;
@@ -162,7 +163,7 @@ static int begin(struct gw_http_infer *c)
     c->ask.request.ctx = (void *)c->connection;
     wrong = wrong || gw_infer_begin(c->opts.infer, &c->ask.request, &c->run, &c->error);
     gw_http_busy(c->connection, 0);
-    return wrong || check_sizes(c) || read_elements(c);
+    return wrong || http_infer_check_sizes(c) || read_elements(c);
 }
 
 /* To the next input whose elements come behind the JSON. */
@@ -177,7 +178,7 @@ static void next_input(struct gw_http_infer *c)
 
 static void header_is_there(struct gw_http_infer *c)
 {
-    c->stage = begin(c) ? FAILED : TENSORS;
+    c->stage = http_infer_begin(c) ? FAILED : TENSORS;
     if (c->stage == TENSORS) next_input(c);
 }
 
@@ -188,14 +189,15 @@ static int may_hold(struct gw_http_infer *c, uint64_t bytes)
 {
     uint64_t more = bytes > c->held ? (bytes - c->held + STEP - 1) / STEP * STEP : 0;
     if (bytes > c->opts.most) {
-        fail(c, GW_INFER_INVALID, "the body's JSON is longer than the server takes (--max-body)");
+        http_infer_fail(c, GW_INFER_INVALID, "the body's JSON is longer than the server takes (--max-body)");
         return 0;
     }
     if (gw_room_take(c->opts.room, c->who, more)) {
-        fail(c, GW_INFER_UNAVAILABLE,
-             "the server is receiving too many long requests of this client in JSON: send binary data, or "
-             "fewer "
-             "at once");
+        http_infer_fail(
+            c, GW_INFER_UNAVAILABLE,
+            "the server is receiving too many long requests of this client in JSON: send binary data, or "
+            "fewer "
+            "at once");
         return 0;
     }
     c->held += more;
@@ -207,7 +209,7 @@ static size_t take_json(struct gw_http_infer *c, const char *data, size_t bytes)
     uint64_t left = c->header == NO_HEADER ? bytes : c->header - c->json.bytes;
     size_t n = bytes < left ? bytes : (size_t)left;
     if (may_hold(c, c->json.bytes + n)) gw_text_add(&c->json, data, n);
-    if (c->json.broken) fail(c, GW_INFER_INTERNAL, "out of memory");
+    if (c->json.broken) http_infer_fail(c, GW_INFER_INTERNAL, "out of memory");
     return n;
 }
 
@@ -215,8 +217,8 @@ static size_t take_elements(struct gw_http_infer *c, const char *data, size_t by
 {
     uint64_t size;
     if (c->input == c->ask.request.inputs) {
-        fail(c, GW_INFER_INVALID,
-             "unexpected additional input data: the body is longer than the inputs it announces");
+        http_infer_fail(c, GW_INFER_INVALID,
+                        "unexpected additional input data: the body is longer than the inputs it announces");
         return bytes;
     }
     uint8_t *to = gw_infer_input(c->run, c->input, &size);
@@ -248,7 +250,7 @@ static int is_binary(const struct gw_http_infer *c, const struct gw_infer_output
     return c->ask.request.outputs ? c->ask.binary_output[o->asked] : c->ask.binary_all;
 }
 
-static json_t *describe(const struct gw_http_infer *c, const struct gw_infer_output *o)
+static json_t *http_infer_describe(const struct gw_http_infer *c, const struct gw_infer_output *o)
 {
     const struct gw_infer_tensor *asked = &c->ask.request.output[o->asked];
     json_t *shape = json_array(), *parameters = json_object();
@@ -272,7 +274,7 @@ static json_t *describe(const struct gw_http_infer *c, const struct gw_infer_out
 static int write_output(struct gw_http_infer *c, const struct gw_infer_output *o, struct gw_text *t,
                         struct gw_http_answer *answer)
 {
-    gw_text_json(t, describe(c, o));
+    gw_text_json(t, http_infer_describe(c, o));
     if (!o->data) return 0;
     if (is_binary(c, o)) {
         answer->part[answer->parts++] = (struct gw_http_part){o->data, o->bytes};
@@ -311,12 +313,12 @@ static int write_answer(struct gw_http_infer *c, struct gw_text *t, struct gw_ht
     return t->broken ? gw_infer_fail(&c->error, GW_INFER_INTERNAL, "out of memory") : 0;
 }
 
-static void release(void *ctx)
+static void http_infer_release(void *ctx)
 {
     gw_infer_end(ctx);
 }
 
-static int run(struct gw_http_infer *c)
+static int http_infer_run(struct gw_http_infer *c)
 {
     gw_http_busy(c->connection, 1); /* the model takes its time, not the client */
     int wrong = gw_infer_wait(c->run, &c->error);
@@ -325,7 +327,7 @@ static int run(struct gw_http_infer *c)
 }
 
 /* While the run is there. */
-static void account(struct gw_http_infer *c)
+static void http_infer_account(struct gw_http_infer *c)
 {
     if (c->run) gw_infer_account(c->run, &c->line);
     c->line.model = c->model; /* the worker may go before the line is written */
@@ -335,16 +337,16 @@ void gw_http_infer_refuse(struct gw_http_infer *c, unsigned status, const char *
 {
     c->line.status = status;
     c->line.error = why;
-    account(c);
+    http_infer_account(c);
 }
 
 /* The answer has left, or never will. */
-static void log_line(struct gw_http_infer *c)
+static void http_infer_log_line(struct gw_http_infer *c)
 {
     if (!c->line.status) {
         c->line.status = GONE;
         c->line.error = "the client has gone before its request was complete";
-        account(c);
+        http_infer_account(c);
     }
     c->line.client = c->who;
     c->line.door = "http";
@@ -363,18 +365,18 @@ static void write_refusal(struct gw_http_infer *c, struct gw_http_answer *answer
     c->line.error = c->error.text;
     c->line.status = answer->status;
     c->line.out = answer->bytes;
-    account(c);
+    http_infer_account(c);
 }
 
 void gw_http_infer_finish(struct gw_http_infer *c, struct gw_http_answer *answer)
 {
     struct gw_text t = {0};
     if (c->stage == HEADER && c->header != NO_HEADER && c->json.bytes < c->header)
-        fail(c, GW_INFER_INVALID, "Inference-Header-Content-Length: the body is shorter");
+        http_infer_fail(c, GW_INFER_INVALID, "Inference-Header-Content-Length: the body is shorter");
     if (c->stage == HEADER) header_is_there(c);
     if (c->stage == TENSORS && c->input < c->ask.request.inputs)
-        fail(c, GW_INFER_INVALID, "the body is shorter than the inputs it announces");
-    if (c->stage == FAILED || run(c) || write_answer(c, &t, answer)) {
+        http_infer_fail(c, GW_INFER_INVALID, "the body is shorter than the inputs it announces");
+    if (c->stage == FAILED || http_infer_run(c) || write_answer(c, &t, answer)) {
         free(t.at);
         write_refusal(c, answer);
         return;
@@ -383,10 +385,10 @@ void gw_http_infer_finish(struct gw_http_infer *c, struct gw_http_answer *answer
     c->line.status = 200;
     c->line.out = t.bytes;
     for (uint32_t i = 0; i < answer->parts; i++) c->line.out += answer->part[i].bytes;
-    account(c);
+    http_infer_account(c);
     answer->text = t.at;
     answer->bytes = t.bytes;
-    answer->release = release; /* the outputs stay until they are sent */
+    answer->release = http_infer_release; /* the outputs stay until they are sent */
     answer->ctx = c->run;
     c->run = NULL;
 }
@@ -394,7 +396,7 @@ void gw_http_infer_finish(struct gw_http_infer *c, struct gw_http_answer *answer
 void gw_http_infer_free(struct gw_http_infer *c)
 {
     if (!c) return;
-    log_line(c);
+    http_infer_log_line(c);
     gw_room_give(c->opts.room, c->who, c->held);
     gw_infer_end(c->run);
     gw_http_ask_free(&c->ask);

@@ -60,7 +60,7 @@ static const struct {
     [CALLS_TAKEN] = {"gpuwire_door_slots_taken", "gauge", "Slots of these that are in use"},
 };
 
-static uint64_t value_of(const struct gw_infer_stats *s, enum what what)
+static uint64_t http_metrics_value_of(const struct gw_infer_stats *s, enum what what)
 {
     switch (what) {
     case SUCCESS: return s->successes;
@@ -98,7 +98,7 @@ static void write_model(struct gw_text *t, const char *name, const struct gw_wor
     gw_text_printf(t, "\",version=\"%u\"", gw_worker_version(w));
 }
 
-static void write_head(struct gw_text *t, const char *name, const char *type, const char *help)
+static void http_metrics_write_head(struct gw_text *t, const char *name, const char *type, const char *help)
 {
     gw_text_printf(t, "# HELP %s %s\n# TYPE %s %s\n", name, help, name, type);
 }
@@ -141,8 +141,8 @@ static void write_latency(struct gw_text *t, const struct gw_worker *w, const st
 static void write_latencies(struct gw_text *t, struct gw_api *api)
 {
     struct gw_infer_stats s;
-    write_head(t, "gpuwire_request_duration_seconds", "histogram",
-               "Time of answered requests, from arrival until the answer was posted");
+    http_metrics_write_head(t, "gpuwire_request_duration_seconds", "histogram",
+                            "Time of answered requests, from arrival until the answer was posted");
     for (size_t i = 0; i < *api->server.workers; i++) {
         gw_infer_stats(api->server.worker[i], &s);
         write_latency(t, api->server.worker[i], &s);
@@ -151,12 +151,13 @@ static void write_latencies(struct gw_text *t, struct gw_api *api)
 
 static void write_server(struct gw_text *t, struct gw_api *api)
 {
-    write_head(t, "gpuwire_server_info", "gauge", "The server's version");
+    http_metrics_write_head(t, "gpuwire_server_info", "gauge", "The server's version");
     gw_text_printf(t, "gpuwire_server_info{version=\"%s\",executor=\"%s\"} 1\n", GW_VERSION,
                    api->server.on_gpu ? "gpu" : "cpu");
-    write_head(t, "gpuwire_server_draining", "gauge", "1: the server is about to end, and takes nothing new");
+    http_metrics_write_head(t, "gpuwire_server_draining", "gauge",
+                            "1: the server is about to end, and takes nothing new");
     gw_text_printf(t, "gpuwire_server_draining %d\n", gw_infer_draining(api->infer));
-    write_head(t, "gpuwire_access_log_lost_total", "counter", "Lines that the access log lacks");
+    http_metrics_write_head(t, "gpuwire_access_log_lost_total", "counter", "Lines that the access log lacks");
     gw_text_printf(t, "gpuwire_access_log_lost_total %llu\n",
                    (unsigned long long)gw_access_dropped(gw_infer_access(api->infer)));
 }
@@ -179,7 +180,7 @@ static void write_gpus(struct gw_text *t)
     struct gw_gpu_use gpu[GW_GPU_USE_MOST];
     uint32_t n = gw_gpu_use_read(gpu, GW_GPU_USE_MOST);
     for (uint32_t k = 0; n && k < 4; k++) {
-        write_head(t, name[k][0], "gauge", name[k][1]);
+        http_metrics_write_head(t, name[k][0], "gauge", name[k][1]);
         for (uint32_t i = 0; i < n; i++) {
             const double value[] = {gpu[i].utilization, (double)gpu[i].memory, (double)gpu[i].memory_used,
                                     gpu[i].watts};
@@ -210,16 +211,16 @@ static uint64_t own_ns_of(const struct gw_infer_stats *s, uint32_t k)
 
 static void write_batches(struct gw_text *t, struct gw_api *api)
 {
-    write_head(t, "gpuwire_batch_exec_count", "counter", "Runs of the model, by batch size");
+    http_metrics_write_head(t, "gpuwire_batch_exec_count", "counter", "Runs of the model, by batch size");
     write_each_batch(t, api, "gpuwire_batch_exec_count", executions_of);
-    write_head(t, "gpuwire_batch_resident", "gauge",
-               "1: the kernel that waits for requests runs the model itself");
+    http_metrics_write_head(t, "gpuwire_batch_resident", "gauge",
+                            "1: the kernel that waits for requests runs the model itself");
     write_each_batch(t, api, "gpuwire_batch_resident", resident_of);
-    write_head(t, "gpuwire_batch_graph_ns", "gauge",
-               "A run as a graph when the model was loaded, in nanoseconds; 0: not measured");
+    http_metrics_write_head(t, "gpuwire_batch_graph_ns", "gauge",
+                            "A run as a graph when the model was loaded, in nanoseconds; 0: not measured");
     write_each_batch(t, api, "gpuwire_batch_graph_ns", graph_ns_of);
-    write_head(t, "gpuwire_batch_resident_ns", "gauge",
-               "A run inside the kernel that waits when the model was loaded; 0: not measured");
+    http_metrics_write_head(t, "gpuwire_batch_resident_ns", "gauge",
+                            "A run inside the kernel that waits when the model was loaded; 0: not measured");
     write_each_batch(t, api, "gpuwire_batch_resident_ns", own_ns_of);
 }
 
@@ -227,7 +228,8 @@ static void write_cpu(struct gw_text *t)
 {
     struct gw_cputime cpu = {0};
     gw_cputime_read(&cpu);
-    write_head(t, "gpuwire_cpu_seconds_total", "counter", "CPU time of the server, and of its software NIC");
+    http_metrics_write_head(t, "gpuwire_cpu_seconds_total", "counter",
+                            "CPU time of the server, and of its software NIC");
     gw_text_printf(t, "gpuwire_cpu_seconds_total{part=\"server\"} %.3f\n", (double)cpu.own_ns / 1e9);
     gw_text_printf(t, "gpuwire_cpu_seconds_total{part=\"nic\"} %.3f\n", (double)cpu.nic_ns / 1e9);
 }
@@ -237,7 +239,8 @@ static void write_cpu(struct gw_text *t)
 static void write_heap(struct gw_text *t)
 {
     struct mallinfo2 heap = mallinfo2();
-    write_head(t, "gpuwire_heap_bytes", "gauge", "Memory that the server has allocated and not freed");
+    http_metrics_write_head(t, "gpuwire_heap_bytes", "gauge",
+                            "Memory that the server has allocated and not freed");
     gw_text_printf(t, "gpuwire_heap_bytes %zu\n", heap.uordblks + heap.hblkhd);
 }
 
@@ -249,11 +252,11 @@ unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, co
     if (*rest) return gw_http_nothing(reply);
     if (strcmp(r->method, "GET")) return gw_http_fail(405, reply, "GET only");
     for (size_t m = 0; m < sizeof(metrics) / sizeof(metrics[0]); m++) {
-        write_head(&t, metrics[m].name, metrics[m].type, metrics[m].help);
+        http_metrics_write_head(&t, metrics[m].name, metrics[m].type, metrics[m].help);
         for (size_t i = 0; i < *api->server.workers; i++) {
             gw_infer_stats(api->server.worker[i], &s);
             write_model(&t, metrics[m].name, api->server.worker[i]);
-            gw_text_printf(&t, "} %llu\n", (unsigned long long)value_of(&s, (enum what)m));
+            gw_text_printf(&t, "} %llu\n", (unsigned long long)http_metrics_value_of(&s, (enum what)m));
         }
     }
     write_batches(&t, api);

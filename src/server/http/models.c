@@ -8,7 +8,7 @@
 #include "src/server/requests/stats.h"
 #include "src/server/lifecycle/cputime.h"
 
-static const char *version_of(const struct gw_worker *w, char text[16])
+static const char *http_models_version_of(const struct gw_worker *w, char text[16])
 {
     snprintf(text, 16, "%u", gw_worker_version(w));
     return text;
@@ -16,8 +16,8 @@ static const char *version_of(const struct gw_worker *w, char text[16])
 
 /* ---- metadata and configuration ---- */
 
-static json_t *tensors(const struct gw_worker *w, int output,
-                       json_t *(*one)(const struct gw_worker *w, const struct gw_tensor_info *t))
+static json_t *http_models_tensors(const struct gw_worker *w, int output,
+                                   json_t *(*one)(const struct gw_worker *w, const struct gw_tensor_info *t))
 {
     const struct gw_model *m = gw_worker_model(w);
     uint32_t n = output ? gw_model_outputs(m) : gw_model_inputs(m);
@@ -29,15 +29,15 @@ static json_t *tensors(const struct gw_worker *w, int output,
 
 json_t *gw_http_tensors(const struct gw_worker *w, int output)
 {
-    return tensors(w, output, gw_http_tensor);
+    return http_models_tensors(w, output, gw_http_tensor);
 }
 
 static json_t *metadata(const struct gw_worker *w)
 {
     char version[16];
     return json_pack("{s:s, s:[s], s:s, s:o, s:o, s:{s:I}}", "name", gw_worker_name(w), "versions",
-                     version_of(w, version), "platform", gw_model_kind(gw_worker_model(w)), "inputs",
-                     gw_http_tensors(w, 0), "outputs", gw_http_tensors(w, 1), "rdma", "slots",
+                     http_models_version_of(w, version), "platform", gw_model_kind(gw_worker_model(w)),
+                     "inputs", gw_http_tensors(w, 0), "outputs", gw_http_tensors(w, 1), "rdma", "slots",
                      (json_int_t)gw_worker_slots(w));
 }
 
@@ -71,21 +71,22 @@ static json_t *config_output(const struct gw_worker *w, const struct gw_tensor_i
     return one;
 }
 
-static json_t *config(const struct gw_worker *w)
+static json_t *http_models_config(const struct gw_worker *w)
 {
     const char *kind = gw_model_kind(gw_worker_model(w));
     uint32_t most = gw_infer_max_batch(w);
-    json_t *all = json_pack("{s:s, s:s, s:s, s:{s:{s:i}}, s:I, s:o, s:o, s:{}}", "name", gw_worker_name(w),
-                            "platform", kind, "backend", kind, "version_policy", "latest", "num_versions", 1,
-                            "max_batch_size", (json_int_t)most, "input", tensors(w, 0, config_input),
-                            "output", tensors(w, 1, config_output), "parameters");
+    json_t *all =
+        json_pack("{s:s, s:s, s:s, s:{s:{s:i}}, s:I, s:o, s:o, s:{}}", "name", gw_worker_name(w), "platform",
+                  kind, "backend", kind, "version_policy", "latest", "num_versions", 1, "max_batch_size",
+                  (json_int_t)most, "input", http_models_tensors(w, 0, config_input), "output",
+                  http_models_tensors(w, 1, config_output), "parameters");
     if (most) json_object_set_new(all, "dynamic_batching", json_object());
     return all;
 }
 
 /* ---- statistics ---- */
 
-static json_t *duration(uint64_t count, uint64_t ns)
+static json_t *http_models_duration(uint64_t count, uint64_t ns)
 {
     return json_pack("{s:I, s:I}", "count", (json_int_t)count, "ns", (json_int_t)ns);
 }
@@ -95,9 +96,9 @@ static json_t *batch_stats(const struct gw_infer_stats *s)
     json_t *all = json_array();
     for (uint32_t i = 0; i < s->batches; i++)
         if (s->batch[i].executions)
-            json_array_append_new(all, json_pack("{s:I, s:o}", "batch_size", (json_int_t)s->batch[i].rows,
-                                                 "compute_infer",
-                                                 duration(s->batch[i].executions, s->batch[i].infer_ns)));
+            json_array_append_new(
+                all, json_pack("{s:I, s:o}", "batch_size", (json_int_t)s->batch[i].rows, "compute_infer",
+                               http_models_duration(s->batch[i].executions, s->batch[i].infer_ns)));
     return all;
 }
 
@@ -105,14 +106,17 @@ static json_t *model_stats(const struct gw_worker *w, const struct gw_infer_stat
 {
     char version[16];
     uint64_t n = s->successes, all = s->queue_ns + s->input_ns + s->infer_ns + s->output_ns;
-    json_t *parts = json_pack(
-        "{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "success", duration(n, all), "fail",
-        duration(s->failures + s->refused + s->late, 0), "queue", duration(n, s->queue_ns), "compute_input",
-        duration(n, s->input_ns), "compute_infer", duration(n, s->infer_ns), "compute_output",
-        duration(n, s->output_ns), "cache_hit", duration(0, 0), "cache_miss", duration(0, 0));
+    json_t *parts =
+        json_pack("{s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o}", "success", http_models_duration(n, all), "fail",
+                  http_models_duration(s->failures + s->refused + s->late, 0), "queue",
+                  http_models_duration(n, s->queue_ns), "compute_input", http_models_duration(n, s->input_ns),
+                  "compute_infer", http_models_duration(n, s->infer_ns), "compute_output",
+                  http_models_duration(n, s->output_ns), "cache_hit", http_models_duration(0, 0),
+                  "cache_miss", http_models_duration(0, 0));
     return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o}", "name", gw_worker_name(w), "version",
-                     version_of(w, version), "inference_count", (json_int_t)s->inferences, "execution_count",
-                     (json_int_t)s->executions, "inference_stats", parts, "batch_stats", batch_stats(s));
+                     http_models_version_of(w, version), "inference_count", (json_int_t)s->inferences,
+                     "execution_count", (json_int_t)s->executions, "inference_stats", parts, "batch_stats",
+                     batch_stats(s));
 }
 
 static json_t *all_stats(struct gw_api *api)
@@ -127,7 +131,7 @@ static json_t *all_stats(struct gw_api *api)
 }
 
 /* Triton's, and beside them what only this server has. */
-static json_t *stats(const struct gw_worker *w)
+static json_t *http_models_stats(const struct gw_worker *w)
 {
     struct gw_cputime cpu = {0};
     struct gw_infer_stats s;
@@ -142,15 +146,15 @@ static json_t *stats(const struct gw_worker *w)
 /* ---- the calls ---- */
 
 /* Every model that is there is ready, unless the server is about to end. */
-static unsigned ready(struct gw_api *api, json_t **reply)
+static unsigned http_models_ready(struct gw_api *api, json_t **reply)
 {
     unsigned no = gw_http_draining(api, reply);
     return no ? no : gw_http_done(200, reply, json_object());
 }
 
 /* The model that the path names; *what is what follows in it. */
-static struct gw_worker *find(struct gw_api *api, const char *rest, const char **what, json_t **reply,
-                              unsigned *status)
+static struct gw_worker *http_models_find(struct gw_api *api, const char *rest, const char **what,
+                                          json_t **reply, unsigned *status)
 {
     char name[GW_INFER_NAME], version[32] = "";
     struct gw_infer_error error = {GW_INFER_NOT_FOUND, "no such model here"};
@@ -174,7 +178,7 @@ unsigned gw_http_models(struct gw_api *api, const struct gw_http_request *r, con
     const char *what;
     if (!*rest) return gw_http_nothing(reply);
     if (!strcmp(rest, "/stats")) return gw_http_done(200, reply, all_stats(api));
-    struct gw_worker *w = find(api, rest + 1, &what, reply, &status);
+    struct gw_worker *w = http_models_find(api, rest + 1, &what, reply, &status);
     if (!w) return status;
     if (!strcmp(what, "/infer")) return gw_http_fail(405, reply, "POST only");
     if (!strncmp(what, "/trace", 6)) return gw_http_fail(501, reply, "the server does not support tracing");
@@ -182,8 +186,8 @@ unsigned gw_http_models(struct gw_api *api, const struct gw_http_request *r, con
         return gw_http_nothing(reply);
     if (strcmp(r->method, "GET")) return gw_http_fail(405, reply, "GET only");
     if (!*what) return gw_http_done(200, reply, metadata(w));
-    if (!strcmp(what, "/ready")) return ready(api, reply);
-    return gw_http_done(200, reply, strcmp(what, "/config") ? stats(w) : config(w));
+    if (!strcmp(what, "/ready")) return http_models_ready(api, reply);
+    return gw_http_done(200, reply, strcmp(what, "/config") ? http_models_stats(w) : http_models_config(w));
 }
 
 static void list_missing(struct gw_api *api, json_t *all)
@@ -198,14 +202,15 @@ static void list_missing(struct gw_api *api, json_t *all)
     }
 }
 
-static json_t *list_models(struct gw_api *api, int all_there_are)
+static json_t *http_models_list_models(struct gw_api *api, int all_there_are)
 {
     char version[16];
     json_t *all = json_array();
     for (size_t i = 0; i < *api->server.workers; i++)
-        json_array_append_new(
-            all, json_pack("{s:s, s:s, s:s, s:s}", "name", gw_worker_name(api->server.worker[i]), "version",
-                           version_of(api->server.worker[i], version), "state", "READY", "reason", ""));
+        json_array_append_new(all,
+                              json_pack("{s:s, s:s, s:s, s:s}", "name", gw_worker_name(api->server.worker[i]),
+                                        "version", http_models_version_of(api->server.worker[i], version),
+                                        "state", "READY", "reason", ""));
     if (all_there_are) list_missing(api, all);
     return all;
 }
@@ -216,7 +221,7 @@ unsigned gw_http_model_index(struct gw_api *api, const struct gw_http_request *r
     if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");
     if (strcmp(rest, "/index")) return gw_http_nothing(reply);
     int only_ready = json_is_true(json_object_get(r->body, "ready"));
-    return gw_http_done(200, reply, list_models(api, !only_ready));
+    return gw_http_done(200, reply, http_models_list_models(api, !only_ready));
 }
 
 /* POST v2/repository/models/M/load and unload. */

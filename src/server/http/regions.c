@@ -6,7 +6,7 @@
 #include "src/server/http/calls.h"
 
 /* Splits "[/region/NAME]/WHAT". Returns WHAT, or NULL; no name: "". */
-static const char *split(const char *rest, char name[GW_INFER_NAME])
+static const char *http_regions_split(const char *rest, char name[GW_INFER_NAME])
 {
     name[0] = 0;
     if (!strncmp(rest, "/region/", 8)) {
@@ -69,7 +69,7 @@ unsigned gw_http_regions(struct gw_api *api, const struct gw_http_request *r, co
                          json_t **reply)
 {
     char name[GW_INFER_NAME];
-    const char *what = split(rest, name);
+    const char *what = http_regions_split(rest, name);
     if (!what) return gw_http_nothing(reply);
     if (!strcmp(what, "status")) return status(api, r, name, reply);
     if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");
@@ -81,7 +81,7 @@ unsigned gw_http_regions(struct gw_api *api, const struct gw_http_request *r, co
 
 /* ---- memory of GPUs ---- */
 
-static int digit(char c)
+static int http_regions_digit(char c)
 {
     static const char digits[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
     const char *at = c ? strchr(digits, c) : NULL;
@@ -89,14 +89,14 @@ static int digit(char c)
 }
 
 /* Base64 of exactly `bytes` bytes. */
-static int decode(const char *text, uint8_t *to, size_t bytes)
+static int http_regions_decode(const char *text, uint8_t *to, size_t bytes)
 {
     size_t n = 0, length = strlen(text), digits = length;
     uint32_t held = 0;
     while (digits && text[digits - 1] == '=') digits--;
     if (length % 4 || length - digits > 2 || digits * 3 / 4 != bytes) return -1;
     for (size_t i = 0; i < digits; i++) {
-        int value = digit(text[i]);
+        int value = http_regions_digit(text[i]);
         if (value < 0) return -1;
         held = held << 6 | (uint32_t)value;
         if (i % 4) to[n++] = (uint8_t)(held >> (6 - 2 * (i % 4)));
@@ -121,8 +121,8 @@ static unsigned cuda_status(struct gw_api *api, const struct gw_http_request *r,
     return gw_http_done(200, reply, all);
 }
 
-static unsigned register_cuda(struct gw_api *api, const struct gw_http_request *r, const char *name,
-                              json_t **reply)
+static unsigned http_regions_register_cuda(struct gw_api *api, const struct gw_http_request *r,
+                                           const char *name, json_t **reply)
 {
     struct gw_region_info info = {0};
     struct gw_infer_error error;
@@ -132,7 +132,7 @@ static unsigned register_cuda(struct gw_api *api, const struct gw_http_request *
     json_int_t device = json_integer_value(json_object_get(r->body, "device_id"));
     if (!*name || !text || bytes <= 0 || device < 0)
         return gw_http_fail(400, reply, "raw_handle with b64, byte_size and device_id are wanted");
-    if (decode(text, handle, sizeof(handle)))
+    if (http_regions_decode(text, handle, sizeof(handle)))
         return gw_http_fail(400, reply, "raw_handle: b64 is not a cudaIpcMemHandle's 64 bytes");
     snprintf(info.name, sizeof(info.name), "%s", name);
     info.bytes = (uint64_t)bytes;
@@ -149,11 +149,11 @@ unsigned gw_http_cuda_regions(struct gw_api *api, const struct gw_http_request *
 {
     char name[GW_INFER_NAME];
     struct gw_infer_error error;
-    const char *what = split(rest, name);
+    const char *what = http_regions_split(rest, name);
     if (!what) return gw_http_nothing(reply);
     if (!strcmp(what, "status")) return cuda_status(api, r, name, reply);
     if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");
-    if (!strcmp(what, "register")) return register_cuda(api, r, name, reply);
+    if (!strcmp(what, "register")) return http_regions_register_cuda(api, r, name, reply);
     if (strcmp(what, "unregister")) return gw_http_nothing(reply);
     if (gw_infer_unregister_cuda(api->infer, r->who, name, &error)) return gw_http_fail_infer(&error, reply);
     return gw_http_done(200, reply, json_object());

@@ -74,7 +74,7 @@ static json_t *grant_json(const struct gw_api *api, const struct gw_worker *w, c
                      "outputs", gw_http_tensors(w, 1));
 }
 
-static unsigned refuse(int error, json_t **reply)
+static unsigned http_sessions_refuse(int error, json_t **reply)
 {
     if (error == -EAGAIN) { /* some are being made ready for the next client: it may ask again soon */
         *reply = json_pack("{s:s, s:b}", "error", gw_last_error(), "retry", 1);
@@ -88,14 +88,14 @@ static unsigned refuse(int error, json_t **reply)
 }
 
 /* A queue pair of this server's own as the peer would have it talk to itself. */
-static int is_ours(const struct gw_api *api, const struct gw_endpoint *ep)
+static int http_sessions_is_ours(const struct gw_api *api, const struct gw_endpoint *ep)
 {
     for (size_t i = 0; i < *api->server.workers; i++)
         if (gw_session_pool_has(gw_worker_sessions(api->server.worker[i]), ep)) return 1;
     return 0;
 }
 
-static unsigned open_one(struct gw_api *api, const struct gw_http_request *r, json_t **reply)
+static unsigned http_sessions_open_one(struct gw_api *api, const struct gw_http_request *r, json_t **reply)
 {
     struct gw_session_wish wish = {0};
     const struct gw_table_client client = {r->connection, r->who};
@@ -107,16 +107,16 @@ static unsigned open_one(struct gw_api *api, const struct gw_http_request *r, js
     if (!model) return gw_http_fail(400, reply, "model: a model's name");
     const char *wrong = parse_wish(r->body, &wish);
     if (wrong) return gw_http_fail(400, reply, wrong);
-    if (is_ours(api, &wish.endpoint))
+    if (http_sessions_is_ours(api, &wish.endpoint))
         return gw_http_fail(400, reply, "endpoint: it is one of this server's own");
     struct gw_worker *w = gw_http_find(api, model);
     if (!w) return gw_http_fail(404, reply, "no such model here");
 
     int err = gw_table_add(api->server.sessions, w, &wish, &client, &grant, id);
-    return err ? refuse(err, reply) : gw_http_done(201, reply, grant_json(api, w, id, &grant));
+    return err ? http_sessions_refuse(err, reply) : gw_http_done(201, reply, grant_json(api, w, id, &grant));
 }
 
-static unsigned call_one(struct gw_api *api, const char *method, const char *id, json_t **reply)
+static unsigned http_sessions_call_one(struct gw_api *api, const char *method, const char *id, json_t **reply)
 {
     int renew = !strcmp(method, "PUT");
     if (!renew && strcmp(method, "DELETE")) return gw_http_fail(405, reply, "PUT and DELETE only");
@@ -132,8 +132,8 @@ static unsigned call_one(struct gw_api *api, const char *method, const char *id,
 unsigned gw_http_sessions(struct gw_api *api, const struct gw_http_request *r, const char *rest,
                           json_t **reply)
 {
-    if (*rest == '/') return call_one(api, r->method, rest + 1, reply);
+    if (*rest == '/') return http_sessions_call_one(api, r->method, rest + 1, reply);
     if (*rest) return gw_http_nothing(reply);
     if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");
-    return open_one(api, r, reply);
+    return http_sessions_open_one(api, r, reply);
 }

@@ -38,7 +38,7 @@ static const char *skip_space(const char *p, const char *end)
 }
 
 /* Behind the value that begins at p, or NULL. An array is not looked into: its reader does. */
-static const char *skip_value(const char *p, const char *end)
+static const char *skeleton_skip_value(const char *p, const char *end)
 {
     uint64_t depth = 0;
     for (; p && p < end; p++) {
@@ -63,7 +63,7 @@ static int is_string(const char *from, const char *to, const char *text)
 /* inputs[i].data: its value becomes a number. */
 static int cut_out(struct scan *s, const char *value)
 {
-    const char *behind = skip_value(value, s->end);
+    const char *behind = skeleton_skip_value(value, s->end);
     if (!behind || s->out->spans == GW_MODEL_MAX_IO) return -1;
     gw_text_add(&s->text, s->copied, (size_t)(value - s->copied));
     gw_text_printf(&s->text, "%u", s->out->spans);
@@ -85,7 +85,7 @@ static int take_string(struct scan *s)
     return 0;
 }
 
-static int scan(struct scan *s)
+static int skeleton_scan(struct scan *s)
 {
     while (s->p < s->end) {
         char c = *s->p;
@@ -113,7 +113,7 @@ int gw_skeleton_parse(const char *text, size_t bytes, struct gw_skeleton *out, c
     json_error_t where;
     memset(out, 0, sizeof(*out));
     *why = "failed to parse the request JSON buffer: it is damaged, nested too deeply or too long";
-    if (!scan(&s)) out->json = json_loadb(s.text.at, s.text.bytes, JSON_REJECT_DUPLICATES, &where);
+    if (!skeleton_scan(&s)) out->json = json_loadb(s.text.at, s.text.bytes, JSON_REJECT_DUPLICATES, &where);
     free(s.text.at);
     if (json_is_object(out->json)) return 0;
     gw_skeleton_free(out);

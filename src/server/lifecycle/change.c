@@ -69,7 +69,7 @@ int gw_server_is_paused(const struct gw_server *s)
 
 /* ---- the list ---- */
 
-static size_t find(const struct gw_server *s, const char *name)
+static size_t serve_change_find(const struct gw_server *s, const char *name)
 {
     size_t i = 0;
     while (i < s->workers && strcmp(gw_worker_name(s->worker[i]), name)) i++;
@@ -93,7 +93,7 @@ static void set_place(struct gw_server *s, size_t i, struct gw_worker *w)
 
 unsigned gw_server_version(const struct gw_server *s, const char *name)
 {
-    size_t at = find(s, name);
+    size_t at = serve_change_find(s, name);
     return at < s->workers ? gw_worker_version(s->worker[at]) : 0;
 }
 
@@ -136,7 +136,8 @@ static int make_own(const struct gw_server_model *m, const struct gw_worker_opts
     return gw_worker_create_from(&source, opts, out);
 }
 
-static int make_worker(const struct gw_server *s, const struct gw_server_model *m, struct gw_worker **out)
+static int serve_change_make_worker(const struct gw_server *s, const struct gw_server_model *m,
+                                    struct gw_worker **out)
 {
     struct gw_worker_opts opts = m->as_at_start ? s->first : s->each;
     struct gw_repository_entry file = {
@@ -160,12 +161,12 @@ static int make_worker(const struct gw_server *s, const struct gw_server_model *
                           : "not all of its tensors have an open first dimension");
 }
 
-static int retire(struct gw_server *s, struct gw_worker *w);
+static int serve_change_retire(struct gw_server *s, struct gw_worker *w);
 static int bury(struct gw_server *s);
 
-static int add(struct gw_server *s, const struct gw_server_model *m)
+static int serve_change_add(struct gw_server *s, const struct gw_server_model *m)
 {
-    size_t at = find(s, m->name), had = s->workers;
+    size_t at = serve_change_find(s, m->name), had = s->workers;
     struct gw_worker *w = NULL, *old = at < had ? s->worker[at] : NULL;
     if (old && !m->replace)
         return gw_error(-EEXIST, "model %s: there is one of that name; ask for it to be replaced", m->name);
@@ -174,7 +175,7 @@ static int add(struct gw_server *s, const struct gw_server_model *m)
     int error = bury(s);
     if (!error || error == -EBUSY) error = pause_all(s);
     if (error) return error;
-    error = make_worker(s, m, &w);
+    error = serve_change_make_worker(s, m, &w);
     int went_on = resume(s, had);
     if (!error) error = went_on ? went_on : gw_worker_start(w);
     if (error) {
@@ -183,7 +184,7 @@ static int add(struct gw_server *s, const struct gw_server_model *m)
     }
     set_place(s, at, w);
     if (!old) return 0;
-    error = retire(s, old);
+    error = serve_change_retire(s, old);
     return error == -EBUSY ? 0 : error; /* it is freed when another model comes or goes */
 }
 
@@ -192,7 +193,7 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
 {
     struct gw_house house;
     gw_house_begin(&house, s);
-    int error = add(s, m);
+    int error = serve_change_add(s, m);
     gw_house_end(&house);
     if (error && m->as_at_start)
         gw_server_miss(s, m->name, m->version, gw_last_error());
@@ -220,7 +221,7 @@ uint64_t gw_server_waiting(const struct gw_worker *w)
 
 /* No door finds the model any more. What waits is served first, then what comes is told that the model
  * closes. */
-static void drain(struct gw_worker *w)
+static void serve_change_drain(struct gw_worker *w)
 {
     const struct timespec look = {.tv_nsec = LOOK_NS};
     uint64_t end = gw_deadline(PATIENCE_NS);
@@ -251,9 +252,9 @@ static int bury(struct gw_server *s)
     return error ? error : busy;
 }
 
-static int retire(struct gw_server *s, struct gw_worker *w)
+static int serve_change_retire(struct gw_server *s, struct gw_worker *w)
 {
-    drain(w);
+    serve_change_drain(w);
     gw_table_close_model(&s->sessions, w);
     s->leaving[s->leavings++] = w;
     return bury(s);
@@ -268,14 +269,14 @@ static int is_leaving(const struct gw_server *s, const char *name)
 
 static int remove_model(struct gw_server *s, const char *name)
 {
-    size_t at = find(s, name);
+    size_t at = serve_change_find(s, name);
     if (s->paused) resume(s, s->workers); /* what waits for it is served first */
     if (at == s->workers)
         return is_leaving(s, name) ? bury(s) : gw_error(-ENOENT, "no model %s is served", name);
     struct gw_worker *w = s->worker[at];
     gw_server_forget(s, name); /* a version of it that could not take this one's place */
     set_place(s, at, NULL);
-    return retire(s, w);
+    return serve_change_retire(s, w);
 }
 
 int gw_server_remove(struct gw_server *s, const char *name)

@@ -33,7 +33,7 @@ static int doors_are_busy(const struct gw_server *s)
     return busy;
 }
 
-static int somebody_waits(const struct gw_server *s)
+static int serve_drain_somebody_waits(const struct gw_server *s)
 {
     for (size_t i = 0; i < s->workers; i++)
         if (gw_server_waiting(s->worker[i])) return 1;
@@ -49,7 +49,7 @@ static int somebody_is_at_work(const struct gw_server *s)
     return 0;
 }
 
-static void nap(uint64_t ns)
+static void serve_drain_nap(uint64_t ns)
 {
     const struct timespec t = {.tv_nsec = (long)ns};
     nanosleep(&t, NULL);
@@ -65,7 +65,7 @@ static int wait_while(struct drain *d, int (*so)(const struct gw_server *s))
             pause = gw_server_keep_house(d->server, pause);
             d->house = gw_deadline(pause);
         }
-        nap(LOOK_NS);
+        serve_drain_nap(LOOK_NS);
     }
     return 0;
 }
@@ -76,10 +76,10 @@ int gw_server_drain(struct gw_server *s, uint64_t deadline_ns)
     if (wait_while(&d, doors_are_busy))
         return gw_error(-ETIMEDOUT, "%u requests of HTTP and gRPC are still under way", calls_of(s));
     for (size_t i = 0; i < s->workers; i++) gw_worker_close(s->worker[i]);
-    int error = wait_while(&d, somebody_waits);
+    int error = wait_while(&d, serve_drain_somebody_waits);
     for (size_t i = 0; i < s->workers; i++) gw_session_ask(gw_worker_sessions(s->worker[i]), 0);
     if (!error) error = wait_while(&d, somebody_is_at_work);
     if (error) return gw_error(-ETIMEDOUT, "requests by RDMA are still under way");
-    nap(GOODBYE_NS);
+    serve_drain_nap(GOODBYE_NS);
     return 0;
 }

@@ -39,7 +39,7 @@ static void *need(void *library, const char *name, int *missing)
         memcpy(&nvml.field, &f, sizeof(f));                                                                  \
     } while (0)
 
-static void load(void)
+static void gpu_use_load(void)
 {
     int missing = 0;
     void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
@@ -54,7 +54,7 @@ static void load(void)
     nvml.usable = !missing && !nvml.init();
 }
 
-static int read_one(unsigned i, struct gw_gpu_use *out)
+static int gpu_use_read_one(unsigned i, struct gw_gpu_use *out)
 {
     struct rates rates = {0};
     struct memory memory = {0};
@@ -76,8 +76,8 @@ uint32_t gw_gpu_use_read(struct gw_gpu_use *out, uint32_t n)
     static pthread_once_t once = PTHREAD_ONCE_INIT;
     unsigned there = 0;
     uint32_t filled = 0;
-    pthread_once(&once, load);
+    pthread_once(&once, gpu_use_load);
     if (!nvml.usable || nvml.count(&there)) return 0;
-    for (unsigned i = 0; i < there && filled < n; i++) filled += (uint32_t)read_one(i, &out[filled]);
+    for (unsigned i = 0; i < there && filled < n; i++) filled += (uint32_t)gpu_use_read_one(i, &out[filled]);
     return filled;
 }

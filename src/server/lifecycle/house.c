@@ -7,7 +7,7 @@
 
 #include "src/server/lifecycle/server_impl.h"
 
-static void *keep_house(void *arg)
+static void *house_keep(void *arg)
 {
     struct gw_house *h = arg;
     uint64_t pause = GW_SERVER_HOUSEKEEPING_NS;
@@ -34,7 +34,7 @@ void gw_house_begin(struct gw_house *h, struct gw_server *s)
     pthread_condattr_setclock(&attr, CLOCK_MONOTONIC); /* gw_deadline's */
     pthread_cond_init(&h->news, &attr);
     pthread_condattr_destroy(&attr);
-    h->runs = !pthread_create(&h->thread, NULL, keep_house, h); /* else the change goes on without */
+    h->runs = !pthread_create(&h->thread, NULL, house_keep, h); /* else the change goes on without */
 }
 
 void gw_house_end(struct gw_house *h)

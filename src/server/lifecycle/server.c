@@ -52,7 +52,7 @@ static void batch_sizes(const struct gw_server_opts *o, struct gw_worker_opts *w
 
 /* A model that cannot be served is reported, and the others are served all the same. One that is the only one
  * is the start's own failure. */
-static int make_worker(struct gw_server *s, const struct gw_server_opts *o, size_t i)
+static int server_make_worker(struct gw_server *s, const struct gw_server_opts *o, size_t i)
 {
     const struct gw_repository_entry *e = &s->models.entry[i];
     if (s->workers == GW_SERVER_MODELS)
@@ -90,7 +90,7 @@ static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
     batch_sizes(o, &s->first);
     for (size_t i = 0; i < s->models.count; i++) {
         if (o->only && strcmp(s->models.entry[i].name, o->only)) continue;
-        int error = make_worker(s, o, i);
+        int error = server_make_worker(s, o, i);
         if (error) return error;
     }
     report_others(s, o);
@@ -112,7 +112,7 @@ static int make_own_device(struct gw_server *s)
     return error ? error : gw_device_open(nic.soft ? "softnic" : nic.name, s->own_exec, &s->own_dev);
 }
 
-static int describe(struct gw_server *s)
+static int server_describe(struct gw_server *s)
 {
     size_t size = 0;
     FILE *f = open_memstream(&s->text, &size);
@@ -125,7 +125,7 @@ static int describe(struct gw_server *s)
     return fclose(f) ? -ENOMEM : 0;
 }
 
-static int make_table(struct gw_server *s, const struct gw_server_opts *o)
+static int server_make_table(struct gw_server *s, const struct gw_server_opts *o)
 {
     uint32_t each = o->sessions_each ? o->sessions_each : o->sessions - o->sessions / 4;
     uint64_t unused = o->idle_ns && o->idle_ns < GW_SERVER_UNUSED_NS ? o->idle_ns : GW_SERVER_UNUSED_NS;
@@ -147,7 +147,7 @@ int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
     struct gw_server *s = calloc(1, sizeof(*s));
     if (!s) return -ENOMEM;
     make_lock(s);
-    int error = make_table(s, o);
+    int error = server_make_table(s, o);
     s->sessions.access = o->access;
     if (!error) error = select_models(s, o);
     struct gw_exec_opts exec_opts = {.device = o->gpu};
@@ -157,7 +157,7 @@ int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
     if (!error && gw_exec_kind(s->exec) == GW_EXEC_CPU) gw_clock_name(s->clock);
     s->each = worker_opts(s, o);
     if (!error) error = make_workers(s, o);
-    if (!error) error = describe(s);
+    if (!error) error = server_describe(s);
     if (error)
         gw_server_stop(s, NULL);
     else

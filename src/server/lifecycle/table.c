@@ -63,8 +63,9 @@ void gw_table_free(struct gw_table *t)
 /* ---- the list ---- */
 
 /* Takes the first session that fits out of the list. The caller closes it; no other thread can. */
-static struct gw_table_session *
-take(struct gw_table *t, int (*fits)(struct gw_table_session *s, const void *arg), const void *arg)
+static struct gw_table_session *serve_table_take(struct gw_table *t,
+                                                 int (*fits)(struct gw_table_session *s, const void *arg),
+                                                 const void *arg)
 {
     struct gw_table_session **link, *s;
     pthread_mutex_lock(&t->lock);
@@ -76,7 +77,7 @@ take(struct gw_table *t, int (*fits)(struct gw_table_session *s, const void *arg
 }
 
 /* Adds up what has happened since the last look. Returns whether anything has. */
-static int look_at(struct gw_table_session *s, uint32_t activity)
+static int serve_table_look_at(struct gw_table_session *s, uint32_t activity)
 {
     uint32_t more = activity - s->activity;
     s->activity = activity;
@@ -108,13 +109,13 @@ static void call_housekeeper(const struct gw_table *t)
     if (write(t->news_fd, &one, sizeof(one)) < 0) return;
 }
 
-static void end(struct gw_table *t, struct gw_table_session *s, const char *reason)
+static void serve_table_end(struct gw_table *t, struct gw_table_session *s, const char *reason)
 {
     const struct gw_table_route *route =
         __atomic_load_n(&t->route, __ATOMIC_ACQUIRE); /* its ctx is seen whole */
     uint32_t activity;
     gw_session_heard(gw_worker_sessions(s->worker), s->index, &activity);
-    look_at(s, activity);
+    serve_table_look_at(s, activity);
     log_session(t, s, reason);
     gw_session_close(gw_worker_sessions(s->worker), s->index);
     if (s->routed && route) route->close(route->ctx, s->client_gid, s->qpn);
@@ -157,7 +158,7 @@ static struct gw_table_session *new_session(const struct gw_table *t, struct gw_
 }
 
 /* In the list from now on, so that it counts; 0 when its client has too many. */
-static int enlist(struct gw_table *t, struct gw_table_session *s)
+static int serve_table_enlist(struct gw_table *t, struct gw_table_session *s)
 {
     uint32_t n = 0;
     pthread_mutex_lock(&t->lock);
@@ -173,7 +174,7 @@ static int enlist(struct gw_table *t, struct gw_table_session *s)
 }
 
 /* The session's index is known, and the others may see it; or it could not be opened. */
-static void settle(struct gw_table *t, struct gw_table_session *s, int error, uint32_t index)
+static void serve_table_settle(struct gw_table *t, struct gw_table_session *s, int error, uint32_t index)
 {
     s->index = index; /* nobody else touches it yet, or closes it */
     if (!error) log_session(t, s, NULL);
@@ -207,7 +208,7 @@ static int tell_route(const struct gw_table *t, struct gw_table_session *s,
 }
 
 /* A session that is not here: has it ended, or is it another server's? */
-static int unknown(const struct gw_table *t, const char *id)
+static int serve_table_unknown(const struct gw_table *t, const char *id)
 {
     size_t n = strlen(id), own = GW_SERVER_ID - 1;
     if (n != GW_SESSION_ID - 1 || !strcmp(id + n - own, t->server))
@@ -220,7 +221,7 @@ int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_sessio
 {
     struct gw_table_session *s = new_session(t, w, client->connection, client->who);
     if (!s) return gw_error(-ENOMEM, "out of memory");
-    if (!enlist(t, s)) {
+    if (!serve_table_enlist(t, s)) {
         free(s);
         return gw_error(-EDQUOT,
                         "%s has %u sessions of model %s, as many as one client may (--sessions-per-client)",
@@ -234,7 +235,7 @@ int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_sessio
         if (error) gw_session_close(gw_worker_sessions(w), grant->index);
         if (error) call_housekeeper(t);
     }
-    settle(t, s, error, grant->index);
+    serve_table_settle(t, s, error, grant->index);
     return error;
 }
 
@@ -250,29 +251,30 @@ int gw_table_renew(struct gw_table *t, const char *id)
         if (activity) s->used = gw_deadline(0);
     }
     pthread_mutex_unlock(&t->lock);
-    if (error == -ENOENT) return unknown(t, id);
+    if (error == -ENOENT) return serve_table_unknown(t, id);
     return error ? gw_error(error, "the session has had no request yet: it cannot be kept, open another one")
                  : 0;
 }
 
 int gw_table_close(struct gw_table *t, const char *id)
 {
-    struct gw_table_session *s = take(t, has_id, id);
-    if (!s) return unknown(t, id);
-    end(t, s, "its client has closed it");
+    struct gw_table_session *s = serve_table_take(t, has_id, id);
+    if (!s) return serve_table_unknown(t, id);
+    serve_table_end(t, s, "its client has closed it");
     return 0;
 }
 
 void gw_table_close_all_of(struct gw_table *t, const void *connection)
 {
     struct gw_table_session *s;
-    while ((s = take(t, is_of, connection))) end(t, s, "its client's connection has ended");
+    while ((s = serve_table_take(t, is_of, connection)))
+        serve_table_end(t, s, "its client's connection has ended");
 }
 
 void gw_table_close_model(struct gw_table *t, const struct gw_worker *w)
 {
     struct gw_table_session *s;
-    while ((s = take(t, serves, w))) end(t, s, "its model is stopped or replaced");
+    while ((s = serve_table_take(t, serves, w))) serve_table_end(t, s, "its model is stopped or replaced");
 }
 
 int gw_table_holds(struct gw_table *t, const void *connection)
@@ -303,7 +305,7 @@ static int is_idle(struct gw_table_session *s, struct look *l)
     uint64_t now = gw_deadline(0), limit = l->table->unused_ns;
     uint32_t activity;
     int heard = gw_session_heard(pool, s->index, &activity);
-    if (look_at(s, activity)) s->used = now;
+    if (serve_table_look_at(s, activity)) s->used = now;
     if (activity) limit = l->table->idle_ns ? l->table->idle_ns : UINT64_MAX - now;
     uint64_t quiet = limit / ASKS < ASK_NS ? limit / ASKS : ASK_NS;
     int late = now - s->used >= limit;
@@ -320,7 +322,7 @@ static int is_idle(struct gw_table_session *s, struct look *l)
     return 0;
 }
 
-static int is_over(struct gw_table_session *s, const void *arg)
+static int serve_table_is_over(struct gw_table_session *s, const void *arg)
 {
     struct look *l = (struct look *)arg;
     struct gw_fault fault;
@@ -349,9 +351,9 @@ uint32_t gw_table_tend(struct gw_table *t, struct gw_worker *const *workers, siz
         struct gw_session_pool *pool = gw_worker_sessions(workers[i]);
         struct look l = {t, workers[i], gw_session_pool_broken(pool), ""};
         say_failures(workers[i]);
-        while ((s = take(t, is_over, &l))) {
+        while ((s = serve_table_take(t, serve_table_is_over, &l))) {
             gw_say(&t->said, "session %.8s of model %s closed: %s", s->id, gw_worker_name(workers[i]), l.why);
-            end(t, s, l.why);
+            serve_table_end(t, s, l.why);
         }
         left += gw_session_pool_tend(pool);
     }

@@ -70,7 +70,7 @@ int gw_control_fd(const struct gw_control *c)
 
 /* ---- doing it ---- */
 
-static int load(struct gw_control *c, const char *name)
+static int infer_control_load(struct gw_control *c, const char *name)
 {
     struct gw_repository models;
     int error = gw_repository_scan(c->repository, &models);
@@ -106,7 +106,7 @@ static int run_paused(struct gw_control *c, const struct wish *w)
 static int carry_out(struct gw_control *c, const struct wish *w)
 {
     if (w->what == GW_CONTROL_RUN) return run_paused(c, w);
-    if (w->what == GW_CONTROL_LOAD) return load(c, w->model);
+    if (w->what == GW_CONTROL_LOAD) return infer_control_load(c, w->model);
     unsigned version = gw_server_version(c->server, w->model);
     int error = gw_server_remove(c->server, w->model);
     if (version && (!error || error == -EBUSY)) gw_server_miss(c->server, w->model, version, "unloaded");
@@ -114,7 +114,7 @@ static int carry_out(struct gw_control *c, const struct wish *w)
 }
 
 /* With the lock held. */
-static struct wish *take(struct gw_control *c)
+static struct wish *infer_control_take(struct gw_control *c)
 {
     struct wish *w = c->first;
     if (w) c->first = w->next;
@@ -122,7 +122,7 @@ static struct wish *take(struct gw_control *c)
     return w;
 }
 
-static void settle(struct gw_control *c, struct wish *w, int result, const char *why)
+static void infer_control_settle(struct gw_control *c, struct wish *w, int result, const char *why)
 {
     w->result = result;
     strncpy(w->why, why, sizeof(w->why) - 1);
@@ -145,12 +145,12 @@ void gw_control_do(struct gw_control *c)
     uint64_t count;
     if (read(c->fd, &count, sizeof(count)) < 0) count = 0; /* it was empty */
     pthread_mutex_lock(&c->lock);
-    while ((w = take(c))) {
+    while ((w = infer_control_take(c))) {
         pthread_mutex_unlock(&c->lock); /* who asked waits, so the wish stays */
         int result = carry_out(c, w);
         if (w->what != GW_CONTROL_RUN) log_wish(c, w, result);
         pthread_mutex_lock(&c->lock);
-        settle(c, w, result, result ? gw_last_error() : "");
+        infer_control_settle(c, w, result, result ? gw_last_error() : "");
     }
     pthread_mutex_unlock(&c->lock);
 }
@@ -161,13 +161,13 @@ void gw_control_close(struct gw_control *c)
     if (!c) return;
     pthread_mutex_lock(&c->lock);
     c->closed = 1;
-    while ((w = take(c))) settle(c, w, -ESHUTDOWN, "the server is being stopped");
+    while ((w = infer_control_take(c))) infer_control_settle(c, w, -ESHUTDOWN, "the server is being stopped");
     pthread_mutex_unlock(&c->lock);
 }
 
 /* ---- asking for it ---- */
 
-static void enlist(struct gw_control *c, struct wish *w)
+static void infer_control_enlist(struct gw_control *c, struct wish *w)
 {
     const uint64_t one = 1;
     *c->last = w;
@@ -180,9 +180,9 @@ static int wish_for(struct gw_control *c, struct wish *w, struct gw_infer_error 
 {
     pthread_mutex_lock(&c->lock);
     if (c->closed)
-        settle(c, w, -ESHUTDOWN, "the server is being stopped");
+        infer_control_settle(c, w, -ESHUTDOWN, "the server is being stopped");
     else
-        enlist(c, w);
+        infer_control_enlist(c, w);
     while (!w->over) pthread_cond_wait(&c->done, &c->lock);
     pthread_mutex_unlock(&c->lock);
     if (!w->result) return 0;

@@ -39,7 +39,7 @@ static int find_context(const struct gw_cuda_driver *api, uint64_t device, gw_cu
            !api->primary_ctx_state(found, &flags, &active) && active && !api->primary_ctx_retain(ctx, found);
 }
 
-static int refuse(struct gw_infer_error *error, const char *why)
+static int infer_cuda_refuse(struct gw_infer_error *error, const char *why)
 {
     return gw_infer_fail(error, GW_INFER_INVALID, "Unable to open CUDA shared memory: %s", why);
 }
@@ -55,17 +55,17 @@ static int has_bytes(const struct gw_cuda_driver *api, gw_cu_ptr p, uint64_t byt
 }
 
 /* In the memory's context. */
-static int open_memory(struct gw_cuda_memory *m, const uint8_t handle[GW_CUDA_HANDLE], uint64_t bytes,
-                       struct gw_infer_error *error)
+static int infer_cuda_open_memory(struct gw_cuda_memory *m, const uint8_t handle[GW_CUDA_HANDLE],
+                                  uint64_t bytes, struct gw_infer_error *error)
 {
     const struct gw_cuda_driver *api = m->api;
     gw_cu_ipc ipc;
     memcpy(ipc.bytes, handle, sizeof(ipc.bytes));
     if (api->ipc_open(&m->at, ipc, GW_CU_IPC_LAZY_PEER_ACCESS)) {
         m->at = 0;
-        return refuse(error, "the handle names no memory of another process on this GPU");
+        return infer_cuda_refuse(error, "the handle names no memory of another process on this GPU");
     }
-    if (!has_bytes(api, m->at, bytes)) return refuse(error, "byte_size goes beyond the memory");
+    if (!has_bytes(api, m->at, bytes)) return infer_cuda_refuse(error, "byte_size goes beyond the memory");
     m->stage_bytes = bytes < STAGE ? bytes : STAGE;
     if (api->host_alloc(&m->stage, m->stage_bytes, 0) ||
         api->stream_create(&m->stream, GW_CU_STREAM_NON_BLOCKING) ||
@@ -91,9 +91,9 @@ int gw_cuda_map(const uint8_t handle[GW_CUDA_HANDLE], uint64_t device, uint64_t 
     m->device = (int)device;
     if (api->ctx_push(ctx)) {
         free(m);
-        return refuse(error, "the GPU's context cannot be used");
+        return infer_cuda_refuse(error, "the GPU's context cannot be used");
     }
-    int wrong = open_memory(m, handle, bytes, error);
+    int wrong = infer_cuda_open_memory(m, handle, bytes, error);
     api->ctx_pop(&popped);
     if (wrong)
         gw_cuda_unmap(m);

@@ -71,7 +71,7 @@ struct cuda_job {
     const void *handle;
 };
 
-static int register_cuda(void *arg, struct gw_infer_error *error)
+static int infer_register_cuda(void *arg, struct gw_infer_error *error)
 {
     const struct cuda_job *j = arg;
     return gw_region_register_cuda(j->regions, j->who, j->info, j->handle, error);
@@ -93,7 +93,7 @@ int gw_infer_register_cuda(struct gw_infer *f, const char *who, const struct gw_
         return gw_infer_fail(error, GW_INFER_INVALID, "raw_handle has %zu bytes, a cudaIpcMemHandle has %u",
                              length, GW_CUDA_HANDLE);
     if (gw_region_may_map(who, error)) return -1; /* strangers pause nobody */
-    return gw_control_paused(f->opts.control, register_cuda, &job, error);
+    return gw_control_paused(f->opts.control, infer_register_cuda, &job, error);
 }
 
 int gw_infer_unregister_cuda(struct gw_infer *f, const char *who, const char *name,

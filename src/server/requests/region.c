@@ -37,7 +37,7 @@ struct gw_regions *gw_regions_create(void)
     return r;
 }
 
-static void drop(struct region *g)
+static void region_drop(struct region *g)
 {
     if (g->fd >= 0) close(g->fd);
     gw_cuda_unmap(g->cuda);
@@ -49,7 +49,7 @@ void gw_regions_destroy(struct gw_regions *r)
     if (!r) return;
     for (struct region *g = r->first, *next; g; g = next) {
         next = g->next;
-        drop(g);
+        region_drop(g);
     }
     pthread_mutex_destroy(&r->lock);
     free(r);
@@ -90,7 +90,7 @@ static int open_object(const char *who, const struct gw_region_info *info, struc
                          (unsigned long long)size);
 }
 
-static struct region *find(const struct gw_regions *r, const char *who, const char *name)
+static struct region *region_find(const struct gw_regions *r, const char *who, const char *name)
 {
     struct region *g = r->first;
     while (g && (strcmp(g->info.name, name) || strcmp(g->who, who))) g = g->next;
@@ -98,10 +98,10 @@ static struct region *find(const struct gw_regions *r, const char *who, const ch
 }
 
 /* With the lock held. */
-static int add(struct gw_regions *r, struct region *g, struct gw_infer_error *error)
+static int region_add(struct gw_regions *r, struct region *g, struct gw_infer_error *error)
 {
     uint32_t all = 0, own = 0;
-    if (find(r, g->who, g->info.name))
+    if (region_find(r, g->who, g->info.name))
         return gw_infer_fail(error, GW_INFER_EXISTS, "shared memory region '%s' is registered already",
                              g->info.name);
     for (const struct region *o = r->first; o; o = o->next) {
@@ -118,7 +118,8 @@ static int add(struct gw_regions *r, struct region *g, struct gw_infer_error *er
 }
 
 /* What both kinds have. NULL with *error. */
-static struct region *make(const char *who, const struct gw_region_info *info, struct gw_infer_error *error)
+static struct region *region_make(const char *who, const struct gw_region_info *info,
+                                  struct gw_infer_error *error)
 {
     struct region *g = NULL;
     if (!info->name[0] || !info->bytes)
@@ -133,24 +134,24 @@ static struct region *make(const char *who, const struct gw_region_info *info, s
 }
 
 /* Adds it, or frees it. */
-static int enlist(struct gw_regions *r, struct region *g, int failed, struct gw_infer_error *error)
+static int region_enlist(struct gw_regions *r, struct region *g, int failed, struct gw_infer_error *error)
 {
     if (!failed) {
         pthread_mutex_lock(&r->lock);
-        failed = add(r, g, error);
+        failed = region_add(r, g, error);
         pthread_mutex_unlock(&r->lock);
     }
-    if (failed) drop(g);
+    if (failed) region_drop(g);
     return failed;
 }
 
 int gw_region_register(struct gw_regions *r, const char *who, const struct gw_region_info *info,
                        struct gw_infer_error *error)
 {
-    struct region *g = make(who, info, error);
+    struct region *g = region_make(who, info, error);
     if (!g) return -1;
     g->fd = open_object(who, info, error);
-    return enlist(r, g, g->fd < 0 ? -1 : 0, error);
+    return region_enlist(r, g, g->fd < 0 ? -1 : 0, error);
 }
 
 int gw_region_may_map(const char *who, struct gw_infer_error *error)
@@ -164,11 +165,11 @@ int gw_region_may_map(const char *who, struct gw_infer_error *error)
 int gw_region_register_cuda(struct gw_regions *r, const char *who, const struct gw_region_info *info,
                             const uint8_t handle[GW_CUDA_HANDLE], struct gw_infer_error *error)
 {
-    struct region *g = make(who, info, error);
+    struct region *g = region_make(who, info, error);
     if (!g) return -1;
     int failed = gw_region_may_map(who, error);
     if (!failed) failed = gw_cuda_map(handle, info->device, info->bytes, &g->cuda, error);
-    return enlist(r, g, failed, error);
+    return region_enlist(r, g, failed, error);
 }
 
 static int is_kind(const struct region *g, enum gw_region_kind kind)
@@ -185,7 +186,7 @@ void gw_region_unregister(struct gw_regions *r, enum gw_region_kind kind, const 
             continue;
         }
         *link = g->next;
-        drop(g);
+        region_drop(g);
     }
     pthread_mutex_unlock(&r->lock);
 }
@@ -209,7 +210,7 @@ int gw_region_status(struct gw_regions *r, enum gw_region_kind kind, const char 
 static struct region *find_part(struct gw_regions *r, const struct gw_region_part *part,
                                 struct gw_infer_error *error)
 {
-    struct region *g = find(r, part->who, part->name);
+    struct region *g = region_find(r, part->who, part->name);
     if (g && part->offset <= g->info.bytes && part->bytes <= g->info.bytes - part->offset) return g;
     if (!g)
         gw_infer_fail(error, GW_INFER_INVALID,
@@ -254,7 +255,7 @@ static void close_part(struct gw_regions *r, const struct open_part *p)
         close(p->fd);
 }
 
-static int cut_short(const char *name, struct gw_infer_error *error)
+static int region_cut_short(const char *name, struct gw_infer_error *error)
 {
     return gw_infer_fail(error, GW_INFER_INVALID, "shared memory region '%s' has become smaller", name);
 }
@@ -276,7 +277,7 @@ int gw_region_read(struct gw_regions *r, const struct gw_region_part *part, void
         n = pread(p.fd, (uint8_t *)to + done, bytes - done, (off_t)(p.at + done));
     close_part(r, &p);
     if (p.cuda) return failed ? gpu_failed(part->name, error) : 0;
-    return done < bytes ? cut_short(part->name, error) : 0;
+    return done < bytes ? region_cut_short(part->name, error) : 0;
 }
 
 int gw_region_write(struct gw_regions *r, const struct gw_region_part *part, const void *from,
@@ -293,7 +294,7 @@ int gw_region_write(struct gw_regions *r, const struct gw_region_part *part, con
         n = pwrite(p.fd, (const uint8_t *)from + done, bytes - done, (off_t)(p.at + done));
     close_part(r, &p);
     if (p.cuda) return failed ? gpu_failed(part->name, error) : 0;
-    return done < bytes ? cut_short(part->name, error) : 0;
+    return done < bytes ? region_cut_short(part->name, error) : 0;
 }
 
 int gw_region_check(struct gw_regions *r, const struct gw_region_part *part, struct gw_infer_error *error)
@@ -307,7 +308,7 @@ int gw_region_check(struct gw_regions *r, const struct gw_region_part *part, str
 int gw_region_reaches(struct gw_regions *r, const char *who, const char *name, const void *at, uint64_t bytes)
 {
     pthread_mutex_lock(&r->lock);
-    const struct region *g = find(r, who, name);
+    const struct region *g = region_find(r, who, name);
     int reaches = g && g->cuda && gw_cuda_reaches(g->cuda, at, bytes);
     pthread_mutex_unlock(&r->lock);
     return reaches;

@@ -40,7 +40,7 @@ struct gw_infer_run {
 
 /* ---- is it a request that the model takes? ---- */
 
-static const char *shape_text(const int64_t *dims, uint32_t rank, char text[160])
+static const char *infer_run_shape_text(const int64_t *dims, uint32_t rank, char text[160])
 {
     size_t at = 0;
     text[0] = 0;
@@ -57,7 +57,7 @@ static int find_tensor(const struct gw_model *m, int output, const char *name)
     return -1;
 }
 
-static int fits(const int64_t *want, const int64_t *have, uint32_t rank, uint32_t rows)
+static int infer_run_fits(const int64_t *want, const int64_t *have, uint32_t rank, uint32_t rows)
 {
     for (uint32_t i = 0; i < rank; i++)
         if (have[i] != (want[i] < 0 ? (int64_t)rows : want[i])) return 0;
@@ -79,20 +79,22 @@ static int check_shape(struct gw_infer_run *r, const struct gw_tensor_info *info
                                  most, model, (long long)t->dims[0]);
         r->rows = (uint32_t)t->dims[0];
     }
-    if (t->rank == rank && fits(want, t->dims, rank, r->rows)) return 0;
+    if (t->rank == rank && infer_run_fits(want, t->dims, rank, r->rows)) return 0;
     return gw_infer_fail(error, GW_INFER_INVALID,
                          "unexpected shape for input '%.100s' for model '%s'. Expected [%s], got [%s]%s",
-                         info->name, model, shape_text(want, rank, wanted), shape_text(t->dims, t->rank, got),
+                         info->name, model, infer_run_shape_text(want, rank, wanted),
+                         infer_run_shape_text(t->dims, t->rank, got),
                          open ? "; all inputs have the same number of samples" : "");
 }
 
-static struct gw_region_part part_of(const struct gw_infer_run *r, const struct place *p, uint64_t bytes)
+static struct gw_region_part infer_run_part_of(const struct gw_infer_run *r, const struct place *p,
+                                               uint64_t bytes)
 {
     return (struct gw_region_part){r->who, p->region, p->offset, bytes};
 }
 
-static int take_place(struct gw_infer_run *r, const struct gw_infer_tensor *t, struct place *p,
-                      struct gw_infer_error *error)
+static int infer_run_take_place(struct gw_infer_run *r, const struct gw_infer_tensor *t, struct place *p,
+                                struct gw_infer_error *error)
 {
     if (!t->region) return 0;
     if (strlen(t->region) >= sizeof(p->region) || !*t->region)
@@ -101,7 +103,7 @@ static int take_place(struct gw_infer_run *r, const struct gw_infer_tensor *t, s
     strcpy(p->region, t->region);
     p->offset = t->region_offset;
     p->bytes = t->region_bytes;
-    struct gw_region_part part = part_of(r, p, p->bytes);
+    struct gw_region_part part = infer_run_part_of(r, p, p->bytes);
     return gw_region_check(gw_infer_regions(r->infer), &part, error);
 }
 
@@ -124,11 +126,11 @@ static int check_input(struct gw_infer_run *r, const struct gw_infer_tensor *t, 
     if (check_shape(r, info, t, error)) return -1;
     *seen |= 1u << i;
     r->input[r->inputs] = (uint32_t)i;
-    return take_place(r, t, &r->from[r->inputs++], error);
+    return infer_run_take_place(r, t, &r->from[r->inputs++], error);
 }
 
-static int check_inputs(struct gw_infer_run *r, const struct gw_infer_request *q,
-                        struct gw_infer_error *error)
+static int infer_run_check_inputs(struct gw_infer_run *r, const struct gw_infer_request *q,
+                                  struct gw_infer_error *error)
 {
     uint32_t want = gw_model_inputs(gw_worker_model(r->worker)), seen = 0;
     for (uint32_t i = 0; i < q->inputs; i++)
@@ -160,7 +162,7 @@ static int check_outputs(struct gw_infer_run *r, const struct gw_infer_request *
                 return gw_infer_fail(error, GW_INFER_INVALID, "output '%.100s' already requested",
                                      q->output[k].name);
         r->output[k] = (uint32_t)i;
-        if (take_place(r, &q->output[k], &r->to[k], error)) return -1;
+        if (infer_run_take_place(r, &q->output[k], &r->to[k], error)) return -1;
     }
     r->outputs = q->outputs;
     return 0;
@@ -173,7 +175,7 @@ static int too_late(struct gw_infer_error *error)
     return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "Request timeout expired");
 }
 
-static int is_gone(const struct gw_infer_run *r, struct gw_infer_error *error)
+static int infer_run_is_gone(const struct gw_infer_run *r, struct gw_infer_error *error)
 {
     return r->gone && r->gone(r->gone_ctx)
                ? gw_infer_fail(error, GW_INFER_UNAVAILABLE, "the client has gone before its request began")
@@ -186,7 +188,7 @@ static int take_call(struct gw_infer_run *r, uint64_t deadline, struct gw_infer_
     int err;
     do {
         uint64_t look = gw_deadline(LOOK_NS), until = r->gone && deadline > look ? look : deadline;
-        err = is_gone(r, error) ? -ECANCELED : gw_call_take(calls, r->who, until, &r->call);
+        err = infer_run_is_gone(r, error) ? -ECANCELED : gw_call_take(calls, r->who, until, &r->call);
     } while (err == -ETIMEDOUT && gw_deadline(0) < deadline);
     if (err == -ECANCELED) return -1;
     if (err == -ETIMEDOUT && r->deadline) return too_late(error);
@@ -194,11 +196,12 @@ static int take_call(struct gw_infer_run *r, uint64_t deadline, struct gw_infer_
 }
 
 /* Finds the model and checks the request. The model's calls are held when it succeeds. */
-static int check(struct gw_infer_run *r, const struct gw_infer_request *q, struct gw_infer_error *error)
+static int infer_run_check(struct gw_infer_run *r, const struct gw_infer_request *q,
+                           struct gw_infer_error *error)
 {
     gw_infer_enter(r->infer);
     int wrong = gw_infer_find(r->infer, q->model, q->version, &r->worker, error) ||
-                check_inputs(r, q, error) || check_outputs(r, q, error);
+                infer_run_check_inputs(r, q, error) || check_outputs(r, q, error);
     if (!wrong && !gw_worker_calls(r->worker))
         wrong = gw_infer_fail(error, GW_INFER_UNSUPPORTED, "model '%s' takes requests over RDMA only",
                               gw_worker_name(r->worker));
@@ -207,15 +210,15 @@ static int check(struct gw_infer_run *r, const struct gw_infer_request *q, struc
     return wrong;
 }
 
-static uint64_t bytes_of(const struct gw_infer_run *r, int output, uint32_t tensor)
+static uint64_t infer_run_bytes_of(const struct gw_infer_run *r, int output, uint32_t tensor)
 {
     return gw_layout_tensor_bytes(gw_call_layout(r->call, output), tensor, r->rows);
 }
 
-static int check_sizes(const struct gw_infer_run *r, struct gw_infer_error *error)
+static int infer_run_check_sizes(const struct gw_infer_run *r, struct gw_infer_error *error)
 {
     for (uint32_t i = 0; i < r->inputs; i++) {
-        uint64_t bytes = bytes_of(r, 0, r->input[i]);
+        uint64_t bytes = infer_run_bytes_of(r, 0, r->input[i]);
         if (r->from[i].region[0] && r->from[i].bytes != bytes)
             return gw_infer_fail(error, GW_INFER_INVALID,
                                  "input '%.100s' got unexpected byte size %llu, expected %llu",
@@ -226,7 +229,7 @@ static int check_sizes(const struct gw_infer_run *r, struct gw_infer_error *erro
 }
 
 /* Where the worker has tensor `tensor` of the call, behind `first`, which is tensor 0. */
-static uint8_t *there(const struct gw_infer_run *r, int output, uint32_t tensor, uint8_t *first)
+static uint8_t *infer_run_there(const struct gw_infer_run *r, int output, uint32_t tensor, uint8_t *first)
 {
     return first + gw_layout_offset(gw_call_layout(r->call, output), tensor, r->rows);
 }
@@ -238,9 +241,9 @@ static int all_reach(const struct gw_infer_run *r, int output, uint8_t *first)
     const uint32_t *tensor = output ? r->output : r->input;
     uint32_t n = output ? r->outputs : r->inputs;
     for (uint32_t i = 0; i < n; i++)
-        if (!p[i].region[0] ||
-            !gw_region_reaches(gw_infer_regions(r->infer), r->who, p[i].region,
-                               there(r, output, tensor[i], first), bytes_of(r, output, tensor[i])))
+        if (!p[i].region[0] || !gw_region_reaches(gw_infer_regions(r->infer), r->who, p[i].region,
+                                                  infer_run_there(r, output, tensor[i], first),
+                                                  infer_run_bytes_of(r, output, tensor[i])))
             return 0;
     return n != 0;
 }
@@ -258,23 +261,24 @@ static int fetch_on_gpu(struct gw_infer_run *r, struct gw_infer_error *error)
     if (all_reach(r, 1, out)) r->flags |= GW_SERVE_STAY;
     if (all_reach(r, 0, in)) r->flags |= GW_SERVE_PLACED;
     for (uint32_t i = 0; !wrong && r->flags & GW_SERVE_PLACED && i < r->inputs; i++) {
-        struct gw_region_part part = part_of(r, &r->from[i], r->from[i].bytes);
-        wrong = gw_region_copy(gw_infer_regions(r->infer), &part, there(r, 0, r->input[i], in), 1, error);
+        struct gw_region_part part = infer_run_part_of(r, &r->from[i], r->from[i].bytes);
+        wrong = gw_region_copy(gw_infer_regions(r->infer), &part, infer_run_there(r, 0, r->input[i], in), 1,
+                               error);
     }
     gw_call_leave_slot(r->call);
     return wrong;
 }
 
 /* Inputs that lie in shared memory. */
-static int fetch(struct gw_infer_run *r, struct gw_infer_error *error)
+static int infer_run_fetch(struct gw_infer_run *r, struct gw_infer_error *error)
 {
-    if (check_sizes(r, error) || fetch_on_gpu(r, error)) return -1;
+    if (infer_run_check_sizes(r, error) || fetch_on_gpu(r, error)) return -1;
     for (uint32_t i = 0; i < r->inputs && !(r->flags & GW_SERVE_PLACED); i++) {
         const struct place *p = &r->from[i];
         uint64_t bytes;
         if (!p->region[0]) continue;
         void *to = gw_call_input(r->call, r->input[i], r->rows, &bytes);
-        struct gw_region_part part = part_of(r, p, bytes);
+        struct gw_region_part part = infer_run_part_of(r, p, bytes);
         if (gw_region_read(gw_infer_regions(r->infer), &part, to, error)) return -1;
     }
     return 0;
@@ -296,12 +300,12 @@ int gw_infer_begin(struct gw_infer *f, const struct gw_infer_request *q, struct 
                       : 0;
     snprintf(r->who, sizeof(r->who), "%s", q->who);
     uint64_t wait = r->deadline ? r->deadline : gw_deadline(PATIENCE_NS);
-    int wrong = check(r, q, error);
+    int wrong = infer_run_check(r, q, error);
     if (!wrong) {
         wrong = take_call(r, wait, error);
         gw_calls_release(gw_worker_calls(r->worker)); /* from here on its call keeps the model */
     }
-    if (wrong || fetch(r, error)) {
+    if (wrong || infer_run_fetch(r, error)) {
         gw_infer_end(r);
         return -1;
     }
@@ -327,19 +331,19 @@ const struct gw_tensor_info *gw_infer_input_info(const struct gw_infer_run *r, u
 
 /* ---- running ---- */
 
-static int submit(struct gw_infer_run *r, struct gw_infer_error *error)
+static int infer_run_submit(struct gw_infer_run *r, struct gw_infer_error *error)
 {
     uint64_t now = gw_deadline(0);
     uint32_t flags = r->flags | (r->gone ? GW_SERVE_RECALL : 0);
     struct gw_call_ask ask = {.rows = r->rows, .priority = r->priority, .flags = flags};
     if (r->deadline && now >= r->deadline) return too_late(error);
-    if (is_gone(r, error)) return -1;
+    if (infer_run_is_gone(r, error)) return -1;
     if (r->deadline) ask.budget_ns = r->deadline - now;
     int err = gw_call_submit(r->call, &ask);
     return err ? gw_infer_fail_errno(error, err) : 0;
 }
 
-static int failed(const struct gw_infer_run *r, struct gw_infer_error *error)
+static int infer_run_failed(const struct gw_infer_run *r, struct gw_infer_error *error)
 {
     const char *model = gw_worker_name(r->worker);
     switch (r->call->error) {
@@ -376,9 +380,10 @@ static int deliver(struct gw_infer_run *r, uint32_t k, uint8_t *first, struct gw
             o->info->name, (unsigned long long)p->bytes, (unsigned long long)o->bytes);
     const void *data = o->data;
     o->data = NULL;
-    struct gw_region_part part = part_of(r, p, o->bytes);
+    struct gw_region_part part = infer_run_part_of(r, p, o->bytes);
     if (r->flags & GW_SERVE_STAY)
-        return gw_region_copy(gw_infer_regions(r->infer), &part, there(r, 1, r->output[k], first), 0, error);
+        return gw_region_copy(gw_infer_regions(r->infer), &part, infer_run_there(r, 1, r->output[k], first),
+                              0, error);
     return gw_region_write(gw_infer_regions(r->infer), &part, data, error);
 }
 
@@ -389,10 +394,10 @@ static int deliver_all(struct gw_infer_run *r, uint8_t *first, struct gw_infer_e
     return 0;
 }
 
-static int finish(struct gw_infer_run *r, struct gw_infer_error *error)
+static int infer_run_finish(struct gw_infer_run *r, struct gw_infer_error *error)
 {
     r->answered = r->call->error != -EIO && r->call->error != -ESHUTDOWN;
-    if (r->call->error) return failed(r, error);
+    if (r->call->error) return infer_run_failed(r, error);
     if (!(r->flags & GW_SERVE_STAY)) return deliver_all(r, NULL, error);
     uint8_t *in, *out;
     int err = gw_call_enter_slot(r->call, &in, &out);
@@ -403,7 +408,7 @@ static int finish(struct gw_infer_run *r, struct gw_infer_error *error)
 }
 
 /* A request whose client goes is taken back, unless the model has it already. */
-static int wait_for_end(struct gw_infer_run *r, struct gw_infer_error *error)
+static int infer_run_wait_for_end(struct gw_infer_run *r, struct gw_infer_error *error)
 {
     uint64_t deadline = r->deadline ? r->deadline : GW_NEVER;
     int cancelled = 0;
@@ -412,14 +417,14 @@ static int wait_for_end(struct gw_infer_run *r, struct gw_infer_error *error)
                  until = r->gone && !cancelled && deadline > look ? look : deadline;
         if (!gw_call_wait(r->call, until)) return 0;
         if (gw_deadline(0) >= deadline) return too_late(error);
-        cancelled = cancelled || (is_gone(r, error) && !gw_call_cancel(r->call));
+        cancelled = cancelled || (infer_run_is_gone(r, error) && !gw_call_cancel(r->call));
     }
 }
 
 int gw_infer_wait(struct gw_infer_run *r, struct gw_infer_error *error)
 {
-    if (submit(r, error) || wait_for_end(r, error)) return -1;
-    return finish(r, error);
+    if (infer_run_submit(r, error) || infer_run_wait_for_end(r, error)) return -1;
+    return infer_run_finish(r, error);
 }
 
 const struct gw_infer_output *gw_infer_output(const struct gw_infer_run *r, uint32_t i)

@@ -40,7 +40,7 @@ struct gw_watch {
 
 /* ---- a look ---- */
 
-static uint64_t mix(uint64_t hash, const void *data, size_t bytes)
+static uint64_t infer_watch_mix(uint64_t hash, const void *data, size_t bytes)
 {
     const uint8_t *p = data;
     for (size_t i = 0; i < bytes; i++) hash = (hash ^ p[i]) * 0x100000001b3u; /* FNV-1a */
@@ -52,10 +52,10 @@ static uint64_t print_of_file(int folder, const char *name)
 {
     struct stat st;
     if (fstatat(folder, name, &st, 0) || !S_ISREG(st.st_mode)) return 0;
-    uint64_t hash = mix(0xcbf29ce484222325u, name, strlen(name));
-    hash = mix(hash, &st.st_size, sizeof(st.st_size));
-    hash = mix(hash, &st.st_mtim, sizeof(st.st_mtim));
-    return mix(hash, &st.st_ino, sizeof(st.st_ino));
+    uint64_t hash = infer_watch_mix(0xcbf29ce484222325u, name, strlen(name));
+    hash = infer_watch_mix(hash, &st.st_size, sizeof(st.st_size));
+    hash = infer_watch_mix(hash, &st.st_mtim, sizeof(st.st_mtim));
+    return infer_watch_mix(hash, &st.st_ino, sizeof(st.st_ino));
 }
 
 /* Weights may lie beside model.onnx, so every file counts. */
@@ -97,7 +97,7 @@ static void watch_models(const struct gw_watch *w)
     closedir(d);
 }
 
-static int look(const struct gw_watch *w, struct state *out)
+static int infer_watch_look(const struct gw_watch *w, struct state *out)
 {
     memset(out, 0, sizeof(*out));
     watch_models(w);
@@ -119,7 +119,7 @@ static int look(const struct gw_watch *w, struct state *out)
     return 0;
 }
 
-static size_t find(const struct state *s, const char *name)
+static size_t infer_watch_find(const struct state *s, const char *name)
 {
     size_t i = 0;
     while (i < s->models.count && strcmp(s->models.entry[i].name, name)) i++;
@@ -129,7 +129,7 @@ static size_t find(const struct state *s, const char *name)
 /* Is model i of `a` the same in `b`? */
 static int has_same(const struct state *a, size_t i, const struct state *b)
 {
-    size_t k = find(b, a->models.entry[i].name);
+    size_t k = infer_watch_find(b, a->models.entry[i].name);
     return k < b->models.count && b->print[k] == a->print[i] &&
            b->models.entry[k].version == a->models.entry[i].version;
 }
@@ -144,7 +144,7 @@ static int has_same_other(const struct state *a, const struct gw_repository_othe
 
 /* ---- what follows from it ---- */
 
-static void serve(struct gw_server *server, const struct gw_repository_entry *e)
+static void infer_watch_serve(struct gw_server *server, const struct gw_repository_entry *e)
 {
     struct gw_server_model model = {
         .name = e->name, .version = e->version, .path = e->path, .as_at_start = 1, .replace = 1};
@@ -163,7 +163,7 @@ static void serve(struct gw_server *server, const struct gw_repository_entry *e)
         gw_log(GW_LOG_INFO, "model %s: version %u is served", e->name, e->version);
 }
 
-static void end(struct gw_server *server, const char *name)
+static void infer_watch_end(struct gw_server *server, const char *name)
 {
     if (!gw_server_version(server, name)) {
         gw_server_forget(server, name);
@@ -176,7 +176,7 @@ static void end(struct gw_server *server, const char *name)
         gw_log(GW_LOG_INFO, "model %s is not served any more: the repository has it no longer", name);
 }
 
-static int is_ours(const struct gw_watch *w, const char *name)
+static int infer_watch_is_ours(const struct gw_watch *w, const char *name)
 {
     return !w->only || !strcmp(w->only, name);
 }
@@ -238,10 +238,11 @@ static uint32_t use_present(const struct gw_watch *w, struct gw_server *server, 
     uint32_t unsettled = 0;
     for (size_t i = 0; i < now->models.count; i++) {
         const char *name = now->models.entry[i].name;
-        size_t used = find(&w->used, name);
+        size_t used = infer_watch_find(&w->used, name);
         int is_new = !has_same(now, i, &w->used);
         int settled = !is_new || (has_same(now, i, &w->seen) && is_as_then(now, i));
-        if (is_new && settled && is_ours(w, name)) serve(server, &now->models.entry[i]);
+        if (is_new && settled && infer_watch_is_ours(w, name))
+            infer_watch_serve(server, &now->models.entry[i]);
         unsettled += !settled;
         if (settled)
             carry(next, now, i);
@@ -258,9 +259,9 @@ static uint32_t use_gone(const struct gw_watch *w, struct gw_server *server, con
     uint32_t unsettled = 0;
     for (size_t i = 0; i < w->used.models.count; i++) {
         const char *name = w->used.models.entry[i].name;
-        if (find(now, name) < now->models.count) continue;
-        int settled = find(&w->seen, name) == w->seen.models.count;
-        if (settled && is_ours(w, name)) end(server, name);
+        if (infer_watch_find(now, name) < now->models.count) continue;
+        int settled = infer_watch_find(&w->seen, name) == w->seen.models.count;
+        if (settled && infer_watch_is_ours(w, name)) infer_watch_end(server, name);
         if (!settled) carry(next, &w->used, i);
         unsettled += !settled;
     }
@@ -287,7 +288,7 @@ static uint32_t use_others(const struct gw_watch *w, struct gw_server *server, c
         int is_new = !has_same_other(&w->used, o), settled = !is_new || has_same_other(&w->seen, o);
         unsettled += !settled;
         if (settled) carry_other(next, o);
-        if (!settled || !is_new || !is_ours(w, o->name)) continue;
+        if (!settled || !is_new || !infer_watch_is_ours(w, o->name)) continue;
         gw_log(GW_LOG_ERROR, "model %s cannot be served: %s", o->name, o->why);
         gw_server_miss(server, o->name, o->version, o->why);
     }
@@ -314,7 +315,7 @@ static void come_again(const struct gw_watch *w, uint64_t ns)
 }
 
 /* Throws away what a descriptor has to say. 1: it had something. */
-static int drain(int fd)
+static int infer_watch_drain(int fd)
 {
     char bytes[4096];
     int any = 0;
@@ -325,14 +326,14 @@ static int drain(int fd)
 void gw_watch_do(struct gw_watch *w, struct gw_server *server)
 {
     struct state now;
-    int news = drain(w->inotify_fd), due = drain(w->timer_fd);
+    int news = infer_watch_drain(w->inotify_fd), due = infer_watch_drain(w->timer_fd);
     if (news && !due && !w->soon) {
         w->soon = 1; /* a file that grows and grows does not put it off again */
         come_again(w, SETTLE_NS);
     }
     if (!due) return;
     w->soon = 0;
-    if (look(w, &now)) { /* a file system that is gone for a while takes no model away */
+    if (infer_watch_look(w, &now)) { /* a file system that is gone for a while takes no model away */
         gw_say(&w->said, "%s; what is served goes on", gw_last_error());
         come_again(w, LOOK_NS);
         return;
@@ -346,7 +347,7 @@ void gw_watch_do(struct gw_watch *w, struct gw_server *server)
 
 /* ---- beginning and end ---- */
 
-static int make(struct gw_watch *w)
+static int infer_watch_make(struct gw_watch *w)
 {
     w->inotify_fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
     w->timer_fd = timerfd_create(CLOCK_MONOTONIC, TFD_CLOEXEC | TFD_NONBLOCK);
@@ -356,7 +357,7 @@ static int make(struct gw_watch *w)
         epoll_ctl(w->fd, EPOLL_CTL_ADD, w->inotify_fd, &in) ||
         epoll_ctl(w->fd, EPOLL_CTL_ADD, w->timer_fd, &in))
         return gw_error_errno(-errno, "--watch: cannot watch the model repository");
-    int error = look(w, &w->used);
+    int error = infer_watch_look(w, &w->used);
     if (!error) come_again(w, LOOK_NS);
     return error;
 }
@@ -368,7 +369,7 @@ int gw_watch_create(const char *repository, const char *only, struct gw_watch **
     w->repository = repository;
     w->only = only;
     w->inotify_fd = w->timer_fd = w->fd = -1;
-    int error = make(w);
+    int error = infer_watch_make(w);
     if (error)
         gw_watch_destroy(w);
     else
@@ -376,7 +377,7 @@ int gw_watch_create(const char *repository, const char *only, struct gw_watch **
     return error;
 }
 
-static void close_one(int fd)
+static void infer_watch_close_one(int fd)
 {
     if (fd >= 0) close(fd);
 }
@@ -386,9 +387,9 @@ void gw_watch_destroy(struct gw_watch *w)
     if (!w) return;
     free_state(&w->seen);
     free_state(&w->used);
-    close_one(w->fd);
-    close_one(w->timer_fd);
-    close_one(w->inotify_fd);
+    infer_watch_close_one(w->fd);
+    infer_watch_close_one(w->timer_fd);
+    infer_watch_close_one(w->inotify_fd);
     free(w);
 }
 

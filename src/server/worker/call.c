@@ -13,7 +13,7 @@
 #define SEND_ROOM_NS 100000000u
 #define AGAIN_NS     5000000u
 
-static struct gw_slot *slot_of(const struct gw_call *call)
+static struct gw_slot *serve_call_slot_of(const struct gw_call *call)
 {
     return (struct gw_slot *)call;
 }
@@ -51,7 +51,7 @@ static struct gw_lane *find_closed(struct gw_calls *c)
 
 /* One step towards a call, with the lock held: 1 when *out is one, 0 when the caller shall look again, or a
  * negative errno. */
-static int step(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_slot **out)
+static int serve_call_step(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_slot **out)
 {
     struct timespec until = gw_calls_time(deadline_ns);
     struct gw_lane *closed = NULL;
@@ -80,7 +80,7 @@ int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, stru
     struct gw_slot *s = NULL;
     int got;
     pthread_mutex_lock(&c->lock);
-    while (!(got = step(c, who, deadline_ns, &s))) continue;
+    while (!(got = serve_call_step(c, who, deadline_ns, &s))) continue;
     if (got > 0) {
         s->state = CALL_TAKEN;
         s->placed = 0;
@@ -96,7 +96,7 @@ int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, stru
 void gw_call_give(struct gw_call *call)
 {
     if (!call) return;
-    struct gw_slot *s = slot_of(call);
+    struct gw_slot *s = serve_call_slot_of(call);
     pthread_mutex_lock(&s->calls->lock);
     s->state = gw_calls_is_out(s) ? CALL_LEFT : CALL_FREE;
     if (s->state == CALL_FREE) pthread_cond_broadcast(&s->calls->freed);
@@ -105,22 +105,22 @@ void gw_call_give(struct gw_call *call)
 
 void *gw_call_input(struct gw_call *call, uint32_t i, uint32_t rows, uint64_t *bytes)
 {
-    const struct gw_layout *in = &slot_of(call)->calls->opts.in;
+    const struct gw_layout *in = &serve_call_slot_of(call)->calls->opts.in;
     *bytes = gw_layout_tensor_bytes(in, i, rows);
-    return (uint8_t *)(gw_calls_request(slot_of(call)) + 1) + gw_layout_offset(in, i, rows);
+    return (uint8_t *)(gw_calls_request(serve_call_slot_of(call)) + 1) + gw_layout_offset(in, i, rows);
 }
 
 const void *gw_call_output(const struct gw_call *call, uint32_t i, uint64_t *bytes)
 {
-    const struct gw_layout *out = &slot_of(call)->calls->opts.out;
-    uint32_t rows = slot_of(call)->rows;
+    const struct gw_layout *out = &serve_call_slot_of(call)->calls->opts.out;
+    uint32_t rows = serve_call_slot_of(call)->rows;
     *bytes = gw_layout_tensor_bytes(out, i, rows);
     return (const uint8_t *)(call->reply + 1) + gw_layout_offset(out, i, rows);
 }
 
 const struct gw_layout *gw_call_layout(const struct gw_call *call, int output)
 {
-    const struct gw_calls_opts *o = &slot_of(call)->calls->opts;
+    const struct gw_calls_opts *o = &serve_call_slot_of(call)->calls->opts;
     return output ? &o->out : &o->in;
 }
 
@@ -128,7 +128,7 @@ const struct gw_layout *gw_call_layout(const struct gw_call *call, int output)
 
 int gw_call_enter_slot(struct gw_call *call, uint8_t **in, uint8_t **out)
 {
-    struct gw_slot *s = slot_of(call);
+    struct gw_slot *s = serve_call_slot_of(call);
     struct gw_calls *c = s->calls;
     int error = 0;
     pthread_mutex_lock(&c->lock);
@@ -147,9 +147,9 @@ int gw_call_enter_slot(struct gw_call *call, uint8_t **in, uint8_t **out)
 
 void gw_call_leave_slot(struct gw_call *call)
 {
-    struct gw_calls *c = slot_of(call)->calls;
+    struct gw_calls *c = serve_call_slot_of(call)->calls;
     pthread_mutex_lock(&c->lock);
-    slot_of(call)->lane->visitors--;
+    serve_call_slot_of(call)->lane->visitors--;
     pthread_cond_broadcast(&c->freed);
     pthread_mutex_unlock(&c->lock);
 }
@@ -158,7 +158,7 @@ void gw_call_leave_slot(struct gw_call *call)
 
 /* The send queue holds twice as many requests as there are slots: so there is nearly always room, and else
  * there is when acknowledgements have come. With the lane's posting lock held. */
-static int post(struct gw_calls *c, struct gw_lane *l, const struct gw_op *op, uint64_t id)
+static int serve_call_post(struct gw_calls *c, struct gw_lane *l, const struct gw_op *op, uint64_t id)
 {
     uint32_t flags = ++l->sent % c->opts.slots == 0 ? GW_SIGNALED : 0;
     uint64_t end = gw_deadline(SEND_ROOM_NS);
@@ -178,11 +178,11 @@ static int post_request(struct gw_calls *c, const struct gw_slot *s, uint64_t by
     struct gw_op op = gw_put_imm_op(l->in_addr + s->index * c->in_stride, c->in_mr->lkey,
                                     l->grant.request_addr + s->index * l->grant.request_stride,
                                     l->grant.request_rkey, (uint32_t)bytes, s->index);
-    return post(c, s->lane, &op, s->index);
+    return serve_call_post(c, s->lane, &op, s->index);
 }
 
 /* The request is the worker's from now on, unless it cannot be sent. */
-static int begin(struct gw_slot *s, const struct gw_call_ask *ask)
+static int serve_call_begin(struct gw_slot *s, const struct gw_call_ask *ask)
 {
     struct gw_calls *c = s->calls;
     int error = 0;
@@ -206,13 +206,13 @@ static int begin(struct gw_slot *s, const struct gw_call_ask *ask)
 
 int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
 {
-    struct gw_slot *s = slot_of(call);
+    struct gw_slot *s = serve_call_slot_of(call);
     struct gw_calls *c = s->calls;
     if (ask->rows < 1 || ask->rows > c->opts.rows)
         return gw_error(-EINVAL, "model %s takes 1 to %u samples at once, not %u", c->opts.name, c->opts.rows,
                         ask->rows);
     uint64_t bytes = ask->flags & GW_SERVE_PLACED ? 0 : gw_layout_bytes(&c->opts.in, ask->rows);
-    int error = begin(s, ask);
+    int error = serve_call_begin(s, ask);
     if (error) return error;
     *gw_calls_request(s) = (struct gw_serve_request){.magic = GW_SERVE_MAGIC,
                                                      .version = GW_SERVE_VERSION,
@@ -239,7 +239,7 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
 int gw_call_cancel(struct gw_call *call)
 {
     const size_t at = offsetof(struct gw_serve_request, recalled);
-    struct gw_slot *s = slot_of(call);
+    struct gw_slot *s = serve_call_slot_of(call);
     struct gw_calls *c = s->calls;
     struct gw_lane *l = s->lane;
     int error = -EIO;
@@ -248,14 +248,14 @@ int gw_call_cancel(struct gw_call *call)
                                 l->grant.request_addr + s->index * l->grant.request_stride + at,
                                 l->grant.request_rkey, sizeof(s->id));
     pthread_mutex_lock(&l->post);
-    if (s->generation == l->generation) error = post(c, l, &op, s->index);
+    if (s->generation == l->generation) error = serve_call_post(c, l, &op, s->index);
     pthread_mutex_unlock(&l->post);
     return error;
 }
 
 int gw_call_wait(struct gw_call *call, uint64_t deadline_ns)
 {
-    struct gw_slot *s = slot_of(call);
+    struct gw_slot *s = serve_call_slot_of(call);
     struct timespec until = gw_calls_time(deadline_ns);
     int late = 0;
     pthread_mutex_lock(&s->calls->lock);

@@ -13,7 +13,7 @@
 #define RESET_NS   1000000000u
 #define POLL       8
 
-static uint64_t align_up(uint64_t v)
+static uint64_t serve_calls_align_up(uint64_t v)
 {
     return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
 }
@@ -21,7 +21,7 @@ static uint64_t align_up(uint64_t v)
 /* ---- a call that has ended ---- */
 
 /* With the lock held. Returns what is to be told when it is released. */
-static int settle(struct gw_slot *s, int error)
+static int serve_calls_settle(struct gw_slot *s, int error)
 {
     int tell = s->state == CALL_SENT && s->done;
     s->call.error = error;
@@ -36,12 +36,12 @@ static int settle(struct gw_slot *s, int error)
     return tell;
 }
 
-static void end(struct gw_slot *s, int error)
+static void serve_calls_end(struct gw_slot *s, int error)
 {
     pthread_mutex_lock(&s->calls->lock);
     void (*done)(void *, struct gw_call *) = s->done;
     void *ctx = s->ctx;
-    int tell = settle(s, error);
+    int tell = serve_calls_settle(s, error);
     pthread_mutex_unlock(&s->calls->lock);
     if (tell) done(ctx, &s->call);
 }
@@ -53,7 +53,7 @@ static void end_all(struct gw_calls *c, const struct gw_lane *l, int error)
         pthread_mutex_lock(&c->lock);
         int out = gw_calls_is_out(&c->slot[i]) && (!l || c->slot[i].lane == l);
         pthread_mutex_unlock(&c->lock);
-        if (out) end(&c->slot[i], error);
+        if (out) serve_calls_end(&c->slot[i], error);
     }
 }
 
@@ -129,7 +129,7 @@ void gw_calls_break_lane(struct gw_calls *c, struct gw_lane *l)
 
 /* ---- the thread that takes answers ---- */
 
-static int status_error(uint32_t status)
+static int serve_calls_status_error(uint32_t status)
 {
     switch (status) {
     case GW_SERVE_OK: return 0;
@@ -141,7 +141,7 @@ static int status_error(uint32_t status)
     }
 }
 
-static void take_answer(struct gw_calls *c, const struct ibv_wc *wc)
+static void serve_calls_take_answer(struct gw_calls *c, const struct ibv_wc *wc)
 {
     struct gw_lane *l = &c->lane[wc->wr_id];
     uint32_t slot = wc->wc_flags & IBV_WC_WITH_IMM ? gw_wc_imm(wc) : UINT32_MAX;
@@ -157,11 +157,11 @@ static void take_answer(struct gw_calls *c, const struct ibv_wc *wc)
     if (bad)
         gw_calls_break_lane(c, l);
     else
-        end(&l->slot[slot], status_error(r->status));
+        serve_calls_end(&l->slot[slot], serve_calls_status_error(r->status));
 }
 
 /* 1: the calls are being closed. */
-static int tend(struct gw_calls *c)
+static int serve_calls_tend(struct gw_calls *c)
 {
     uint64_t count;
     if (read(c->kick_fd, &count, sizeof(count)) < 0) count = 0;
@@ -177,13 +177,13 @@ static int tend(struct gw_calls *c)
     return over;
 }
 
-static void *take_answers(void *arg)
+static void *serve_calls_take_answers(void *arg)
 {
     struct gw_calls *c = arg;
     struct ibv_wc wc[POLL];
-    while (!tend(c)) {
+    while (!serve_calls_tend(c)) {
         int n = gw_wait_cq(gw_cq_handle(c->recv_cq), POLL, wc, GW_NEVER, NULL, c->kick_fd);
-        for (int i = 0; i < n; i++) take_answer(c, &wc[i]);
+        for (int i = 0; i < n; i++) serve_calls_take_answer(c, &wc[i]);
     }
     end_all(c, NULL, -ESHUTDOWN);
     return NULL;
@@ -215,7 +215,7 @@ static int make_lane(struct gw_calls *c, uint32_t i)
     return error;
 }
 
-static int make_queues(struct gw_calls *c)
+static int serve_calls_make_queues(struct gw_calls *c)
 {
     const struct gw_calls_opts *o = &c->opts;
     struct gw_exec *exec = gw_device_exec(o->dev);
@@ -233,11 +233,11 @@ static int make_queues(struct gw_calls *c)
     return error;
 }
 
-static int start_thread(struct gw_calls *c)
+static int serve_calls_start_thread(struct gw_calls *c)
 {
     c->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->kick_fd < 0) return gw_error_errno(-errno, "calls: cannot make an eventfd");
-    int error = pthread_create(&c->thread, NULL, take_answers, c);
+    int error = pthread_create(&c->thread, NULL, serve_calls_take_answers, c);
     c->started = !error;
     return error ? gw_error_errno(-error, "calls: cannot start a thread") : 0;
 }
@@ -253,16 +253,16 @@ int gw_calls_create(const struct gw_calls_opts *o, struct gw_calls **out)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->freed, &monotonic);
-    c->in_stride = align_up(sizeof(struct gw_serve_request) + gw_layout_bytes(&o->in, o->rows));
-    c->out_stride = align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, o->rows));
+    c->in_stride = serve_calls_align_up(sizeof(struct gw_serve_request) + gw_layout_bytes(&o->in, o->rows));
+    c->out_stride = serve_calls_align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, o->rows));
     c->lane = calloc(o->sessions, sizeof(*c->lane));
     c->slot = calloc(gw_calls_total(c), sizeof(*c->slot));
     for (uint32_t i = 0; c->lane && i < o->sessions; i++) pthread_mutex_init(&c->lane[i].post, NULL);
     for (uint32_t i = 0; c->slot && i < gw_calls_total(c); i++)
         pthread_cond_init(&c->slot[i].ended, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int error = c->lane && c->slot ? make_queues(c) : -ENOMEM;
-    if (!error) error = start_thread(c);
+    int error = c->lane && c->slot ? serve_calls_make_queues(c) : -ENOMEM;
+    if (!error) error = serve_calls_start_thread(c);
     if (error)
         gw_calls_destroy(c);
     else
@@ -270,7 +270,7 @@ int gw_calls_create(const struct gw_calls_opts *o, struct gw_calls **out)
     return error;
 }
 
-static uint32_t count(struct gw_calls *c, int (*is)(const struct gw_slot *s))
+static uint32_t serve_calls_count(struct gw_calls *c, int (*is)(const struct gw_slot *s))
 {
     uint32_t n = 0;
     for (uint32_t i = 0; i < gw_calls_total(c); i++) n += is(&c->slot[i]) != 0;
@@ -337,7 +337,7 @@ static int is_taken(const struct gw_slot *s)
 uint32_t gw_calls_taken(struct gw_calls *c)
 {
     pthread_mutex_lock(&c->lock);
-    uint32_t n = count(c, is_taken);
+    uint32_t n = serve_calls_count(c, is_taken);
     pthread_mutex_unlock(&c->lock);
     return n;
 }

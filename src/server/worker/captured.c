@@ -23,7 +23,7 @@ struct plan {
 
 /* ---- what the program says ---- */
 
-static int check_name(const char *model, const char *name, uint32_t i)
+static int captured_check_name(const char *model, const char *name, uint32_t i)
 {
     size_t n = name ? strnlen(name, 256) : 0;
     if (n && n < 256) return 0;
@@ -59,7 +59,7 @@ static int take_tensors(const char *model, const struct gw_serving_captured *c, 
         return gw_error(-EINVAL, "model %s: 1 to %d %s are wanted", model, GW_MODEL_MAX_IO,
                         output ? "outputs" : "inputs");
     for (uint32_t i = 0; i < n; i++) {
-        int error = check_name(model, t[i].name, i);
+        int error = captured_check_name(model, t[i].name, i);
         if (!error) error = take_tensor(model, &t[i], batched, &m->info[output][i]);
         if (error) return error;
         m->count[output]++;
@@ -67,20 +67,20 @@ static int take_tensors(const char *model, const struct gw_serving_captured *c, 
     return 0;
 }
 
-static int is_address(const void *p)
+static int captured_is_address(const void *p)
 {
     return p && (uintptr_t)p % GW_MODEL_ALIGN == 0;
 }
 
-static int check_graph(const char *model, const struct gw_serving_captured *c, uint32_t k)
+static int captured_check_graph(const char *model, const struct gw_serving_captured *c, uint32_t k)
 {
     const struct gw_serving_graph *g = &c->graph[k];
     int fits = k ? g->rows > c->graph[k - 1].rows && c->graph[0].rows : 1;
     if (!g->graph || !fits || g->rows > GW_SERVING_MAX_ROWS)
         return gw_error(-EINVAL, "model %s: graphs are wanted for ascending numbers of rows, %d at most",
                         model, GW_SERVING_MAX_ROWS);
-    for (uint32_t i = 0; i < c->inputs; i++) fits &= is_address(g->in[i]);
-    for (uint32_t i = 0; i < c->outputs; i++) fits &= is_address(g->out[i]);
+    for (uint32_t i = 0; i < c->inputs; i++) fits &= captured_is_address(g->in[i]);
+    for (uint32_t i = 0; i < c->outputs; i++) fits &= captured_is_address(g->out[i]);
     return fits ? 0
                 : gw_error(-EINVAL,
                            "model %s: a tensor's address in the graph of %u rows is no multiple of %d", model,
@@ -90,7 +90,7 @@ static int check_graph(const char *model, const struct gw_serving_captured *c, u
 static int take_graphs(const char *model, const struct gw_serving_captured *c, struct captured *m)
 {
     for (uint32_t k = 0; k < c->graphs; k++) {
-        int error = check_graph(model, c, k);
+        int error = captured_check_graph(model, c, k);
         if (!error) error = gw_captured_clone(c->graph[k].graph, &m->graph[k].graph);
         if (error) return error;
         m->graph[k].rows = c->graph[k].rows ? c->graph[k].rows : 1;
@@ -101,7 +101,7 @@ static int take_graphs(const char *model, const struct gw_serving_captured *c, s
 
 /* ---- the back-end ---- */
 
-static void unload(void *model)
+static void captured_unload(void *model)
 {
     struct captured *m = model;
     for (uint32_t k = 0; k < m->graphs; k++) gw_captured_drop(m->graph[k].graph);
@@ -110,18 +110,18 @@ static void unload(void *model)
     free(m);
 }
 
-static uint32_t count(const void *model, int output)
+static uint32_t captured_count(const void *model, int output)
 {
     return ((const struct captured *)model)->count[output];
 }
 
-static const struct gw_tensor_info *info(const void *model, int output, uint32_t i)
+static const struct gw_tensor_info *captured_info(const void *model, int output, uint32_t i)
 {
     return &((const struct captured *)model)->info[output][i];
 }
 
-static int make_plan(const void *model, const struct gw_plan_options *options, void **plan, char *err,
-                     size_t errlen)
+static int captured_make_plan(const void *model, const struct gw_plan_options *options, void **plan,
+                              char *err, size_t errlen)
 {
     const struct captured *m = model;
     uint32_t rows = options->rows ? options->rows : 1;
@@ -138,32 +138,33 @@ static int make_plan(const void *model, const struct gw_plan_options *options, v
     return -ENOTSUP;
 }
 
-static void stats(const void *plan, struct gw_plan_stats *s)
+static void captured_stats(const void *plan, struct gw_plan_stats *s)
 {
     (void)plan;
     memset(s, 0, sizeof(*s)); /* the memory is the program's */
 }
 
-static int run(void *plan, const void *const in[], void *const out[])
+static int captured_run(void *plan, const void *const in[], void *const out[])
 {
     (void)plan, (void)in, (void)out;
     return gw_error(-ENOTSUP, "a captured graph runs at its own addresses, in a loop");
 }
 
-static int enqueue(void *plan, void *stream, const void *const in[], void *const out[])
+static int captured_enqueue(void *plan, void *stream, const void *const in[], void *const out[])
 {
     (void)stream;
-    return run(plan, in, out);
+    return captured_run(plan, in, out);
 }
 
 /* The addresses are the graph's own. */
-static int enqueue_indirect(void *plan, void *stream, const struct gw_plan_io *io)
+static int captured_enqueue_indirect(void *plan, void *stream, const struct gw_plan_io *io)
 {
     (void)io;
     return gw_captured_put(stream, ((struct plan *)plan)->graph);
 }
 
-static int load(const void *bytes, size_t len, const char *file, void **model, char *err, size_t errlen)
+static int captured_load(const void *bytes, size_t len, const char *file, void **model, char *err,
+                         size_t errlen)
 {
     (void)bytes, (void)len, (void)model;
     if (err) snprintf(err, errlen, "%s: captured graphs are not read from files", file);
@@ -173,16 +174,16 @@ static int load(const void *bytes, size_t len, const char *file, void **model, c
 static const struct gw_model_backend backend = {
     .abi = GW_MODEL_ABI,
     .name = "cudagraph",
-    .load = load,
-    .unload = unload,
-    .count = count,
-    .info = info,
-    .plan = make_plan,
+    .load = captured_load,
+    .unload = captured_unload,
+    .count = captured_count,
+    .info = captured_info,
+    .plan = captured_make_plan,
     .plan_free = free,
-    .stats = stats,
-    .run = run,
-    .enqueue = enqueue,
-    .enqueue_indirect = enqueue_indirect,
+    .stats = captured_stats,
+    .run = captured_run,
+    .enqueue = captured_enqueue,
+    .enqueue_indirect = captured_enqueue_indirect,
 };
 
 int gw_captured_open(const char *name, const struct gw_serving_captured *c, struct gw_model **model)
@@ -195,7 +196,7 @@ int gw_captured_open(const char *name, const struct gw_serving_captured *c, stru
     if (!error) error = take_tensors(name, c, 1, m);
     if (!error) error = take_graphs(name, c, m);
     if (!error) error = gw_model_wrap(&backend, m, model);
-    if (error) unload(m);
+    if (error) captured_unload(m);
     return error;
 }
 

@@ -5,7 +5,7 @@
 
 #include "src/server/worker/captured.h"
 
-static int failed(cudaError_t error, const char *what)
+static int captured_gpu_failed(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess) return 0;
     cudaGetLastError(); /* it is reported here, and by no later call */
@@ -16,7 +16,7 @@ static int failed(cudaError_t error, const char *what)
 extern "C" int gw_captured_clone(void *graph, void **copy)
 {
     cudaGraph_t out = NULL;
-    int error = failed(cudaGraphClone(&out, (cudaGraph_t)graph), "cannot copy a captured graph");
+    int error = captured_gpu_failed(cudaGraphClone(&out, (cudaGraph_t)graph), "cannot copy a captured graph");
 
     *copy = out;
     return error;
@@ -28,7 +28,7 @@ extern "C" void gw_captured_drop(void *graph)
 }
 
 /* The node behind all that the stream has captured so far. */
-static cudaError_t put(cudaStream_t stream, cudaGraph_t child)
+static cudaError_t captured_gpu_put(cudaStream_t stream, cudaGraph_t child)
 {
     enum cudaStreamCaptureStatus status;
     const cudaGraphNode_t *before = NULL;
@@ -55,8 +55,8 @@ static cudaError_t put(cudaStream_t stream, cudaGraph_t child)
 
 extern "C" int gw_captured_put(void *stream, void *graph)
 {
-    return failed(put((cudaStream_t)stream, (cudaGraph_t)graph),
-                  "cannot put a captured graph into the loop's");
+    return captured_gpu_failed(captured_gpu_put((cudaStream_t)stream, (cudaGraph_t)graph),
+                               "cannot put a captured graph into the loop's");
 }
 
 extern "C" int gw_captured_launch(void *stream, void *graph)
@@ -67,5 +67,5 @@ extern "C" int gw_captured_launch(void *stream, void *graph)
     if (error == cudaSuccess) error = cudaGraphLaunch(exec, (cudaStream_t)stream);
     if (error == cudaSuccess) error = cudaStreamSynchronize((cudaStream_t)stream);
     if (exec) cudaGraphExecDestroy(exec);
-    return failed(error, "cannot run a captured graph");
+    return captured_gpu_failed(error, "cannot run a captured graph");
 }

@@ -15,7 +15,7 @@
 
 #include "src/door/plain.h"
 
-static unsigned version_of(const char *name)
+static unsigned repository_version_of(const char *name)
 {
     char *end;
     errno = 0;
@@ -31,7 +31,7 @@ int gw_repository_is_plugin(const char *path)
 }
 
 /* The file of one version, which the caller frees. NULL: there is none, unless *error is set. */
-static char *find_file(const char *folder, const char *version, int *error)
+static char *repository_find_file(const char *folder, const char *version, int *error)
 {
     static const char *const names[] = {"model.so", "model.onnx/model.onnx", "model.onnx"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
@@ -68,8 +68,8 @@ static int find_version(const char *dir, const char *name, struct gw_repository_
     }
     int error = 0;
     for (struct dirent *v; !error && (v = readdir(d));) {
-        unsigned number = version_of(v->d_name);
-        char *path = number > e->version ? find_file(folder, v->d_name, &error) : NULL;
+        unsigned number = repository_version_of(v->d_name);
+        char *path = number > e->version ? repository_find_file(folder, v->d_name, &error) : NULL;
         if (!path) continue;
         free(e->path);
         e->path = path;
@@ -94,7 +94,7 @@ static int is_utf8(const char *name)
 }
 
 /* A copy that the doors can say. In a name that is no UTF-8, a question mark stands for what is not ASCII. */
-static char *name_of(const char *folder)
+static char *repository_name_of(const char *folder)
 {
     char plain[NAME_MAX + 1];
     return strdup(is_utf8(folder) ? folder : gw_plain_text(plain, sizeof(plain), folder));
@@ -121,7 +121,7 @@ static char *any_file(const char *folder, const char *version)
     free(path);
     if (!d) return NULL;
     for (struct dirent *e; !found && (e = readdir(d));)
-        if (e->d_name[0] != '.') found = name_of(e->d_name);
+        if (e->d_name[0] != '.') found = repository_name_of(e->d_name);
     closedir(d);
     return found;
 }
@@ -133,7 +133,7 @@ static unsigned find_other_version(const char *folder, char **file)
     DIR *d = opendir(folder);
     if (!d) return 0;
     for (struct dirent *v; (v = readdir(d));) {
-        unsigned number = version_of(v->d_name);
+        unsigned number = repository_version_of(v->d_name);
         char *name = number > highest ? any_file(folder, v->d_name) : NULL;
         if (!name) continue;
         free(*file);
@@ -162,7 +162,7 @@ static int keep_other(struct gw_repository *r, const struct gw_repository_other 
 /* dir/name has no file of ours. Is it a model all the same? */
 static int look_at_other(struct gw_repository *r, const char *dir, const char *name)
 {
-    struct gw_repository_other o = {.name = name_of(name)};
+    struct gw_repository_other o = {.name = repository_name_of(name)};
     char *folder = NULL, *file = NULL;
     int n = 0;
     if (!o.name || asprintf(&folder, "%s/%s", dir, name) < 0) {
@@ -188,7 +188,7 @@ static int look_at_other(struct gw_repository *r, const char *dir, const char *n
 static int refuse_name(struct gw_repository *r, struct gw_repository_entry *e)
 {
     struct gw_repository_other o = {
-        .name = name_of(e->name),
+        .name = repository_name_of(e->name),
         .version = e->version,
         .why = strdup("its folder's name is no UTF-8, so no client could ask for it")};
     free(e->name);
@@ -196,14 +196,14 @@ static int refuse_name(struct gw_repository *r, struct gw_repository_entry *e)
     return keep_other(r, &o);
 }
 
-static int by_name(const void *a, const void *b)
+static int repository_by_name(const void *a, const void *b)
 {
     return strcmp(((const struct gw_repository_entry *)a)->name,
                   ((const struct gw_repository_entry *)b)->name);
 }
 
 /* Takes the entry's texts over, also when it fails. */
-static int keep(struct gw_repository *r, const struct gw_repository_entry *e)
+static int repository_keep(struct gw_repository *r, const struct gw_repository_entry *e)
 {
     struct gw_repository_entry *more = realloc(r->entry, (r->count + 1) * sizeof(*more));
     if (!more) {
@@ -230,7 +230,7 @@ int gw_repository_scan(const char *dir, struct gw_repository *out)
         if (!e.version)
             error = look_at_other(out, dir, m->d_name);
         else
-            error = is_utf8(e.name) ? keep(out, &e) : refuse_name(out, &e);
+            error = is_utf8(e.name) ? repository_keep(out, &e) : refuse_name(out, &e);
     }
     closedir(d);
     if (!error && !out->count && out->others)
@@ -242,7 +242,7 @@ int gw_repository_scan(const char *dir, struct gw_repository *out)
     if (error)
         gw_repository_free(out);
     else
-        qsort(out->entry, out->count, sizeof(*out->entry), by_name);
+        qsort(out->entry, out->count, sizeof(*out->entry), repository_by_name);
     return error;
 }
 

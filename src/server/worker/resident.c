@@ -33,7 +33,7 @@ int gw_resident_parse(const char *name)
 static uint32_t taken;
 
 /* `more` blocks of the share: 0, or there are not so many left. */
-static int take(struct gw_resident *r, const struct gw_exec *exec, uint32_t more)
+static int resident_take(struct gw_resident *r, const struct gw_exec *exec, uint32_t more)
 {
     uint32_t all = gw_exec_resident_blocks(exec) / 2;
     if (gw_exec_kind(exec) != GW_EXEC_GPU) return 0;
@@ -53,8 +53,8 @@ void gw_resident_free(struct gw_resident *r)
 }
 
 /* A plan that the kernel can run; -ENOTSUP: there is none, or no room on the GPU, and the choice says why. */
-static int make(struct gw_resident *r, uint32_t i, const struct gw_model *model,
-                const struct gw_plan_options *options, struct gw_plan **plan)
+static int resident_make(struct gw_resident *r, uint32_t i, const struct gw_model *model,
+                         const struct gw_plan_options *options, struct gw_plan **plan)
 {
     struct gw_resident_choice *c = &r->choice[i];
     struct gw_plan_options o = *options;
@@ -67,7 +67,7 @@ static int make(struct gw_resident *r, uint32_t i, const struct gw_model *model,
     if (error) snprintf(c->why, sizeof(c->why), "only models from ONNX files can be run so");
     uint32_t blocks = gw_exec_kind(o.exec) == GW_EXEC_GPU ? p->blocks : 1;
     uint32_t more = !error && blocks > r->blocks ? blocks - r->blocks : 0;
-    if (!error && (error = take(r, o.exec, more)))
+    if (!error && (error = resident_take(r, o.exec, more)))
         snprintf(c->why, sizeof(c->why),
                  "it needs %u multiprocessors; such kernels have their half of the GPU", more);
     if (error) {
@@ -90,7 +90,7 @@ static uint64_t run_ns(const struct gw_plan *plan)
 }
 
 /* Is it worth while to try the kernel? */
-static int is_small(struct gw_resident_choice *c)
+static int resident_is_small(struct gw_resident_choice *c)
 {
     if (!c->graph_ns) snprintf(c->why, sizeof(c->why), "nothing could be measured");
     if (c->graph_ns > SMALL_NS)
@@ -110,14 +110,15 @@ int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mo
     struct gw_resident_choice *c = &r->choice[i];
     struct gw_plan *small = NULL;
     *plan = NULL;
-    if (mode == GW_RESIDENT_ALWAYS && !make(r, i, model, options, plan)) {
+    if (mode == GW_RESIDENT_ALWAYS && !resident_make(r, i, model, options, plan)) {
         c->own_ns = run_ns(*plan);
         return 0;
     }
     int error = gw_plan_create(model, options, plan, err, errlen);
     if (error) return error;
     c->graph_ns = run_ns(*plan);
-    if (mode != GW_RESIDENT_AUTO || !is_small(c) || make(r, i, model, options, &small)) return 0;
+    if (mode != GW_RESIDENT_AUTO || !resident_is_small(c) || resident_make(r, i, model, options, &small))
+        return 0;
     c->own_ns = run_ns(small);
     if (is_faster(c)) {
         gw_plan_free(*plan);

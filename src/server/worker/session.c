@@ -12,7 +12,7 @@
 
 /* ---- opening and closing ---- */
 
-static void tell(struct gw_session_pool *p, uint32_t i, enum gw_serve_state state)
+static void session_tell(struct gw_session_pool *p, uint32_t i, enum gw_serve_state state)
 {
     /* Release: the kernel that sees the word sees the fields; and the count after the word, so that a kernel
      * which sees the new count finds the new word. */
@@ -91,18 +91,18 @@ static int64_t take_free(struct gw_session_pool *p, uint32_t own)
 }
 
 /* The loop has something to look at. Should the call fail: it wakes by itself now and then. */
-static void wake(struct gw_session_pool *p)
+static void session_wake(struct gw_session_pool *p)
 {
     const uint64_t one = 1;
     if (p->news_fd >= 0 && write(p->news_fd, &one, sizeof(one)) < 0) return;
 }
 
-static void cut_off(struct gw_session_pool *p, uint32_t i)
+static void session_cut_off(struct gw_session_pool *p, uint32_t i)
 {
     gw_qp_abort(p->session[i].qp);
-    tell(p, i, GW_SESSION_CLOSING);
+    session_tell(p, i, GW_SESSION_CLOSING);
     set_life(p, i, CLOSING);
-    wake(p);
+    session_wake(p);
 }
 
 int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wish,
@@ -125,14 +125,14 @@ int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wis
     n->activity = 0;
     /* Before the connection: a request that it brings finds the session open. The loop need not have
      * looked. */
-    tell(p, i, GW_SESSION_OPEN);
+    session_tell(p, i, GW_SESSION_OPEN);
     gw_qp_endpoint(s->qp, &grant->endpoint);
     struct gw_device_info nic;
     gw_device_query(p->opts.dev, &nic);
     const struct gw_connect_opts with = {.timeout = nic.soft ? GW_SERVE_SOFT_TIMEOUT : 0};
     error = gw_qp_connect(s->qp, &wish->endpoint, &with);
     if (error) {
-        cut_off(p, i);
+        session_cut_off(p, i);
         return error;
     }
     grant->index = i;
@@ -153,7 +153,7 @@ void gw_session_slot(const struct gw_session_pool *p, uint32_t i, uint32_t slot,
 
 void gw_session_close(struct gw_session_pool *p, uint32_t i)
 {
-    if (life_of(p, i) == OPEN) cut_off(p, i);
+    if (life_of(p, i) == OPEN) session_cut_off(p, i);
 }
 
 /* ---- between two clients ---- */
@@ -299,5 +299,5 @@ void gw_session_pool_closing(struct gw_session_pool *p)
 {
     gw_st_relaxed_u32(&board(p)->closing, 1);
     gw_add_release_u32(&board(p)->changes, 1); /* after it: a kernel that sees the count finds it */
-    wake(p);
+    session_wake(p);
 }

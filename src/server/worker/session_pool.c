@@ -17,7 +17,7 @@ struct places {
     uint64_t io, work, session, arrival, item, variant, bytes;
 };
 
-static uint64_t align_up(uint64_t v)
+static uint64_t session_pool_align_up(uint64_t v)
 {
     return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
 }
@@ -31,12 +31,12 @@ int gw_session_post_receives(const struct gw_session_pool *p, uint32_t i)
 
 static uint64_t in_stride_of(const struct gw_session_pool_opts *o)
 {
-    return align_up(sizeof(struct gw_serve_request) + gw_layout_bytes(&o->in, rows_of(o)));
+    return session_pool_align_up(sizeof(struct gw_serve_request) + gw_layout_bytes(&o->in, rows_of(o)));
 }
 
 static uint64_t out_stride_of(const struct gw_session_pool_opts *o)
 {
-    return align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, rows_of(o)));
+    return session_pool_align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, rows_of(o)));
 }
 
 /* A batch of one row is one request, which needs no room of its own; nor do fixed addresses. */
@@ -60,13 +60,13 @@ uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *o)
 static struct places places_of(const struct gw_session_pool_opts *o)
 {
     struct places at = {0};
-    at.work = align_up(sizeof(struct gw_plan_io));
-    at.session = at.work + align_up(sizeof(struct gw_serve_work));
-    at.arrival = at.session + align_up(o->sessions * sizeof(struct gw_serve_session));
-    at.item =
-        at.arrival + align_up(gw_serve_arrivals(o->sessions, o->slots) * sizeof(struct gw_serve_arrival));
-    at.variant = at.item + align_up(rows_of(o) * sizeof(struct gw_serve_item));
-    at.bytes = at.variant + align_up(o->variants * sizeof(struct gw_serve_variant));
+    at.work = session_pool_align_up(sizeof(struct gw_plan_io));
+    at.session = at.work + session_pool_align_up(sizeof(struct gw_serve_work));
+    at.arrival = at.session + session_pool_align_up(o->sessions * sizeof(struct gw_serve_session));
+    at.item = at.arrival + session_pool_align_up(gw_serve_arrivals(o->sessions, o->slots) *
+                                                 sizeof(struct gw_serve_arrival));
+    at.variant = at.item + session_pool_align_up(rows_of(o) * sizeof(struct gw_serve_item));
+    at.bytes = at.variant + session_pool_align_up(o->variants * sizeof(struct gw_serve_variant));
     return at;
 }
 
@@ -75,7 +75,7 @@ static void *kernel_place(const struct gw_session_pool *p, uint64_t at)
     return (uint8_t *)p->kernel.dev + at;
 }
 
-static uint32_t power_of_two(uint32_t at_least)
+static uint32_t session_pool_power_of_two(uint32_t at_least)
 {
     uint32_t n = 1;
     while (n < at_least) n *= 2;
@@ -83,7 +83,7 @@ static uint32_t power_of_two(uint32_t at_least)
 }
 
 /* Where each batch size puts its requests together: they share the room, since they run one at a time. */
-static int place_batches(struct gw_session_pool *p)
+static int session_pool_place_batches(struct gw_session_pool *p)
 {
     const struct gw_session_pool_opts *o = &p->opts;
     struct gw_serve_variant v[GW_SERVE_VARIANTS];
@@ -99,7 +99,7 @@ static int place_batches(struct gw_session_pool *p)
     return gw_copy_in(o->exec, kernel_place(p, places_of(o).variant), v, o->variants * sizeof(*v));
 }
 
-static int make_memory(struct gw_session_pool *p)
+static int session_pool_make_memory(struct gw_session_pool *p)
 {
     const struct gw_session_pool_opts *o = &p->opts;
     uint64_t all = (uint64_t)o->sessions * o->slots;
@@ -112,7 +112,7 @@ static int make_memory(struct gw_session_pool *p)
                              &p->notices);
     if (!error) error = gw_mem_alloc(o->exec, GW_MEM_DEVICE, places_of(o).bytes, &p->kernel);
     if (!error && batch_bytes(o)) error = gw_mem_alloc(o->exec, GW_MEM_DEVICE, batch_bytes(o), &p->batch);
-    if (!error) error = place_batches(p);
+    if (!error) error = session_pool_place_batches(p);
     if (error) return error;
     /* A loop that is stopped before its first request runs the model once more: on slot 0, whatever is in it.
      */
@@ -130,7 +130,7 @@ static struct gw_serve_session *kernel_sessions(const struct gw_session_pool *p)
     return kernel_place(p, places_of(&p->opts).session);
 }
 
-static int make_session(struct gw_session_pool *p, uint32_t i)
+static int session_pool_make_session(struct gw_session_pool *p, uint32_t i)
 {
     struct session *s = &p->session[i];
     uint64_t in_bytes = p->opts.slots * p->in_stride, out_bytes = p->opts.slots * p->out_stride;
@@ -163,7 +163,7 @@ static int make_session(struct gw_session_pool *p, uint32_t i)
 /* A queue takes a power of two of the CQ's entries, four at least. */
 static uint32_t entries_of(uint32_t requests)
 {
-    uint32_t entries = power_of_two(requests);
+    uint32_t entries = session_pool_power_of_two(requests);
     return entries < 4 ? 4 : entries;
 }
 
@@ -180,7 +180,7 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
     p->in_stride = in_stride_of(opts);
     p->out_stride = out_stride_of(opts);
     p->session = calloc(opts->sessions, sizeof(*p->session));
-    int error = p->session ? make_memory(p) : -ENOMEM;
+    int error = p->session ? session_pool_make_memory(p) : -ENOMEM;
     if (!error) {
         struct gw_cq_attr attr = {
             .cqe = opts->sessions * (entries_of(opts->slots) + entries_of(gw_serve_receives(opts->slots))),
@@ -189,7 +189,7 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
         if (gw_exec_kind(opts->exec) == GW_EXEC_GPU) attr.flags = GW_CQ_ONE_POLLER;
         error = gw_cq_create(opts->dev, &attr, &p->cq);
     }
-    for (uint32_t i = 0; !error && i < opts->sessions; i++) error = make_session(p, i);
+    for (uint32_t i = 0; !error && i < opts->sessions; i++) error = session_pool_make_session(p, i);
     if (error)
         gw_session_pool_destroy(p);
     else

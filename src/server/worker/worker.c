@@ -78,7 +78,7 @@ static int has_copies(const struct gw_serve_variant *v)
     return v->rows > 1 || v->fixed;
 }
 
-static int on_gpu(const struct gw_worker *w)
+static int worker_on_gpu(const struct gw_worker *w)
 {
     return gw_exec_kind(w->opts.exec) == GW_EXEC_GPU;
 }
@@ -151,11 +151,11 @@ static struct gw_session_pool_opts session_opts(const struct gw_worker *w)
     return opts;
 }
 
-static int make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
+static int worker_make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
 {
     char why[GW_MODEL_ERR] = "";
     struct gw_plan_options options = {
-        .place = on_gpu(w) ? GW_PLACE_GPU : GW_PLACE_CPU,
+        .place = worker_on_gpu(w) ? GW_PLACE_GPU : GW_PLACE_CPU,
         .threads = w->opts.threads,
         .device = gw_exec_device(w->opts.exec),
         .flags = slots_in_gpu_memory(w) ? GW_PLAN_GPU_IO : 0,
@@ -189,7 +189,7 @@ static int make_plans(struct gw_worker *w)
                 "take fewer --sessions or --slots, or raise --model-memory-limit",
                 w->name, w->opts.sessions, sessions.slots, (unsigned long long)taken >> 20,
                 (unsigned long long)limit >> 20);
-        error = make_plan(w, i, limit - taken);
+        error = worker_make_plan(w, i, limit - taken);
         if (error) return error;
         gw_plan_stats(w->batch[i].plan, &stats);
         taken += stats.weight_bytes + stats.arena_bytes;
@@ -308,7 +308,7 @@ static void drop_plans(struct gw_worker *w)
     memset(&w->resident, 0, sizeof(w->resident));
 }
 
-static int place_batches(struct gw_worker *w, const struct gw_worker_source *source)
+static int worker_place_batches(struct gw_worker *w, const struct gw_worker_source *source)
 {
     int error = 0;
     for (uint32_t i = 0; !error && source->place && i < w->variants; i++)
@@ -342,7 +342,7 @@ static int worker_try_rows(struct gw_worker *w, const struct gw_worker_source *s
     if (found == GW_APART || w->variants + w->variant[0].rows == 2) return 0;
     drop_plans(w);
     int error = be_alone(w);
-    if (!error) error = place_batches(w, source);
+    if (!error) error = worker_place_batches(w, source);
     return error ? error : make_plans(w);
 }
 
@@ -350,7 +350,7 @@ static int make_runs(struct gw_worker *w, const struct gw_worker_source *source)
 {
     int unknown = strcmp(gw_model_kind(w->model), "onnx") != 0;
     int error = read_rows(w, &unknown);
-    if (!error) error = place_batches(w, source);
+    if (!error) error = worker_place_batches(w, source);
     if (!error) error = make_plans(w);
     return error || !unknown ? error : worker_try_rows(w, source);
 }
@@ -358,7 +358,7 @@ static int make_runs(struct gw_worker *w, const struct gw_worker_source *source)
 /* ---- the loop ---- */
 
 /* Are a single request's inputs copied by the kernel that waits, or its outputs by the one that sends? */
-static int is_small(const struct gw_worker *w, const struct gw_layout *l)
+static int worker_is_small(const struct gw_worker *w, const struct gw_layout *l)
 {
     const struct gw_serve_variant *v = &w->variant[0];
     return v->fixed && v->rows == 1 && gw_layout_bytes(l, 1) <= SMALL_BYTES;
@@ -391,12 +391,12 @@ static int add_answers(struct gw_worker *w, uint32_t i, uint32_t variant, uint32
 static int add_batch(struct gw_worker *w, uint32_t i)
 {
     const struct gw_serve_variant *v = &w->variant[i];
-    uint32_t variant = w->variants > 1 ? i + 1 : 0, blocks = on_gpu(w) ? COPY_BLOCKS : 1;
+    uint32_t variant = w->variants > 1 ? i + 1 : 0, blocks = worker_on_gpu(w) ? COPY_BLOCKS : 1;
     struct gw_loop_stage model = {
         .name = "model", .enqueue = enqueue_model, .run = run_model, .ctx = &w->batch[i], .variant = variant};
     int error = 0;
     /* Beside what brings the requests together, the model, and what takes the outputs apart. */
-    if (on_gpu(w) && v->rows > 1) error = add_kernel(w, variant, &gw_serve_company, 1, 1, 3);
+    if (worker_on_gpu(w) && v->rows > 1) error = add_kernel(w, variant, &gw_serve_company, 1, 1, 3);
     if (!error && has_copies(v) && !w->args.small_in)
         error = add_kernel(w, variant, &gw_serve_gather, blocks, COPY_THREADS, 0);
     if (!error) error = gw_loop_add(w->loop, &model);
@@ -422,15 +422,15 @@ static int make_loop(struct gw_worker *w)
     int error = gw_loop_create(w->opts.exec, &opts, &w->loop);
     if (error) return error;
     struct gw_loop_ctl *ctl = gw_loop_ctl(w->loop);
-    int loop_fd = on_gpu(w) ? -1 : ctl->wake_fd; /* on a GPU, ctl is in its memory */
+    int loop_fd = worker_on_gpu(w) ? -1 : ctl->wake_fd; /* on a GPU, ctl is in its memory */
     error = gw_session_pool_args(w->pool, ctl, loop_fd, &w->args);
     if (error) return error;
     if (w->own) {
         error = w->own->stages(w->own->ctx, w->loop, &w->args);
         return error ? error : gw_loop_prepare(w->loop);
     }
-    w->args.small_in = w->variants == 1 && is_small(w, &w->in);
-    w->args.small_out = is_small(w, &w->out);
+    w->args.small_in = w->variants == 1 && worker_is_small(w, &w->in);
+    w->args.small_out = worker_is_small(w, &w->out);
     error = add_wait(w);
     for (uint32_t i = 0; !error && i < w->variants; i++)
         if (!gw_resident_has(&w->resident, i)) error = add_batch(w, i);

@@ -14,12 +14,12 @@ struct gw_grpc_chunk {
     _Alignas(ALIGN) unsigned char bytes[];
 };
 
-static void *take(void *arena, size_t bytes)
+static void *grpc_arena_take(void *arena, size_t bytes)
 {
     return gw_grpc_arena_take((struct gw_grpc_arena *)arena, bytes);
 }
 
-static void keep(void *arena, void *p)
+static void grpc_arena_keep(void *arena, void *p)
 {
     (void)arena, (void)p; /* all is freed together */
 }
@@ -27,7 +27,7 @@ static void keep(void *arena, void *p)
 void gw_grpc_arena_open(struct gw_grpc_arena *a, size_t message_bytes)
 {
     *a = (struct gw_grpc_arena){
-        .allocator = {take, keep, a},
+        .allocator = {grpc_arena_take, grpc_arena_keep, a},
         .most = message_bytes < (SIZE_MAX - SLACK) / FACTOR ? message_bytes * FACTOR + SLACK : SIZE_MAX};
 }
 

@@ -86,7 +86,7 @@ void gw_h2_close(struct gw_h2 *h)
 }
 
 /* What came of an operation of TLS that did not succeed. */
-static int tls_error(struct gw_h2 *h, int result)
+static int h2_tls_error(struct gw_h2 *h, int result)
 {
     switch (SSL_get_error(h->ssl, result)) {
     case SSL_ERROR_WANT_READ: return -EAGAIN;
@@ -102,28 +102,28 @@ int gw_h2_shake(struct gw_h2 *h)
     h->stuck = 0;
     ERR_clear_error();
     int result = SSL_do_handshake(h->ssl);
-    if (result != 1) return tls_error(h, result);
+    if (result != 1) return h2_tls_error(h, result);
     h->shaken = 1;
     return 0;
 }
 
-static ssize_t read_some(struct gw_h2 *h, uint8_t *room, size_t size)
+static ssize_t h2_read_some(struct gw_h2 *h, uint8_t *room, size_t size)
 {
     if (h->ssl) {
         ERR_clear_error();
         int n = SSL_read(h->ssl, room, (int)size);
-        return n > 0 ? n : tls_error(h, n);
+        return n > 0 ? n : h2_tls_error(h, n);
     }
     ssize_t n = recv(h->fd, room, size, 0);
     return n > 0 ? n : n < 0 && (errno == EAGAIN || errno == EINTR) ? -EAGAIN : -ECONNRESET;
 }
 
-static ssize_t write_some(struct gw_h2 *h, const uint8_t *data, size_t n)
+static ssize_t h2_write_some(struct gw_h2 *h, const uint8_t *data, size_t n)
 {
     if (h->ssl) {
         ERR_clear_error();
         int sent = SSL_write(h->ssl, data, (int)n);
-        return sent > 0 ? sent : tls_error(h, sent);
+        return sent > 0 ? sent : h2_tls_error(h, sent);
     }
     ssize_t sent = send(h->fd, data, n, MSG_NOSIGNAL);
     if (sent > 0) return sent;
@@ -134,7 +134,7 @@ static ssize_t write_some(struct gw_h2 *h, const uint8_t *data, size_t n)
 
 int gw_h2_receive(struct gw_h2 *h, uint8_t *room, size_t size)
 {
-    ssize_t n = read_some(h, room, size);
+    ssize_t n = h2_read_some(h, room, size);
     if (n < 0) {
         ERR_clear_error();
         return (int)n;
@@ -149,7 +149,7 @@ static size_t room_left(const struct gw_h2 *h)
     return OUT - h->out_to;
 }
 
-static int make_room(struct gw_h2 *h)
+static int h2_make_room(struct gw_h2 *h)
 {
     if (!h->out) h->out = malloc(OUT);
     return h->out ? 0 : -ENOMEM;
@@ -157,7 +157,7 @@ static int make_room(struct gw_h2 *h)
 
 int gw_h2_put_data(struct gw_h2 *h, const uint8_t *head, const uint8_t *data, size_t n)
 {
-    if (make_room(h)) return NGHTTP2_ERR_CALLBACK_FAILURE;
+    if (h2_make_room(h)) return NGHTTP2_ERR_CALLBACK_FAILURE;
     if (room_left(h) < FRAME_HEAD + n) return NGHTTP2_ERR_WOULDBLOCK;
     memcpy(h->out + h->out_to, head, FRAME_HEAD);
     memcpy(h->out + h->out_to + FRAME_HEAD, data, n);
@@ -169,7 +169,7 @@ int gw_h2_put_data(struct gw_h2 *h, const uint8_t *head, const uint8_t *data, si
 static int send_ready(struct gw_h2 *h)
 {
     while (h->out_from < h->out_to) {
-        ssize_t n = write_some(h, h->out + h->out_from, h->out_to - h->out_from);
+        ssize_t n = h2_write_some(h, h->out + h->out_from, h->out_to - h->out_from);
         if (n < 0) return (int)n;
         h->out_from += (size_t)n;
     }
@@ -182,7 +182,7 @@ static int send_ready(struct gw_h2 *h)
 /* A frame that nghttp2 hands out; it has 16 KiB at most, which gw_h2_send leaves room for. */
 static int put_frame(struct gw_h2 *h, const uint8_t *data, size_t n)
 {
-    if (make_room(h) || n > room_left(h)) return -ENOMEM;
+    if (h2_make_room(h) || n > room_left(h)) return -ENOMEM;
     memcpy(h->out + h->out_to, data, n);
     h->out_to += n;
     return 0;

@@ -18,7 +18,7 @@ struct gw_grpc_message *gw_grpc_message_new(uint64_t length)
 }
 
 /* As many of `n` bytes as there is room for. */
-static size_t least(size_t n, size_t room)
+static size_t grpc_message_least(size_t n, size_t room)
 {
     return n < room ? n : room;
 }
@@ -29,12 +29,12 @@ enum gw_grpc_inbox_news gw_grpc_inbox_put(struct gw_grpc_inbox *in, const uint8_
     struct gw_grpc_message *m = in->message;
     *used = 0;
     if (!m) {
-        *used = least(n, GW_GRPC_PREFIX - in->heads);
+        *used = grpc_message_least(n, GW_GRPC_PREFIX - in->heads);
         memcpy(in->head + in->heads, data, *used);
         in->heads += (uint32_t)*used;
         return in->heads == GW_GRPC_PREFIX ? GW_GRPC_INBOX_HEAD : GW_GRPC_INBOX_MORE;
     }
-    *used = least(n, m->size - m->at);
+    *used = grpc_message_least(n, m->size - m->at);
     memcpy(m->bytes + m->at, data, *used);
     m->at += *used;
     return m->at == m->size ? GW_GRPC_INBOX_WHOLE : GW_GRPC_INBOX_MORE;

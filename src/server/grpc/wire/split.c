@@ -25,7 +25,7 @@ static int take_varint(struct reader *r, uint64_t *value)
 }
 
 /* Passes over what follows a tag: what *bytes are at *data, when it has a length of its own. */
-static int skip_value(struct reader *r, unsigned type, struct gw_grpc_raw *value)
+static int grpc_split_skip_value(struct reader *r, unsigned type, struct gw_grpc_raw *value)
 {
     uint64_t n = 0;
     switch (type) {
@@ -54,7 +54,7 @@ static ssize_t copy_rest(const uint8_t *message, size_t bytes, uint32_t raw, uin
         const uint8_t *from = r.at;
         struct gw_grpc_raw value;
         uint64_t tag;
-        if (take_varint(&r, &tag) || skip_value(&r, tag & 7, &value)) return -1;
+        if (take_varint(&r, &tag) || grpc_split_skip_value(&r, tag & 7, &value)) return -1;
         if (tag == (raw << 3 | 2)) {
             if (p->raws < GW_GRPC_TENSORS) p->raw[p->raws] = value;
             p->raws++;
