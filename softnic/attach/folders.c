@@ -202,9 +202,9 @@ static int hook_nftw(const char *path, walker *each, int fds, int flags)
     if (sn_view_look(AT_FDCWD, &path, buf) != SN_SEEN_TREE) return own.nftw(path, each, fds, flags);
     walker *outer = walking.each;
     walking.each = each;
-    int rc = own.nftw(path, walked, fds, flags);
+    int err = own.nftw(path, walked, fds, flags);
     walking.each = outer;
-    return rc;
+    return err;
 }
 
 static int hook_ftw(const char *path, plain_walker *each, int fds)
@@ -214,9 +214,9 @@ static int hook_ftw(const char *path, plain_walker *each, int fds)
     if (sn_view_look(AT_FDCWD, &path, buf) != SN_SEEN_TREE) return own.ftw(path, each, fds);
     plain_walker *outer = walking.each_plain;
     walking.each_plain = each;
-    int rc = own.ftw(path, walked_plain, fds);
+    int err = own.ftw(path, walked_plain, fds);
     walking.each_plain = outer;
-    return rc;
+    return err;
 }
 
 /* What it finds is named by its place in the tree: libc keeps these names for its own use. */

@@ -129,9 +129,9 @@ static int patch_image(const struct image *im, struct request *rq)
             for (size_t h = 0; h < rq->count; h++) {
                 const char *symbol = rq->hooks[h].symbol;
                 if (*name != *symbol || strcmp(name, symbol)) continue; /* most differ at once: no call */
-                int rc = patch_slot(im, (void **)(im->base + r->r_offset), rq->hooks[h].replacement);
-                if (rc < 0) return rc;
-                rq->changed += rc;
+                int err = patch_slot(im, (void **)(im->base + r->r_offset), rq->hooks[h].replacement);
+                if (err < 0) return err;
+                rq->changed += err;
             }
         }
     }

@@ -27,14 +27,14 @@ int uv_dma_target(uint64_t addr, uint64_t length, const struct sn_dma_ops **ops,
     if (!api || !length) return 0;
     struct sn_cuda_region *region = calloc(1, sizeof(*region));
     if (!region) return -ENOMEM;
-    int rc = sn_cuda_region_init(api, addr, length, region, why);
-    if (rc == 1) {
+    int err = sn_cuda_region_init(api, addr, length, region, why);
+    if (err == 1) {
         sn_cuda_share(region);
         *ops = &sn_cuda_dma;
         *ctx = region;
         return 1;
     }
     free(region);
-    if (rc) fprintf(stderr, "gpuwire: memory region at 0x%llx: %s\n", (unsigned long long)addr, why);
-    return rc;
+    if (err) fprintf(stderr, "gpuwire: memory region at 0x%llx: %s\n", (unsigned long long)addr, why);
+    return err;
 }

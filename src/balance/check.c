@@ -204,10 +204,10 @@ static void check_services(struct bal_config *c, struct vips *v, bal_refused *te
     for (uint32_t i = 0; i < BAL_SERVICES; i++) {
         struct bal_service *s = &c->service[i];
         if (!s->used) continue;
-        int error = bal_check_service(c->port, s, why);
-        if (!error && vip_find(v, &s->vip, s, &row))
-            error = bal_check_refuse(why, "two services have this address and port; give one another port");
-        if (!error) {
+        int err = bal_check_service(c->port, s, why);
+        if (!err && vip_find(v, &s->vip, s, &row))
+            err = bal_check_refuse(why, "two services have this address and port; give one another port");
+        if (!err) {
             v->rows[row] = i + 1;
             continue;
         }
@@ -223,13 +223,12 @@ static void check_workers(struct bal_config *c, const struct vips *v, bal_refuse
     for (uint32_t i = 0; i < BAL_WORKERS; i++) {
         struct bal_worker *w = &c->worker[i];
         if (!w->used) continue;
-        int error = w->service >= BAL_SERVICES || !c->service[w->service].used
-                        ? bal_check_refuse(why, "its service is refused, or there is none")
-                        : bal_check_worker(c->port, &c->service[w->service], w, why);
-        if (!error && vip_find(v, &w->addr, NULL, &row))
-            error =
-                bal_check_refuse(why, "its address is that of another service here; give the worker's own");
-        if (!error) continue;
+        int err = w->service >= BAL_SERVICES || !c->service[w->service].used
+                      ? bal_check_refuse(why, "its service is refused, or there is none")
+                      : bal_check_worker(c->port, &c->service[w->service], w, why);
+        if (!err && vip_find(v, &w->addr, NULL, &row))
+            err = bal_check_refuse(why, "its address is that of another service here; give the worker's own");
+        if (!err) continue;
         w->used = false;
         tell(ctx, BAL_A_WORKER, i, why);
     }

@@ -56,14 +56,14 @@ struct plane {
     size_t size;
 };
 
-__attribute__((format(printf, 3, 4))) static int dpdk_refuse(struct plane *d, int error, const char *format,
+__attribute__((format(printf, 3, 4))) static int dpdk_refuse(struct plane *d, int err, const char *format,
                                                              ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(d->error, d->size, format, args);
     va_end(args);
-    return error;
+    return err;
 }
 
 bool gw_balance_has_dpdk(void)
@@ -117,8 +117,8 @@ static int start_dpdk(struct plane *d, const struct bal_run *how, bool pci)
 {
     char cores[512], memory[16], *argv[MOST_ARGS];
     int argc = 0;
-    int error = cores_text(d, how, cores, sizeof(cores));
-    if (error) return error;
+    int err = cores_text(d, how, cores, sizeof(cores));
+    if (err) return err;
     /* a device's buffers, and half as much again: the pool's own, and rings */
     uint32_t need = 64 + (uint32_t)((uint64_t)6 * DESCRIPTORS * d->buffer * d->devices * d->cores >> 20) +
                     34 * d->devices * d->cores;
@@ -161,19 +161,18 @@ static int parse_device(struct plane *d, uint32_t index, const char *text, struc
 static int raise_mtu(struct plane *d, const char *name, uint32_t mtu, const char *text)
 {
     struct ifreq r = {0};
-    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), error = 0;
+    int fd = socket(AF_INET, SOCK_DGRAM | SOCK_CLOEXEC, 0), err = 0;
     snprintf(r.ifr_name, sizeof(r.ifr_name), "%s", name);
-    if (fd < 0 || ioctl(fd, SIOCGIFMTU, &r)) error = -errno;
-    if (!error && (uint32_t)r.ifr_mtu < mtu) {
+    if (fd < 0 || ioctl(fd, SIOCGIFMTU, &r)) err = -errno;
+    if (!err && (uint32_t)r.ifr_mtu < mtu) {
         r.ifr_mtu = (int)mtu;
-        if (ioctl(fd, SIOCSIFMTU, &r)) error = -errno;
+        if (ioctl(fd, SIOCSIFMTU, &r)) err = -errno;
     }
     if (fd >= 0) close(fd);
-    if (!error) return 0;
+    if (!err) return 0;
     return dpdk_refuse(
-        d, error,
-        "%s: its MTU cannot be %u: %s; give it that with ip link set %s mtu %u, or set a smaller mtu", text,
-        mtu, strerror(-error), name, mtu);
+        d, err, "%s: its MTU cannot be %u: %s; give it that with ip link set %s mtu %u, or set a smaller mtu",
+        text, mtu, strerror(-err), name, mtu);
 }
 
 static int check_device(struct plane *d, const struct bal_device *v, const char *text, uint32_t mtu)
@@ -192,18 +191,18 @@ static int check_device(struct plane *d, const struct bal_device *v, const char 
 static int open_device(struct plane *d, uint32_t index, const char *text)
 {
     struct bal_device v;
-    int error = parse_device(d, index, text, &v);
-    if (!error) error = check_device(d, &v, text, d->mtu[index]);
-    if (error) return error;
+    int err = parse_device(d, index, text, &v);
+    if (!err) err = check_device(d, &v, text, d->mtu[index]);
+    if (err) return err;
     d->software |= v.software;
     d->files[index] = v.file;
     d->any_size[index] = v.any_size;
     one_queue = d->cores == 1;
-    error = rte_eal_hotplug_add(v.bus, v.name, v.args);
-    if (error)
-        return dpdk_refuse(d, error,
+    err = rte_eal_hotplug_add(v.bus, v.name, v.args);
+    if (err)
+        return dpdk_refuse(d, err,
                            "%s: DPDK does not open it: %s (is its driver there, as librte-net-af-packet?)",
-                           text, rte_strerror(-error));
+                           text, rte_strerror(-err));
     if (rte_eth_dev_get_port_by_name(v.name, &d->port[index]))
         return dpdk_refuse(d, -ENODEV, "%s: it is no network device of DPDK's", text);
     d->device[d->port[index]] = (uint8_t)index;
@@ -227,30 +226,29 @@ static int set_up_queues(struct plane *d, uint32_t index, const char *text)
     uint16_t port = d->port[index], rx = DESCRIPTORS, tx = DESCRIPTORS;
     struct rte_eth_conf conf = {0};
     struct rte_eth_dev_info info;
-    int error = rte_eth_dev_info_get(port, &info);
-    if (error)
-        return dpdk_refuse(d, error, "%s: it does not say what it can do: %s", text, rte_strerror(-error));
+    int err = rte_eth_dev_info_get(port, &info);
+    if (err) return dpdk_refuse(d, err, "%s: it does not say what it can do: %s", text, rte_strerror(-err));
     if (info.max_rx_queues < d->cores || info.max_tx_queues < d->cores)
         return dpdk_refuse(d, -EINVAL, "%s has %u queues, and each of %u cores needs one: use fewer cores",
                            text, info.max_rx_queues, d->cores);
-    error = d->any_size[index] ? 0 : check_mtu(d, &info, d->mtu[index], text);
-    if (error) return error;
+    err = d->any_size[index] ? 0 : check_mtu(d, &info, d->mtu[index], text);
+    if (err) return err;
     conf.rxmode.mtu = d->any_size[index] ? 0 : d->mtu[index];
     uint64_t hash = (RTE_ETH_RSS_IP | RTE_ETH_RSS_TCP | RTE_ETH_RSS_UDP) & info.flow_type_rss_offloads;
     if (d->cores > 1 && hash) {
         conf.rxmode.mq_mode = RTE_ETH_MQ_RX_RSS;
         conf.rx_adv_conf.rss_conf.rss_hf = hash;
     }
-    error = rte_eth_dev_configure(port, (uint16_t)d->cores, (uint16_t)d->cores, &conf);
-    if (!error) error = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx);
-    for (uint16_t q = 0; q < d->cores && !error; q++) {
-        error = rte_eth_rx_queue_setup(port, q, rx, (unsigned)rte_eth_dev_socket_id(port), NULL, d->pool);
-        if (!error) error = rte_eth_tx_queue_setup(port, q, tx, (unsigned)rte_eth_dev_socket_id(port), NULL);
+    err = rte_eth_dev_configure(port, (uint16_t)d->cores, (uint16_t)d->cores, &conf);
+    if (!err) err = rte_eth_dev_adjust_nb_rx_tx_desc(port, &rx, &tx);
+    for (uint16_t q = 0; q < d->cores && !err; q++) {
+        err = rte_eth_rx_queue_setup(port, q, rx, (unsigned)rte_eth_dev_socket_id(port), NULL, d->pool);
+        if (!err) err = rte_eth_tx_queue_setup(port, q, tx, (unsigned)rte_eth_dev_socket_id(port), NULL);
     }
-    if (!error && d->mtu[index] > RTE_ETHER_MTU && !d->any_size[index])
-        error = rte_eth_dev_set_mtu(port, (uint16_t)d->mtu[index]);
-    if (!error) error = rte_eth_dev_start(port);
-    if (error) return dpdk_refuse(d, error, "%s: its queues do not start: %s", text, rte_strerror(-error));
+    if (!err && d->mtu[index] > RTE_ETHER_MTU && !d->any_size[index])
+        err = rte_eth_dev_set_mtu(port, (uint16_t)d->mtu[index]);
+    if (!err) err = rte_eth_dev_start(port);
+    if (err) return dpdk_refuse(d, err, "%s: its queues do not start: %s", text, rte_strerror(-err));
     rte_eth_promiscuous_enable(port); /* where it cannot, packets for the port's own MAC still come */
     struct rte_ether_addr mac;
     if (!rte_eth_macaddr_get(port, &mac)) bal_set_port_mac(d->bal, index, mac.addr_bytes, d->files[index]);
@@ -433,25 +431,25 @@ int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size
     struct plane d = {
         .bal = bal, .devices = how->devices, .cores = bal->attr.cores, .error = error, .size = size};
     bool pci = false;
-    int rc = 0;
+    int err = 0;
     if (!how->devices || how->devices > BAL_PORTS)
         return dpdk_refuse(&d, -EINVAL, "the balancer needs 1 to %d network devices", BAL_PORTS);
     take_mtus(&d, how);
-    for (uint32_t i = 0; i < how->devices && !rc; i++) { /* before DPDK starts, which works only once */
+    for (uint32_t i = 0; i < how->devices && !err; i++) { /* before DPDK starts, which works only once */
         struct bal_device v;
-        rc = parse_device(&d, i, how->device[i], &v);
-        if (!rc) rc = check_device(&d, &v, how->device[i], d.mtu[i]);
+        err = parse_device(&d, i, how->device[i], &v);
+        if (!err) err = check_device(&d, &v, how->device[i], d.mtu[i]);
         pci |= !strcmp(v.bus, "pci");
     }
-    if (!rc) rc = start_dpdk(&d, how, pci);
-    if (rc) return rc;
+    if (!err) err = start_dpdk(&d, how, pci);
+    if (err) return err;
     if (rte_lcore_count() != d.cores)
-        rc = dpdk_refuse(&d, -EINVAL, "%u processors are named, and the balancer has %u cores",
-                         rte_lcore_count(), d.cores);
-    for (uint32_t i = 0; i < d.devices && !rc; i++) rc = open_device(&d, i, how->device[i]);
-    if (!rc) rc = make_pools(&d, how->buffers);
-    for (uint32_t i = 0; i < d.devices && !rc; i++) rc = set_up_queues(&d, i, how->device[i]);
-    if (!rc) rc = dpdk_run_all(&d, how);
+        err = dpdk_refuse(&d, -EINVAL, "%u processors are named, and the balancer has %u cores",
+                          rte_lcore_count(), d.cores);
+    for (uint32_t i = 0; i < d.devices && !err; i++) err = open_device(&d, i, how->device[i]);
+    if (!err) err = make_pools(&d, how->buffers);
+    for (uint32_t i = 0; i < d.devices && !err; i++) err = set_up_queues(&d, i, how->device[i]);
+    if (!err) err = dpdk_run_all(&d, how);
     uint16_t port;
     RTE_ETH_FOREACH_DEV(port)
     {
@@ -459,5 +457,5 @@ int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size
         rte_eth_dev_close(port);
     }
     rte_eal_cleanup();
-    return rc;
+    return err;
 }

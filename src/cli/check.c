@@ -106,23 +106,23 @@ static unsigned list_failed(struct check *c, const char *path)
 
 static int cli_check_file(struct check *c, const char *path)
 {
-    char err[GW_MODEL_ERR];
+    char why[GW_MODEL_ERR];
     struct gw_model *m;
 
     int plugin = gw_repository_is_plugin(path);
-    int rc =
-        plugin ? gw_model_open_plugin(path, &m, err, sizeof(err)) : gw_model_open(path, &m, err, sizeof(err));
-    if (rc) {
+    int err =
+        plugin ? gw_model_open_plugin(path, &m, why, sizeof(why)) : gw_model_open(path, &m, why, sizeof(why));
+    if (err) {
         unsigned n = plugin ? 0 : list_failed(c, path);
         if (n)
             printf("%s: cannot run: %u %s\n", path, n, n == 1 ? "reason" : "reasons");
         else
-            fprintf(stderr, "gpuwire check: %s\n", err);
+            fprintf(stderr, "gpuwire check: %s\n", why);
         return GW_EXIT_FAILURE;
     }
-    rc = plan(c, path, m);
+    err = plan(c, path, m);
     gw_model_close(m);
-    return rc;
+    return err;
 }
 
 int gw_cli_check(int argc, char **argv)
@@ -133,7 +133,7 @@ int gw_cli_check(int argc, char **argv)
                                             {0}};
     struct check c = {.plan = {.place = GW_PLACE_CPU}};
     uint64_t rows = 1;
-    int rc = 0;
+    int err = 0;
 
     opterr = 0;
     for (int o; (o = getopt_long(argc, argv, ":h", options, NULL)) != -1;) {
@@ -152,6 +152,6 @@ int gw_cli_check(int argc, char **argv)
         }
     }
     if (optind == argc) return gw_usage_error("check", "a model file is missing");
-    for (int i = optind; i < argc; i++) rc = cli_check_file(&c, argv[i]) ? GW_EXIT_FAILURE : rc;
-    return rc;
+    for (int i = optind; i < argc; i++) err = cli_check_file(&c, argv[i]) ? GW_EXIT_FAILURE : err;
+    return err;
 }

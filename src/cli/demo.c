@@ -153,25 +153,24 @@ static int demo_prepare(const struct demo *d, struct pictures *p)
 {
     char why[GW_IMAGE_ERR] = "";
     struct gw_image whole;
-    int error = gw_png_read(d->picture, &whole, why, sizeof(why));
-    if (error) return gw_error(error, "%s", why);
+    int err = gw_png_read(d->picture, &whole, why, sizeof(why));
+    if (err) return gw_error(err, "%s", why);
     /* A size that three divides, so that the enlarged picture lies exactly over the original. */
-    error =
+    err =
         gw_image_crop(&whole, 0, 0, whole.width / SCALE * SCALE, whole.height / SCALE * SCALE, &p->original);
     gw_image_free(&whole);
-    if (!error)
-        error =
-            gw_image_resize(&p->original, p->original.width / SCALE, p->original.height / SCALE, &p->small);
-    if (!error) error = gw_image_resize(&p->small, p->original.width, p->original.height, &p->bicubic);
-    return error ? gw_error_errno(error, "%s: too small or too large a picture", d->picture) : 0;
+    if (!err)
+        err = gw_image_resize(&p->original, p->original.width / SCALE, p->original.height / SCALE, &p->small);
+    if (!err) err = gw_image_resize(&p->small, p->original.width, p->original.height, &p->bicubic);
+    return err ? gw_error_errno(err, "%s: too small or too large a picture", d->picture) : 0;
 }
 
 static int demo_compare(const struct pictures *p)
 {
     double network, bicubic;
-    int error = gw_image_psnr(&p->larger, &p->original, BORDER, &network);
-    if (!error) error = gw_image_psnr(&p->bicubic, &p->original, BORDER, &bicubic);
-    if (error) return gw_error_errno(error, "comparing the pictures");
+    int err = gw_image_psnr(&p->larger, &p->original, BORDER, &network);
+    if (!err) err = gw_image_psnr(&p->bicubic, &p->original, BORDER, &bicubic);
+    if (err) return gw_error_errno(err, "comparing the pictures");
     printf("\nPSNR against the original (luma): network %.2f dB, bicubic %.2f dB, gain %+.2f dB\n", network,
            bicubic, network - bicubic);
     return 0;
@@ -182,17 +181,17 @@ static int serve_picture(const struct demo *d, struct gw_client *c, struct pictu
     struct gw_latency *latency = gw_latency_new();
     struct gw_client_cpu before, after;
     char why[GW_IMAGE_ERR] = "";
-    int error = latency ? gw_client_worker_cpu(c, &before) : gw_error_errno(-ENOMEM, "demo");
+    int err = latency ? gw_client_worker_cpu(c, &before) : gw_error_errno(-ENOMEM, "demo");
     uint64_t start = gw_deadline(0);
-    if (!error) error = gw_enlarge_by(c, &p->small, REQUESTS, &p->larger, latency);
+    if (!err) err = gw_enlarge_by(c, &p->small, REQUESTS, &p->larger, latency);
     uint64_t ns = gw_deadline(0) - start;
-    if (!error) error = gw_client_worker_cpu(c, &after);
-    if (!error) {
-        error = gw_png_write(d->out, &p->larger, why, sizeof(why));
-        if (error) gw_error(error, "%s", why);
+    if (!err) err = gw_client_worker_cpu(c, &after);
+    if (!err) {
+        err = gw_png_write(d->out, &p->larger, why, sizeof(why));
+        if (err) gw_error(err, "%s", why);
     }
-    if (!error) error = demo_compare(p);
-    if (!error) {
+    if (!err) err = demo_compare(p);
+    if (!err) {
         printf("\n%" PRIu64 " requests, %.1f a second\n", latency->part[GW_TOTAL].count,
                (double)latency->part[GW_TOTAL].count * 1e9 / (double)ns);
         gw_latency_print(latency, stdout);
@@ -204,16 +203,16 @@ static int serve_picture(const struct demo *d, struct gw_client *c, struct pictu
         printf("wrote %s (%ux%u)\n", d->out, p->larger.width, p->larger.height);
     }
     free(latency);
-    return error;
+    return err;
 }
 
 static int demo_run(struct demo *d)
 {
     struct pictures p = {0};
     struct gw_client *client = NULL;
-    int error = demo_prepare(d, &p);
-    if (!error) error = demo_start_worker(d);
-    if (!error) {
+    int err = demo_prepare(d, &p);
+    if (!err) err = demo_start_worker(d);
+    if (!err) {
         struct gw_client_opts opts = {.server = d->server,
                                       .model = "superresolution",
                                       .slots = SLOTS,
@@ -221,15 +220,15 @@ static int demo_run(struct demo *d)
                                       .give_up = gw_interrupted};
         printf("client: process %d, %s, %ux%u shrunk to %ux%u\n", (int)getpid(), d->picture, p.original.width,
                p.original.height, p.small.width, p.small.height);
-        error = gw_client_open(&opts, &client);
+        err = gw_client_open(&opts, &client);
     }
-    if (!error) error = serve_picture(d, client, &p);
-    if (error && error != -ECHILD) gw_failed("demo");
+    if (!err) err = serve_picture(d, client, &p);
+    if (err && err != -ECHILD) gw_failed("demo");
     gw_client_close(client);
     stop_worker(d);
     struct gw_image *all[] = {&p.original, &p.small, &p.bicubic, &p.larger};
     for (int i = 0; i < 4; i++) gw_image_free(all[i]);
-    return gw_exit_code(error);
+    return gw_exit_code(err);
 }
 
 int gw_cli_demo(int argc, char **argv)

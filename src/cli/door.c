@@ -66,11 +66,11 @@ static int cli_door_read_token(struct gw_door_options *d)
 
 int gw_door_options_use(struct gw_door_options *d, struct gw_client_opts *opts)
 {
-    int error = d->token_file ? cli_door_read_token(d) : 0;
+    int err = d->token_file ? cli_door_read_token(d) : 0;
     opts->server = d->server ? d->server : "127.0.0.1:8000";
     opts->token = d->token_file ? d->token : NULL;
     opts->ca_file = d->ca_file;
     opts->version = d->version;
     opts->slots = d->slots;
-    return error;
+    return err;
 }

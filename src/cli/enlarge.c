@@ -29,11 +29,11 @@ int gw_next_answer(struct gw_client *c, struct gw_client_reply *reply)
 {
     uint64_t end = gw_deadline(GW_ANSWER_NS);
     for (;;) {
-        int error = gw_client_wait(c, gw_deadline(100000000), reply);
+        int err = gw_client_wait(c, gw_deadline(100000000), reply);
         if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
-        if (error == -ETIMEDOUT && gw_deadline(0) < end) continue;
-        if (!error && reply->error) return gw_error(reply->error, "%s", reply->why);
-        return error;
+        if (err == -ETIMEDOUT && gw_deadline(0) < end) continue;
+        if (!err && reply->error) return gw_error(reply->error, "%s", reply->why);
+        return err;
     }
 }
 
@@ -43,25 +43,25 @@ static int run_tiles(struct gw_client *c, struct gw_enlarge *job, uint64_t total
     struct gw_client_reply reply;
     uint64_t sent = 0, answered = 0;
     uint32_t slots = gw_client_slots(c), slot = 0;
-    int error = 0;
+    int err = 0;
     gw_progress_begin(&bar, "tiles", total);
-    while (!error && answered < total) {
+    while (!err && answered < total) {
         if (sent < total && sent - answered < slots) {
             gw_enlarge_tile(job, (uint32_t)(sent % job->tiles.count), gw_client_slot_input(c, slot, 0, 1));
             struct gw_client_request request = {.id = sent++};
-            error = gw_client_submit(c, slot, &request);
+            err = gw_client_submit(c, slot, &request);
             slot = (slot + 1) % slots;
             continue;
         }
-        error = gw_next_answer(c, &reply);
-        if (error) break;
+        err = gw_next_answer(c, &reply);
+        if (err) break;
         gw_enlarge_answer(job, (uint32_t)(reply.id % job->tiles.count), reply.out[0].data);
         gw_latency_add(latency, &reply.times);
         slot = reply.slot; /* the one that is free now */
         gw_progress_at(&bar, ++answered);
     }
     gw_progress_end(&bar);
-    return error;
+    return err;
 }
 
 int gw_enlarge_by(struct gw_client *c, const struct gw_image *in, uint32_t rounds, struct gw_image *out,
@@ -69,17 +69,17 @@ int gw_enlarge_by(struct gw_client *c, const struct gw_image *in, uint32_t round
 {
     struct gw_enlarge job;
     uint32_t side = 0, scale = 0;
-    int error = tile_sides(c, &side, &scale);
-    if (error) return error;
-    error = gw_enlarge_begin(&job, in, side, GW_TILE_OVERLAP, scale);
-    if (error)
-        return gw_error_errno(error, "a picture of %ux%u cannot be enlarged %u times", in->width, in->height,
+    int err = tile_sides(c, &side, &scale);
+    if (err) return err;
+    err = gw_enlarge_begin(&job, in, side, GW_TILE_OVERLAP, scale);
+    if (err)
+        return gw_error_errno(err, "a picture of %ux%u cannot be enlarged %u times", in->width, in->height,
                               scale);
-    error = run_tiles(c, &job, (uint64_t)job.tiles.count * rounds, latency);
-    if (!error) {
-        error = gw_enlarge_finish(&job, out);
-        if (error) gw_error_errno(error, "joining the tiles");
+    err = run_tiles(c, &job, (uint64_t)job.tiles.count * rounds, latency);
+    if (!err) {
+        err = gw_enlarge_finish(&job, out);
+        if (err) gw_error_errno(err, "joining the tiles");
     }
     gw_enlarge_end(&job);
-    return error;
+    return err;
 }

@@ -117,13 +117,13 @@ static int infer_tensors(struct gw_client *c, struct job *j, struct gw_arrays *i
 {
     struct gw_client_reply reply;
     j->door.request.id = 1;
-    int error = gw_arrays_fit(in, c, &j->door.request.rows);
-    if (!error) error = gw_files_fit(&j->output, c);
-    if (error) return error;
+    int err = gw_arrays_fit(in, c, &j->door.request.rows);
+    if (!err) err = gw_files_fit(&j->output, c);
+    if (err) return err;
     gw_arrays_copy(in, c, 0, j->door.request.rows);
-    error = gw_client_submit(c, 0, &j->door.request);
-    if (!error) error = gw_next_answer(c, &reply);
-    if (error) return error;
+    err = gw_client_submit(c, 0, &j->door.request);
+    if (!err) err = gw_next_answer(c, &reply);
+    if (err) return err;
     if (j->stats) print_times(&reply.times);
     return j->output.count ? gw_reply_save(c, &reply, &j->output) : gw_reply_print(c, &reply);
 }
@@ -133,18 +133,18 @@ static int cli_infer_tensors(struct job *j)
 {
     struct gw_arrays in = {0};
     struct gw_client *client = NULL;
-    int error = gw_arrays_read(&in, &j->input);
-    if (!error) {
+    int err = gw_arrays_read(&in, &j->input);
+    if (!err) {
         j->client.slots = 1;
         j->client.shapes = in.shape;
         j->client.shape_count = in.count;
-        error = gw_client_open(&j->client, &client);
+        err = gw_client_open(&j->client, &client);
     }
-    if (!error) error = infer_tensors(client, j, &in);
-    if (error) gw_failed("infer");
+    if (!err) err = infer_tensors(client, j, &in);
+    if (err) gw_failed("infer");
     gw_client_close(client);
     gw_arrays_free(&in);
-    return gw_exit_code(error);
+    return gw_exit_code(err);
 }
 
 /* ---- pictures ---- */
@@ -154,17 +154,17 @@ static int infer_image(struct gw_client *c, const struct job *j)
     struct gw_latency *latency = gw_latency_new();
     struct gw_image in = {0}, out = {0};
     char why[GW_IMAGE_ERR] = "";
-    int error = latency ? gw_png_read(j->image, &in, why, sizeof(why)) : -ENOMEM;
-    if (error) {
+    int err = latency ? gw_png_read(j->image, &in, why, sizeof(why)) : -ENOMEM;
+    if (err) {
         free(latency);
-        return gw_error(error, "%s", latency ? why : "out of memory");
+        return gw_error(err, "%s", latency ? why : "out of memory");
     }
-    error = gw_enlarge_by(c, &in, 1, &out, latency);
-    if (!error) {
-        error = gw_png_write(j->out, &out, why, sizeof(why));
-        if (error) gw_error(error, "%s", why);
+    err = gw_enlarge_by(c, &in, 1, &out, latency);
+    if (!err) {
+        err = gw_png_write(j->out, &out, why, sizeof(why));
+        if (err) gw_error(err, "%s", why);
     }
-    if (!error) {
+    if (!err) {
         printf("%s: %ux%u to %ux%u, %" PRIu64 " tiles\n", j->out, in.width, in.height, out.width, out.height,
                latency->part[GW_TOTAL].count);
         if (j->stats) gw_latency_print(latency, stdout);
@@ -172,18 +172,18 @@ static int infer_image(struct gw_client *c, const struct job *j)
     gw_image_free(&in);
     gw_image_free(&out);
     free(latency);
-    return error;
+    return err;
 }
 
 static int image(struct job *j)
 {
     struct gw_client *client = NULL;
     j->client.rows = 1;
-    int error = gw_client_open(&j->client, &client);
-    if (!error) error = infer_image(client, j);
-    if (error) gw_failed("infer");
+    int err = gw_client_open(&j->client, &client);
+    if (!err) err = infer_image(client, j);
+    if (err) gw_failed("infer");
     gw_client_close(client);
-    return gw_exit_code(error);
+    return gw_exit_code(err);
 }
 
 int gw_cli_infer(int argc, char **argv)
@@ -192,11 +192,11 @@ int gw_cli_infer(int argc, char **argv)
     int done = cli_infer_parse(argc, argv, &j);
     if (done >= 0) return done;
 
-    int error = gw_door_options_use(&j.door, &j.client);
-    if (!error && j.image) error = gw_option_writable("--out", j.out);
-    for (uint32_t i = 0; !error && i < j.output.count; i++)
-        error = gw_option_writable("--output", j.output.file[i].path);
-    if (error) return gw_failed("infer");
+    int err = gw_door_options_use(&j.door, &j.client);
+    if (!err && j.image) err = gw_option_writable("--out", j.out);
+    for (uint32_t i = 0; !err && i < j.output.count; i++)
+        err = gw_option_writable("--output", j.output.file[i].path);
+    if (err) return gw_failed("infer");
     gw_catch_signals();
     return j.image ? image(&j) : cli_infer_tensors(&j);
 }

@@ -75,11 +75,11 @@ __attribute__((format(printf, 2, 3))) static void serve_tell(const struct runnin
 }
 
 /* A model that is at work is not waited for: nothing but the end of the process ends it. */
-static void serve_cut_short(const struct running *r, int error)
+static void serve_cut_short(const struct running *r, int err)
 {
     serve_tell(r, "stopped; %s", gw_last_error());
     gw_access_close(r->access);
-    _exit(error ? GW_EXIT_FAILURE : GW_EXIT_OK);
+    _exit(err ? GW_EXIT_FAILURE : GW_EXIT_OK);
 }
 
 /* ---- beginning ---- */
@@ -88,46 +88,46 @@ static int open_log(const struct gw_cli_serving *all, struct running *r)
 {
     if (!all->access_log) return 0;
     r->quiet = !strcmp(all->access_log, "-");
-    int error = gw_access_open(all->access_log, GW_ACCESS_ROOM, &r->access);
-    if (!error) r->hangup_fd = gw_catch_hangup();
-    return error ? error : r->hangup_fd < 0 ? r->hangup_fd : 0;
+    int err = gw_access_open(all->access_log, GW_ACCESS_ROOM, &r->access);
+    if (!err) r->hangup_fd = gw_catch_hangup();
+    return err ? err : r->hangup_fd < 0 ? r->hangup_fd : 0;
 }
 
 static int serve_open_doors(const struct gw_cli_serving *all, struct running *r)
 {
     struct gw_server_view view;
     gw_server_view(r->server, &view);
-    int error = gw_control_create(r->server, all->control ? all->server.models : NULL, &r->control);
+    int err = gw_control_create(r->server, all->control ? all->server.models : NULL, &r->control);
     struct gw_infer_opts infer = {.worker = view.worker,
                                   .workers = view.workers,
                                   .control = r->control,
                                   .lock = view.lock,
                                   .missing = view.missing,
                                   .access = r->access};
-    if (!error) error = gw_infer_create(&infer, &r->infer);
-    if (!error) error = gw_http_door_start(r->server, r->infer, &all->http, &r->http);
-    if (!error) error = gw_cli_grpc_open(r->server, r->infer, &all->http, &all->grpc, &r->grpc_port);
-    return error ? error
-                 : gw_cli_balancer_start(&all->balancer, r->infer, view.sessions, gw_http_door_port(r->http),
-                                         &r->balancer);
+    if (!err) err = gw_infer_create(&infer, &r->infer);
+    if (!err) err = gw_http_door_start(r->server, r->infer, &all->http, &r->http);
+    if (!err) err = gw_cli_grpc_open(r->server, r->infer, &all->http, &all->grpc, &r->grpc_port);
+    return err ? err
+               : gw_cli_balancer_start(&all->balancer, r->infer, view.sessions, gw_http_door_port(r->http),
+                                       &r->balancer);
 }
 
 static int serve_start(struct gw_cli_serving *all, struct running *r)
 {
-    int error = open_log(all, r);
+    int err = open_log(all, r);
     all->server.access = r->access;
     /* Before the models are read: what changes from now on is noticed. */
-    if (!error && all->watch) error = gw_watch_create(all->server.models, all->server.only, &r->watch);
-    if (!error) error = gw_server_start(&all->server, &r->server);
-    return error ? error : serve_open_doors(all, r);
+    if (!err && all->watch) err = gw_watch_create(all->server.models, all->server.only, &r->watch);
+    if (!err) err = gw_server_start(&all->server, &r->server);
+    return err ? err : serve_open_doors(all, r);
 }
 
 /* Does the start fail again as long as nobody changes a setting, or a file that a setting names? systemd
  * does not try again then. What is not there yet (an address, a port, memory, a device that no setting
  * names) may come. */
-static int is_a_setting(const struct gw_cli_serving *all, int error)
+static int is_a_setting(const struct gw_cli_serving *all, int err)
 {
-    switch (error) {
+    switch (err) {
     case -EINVAL:
     case -ENOENT:
     case -ENOTDIR:
@@ -159,8 +159,8 @@ static int serve_run(struct running *r)
     const int fds[] = {gw_interrupt_fd(), gw_control_fd(r->control), r->hangup_fd,
                        r->watch ? gw_watch_fd(r->watch) : -1};
     for (;;) {
-        int error = gw_server_run(r->server, fds, 4);
-        if (error || gw_wait_fds(fds, 1, 0) > 0) return error;
+        int err = gw_server_run(r->server, fds, 4);
+        if (err || gw_wait_fds(fds, 1, 0) > 0) return err;
         reopen(r);
         gw_control_do(r->control);
         if (r->watch) gw_watch_do(r->watch, r->server);
@@ -188,8 +188,8 @@ static int serve_stop(struct running *r, uint64_t *stop_ns)
 {
     gw_cli_balancer_leave(r->balancer);
     gw_control_close(r->control); /* nobody waits for it any more */
-    int error = gw_server_stop(r->server, stop_ns);
-    if (error) return error;           /* nothing was freed */
+    int err = gw_server_stop(r->server, stop_ns);
+    if (err) return err;               /* nothing was freed */
     gw_cli_balancer_stop(r->balancer); /* the last sessions have ended */
     gw_infer_destroy(r->infer);
     gw_control_destroy(r->control);
@@ -215,10 +215,10 @@ int gw_cli_serve(int argc, char **argv)
 
     keep_memory();
     gw_catch_signals();
-    int error = serve_start(&all, &r);
-    if (error) {
+    int err = serve_start(&all, &r);
+    if (err) {
         done = gw_failed("serve");
-        if (is_a_setting(&all, error)) done = GW_EXIT_USAGE;
+        if (is_a_setting(&all, err)) done = GW_EXIT_USAGE;
         serve_stop(&r, &stop_ns);
         gw_access_close(r.access);
         return done;
@@ -229,13 +229,13 @@ int gw_cli_serve(int argc, char **argv)
     serve_tell(&r, "serving %s; HTTP on port %u%s", gw_server_text(r.server), gw_http_door_port(r.http),
                grpc);
 
-    error = serve_run(&r);
-    if (error)
+    err = serve_run(&r);
+    if (err)
         gw_log(GW_LOG_ERROR, "%s", gw_last_error());
     else
         serve_drain(&all, &r);
-    if (serve_stop(&r, &stop_ns)) serve_cut_short(&r, error);
+    if (serve_stop(&r, &stop_ns)) serve_cut_short(&r, err);
     serve_tell(&r, "stopped; the slowest loop took %.2f ms to stop", (double)stop_ns / 1e6);
     gw_access_close(r.access);
-    return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
+    return err ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }

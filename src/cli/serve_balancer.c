@@ -67,19 +67,19 @@ static int serve_balancer_own_address(struct gw_cli_balancer *b)
     if (colon && !strchr(colon, ']')) *colon = 0;
     char *name = host[0] == '[' ? host + 1 : host;
     name[strcspn(name, "]")] = 0;
-    int error = getaddrinfo(name, "9", &hints, &to);
-    if (error) return gw_error(-EHOSTUNREACH, "--balancer: %s: %s", name, gai_strerror(error));
+    int err = getaddrinfo(name, "9", &hints, &to);
+    if (err) return gw_error(-EHOSTUNREACH, "--balancer: %s: %s", name, gai_strerror(err));
     int fd = socket(to->ai_family, SOCK_DGRAM | SOCK_CLOEXEC, 0);
-    error = fd < 0 || connect(fd, to->ai_addr, to->ai_addrlen) ||
-                    getsockname(fd, (struct sockaddr *)&mine, &length)
-                ? -errno
-                : 0;
+    err = fd < 0 || connect(fd, to->ai_addr, to->ai_addrlen) ||
+                  getsockname(fd, (struct sockaddr *)&mine, &length)
+              ? -errno
+              : 0;
     freeaddrinfo(to);
     if (fd >= 0) close(fd);
-    if (!error && getnameinfo((struct sockaddr *)&mine, length, b->address, sizeof(b->address), NULL, 0,
-                              NI_NUMERICHOST))
-        error = -EINVAL;
-    return error ? gw_error_errno(error, "--balancer: no way to %s; give --balancer-address", name) : 0;
+    if (!err && getnameinfo((struct sockaddr *)&mine, length, b->address, sizeof(b->address), NULL, 0,
+                            NI_NUMERICHOST))
+        err = -EINVAL;
+    return err ? gw_error_errno(err, "--balancer: no way to %s; give --balancer-address", name) : 0;
 }
 
 /* This server's name there: the host's, where that can be one, its address and the port. */
@@ -177,9 +177,9 @@ static int serve_balancer_start_thread(struct gw_cli_balancer *b)
     sigset_t all, before;
     sigfillset(&all); /* signals are for the thread that waits for them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = -pthread_create(&b->thread, NULL, serve_balancer_run, b);
+    int err = -pthread_create(&b->thread, NULL, serve_balancer_run, b);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    return error ? gw_error_errno(error, "balancer: thread") : 0;
+    return err ? gw_error_errno(err, "balancer: thread") : 0;
 }
 
 static struct gw_cli_balancer *new_balancer(const struct gw_cli_balancer_opts *o, struct gw_infer *infer,
@@ -202,15 +202,15 @@ static int take_options(struct gw_cli_balancer *b, const struct gw_cli_balancer_
 {
     const char *service = NULL;
     char worker[GW_CLI_SERVICE];
-    int error = split_url(b, o->url, &service);
-    if (!error && o->token_file) error = gw_secret_take_token(NULL, o->token_file, &b->token);
-    if (!error && o->address) snprintf(b->address, sizeof(b->address), "%s", o->address);
-    if (!error && !o->address) error = serve_balancer_own_address(b);
-    if (error) return error;
+    int err = split_url(b, o->url, &service);
+    if (!err && o->token_file) err = gw_secret_take_token(NULL, o->token_file, &b->token);
+    if (!err && o->address) snprintf(b->address, sizeof(b->address), "%s", o->address);
+    if (!err && !o->address) err = serve_balancer_own_address(b);
+    if (err) return err;
     struct gw_http_opts http = {
         .base = b->base, .token = b->token, .timeout_ns = TIMEOUT_NS, .program = "gpuwire balance"};
-    error = gw_http_open(&http, &b->http);
-    if (error) return error;
+    err = gw_http_open(&http, &b->http);
+    if (err) return err;
     name_path(b, service, worker);
     return gw_cli_pairs_init(&b->pairs, worker);
 }
@@ -222,11 +222,11 @@ int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer 
     if (!o->url) return 0;
     struct gw_cli_balancer *b = new_balancer(o, infer, port);
     if (!b) return gw_error_errno(-ENOMEM, "balancer");
-    int error = take_options(b, o);
-    if (!error) error = serve_balancer_start_thread(b);
-    if (error) {
+    int err = take_options(b, o);
+    if (!err) err = serve_balancer_start_thread(b);
+    if (err) {
         free_balancer(b);
-        return error;
+        return err;
     }
     gw_table_set_route(sessions, &b->pairs.route);
     *out = b;
@@ -254,8 +254,8 @@ void gw_cli_balancer_stop(struct gw_cli_balancer *b)
     pthread_join(b->thread, NULL);
     gw_cli_pairs_leave(&b->pairs, b->http);
     /* It has left already where none of its connections was open. */
-    int error = b->told ? gw_http_call(b->http, "DELETE", b->path, NULL, &reply) : 0;
-    if (error && error != -ENOENT) fprintf(stderr, "gpuwire serve: balancer: %s\n", gw_last_error());
+    int err = b->told ? gw_http_call(b->http, "DELETE", b->path, NULL, &reply) : 0;
+    if (err && err != -ENOENT) fprintf(stderr, "gpuwire serve: balancer: %s\n", gw_last_error());
     json_decref(reply);
     free_balancer(b);
 }

@@ -21,9 +21,9 @@ static int serve_config_load(const char *path)
     if (!file) return gw_error_errno(-errno, "%s", path);
     errno = 0;
     size_t n = fread(text, 1, sizeof(text), file);
-    int error = ferror(file) ? -errno : 0;
+    int err = ferror(file) ? -errno : 0;
     fclose(file);
-    if (error) return gw_error_errno(error, "%s", path);
+    if (err) return gw_error_errno(err, "%s", path);
     if (n > MOST) return gw_error(-EFBIG, "%s: a file of settings has at most %d bytes", path, MOST);
     if (memchr(text, 0, n)) return gw_error(-EINVAL, "%s: not a text file: it has a byte that is 0", path);
     text[n] = 0;

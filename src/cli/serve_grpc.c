@@ -37,9 +37,9 @@ int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const str
                                 .key = http->key,
                                 .token_file = http->token_file,
                                 .open_health = http->open_health};
-    int error = gw_grpc_start(server, infer, &opts, &door);
-    if (!error) *port = gw_grpc_port(door);
-    return error;
+    int err = gw_grpc_start(server, infer, &opts, &door);
+    if (!err) *port = gw_grpc_port(door);
+    return err;
 #else
     (void)server, (void)infer, (void)http;
     if (!o->asked) return 0;

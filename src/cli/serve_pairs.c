@@ -102,10 +102,10 @@ static struct gw_cli_pair *serve_pairs_append(struct gw_cli_pairs *p, const uint
 static int serve_pairs_wait_for(struct gw_cli_pairs *p, struct gw_cli_pair *pair)
 {
     struct timespec end;
-    int error = 0;
+    int err = 0;
     clock_gettime(CLOCK_MONOTONIC, &end);
     end.tv_sec += PATIENCE_S;
-    while (pair->state == NEW && !error) error = pthread_cond_timedwait(&p->moved, &p->lock, &end);
+    while (pair->state == NEW && !err) err = pthread_cond_timedwait(&p->moved, &p->lock, &end);
     if (pair->state == KNOWN) return 1;
     /* -EAGAIN: the client asks again, and gets another queue pair. */
     gw_error(-EAGAIN, "the load balancer has not taken the session: %s",
@@ -119,15 +119,15 @@ static int open_pair(void *ctx, const struct gw_session_wish *wish, struct gw_en
     struct gw_cli_pairs *p = ctx;
     struct gw_cli_pair *pair = NULL;
     pthread_mutex_lock(&p->lock);
-    int rc = wish->own ? 0 : passes(p, wish, own);
-    if (rc > 0 && !p->told)
-        rc = gw_error(-EAGAIN, "the load balancer cannot be told of the session: %s", p->why);
-    if (rc > 0 && !(pair = serve_pairs_append(p, wish->endpoint.gid, own->qpn)))
-        rc = gw_error_errno(-ENOMEM, "session");
-    if (rc > 0) rc = serve_pairs_wait_for(p, pair);
-    if (rc > 0) memcpy(own->gid, p->vip, 16);
+    int err = wish->own ? 0 : passes(p, wish, own);
+    if (err > 0 && !p->told)
+        err = gw_error(-EAGAIN, "the load balancer cannot be told of the session: %s", p->why);
+    if (err > 0 && !(pair = serve_pairs_append(p, wish->endpoint.gid, own->qpn)))
+        err = gw_error_errno(-ENOMEM, "session");
+    if (err > 0) err = serve_pairs_wait_for(p, pair);
+    if (err > 0) memcpy(own->gid, p->vip, 16);
     pthread_mutex_unlock(&p->lock);
-    return rc;
+    return err;
 }
 
 static void close_pair(void *ctx, const uint8_t client[16], uint32_t qpn)
@@ -206,8 +206,8 @@ void gw_cli_pairs_beat(struct gw_cli_pairs *p, struct gw_http *http, json_t *bod
     json_t *reply = NULL;
     if (!p->told || !p->service[0]) return;
     snprintf(path, sizeof(path), "v1/services/%s/workers/%s", p->service, p->worker);
-    int error = gw_http_call(http, "PUT", path, body, &reply);
-    if (error) {
+    int err = gw_http_call(http, "PUT", path, body, &reply);
+    if (err) {
         gw_cli_pairs_hear(p, NULL);
         return;
     }
@@ -243,18 +243,18 @@ static void tell_one(struct gw_cli_pairs *p, struct gw_http *http, struct gw_cli
     json_object_set_new(body, "worker", json_string(p->worker));
     if (ends) json_object_set_new(body, "ended", json_true());
     pthread_mutex_unlock(&p->lock);
-    int error = gw_http_call(http, "POST", path, body, &reply);
+    int err = gw_http_call(http, "POST", path, body, &reply);
     json_decref(reply);
     json_decref(body);
     pthread_mutex_lock(&p->lock);
-    if (error) {
+    if (err) {
         p->again = 1; /* the next beat finds out */
         snprintf(pair->why, sizeof(pair->why), "%s", gw_last_error());
     }
     if (ends)
         pair->state = OVER;
     else if (pair->state == NEW)
-        pair->state = error ? REFUSED : KNOWN;
+        pair->state = err ? REFUSED : KNOWN;
     pthread_cond_broadcast(&p->moved);
 }
 

@@ -36,8 +36,8 @@ int gw_arrays_read(struct gw_arrays *a, const struct gw_files *files)
     for (uint32_t i = 0; i < files->count; i++) {
         struct gw_npy *npy = &a->npy[i];
         struct gw_client_shape *s = &a->shape[i];
-        int error = gw_npy_read(files->file[i].path, npy, why, sizeof(why));
-        if (error) return gw_error(error, "%s", why);
+        int err = gw_npy_read(files->file[i].path, npy, why, sizeof(why));
+        if (err) return gw_error(err, "%s", why);
         a->count++;
         s->name = files->file[i].unnamed ? NULL : files->file[i].name;
         s->rank = npy->rank;
@@ -87,8 +87,8 @@ static int fit_one(const struct gw_npy *npy, const char *path, const struct gw_c
                             path, npy->dims[0]);
         info.dims[0] = *rows = (uint32_t)npy->dims[0];
     }
-    int error = gw_npy_fits(npy, &info, why, sizeof(why));
-    return error ? gw_error(error, "%s: %s", path, why) : 0;
+    int err = gw_npy_fits(npy, &info, why, sizeof(why));
+    return err ? gw_error(err, "%s: %s", path, why) : 0;
 }
 
 int gw_arrays_fit(struct gw_arrays *a, const struct gw_client *c, uint32_t *rows)
@@ -103,8 +103,8 @@ int gw_arrays_fit(struct gw_arrays *a, const struct gw_client *c, uint32_t *rows
                             gw_client_input(c, (uint32_t)i)->name);
         given |= 1u << i;
         a->input[k] = (uint32_t)i;
-        int error = fit_one(&a->npy[k], a->files->file[k].path, gw_client_input(c, (uint32_t)i), rows);
-        if (error) return error;
+        int err = fit_one(&a->npy[k], a->files->file[k].path, gw_client_input(c, (uint32_t)i), rows);
+        if (err) return err;
     }
     for (uint32_t i = 0; i < gw_client_inputs(c); i++)
         if (!(given >> i & 1))
@@ -146,8 +146,8 @@ int gw_reply_save(const struct gw_client *c, const struct gw_client_reply *r, co
         struct gw_npy npy = {
             .dtype = o->dtype, .rank = o->rank, .count = tensors_elements(o), .data = (void *)o->data};
         for (uint32_t i = 0; i < o->rank; i++) npy.dims[i] = (uint64_t)o->dims[i];
-        int error = gw_npy_write(f->file[k].path, &npy, why, sizeof(why));
-        if (error) return gw_error(error, "%s", why);
+        int err = gw_npy_write(f->file[k].path, &npy, why, sizeof(why));
+        if (err) return gw_error(err, "%s", why);
     }
     return 0;
 }

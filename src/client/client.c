@@ -31,14 +31,14 @@ static int client_keep(char **to, const char *text)
 
 static int keep_options(struct gw_client *c, const struct gw_client_opts *o)
 {
-    int error = client_keep(&c->name, o->model);
-    if (!error) error = client_keep(&c->version, o->version);
-    if (!error) error = client_keep(&c->token, o->token);
-    if (!error) error = client_keep(&c->ca_file, o->ca_file);
-    if (!error && asprintf(&c->path, "v2/models/%s%s%s", o->model, o->version ? "/versions/" : "",
-                           o->version ? o->version : "") < 0) {
+    int err = client_keep(&c->name, o->model);
+    if (!err) err = client_keep(&c->version, o->version);
+    if (!err) err = client_keep(&c->token, o->token);
+    if (!err) err = client_keep(&c->ca_file, o->ca_file);
+    if (!err && asprintf(&c->path, "v2/models/%s%s%s", o->model, o->version ? "/versions/" : "",
+                         o->version ? o->version : "") < 0) {
         c->path = NULL;
-        error = -ENOMEM;
+        err = -ENOMEM;
     }
     c->slots = o->slots;
     c->rows = o->rows;
@@ -47,7 +47,7 @@ static int keep_options(struct gw_client *c, const struct gw_client_opts *o)
                                          .ca_file = c->ca_file,
                                          .timeout_ns = o->timeout_ns ? o->timeout_ns : DEFAULT_TIMEOUT_NS,
                                          .give_up = o->give_up};
-    return error ? gw_error_errno(error, "client") : 0;
+    return err ? gw_error_errno(err, "client") : 0;
 }
 
 static const struct gw_client_door *door_of(enum gw_url_door door)
@@ -62,8 +62,8 @@ static const struct gw_client_door *door_of(enum gw_url_door door)
 int gw_client_ask_http(struct gw_client *c, enum gw_client_question what, json_t **answer)
 {
     char path[512];
-    int error = c->http ? 0 : gw_http_open(&c->http_opts, &c->http);
-    if (error) return error;
+    int err = c->http ? 0 : gw_http_open(&c->http_opts, &c->http);
+    if (err) return err;
     if (what == GW_CLIENT_ASK_STATS)
         snprintf(path, sizeof(path), "v2/models/%s/stats", c->name);
     else
@@ -75,8 +75,8 @@ int gw_client_ask_http(struct gw_client *c, enum gw_client_question what, json_t
 static int ask_max_rows(struct gw_client *c)
 {
     json_t *answer;
-    int error = c->door->ask(c, GW_CLIENT_ASK_CONFIG, &answer);
-    if (error) return error == -EINTR || error == -ENOMEM ? error : 0; /* then the server does not say */
+    int err = c->door->ask(c, GW_CLIENT_ASK_CONFIG, &answer);
+    if (err) return err == -EINTR || err == -ENOMEM ? err : 0; /* then the server does not say */
     json_int_t most = json_integer_value(json_object_get(answer, "max_batch_size"));
     if (most > 0 && most <= UINT32_MAX) c->model.max_rows = (uint32_t)most;
     json_decref(answer);
@@ -89,25 +89,25 @@ static int choose_rows(struct gw_client *c)
     if (c->rows > most)
         return gw_error(-EINVAL, "model %s takes %u samples in one request, not %u", c->name, most, c->rows);
     if (!c->rows) c->rows = most < DEFAULT_ROWS ? most : DEFAULT_ROWS;
-    int error = 0;
-    for (uint32_t i = 0; !error && i < c->model.inputs; i++)
-        error = gw_layout_add(&c->in_layout, c->model.input[i].bytes, c->model.input[i].batched, c->rows);
-    return error ? gw_error(error,
-                            "model %s: a request with %u samples takes more than 2 GiB; ask for fewer rows",
-                            c->name, c->rows)
-                 : 0;
+    int err = 0;
+    for (uint32_t i = 0; !err && i < c->model.inputs; i++)
+        err = gw_layout_add(&c->in_layout, c->model.input[i].bytes, c->model.input[i].batched, c->rows);
+    return err ? gw_error(err,
+                          "model %s: a request with %u samples takes more than 2 GiB; ask for fewer rows",
+                          c->name, c->rows)
+               : 0;
 }
 
 static int ask_model(struct gw_client *c, const struct gw_client_opts *opts)
 {
     json_t *answer;
-    int error = c->door->ask(c, GW_CLIENT_ASK_MODEL, &answer);
-    if (error == -ENOENT) return gw_error(error, "the server serves no model %s", c->name);
-    if (error) return error;
-    error = gw_describe_model(answer, opts, &c->model);
+    int err = c->door->ask(c, GW_CLIENT_ASK_MODEL, &answer);
+    if (err == -ENOENT) return gw_error(err, "the server serves no model %s", c->name);
+    if (err) return err;
+    err = gw_describe_model(answer, opts, &c->model);
     json_decref(answer);
-    if (!error && c->model.batched && !c->model.max_rows) error = ask_max_rows(c);
-    return error ? error : choose_rows(c);
+    if (!err && c->model.batched && !c->model.max_rows) err = ask_max_rows(c);
+    return err ? err : choose_rows(c);
 }
 
 int gw_client_fit_slots(struct gw_client *c, uint32_t wish, uint64_t each)
@@ -134,16 +134,16 @@ int gw_client_open(const struct gw_client_opts *opts, struct gw_client **out)
         return gw_error(-EINVAL, "model %s: %s is not a version", opts->model, opts->version);
     struct gw_client *c = calloc(1, sizeof(*c));
     if (!c) return gw_error_errno(-ENOMEM, "client");
-    int error = gw_url_parse(opts->server, &c->url);
-    if (!error) error = keep_options(c, opts);
-    if (!error) c->door = door_of(c->url.door);
-    if (!error) error = ask_model(c, opts);
-    if (!error) error = c->door->open(c);
-    if (error)
+    int err = gw_url_parse(opts->server, &c->url);
+    if (!err) err = keep_options(c, opts);
+    if (!err) c->door = door_of(c->url.door);
+    if (!err) err = ask_model(c, opts);
+    if (!err) err = c->door->open(c);
+    if (err)
         gw_client_close(c);
     else
         *out = c;
-    return error;
+    return err;
 }
 
 void gw_client_close(struct gw_client *c)
@@ -239,9 +239,9 @@ int gw_client_register(struct gw_client *c, const void *addr, size_t bytes)
     if (c->regions == GW_CLIENT_REGIONS)
         return gw_error(-ENOSPC, "client: %d regions are registered, as many as there may be",
                         GW_CLIENT_REGIONS);
-    int error = c->door->add_region ? c->door->add_region(c, &r) : 0;
-    if (!error) c->region[c->regions++] = r;
-    return error;
+    int err = c->door->add_region ? c->door->add_region(c, &r) : 0;
+    if (!err) c->region[c->regions++] = r;
+    return err;
 }
 
 int gw_client_unregister(struct gw_client *c, const void *addr)
@@ -276,20 +276,20 @@ static int send_it(struct gw_client *c, uint32_t slot, const struct gw_client_re
     s->id = r->id;
     s->rows = r->rows;
     s->sent = gw_deadline(0);
-    int error = c->door->submit(c, slot, r, from);
-    if (error)
+    int err = c->door->submit(c, slot, r, from);
+    if (err)
         s->sent = 0;
     else
         c->in_flight++;
-    return error;
+    return err;
 }
 
 int gw_client_submit(struct gw_client *c, uint32_t slot, const struct gw_client_request *request)
 {
     struct gw_client_from from;
     struct gw_client_request r;
-    int error = client_check(c, slot, request, &r);
-    if (error) return error;
+    int err = client_check(c, slot, request, &r);
+    if (err) return err;
     for (uint32_t i = 0; i < c->model.inputs; i++) {
         from.at[i] = input_at(c, slot, i, r.rows);
         from.region[i] = -1;
@@ -302,8 +302,8 @@ int gw_client_submit_from(struct gw_client *c, uint32_t slot, const struct gw_cl
 {
     struct gw_client_from from;
     struct gw_client_request r;
-    int error = client_check(c, slot, request, &r);
-    if (error) return error;
+    int err = client_check(c, slot, request, &r);
+    if (err) return err;
     for (uint32_t i = 0; i < c->model.inputs; i++) {
         uint64_t bytes = gw_layout_tensor_bytes(&c->in_layout, i, r.rows);
         if (!in[i]) return gw_error(-EINVAL, "input %s: there is no tensor", c->model.input[i].name);
@@ -319,8 +319,8 @@ int gw_client_submit_from(struct gw_client *c, uint32_t slot, const struct gw_cl
 
 int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_reply *reply)
 {
-    int error = c->door->wait(c, deadline_ns, reply);
-    if (error) return error;
+    int err = c->door->wait(c, deadline_ns, reply);
+    if (err) return err;
     c->slot[reply->slot].sent = 0;
     c->in_flight--;
     return 0;
@@ -331,23 +331,23 @@ int gw_client_wait(struct gw_client *c, uint64_t deadline_ns, struct gw_client_r
 int gw_client_worker_cpu(struct gw_client *c, struct gw_client_cpu *out)
 {
     json_t *answer;
-    int error = c->door->ask(c, GW_CLIENT_ASK_STATS, &answer);
-    if (error) return error;
+    int err = c->door->ask(c, GW_CLIENT_ASK_STATS, &answer);
+    if (err) return err;
     const json_t *own = json_object_get(answer, "cpu_own_ns"), *nic = json_object_get(answer, "cpu_nic_ns");
     if (!json_is_integer(own) || !json_is_integer(nic))
-        error = gw_error(-ENOTSUP, "this server does not say what CPU time it has spent");
+        err = gw_error(-ENOTSUP, "this server does not say what CPU time it has spent");
     out->own_ns = (uint64_t)json_integer_value(own);
     out->nic_ns = (uint64_t)json_integer_value(nic);
     json_decref(answer);
-    return error;
+    return err;
 }
 
 int gw_client_stats(struct gw_client *c, struct gw_client_stats *out)
 {
     json_t *answer;
-    int error = c->door->ask(c, GW_CLIENT_ASK_STATS, &answer);
-    if (error) return error;
-    error = gw_describe_stats(answer, out);
+    int err = c->door->ask(c, GW_CLIENT_ASK_STATS, &answer);
+    if (err) return err;
+    err = gw_describe_stats(answer, out);
     json_decref(answer);
-    return error;
+    return err;
 }

@@ -86,11 +86,11 @@ static int describe_read_tensor(const json_t *answer, const struct gw_client_opt
         return gw_error(-ENOTSUP,
                         "model %s: tensor %s has elements of type %s, which this client cannot send",
                         opts->model, t->name, gw_plain_text(plain, sizeof(plain), type));
-    int error = read_dims(json_object_get(answer, "shape"), t);
-    if (error) return error;
+    int err = read_dims(json_object_get(answer, "shape"), t);
+    if (err) return err;
     const struct gw_client_shape *given = output || !is_open(t) ? NULL : describe_shape_of(opts, t->name);
-    if (given) error = close_dims(t, given);
-    return error ? error : count_bytes(t, output);
+    if (given) err = close_dims(t, given);
+    return err ? err : count_bytes(t, output);
 }
 
 static int read_tensors(const json_t *list, const struct gw_client_opts *opts, int output,
@@ -102,8 +102,8 @@ static int read_tensors(const json_t *list, const struct gw_client_opts *opts, i
         return gw_error(-EPROTO, "model %s: the server names %zu %s; 1 to %d can be sent", opts->model, n,
                         output ? "outputs" : "inputs", GW_CLIENT_MAX_IO);
     for (size_t i = 0; i < n; i++) {
-        int error = describe_read_tensor(json_array_get(list, i), opts, output, &t[i]);
-        if (error) return error;
+        int err = describe_read_tensor(json_array_get(list, i), opts, output, &t[i]);
+        if (err) return err;
         m->batched |= t[i].batched;
     }
     *(output ? &m->outputs : &m->inputs) = (uint32_t)n;
@@ -120,11 +120,11 @@ int gw_describe_model(const json_t *answer, const struct gw_client_opts *opts, s
 {
     const json_t *rdma = json_object_get(answer, "rdma");
     memset(m, 0, sizeof(*m));
-    int error = read_tensors(json_object_get(answer, "inputs"), opts, 0, m);
-    if (!error) error = read_tensors(json_object_get(answer, "outputs"), opts, 1, m);
+    int err = read_tensors(json_object_get(answer, "inputs"), opts, 0, m);
+    if (!err) err = read_tensors(json_object_get(answer, "outputs"), opts, 1, m);
     m->rdma_slots = number_of(rdma, "slots");
     m->max_rows = number_of(rdma, "max_rows");
-    return error;
+    return err;
 }
 
 /* ---- statistics ---- */

@@ -35,15 +35,15 @@ static int question_error(const struct gw_link *l, const struct gw_rpc *r)
 {
     char why[320];
     const char *base = l->client->url.base;
-    int error = gw_rpc_error(l, r, why, sizeof(why));
-    if (!error) return 0;
-    if (error == -ECONNRESET) return gw_rpc_not_reached(l, r);
+    int err = gw_rpc_error(l, r, why, sizeof(why));
+    if (!err) return 0;
+    if (err == -ECONNRESET) return gw_rpc_not_reached(l, r);
     if (r->status == GW_GRPC_DEADLINE_EXCEEDED)
         return gw_error(-ETIMEDOUT, "server %s: no answer in time", base);
-    if (r->status == GW_GRPC_NOT_FOUND) error = -ENOENT;
-    if (r->status == GW_GRPC_UNIMPLEMENTED) error = -ENOTSUP;
-    if (r->status == GW_GRPC_UNAVAILABLE) error = -EBUSY;
-    return gw_error(error, "server %s %s", base, why);
+    if (r->status == GW_GRPC_NOT_FOUND) err = -ENOENT;
+    if (r->status == GW_GRPC_UNIMPLEMENTED) err = -ENOTSUP;
+    if (r->status == GW_GRPC_UNAVAILABLE) err = -EBUSY;
+    return gw_error(err, "server %s %s", base, why);
 }
 
 static json_t *read_it(json_t *(*read)(const uint8_t *message, size_t bytes), const struct gw_rpc *r)
@@ -56,16 +56,16 @@ static int put_question(struct gw_client *c, struct gw_link *l, const char *meth
                         json_t *(*read)(const uint8_t *message, size_t bytes), json_t **answer)
 {
     struct gw_rpc r;
-    int error = gw_rpc_start(l, &r, method, message, gw_deadline(c->http_opts.timeout_ns));
-    if (error) return error;
+    int err = gw_rpc_start(l, &r, method, message, gw_deadline(c->http_opts.timeout_ns));
+    if (err) return err;
     while (!r.seen && !(c->http_opts.give_up && c->http_opts.give_up()))
         gw_link_pump(l, gw_deadline(LOOK_NS));
-    error = r.seen ? question_error(l, &r) : gw_error(-EINTR, "interrupted");
-    if (!error && !(*answer = read_it(read, &r)))
-        error =
+    err = r.seen ? question_error(l, &r) : gw_error(-EINTR, "interrupted");
+    if (!err && !(*answer = read_it(read, &r)))
+        err =
             gw_error(-EPROTO, "server %s: its answer to %s is not one of the protocol", c->url.base, method);
     gw_rpc_end(l, &r);
-    return error;
+    return err;
 }
 
 static int ask_over(struct gw_client *c, struct gw_link *l, enum gw_client_question what, json_t **answer)
@@ -95,11 +95,11 @@ static int client_grpc_ask(struct gw_client *c, enum gw_client_question what, js
     struct door *d = c->own;
     struct gw_link link;
     if (d) return ask_over(c, &d->link, what, answer);
-    int error = gw_link_open(c, QUESTION, &link);
-    if (error) return error;
-    error = ask_over(c, &link, what, answer);
+    int err = gw_link_open(c, QUESTION, &link);
+    if (err) return err;
+    err = ask_over(c, &link, what, answer);
     gw_link_close(&link);
-    return error;
+    return err;
 }
 
 /* ---- opening ---- */
@@ -118,8 +118,8 @@ static uint64_t client_grpc_answer_limit(const struct gw_client *c)
 static int client_grpc_open_door(struct gw_client *c)
 {
     c->in_stride = gw_client_align(sizeof(struct gw_serve_request) + gw_layout_bytes(&c->in_layout, c->rows));
-    int error = gw_client_fit_slots(c, SLOTS, c->in_stride);
-    if (error) return error;
+    int err = gw_client_fit_slots(c, SLOTS, c->in_stride);
+    if (err) return err;
     struct door *d = c->own = calloc(1, sizeof(*d) + c->slots * sizeof(d->call[0]));
     c->in = aligned_alloc(GW_CLIENT_ALIGN, c->slots * c->in_stride);
     if (!d || !c->in) return gw_error_errno(-ENOMEM, "client");
@@ -208,10 +208,9 @@ static int client_grpc_submit(struct gw_client *c, uint32_t slot, const struct g
     struct door *d = c->own;
     struct gw_rpc *rpc = &d->call[slot].rpc;
     gw_rpc_end(&d->link, rpc); /* the one before it */
-    int error =
-        gw_rpc_start(&d->link, rpc, METHOD("ModelInfer"), client_grpc_request_of(c, r, from), GW_NEVER);
-    if (!error) gw_link_pump(&d->link, 0);
-    return error;
+    int err = gw_rpc_start(&d->link, rpc, METHOD("ModelInfer"), client_grpc_request_of(c, r, from), GW_NEVER);
+    if (!err) gw_link_pump(&d->link, 0);
+    return err;
 }
 
 /* ---- answers ---- */

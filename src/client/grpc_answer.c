@@ -25,14 +25,14 @@ void gw_grpc_outputs_free(struct gw_grpc_outputs *to)
 
 /* ---- answers to inferences ---- */
 
-__attribute__((format(printf, 3, 4))) static int grpc_answer_wrong(struct gw_grpc_outputs *to, int error,
+__attribute__((format(printf, 3, 4))) static int grpc_answer_wrong(struct gw_grpc_outputs *to, int err,
                                                                    const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(to->why, sizeof(to->why), format, args);
     va_end(args);
-    return error;
+    return err;
 }
 
 static int grpc_answer_find_output(const struct gw_client *c, const char *name)
@@ -102,8 +102,8 @@ static ssize_t describe_all(struct reading *r)
         return grpc_answer_wrong(r->to, -EPROTO, "the answer has %zu outputs and %u tensors, the model %zu",
                                  r->m->n_outputs, r->parts->raws, n);
     for (uint32_t k = 0; k < n; k++) {
-        int error = grpc_answer_describe(r, k, &seen);
-        if (error) return error;
+        int err = grpc_answer_describe(r, k, &seen);
+        if (err) return err;
         room += grpc_answer_up(r->out[r->index[k]].bytes);
     }
     return (ssize_t)room;
@@ -142,8 +142,8 @@ static int grpc_answer_read_all(struct reading *r)
     if (!r->m) return grpc_answer_wrong(r->to, -EPROTO, "the answer is not a sound ModelInferResponse");
     ssize_t room = describe_all(r);
     if (room < 0) return (int)room;
-    int error = grpc_answer_make_room(r->to, (size_t)room);
-    return error ? error : copy_all(r);
+    int err = grpc_answer_make_room(r->to, (size_t)room);
+    return err ? err : copy_all(r);
 }
 
 void gw_grpc_read_answer(const struct gw_client *c, struct gw_grpc_outputs *to, const uint8_t *message,

@@ -56,33 +56,33 @@ int gw_dial_begin(struct gw_dial *d, const char *authority, const char **why)
     char host[HOST];
     const char *port = host_of(authority, host);
     *d = (struct gw_dial){.fd = -1};
-    int error = getaddrinfo(host, port, &wish, &d->all);
-    if (error == EAI_NONAME || error == EAI_ADDRFAMILY) /* an address of a family that this host has not */
-        error = getaddrinfo(host, port, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, &d->all);
-    if (error) {
-        *why = gai_strerror(error);
-        return error == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
+    int err = getaddrinfo(host, port, &wish, &d->all);
+    if (err == EAI_NONAME || err == EAI_ADDRFAMILY) /* an address of a family that this host has not */
+        err = getaddrinfo(host, port, &(struct addrinfo){.ai_socktype = SOCK_STREAM}, &d->all);
+    if (err) {
+        *why = gai_strerror(err);
+        return err == EAI_MEMORY ? -ENOMEM : -EHOSTUNREACH;
     }
     d->at = d->all;
-    error = dial_try(d);
-    if (error) *why = strerror(-error);
-    return error;
+    err = dial_try(d);
+    if (err) *why = strerror(-err);
+    return err;
 }
 
 int gw_dial_next(struct gw_dial *d)
 {
-    int error = 0;
-    socklen_t n = sizeof(error);
+    int err = 0;
+    socklen_t n = sizeof(err);
     struct sockaddr_storage peer;
     socklen_t length = sizeof(peer);
-    if (getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &error, &n)) error = errno;
-    if (!error) return getpeername(d->fd, (struct sockaddr *)&peer, &length) ? -EAGAIN : 0;
+    if (getsockopt(d->fd, SOL_SOCKET, SO_ERROR, &err, &n)) err = errno;
+    if (!err) return getpeername(d->fd, (struct sockaddr *)&peer, &length) ? -EAGAIN : 0;
     close(d->fd);
     d->fd = -1;
-    d->error = -error;
+    d->error = -err;
     d->at = d->at->ai_next;
-    error = dial_try(d);
-    return error ? error : -EAGAIN;
+    err = dial_try(d);
+    return err ? err : -EAGAIN;
 }
 
 void gw_dial_end(struct gw_dial *d)
@@ -111,12 +111,12 @@ static int check_certificates(const char *path)
 static int trust(SSL_CTX *ctx, const char *ca_file)
 {
     if (!ca_file) return SSL_CTX_set_default_verify_paths(ctx) == 1 ? 0 : gw_error_errno(-ENOMEM, "client");
-    int error = check_certificates(ca_file);
-    if (error || SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1) return error;
+    int err = check_certificates(ca_file);
+    if (err || SSL_CTX_load_verify_locations(ctx, ca_file, NULL) == 1) return err;
     const char *why = ERR_reason_error_string(ERR_peek_last_error());
-    error = gw_error(-EACCES, "%s: %s", ca_file, why ? why : "it cannot be used");
+    err = gw_error(-EACCES, "%s: %s", ca_file, why ? why : "it cannot be used");
     ERR_clear_error();
-    return error;
+    return err;
 }
 
 int gw_dial_encryption(const char *ca_file, SSL_CTX **out)
@@ -124,11 +124,11 @@ int gw_dial_encryption(const char *ca_file, SSL_CTX **out)
     static const unsigned char h2[] = {2, 'h', '2'};
     SSL_CTX *ctx = SSL_CTX_new(TLS_client_method());
     if (!ctx) return gw_error_errno(-ENOMEM, "client");
-    int error = trust(ctx, ca_file);
-    if (!error && SSL_CTX_set_alpn_protos(ctx, h2, sizeof(h2))) error = gw_error_errno(-ENOMEM, "client");
-    if (error) {
+    int err = trust(ctx, ca_file);
+    if (!err && SSL_CTX_set_alpn_protos(ctx, h2, sizeof(h2))) err = gw_error_errno(-ENOMEM, "client");
+    if (err) {
         SSL_CTX_free(ctx);
-        return error;
+        return err;
     }
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);

@@ -20,10 +20,10 @@
 int gw_link_open(const struct gw_client *c, uint64_t most, struct gw_link *l)
 {
     *l = (struct gw_link){.client = c, .most = most, .h2.fd = -1, .dial.fd = -1, .room = malloc(ROOM)};
-    int error = l->room ? 0 : gw_error_errno(-ENOMEM, "client");
-    if (!error && c->url.encrypted) error = gw_dial_encryption(c->ca_file, &l->tls);
-    if (error) gw_link_close(l);
-    return error;
+    int err = l->room ? 0 : gw_error_errno(-ENOMEM, "client");
+    if (!err && c->url.encrypted) err = gw_dial_encryption(c->ca_file, &l->tls);
+    if (err) gw_link_close(l);
+    return err;
 }
 
 static void drop_connection(struct gw_link *l)
@@ -47,12 +47,12 @@ void gw_link_close(struct gw_link *l)
 /* ---- connecting ---- */
 
 /* There is no connection, and its calls will have no answer. */
-static void grpc_link_lose(struct gw_link *l, int error, const char *why)
+static void grpc_link_lose(struct gw_link *l, int err, const char *why)
 {
     int was_open = l->h2.fd >= 0 && l->h2.shaken;
     /* A server that takes no more calls has said why. */
     if (!l->is_going || !*l->why) {
-        l->error = error;
+        l->error = err;
         snprintf(l->why, sizeof(l->why), "%s", why);
     }
     drop_connection(l);
@@ -72,11 +72,11 @@ int gw_link_connect(struct gw_link *l)
     if (gw_deadline(0) < l->again) return l->error;
     l->why[0] = 0;
     l->since = gw_deadline(0);
-    int error = gw_rpc_session(l);
-    if (error) why = strerror(-error);
-    if (!error) error = gw_dial_begin(&l->dial, l->client->url.authority, &why);
-    if (error) grpc_link_lose(l, error, why);
-    return error;
+    int err = gw_rpc_session(l);
+    if (err) why = strerror(-err);
+    if (!err) err = gw_dial_begin(&l->dial, l->client->url.authority, &why);
+    if (err) grpc_link_lose(l, err, why);
+    return err;
 }
 
 static void grpc_link_connected(struct gw_link *l)
@@ -86,9 +86,9 @@ static void grpc_link_connected(struct gw_link *l)
     gw_dial_end(&l->dial);
     l->h2.shaken = !l->tls;
     l->h2.stuck = 0;
-    int error = l->tls ? gw_h2_encrypt(&l->h2, l->tls, 0) : 0;
-    if (!error && l->tls) error = gw_dial_expect(l->h2.ssl, l->client->url.authority);
-    if (error) grpc_link_lose(l, error, strerror(-error));
+    int err = l->tls ? gw_h2_encrypt(&l->h2, l->tls, 0) : 0;
+    if (!err && l->tls) err = gw_dial_expect(l->h2.ssl, l->client->url.authority);
+    if (err) grpc_link_lose(l, err, strerror(-err));
 }
 
 static void shake(struct gw_link *l)
@@ -96,11 +96,11 @@ static void shake(struct gw_link *l)
     char why[GW_RPC_WHY];
     const unsigned char *protocol = NULL;
     unsigned n = 0;
-    int error = gw_h2_shake(&l->h2);
-    if (error == -EAGAIN) return;
-    if (error) {
+    int err = gw_h2_shake(&l->h2);
+    if (err == -EAGAIN) return;
+    if (err) {
         int mistrusted = gw_dial_tls_error(l->h2.ssl, why, sizeof(why));
-        grpc_link_lose(l, mistrusted ? -EACCES : error, why);
+        grpc_link_lose(l, mistrusted ? -EACCES : err, why);
         return;
     }
     SSL_get0_alpn_selected(l->h2.ssl, &protocol, &n);
@@ -110,11 +110,11 @@ static void shake(struct gw_link *l)
 static void go_on_connecting(struct gw_link *l)
 {
     if (l->dial.fd >= 0) {
-        int error = gw_dial_next(&l->dial);
-        if (!error)
+        int err = gw_dial_next(&l->dial);
+        if (!err)
             grpc_link_connected(l);
-        else if (error != -EAGAIN)
-            grpc_link_lose(l, error, strerror(-error));
+        else if (err != -EAGAIN)
+            grpc_link_lose(l, err, strerror(-err));
     }
     if (l->h2.fd >= 0 && !l->h2.shaken) shake(l);
     int connects = l->dial.fd >= 0 || (l->h2.fd >= 0 && !l->h2.shaken);
@@ -126,16 +126,16 @@ static void go_on_connecting(struct gw_link *l)
 
 static void exchange(struct gw_link *l)
 {
-    int error = gw_h2_send(&l->h2);
-    if (!error || error == -EAGAIN) {
-        do error = gw_h2_receive(&l->h2, l->room, ROOM);
-        while (!error);
-        if (error == -EAGAIN) error = gw_h2_send(&l->h2);
+    int err = gw_h2_send(&l->h2);
+    if (!err || err == -EAGAIN) {
+        do err = gw_h2_receive(&l->h2, l->room, ROOM);
+        while (!err);
+        if (err == -EAGAIN) err = gw_h2_send(&l->h2);
     }
     l->pause = 0;
-    if (error && error != -EAGAIN)
+    if (err && err != -EAGAIN)
         grpc_link_lose(l, -ECONNRESET,
-                       error == -EPROTO ? "what it sends is no HTTP/2" : "Connection reset by peer");
+                       err == -EPROTO ? "what it sends is no HTTP/2" : "Connection reset by peer");
     else if (!nghttp2_session_want_read(l->h2.session) && !nghttp2_session_want_write(l->h2.session))
         grpc_link_lose(l, -ECONNRESET, "it has closed the connection");
 }

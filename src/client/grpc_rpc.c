@@ -171,13 +171,13 @@ static int grpc_rpc_on_frame(nghttp2_session *s, const nghttp2_frame *frame, voi
     return 0;
 }
 
-static int on_not_sent(nghttp2_session *s, const nghttp2_frame *frame, int error, void *link)
+static int on_not_sent(nghttp2_session *s, const nghttp2_frame *frame, int err, void *link)
 {
     struct gw_rpc *r = rpc_of(s, frame->hd.stream_id);
     (void)link;
     if (r && frame->hd.type == NGHTTP2_HEADERS) {
         r->stream = 0;
-        gw_rpc_lost(r, nghttp2_strerror(error));
+        gw_rpc_lost(r, nghttp2_strerror(err));
     }
     return 0;
 }
@@ -199,9 +199,9 @@ static int grpc_rpc_send_data(nghttp2_session *s, nghttp2_frame *frame, const ui
     struct gw_rpc *r = rpc_of(s, frame->hd.stream_id);
     (void)source;
     if (!r || !r->out || n > r->out->size - r->out->at) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE;
-    int error = gw_h2_put_data(&((struct gw_link *)link)->h2, head, r->out->bytes + r->out->at, n);
-    if (!error) r->out->at += n;
-    return error;
+    int err = gw_h2_put_data(&((struct gw_link *)link)->h2, head, r->out->bytes + r->out->at, n);
+    if (!err) r->out->at += n;
+    return err;
 }
 
 static int grpc_rpc_set_up(struct gw_link *l, nghttp2_session_callbacks *cb)
@@ -227,9 +227,9 @@ static int grpc_rpc_set_up(struct gw_link *l, nghttp2_session_callbacks *cb)
 int gw_rpc_session(struct gw_link *l)
 {
     nghttp2_session_callbacks *cb = NULL;
-    int error = nghttp2_session_callbacks_new(&cb) ? -ENOMEM : grpc_rpc_set_up(l, cb);
+    int err = nghttp2_session_callbacks_new(&cb) ? -ENOMEM : grpc_rpc_set_up(l, cb);
     nghttp2_session_callbacks_del(cb);
-    return error;
+    return err;
 }
 
 /* ---- a call's life ---- */
@@ -265,19 +265,19 @@ int gw_rpc_start(struct gw_link *l, struct gw_rpc *r, const char *method, struct
                  uint64_t deadline_ns)
 {
     if (!message) return gw_error_errno(-ENOMEM, "client");
-    int error = gw_link_connect(l);
+    int err = gw_link_connect(l);
     *r = (struct gw_rpc){
         .link = l, .next = l->calls, .place = &l->calls, .out = message, .deadline = deadline_ns};
     if (r->next) r->next->place = &r->next;
     l->calls = r;
-    if (error) {
+    if (err) {
         gw_rpc_lost(r, l->why);
         return 0;
     }
-    error = grpc_rpc_submit(l, r, method);
-    if (!error) return 0;
+    err = grpc_rpc_submit(l, r, method);
+    if (!err) return 0;
     gw_rpc_end(l, r);
-    return gw_error_errno(error, "client");
+    return gw_error_errno(err, "client");
 }
 
 void gw_rpc_end(struct gw_link *l, struct gw_rpc *r)

@@ -148,8 +148,8 @@ static int client_http_prepare(struct gw_client *c, struct transfer *t, uint32_t
 static int client_http_open_door(struct gw_client *c)
 {
     c->in_stride = gw_client_align(sizeof(struct gw_serve_request) + gw_layout_bytes(&c->in_layout, c->rows));
-    int error = gw_client_fit_slots(c, SLOTS, c->in_stride);
-    if (error) return error;
+    int err = gw_client_fit_slots(c, SLOTS, c->in_stride);
+    if (err) return err;
     struct door *d = c->own = calloc(1, sizeof(*d) + c->slots * sizeof(d->transfer[0]));
     c->in = aligned_alloc(GW_CLIENT_ALIGN, c->slots * c->in_stride);
     if (!d || !c->in || asprintf(&d->url, "%s%s/infer", c->url.base, c->path) < 0)
@@ -157,9 +157,8 @@ static int client_http_open_door(struct gw_client *c)
     d->multi = curl_multi_init();
     if (!d->multi) return gw_error_errno(-ENOMEM, "client");
     curl_multi_setopt(d->multi, CURLMOPT_MAXCONNECTS, (long)c->slots);
-    for (uint32_t i = 0; !error && i < c->slots; i++)
-        error = client_http_prepare(c, &d->transfer[i], i, d->url);
-    return error ? gw_error_errno(error, "client") : 0;
+    for (uint32_t i = 0; !err && i < c->slots; i++) err = client_http_prepare(c, &d->transfer[i], i, d->url);
+    return err ? gw_error_errno(err, "client") : 0;
 }
 
 static void client_http_close_door(struct gw_client *c)
@@ -206,17 +205,17 @@ static int client_http_write_head(struct transfer *t, const struct gw_client_req
     for (uint32_t i = 0; i < t->c->model.inputs; i++)
         t->bytes += gw_layout_tensor_bytes(&t->c->in_layout, i, r->rows);
     snprintf(length, sizeof(length), "Inference-Header-Content-Length: %zu", t->head_bytes);
-    int error = client_http_append(&t->headers, length);
-    if (!error) error = client_http_append(&t->headers, "Content-Type: application/octet-stream");
-    if (!error)
-        error = client_http_append(&t->headers, "Expect:"); /* else long bodies wait for a round trip first */
-    if (!error) error = gw_http_authorize(&t->headers, t->c->token);
+    int err = client_http_append(&t->headers, length);
+    if (!err) err = client_http_append(&t->headers, "Content-Type: application/octet-stream");
+    if (!err)
+        err = client_http_append(&t->headers, "Expect:"); /* else long bodies wait for a round trip first */
+    if (!err) err = gw_http_authorize(&t->headers, t->c->token);
     curl_easy_setopt(t->curl, CURLOPT_HTTPHEADER, t->headers);
     curl_easy_setopt(t->curl, CURLOPT_POSTFIELDSIZE_LARGE, (curl_off_t)t->bytes);
-    if (!error) return 0;
+    if (!err) return 0;
     free(t->head); /* it is made again next time */
     t->head = NULL;
-    return error;
+    return err;
 }
 
 static int client_http_start(struct gw_client *c, struct transfer *t, int again)
@@ -271,11 +270,11 @@ static int client_http_submit(struct gw_client *c, uint32_t slot, const struct g
 {
     struct door *d = c->own;
     struct transfer *t = &d->transfer[slot];
-    int error = client_http_write_head(t, r);
-    if (error) return gw_error_errno(error, "client");
+    int err = client_http_write_head(t, r);
+    if (err) return gw_error_errno(err, "client");
     memcpy(t->from, from->at, sizeof(t->from));
-    error = client_http_start(c, t, 0);
-    return error ? error : client_http_advance(c);
+    err = client_http_start(c, t, 0);
+    return err ? err : client_http_advance(c);
 }
 
 /* ---- answers ---- */
@@ -294,10 +293,10 @@ static void client_http_take_answer(struct gw_client *c, struct transfer *t, str
         gw_answer_read(c, &t->answer, status, s->rows, reply);
         return;
     }
-    int error = t->rc == CURLE_WRITE_ERROR
-                    ? gw_error(-EPROTO, "server %s: the answer is too long", c->url.base)
-                    : gw_http_connection_error(t->curl, t->rc, c->url.base, t->why, NULL);
-    reply->error = error == -ECONNREFUSED || error == -EIO ? -ECONNRESET : error;
+    int err = t->rc == CURLE_WRITE_ERROR
+                  ? gw_error(-EPROTO, "server %s: the answer is too long", c->url.base)
+                  : gw_http_connection_error(t->curl, t->rc, c->url.base, t->why, NULL);
+    reply->error = err == -ECONNREFUSED || err == -EIO ? -ECONNRESET : err;
     snprintf(t->answer.why, sizeof(t->answer.why), "%s", gw_last_error());
     reply->why = t->answer.why;
 }
@@ -336,8 +335,8 @@ static int client_http_wait_answer(struct gw_client *c, uint64_t deadline_ns, st
     struct door *d = c->own;
     for (;;) {
         struct transfer *t;
-        int error = client_http_advance(c);
-        if (error) return error;
+        int err = client_http_advance(c);
+        if (err) return err;
         if ((t = client_http_first_seen(c))) {
             client_http_take_answer(c, t, reply);
             return 0;

@@ -82,15 +82,15 @@ struct reading {
     size_t apart;            /* bytes of a->apart in use */
 };
 
-static int http_answer_wrong(struct gw_answer *a, int error, const char *format, ...)
+static int http_answer_wrong(struct gw_answer *a, int err, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
-static int http_answer_wrong(struct gw_answer *a, int error, const char *format, ...)
+static int http_answer_wrong(struct gw_answer *a, int err, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
     vsnprintf(a->why, sizeof(a->why), format, args);
     va_end(args);
-    return error;
+    return err;
 }
 
 /* Triton and KServe use one status for several reasons; their words tell them apart. */
@@ -183,11 +183,11 @@ static int read_output(struct reading *r, const json_t *output, uint32_t rows)
     if (room < out->bytes || room > GW_CLIENT_MAX_BYTES || (!size && out->bytes > 8 * r->a->bytes) ||
         (size && out->bytes > r->a->bytes))
         return http_answer_wrong(r->a, -EPROTO, "output %s is longer than the answer", t->name);
-    int error = size ? take_binary(r, (uint64_t)json_integer_value(size), out)
-                     : take_text(r, json_object_get(output, "data"), out);
-    return error ? http_answer_wrong(r->a, error, "output %s has not the numbers that its shape promises",
-                                     t->name)
-                 : 0;
+    int err = size ? take_binary(r, (uint64_t)json_integer_value(size), out)
+                   : take_text(r, json_object_get(output, "data"), out);
+    return err ? http_answer_wrong(r->a, err, "output %s has not the numbers that its shape promises",
+                                   t->name)
+               : 0;
 }
 
 /* All tensors that the answer promises, one beside the other: a place that does not move while they are
@@ -214,13 +214,13 @@ static int read_outputs(struct reading *r, const json_t *head, uint32_t rows)
     if (json_array_size(outputs) != r->c->model.outputs)
         return http_answer_wrong(r->a, -EPROTO, "the answer has %zu outputs, the model %u",
                                  json_array_size(outputs), r->c->model.outputs);
-    int error = http_answer_reserve(r, outputs, rows);
-    if (error) return http_answer_wrong(r->a, error, "no memory for the answer");
-    for (size_t i = 0; !error && i < r->c->model.outputs; i++)
-        error = read_output(r, json_array_get(outputs, i), rows);
-    if (!error && r->at != r->end)
-        error = http_answer_wrong(r->a, -EPROTO, "the answer is longer than its tensors");
-    return error;
+    int err = http_answer_reserve(r, outputs, rows);
+    if (err) return http_answer_wrong(r->a, err, "no memory for the answer");
+    for (size_t i = 0; !err && i < r->c->model.outputs; i++)
+        err = read_output(r, json_array_get(outputs, i), rows);
+    if (!err && r->at != r->end)
+        err = http_answer_wrong(r->a, -EPROTO, "the answer is longer than its tensors");
+    return err;
 }
 
 void gw_answer_read(struct gw_client *c, struct gw_answer *a, long status, uint32_t rows,

@@ -141,14 +141,14 @@ static int http_client_status_error(const struct gw_http *h, long status, const 
 {
     const char *said = json_string_value(json_object_get(answer, "error"));
     char plain[300];
-    int error = status == 404                                    ? -ENOENT
-                : status == 421                                  ? -ESTALE
-                : status == 401 || status == 403                 ? -EACCES
-                : json_is_true(json_object_get(answer, "retry")) ? -EAGAIN
-                : status == 503 || status == 429                 ? -EBUSY
-                : status >= 400 && status < 500                  ? -EINVAL
-                                                                 : -EREMOTEIO;
-    return gw_error(error, "server %s refused with status %ld: %s", h->base, status,
+    int err = status == 404                                    ? -ENOENT
+              : status == 421                                  ? -ESTALE
+              : status == 401 || status == 403                 ? -EACCES
+              : json_is_true(json_object_get(answer, "retry")) ? -EAGAIN
+              : status == 503 || status == 429                 ? -EBUSY
+              : status >= 400 && status < 500                  ? -EINVAL
+                                                               : -EREMOTEIO;
+    return gw_error(err, "server %s refused with status %ld: %s", h->base, status,
                     said ? gw_plain_text(plain, sizeof(plain), said) : "no reason given");
 }
 
@@ -228,14 +228,14 @@ int gw_http_call(struct gw_http *h, const char *method, const char *path, const 
     curl_easy_getinfo(h->curl, CURLINFO_RESPONSE_CODE, &status);
     json_error_t where;
     json_t *answer = h->answer_bytes ? json_loadb(h->answer, h->answer_bytes, 0, &where) : json_object();
-    int error = 0;
+    int err = 0;
     if (status < 200 || status > 299)
-        error = http_client_status_error(h, status, answer);
+        err = http_client_status_error(h, status, answer);
     else if (!answer)
-        error = gw_error(-EPROTO, "server %s: the answer to %s %s is not JSON", h->base, method, path);
-    if (error)
+        err = gw_error(-EPROTO, "server %s: the answer to %s %s is not JSON", h->base, method, path);
+    if (err)
         json_decref(answer);
     else
         *reply = answer;
-    return error;
+    return err;
 }

@@ -71,23 +71,23 @@ struct sink {
 
 static int http_json_put(const json_t *value, struct sink *s)
 {
-    int error = 0;
+    int err = 0;
     if (json_is_array(value)) { /* its depth was bounded when the text was read */
-        for (size_t i = 0; !error && i < json_array_size(value); i++)
-            error = http_json_put(json_array_get(value, i), s);
-        return error;
+        for (size_t i = 0; !err && i < json_array_size(value); i++)
+            err = http_json_put(json_array_get(value, i), s);
+        return err;
     }
     if (!s->left) return -EPROTO;
-    error = s->dtype == GW_DTYPE_F32 || s->dtype == GW_DTYPE_F64 ? put_real(value, s->dtype, s->to)
-                                                                 : put_whole(value, s->dtype, s->to);
+    err = s->dtype == GW_DTYPE_F32 || s->dtype == GW_DTYPE_F64 ? put_real(value, s->dtype, s->to)
+                                                               : put_whole(value, s->dtype, s->to);
     s->to += gw_dtype_bytes(s->dtype);
     s->left--;
-    return error;
+    return err;
 }
 
 int gw_json_numbers(const json_t *data, uint32_t dtype, void *to, uint64_t count)
 {
     struct sink s = {dtype, to, count};
-    int error = http_json_put(data, &s);
-    return error ? error : s.left ? -EPROTO : 0;
+    int err = http_json_put(data, &s);
+    return err ? err : s.left ? -EPROTO : 0;
 }

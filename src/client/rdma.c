@@ -74,14 +74,14 @@ static int client_rdma_post(struct gw_client *c, uint32_t slot, struct pieces *p
     for (;;) {
         while (gw_poll_cq(gw_cq_handle(s->send_cq), 1, &wc) > 0)
             if (wc.status != IBV_WC_SUCCESS) return gw_session_broken(c, -EIO);
-        int error = -gw_post_send(gw_qp_handle(s->qp), &wr, &bad);
-        if (!error) return 0;
-        if (error != -ENOMEM) return gw_session_broken(c, error);
-        error = gw_cq_wait(s->send_cq, end, NULL, -1);
-        if (error == -ETIMEDOUT)
+        int err = -gw_post_send(gw_qp_handle(s->qp), &wr, &bad);
+        if (!err) return 0;
+        if (err != -ENOMEM) return gw_session_broken(c, err);
+        err = gw_cq_wait(s->send_cq, end, NULL, -1);
+        if (err == -ETIMEDOUT)
             return gw_error(-ETIMEDOUT, "the worker's NIC has acknowledged none of the last %u requests",
                             2 * c->slots);
-        if (error < 0) return gw_session_broken(c, error);
+        if (err < 0) return gw_session_broken(c, err);
     }
 }
 
@@ -90,8 +90,8 @@ static int client_rdma_submit(struct gw_client *c, uint32_t slot, const struct g
 {
     struct gw_client_session *s = c->own;
     struct pieces p;
-    int error = gw_session_keep(c);
-    if (error) return error;
+    int err = gw_session_keep(c);
+    if (err) return err;
     client_rdma_gather(c, slot, r->rows, from, &p);
     if (p.n > s->pieces)
         return gw_error(-ENOTSUP, "a request of %u pieces, and at most %u can be sent: use the slot's inputs",
@@ -243,9 +243,9 @@ static int add_region(struct gw_client *c, struct gw_client_region *r)
 {
     struct gw_client_session *s = c->own;
     struct gw_mr *mr;
-    int error = gw_mr_register(s->pd, (void *)r->addr, r->bytes, GW_MR_LOCAL_WRITE, &mr);
-    if (!error) r->key = mr;
-    return error;
+    int err = gw_mr_register(s->pd, (void *)r->addr, r->bytes, GW_MR_LOCAL_WRITE, &mr);
+    if (!err) r->key = mr;
+    return err;
 }
 
 static void drop_region(struct gw_client *c, struct gw_client_region *r)

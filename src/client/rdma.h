@@ -48,7 +48,7 @@ uint64_t gw_session_confirm_at(const struct gw_client *c);
  * its requests will not be answered: -EIO, or -ECONNRESET as the server has gone. Takes a second at most. */
 int gw_session_confirm(struct gw_client *c);
 /* Why the connection is broken, as gw_last_error() then says: looks whether the server is still there. */
-int gw_session_broken(struct gw_client *c, int error);
+int gw_session_broken(struct gw_client *c, int err);
 /* The same when the connection has ended over which the session was opened. */
 int gw_session_hung_up(struct gw_client *c);
 

@@ -27,9 +27,9 @@ static int session_call(struct gw_client *c, const char *method)
     char path[64];
     json_t *reply = NULL;
     snprintf(path, sizeof(path), "v2/rdma/sessions/%s", s->id);
-    int error = gw_http_call(c->http, method, path, NULL, &reply);
+    int err = gw_http_call(c->http, method, path, NULL, &reply);
     json_decref(reply);
-    return error;
+    return err;
 }
 
 static int is_our_clock(const char *theirs)
@@ -78,13 +78,13 @@ static int ask_for_session(struct gw_client *c, const json_t *wish, json_t **rep
 {
     const struct timespec pause = {.tv_nsec = RETRY_PAUSE_NS};
     uint64_t end = gw_deadline(RETRY_NS);
-    int error;
-    while ((error = gw_http_call(c->http, "POST", "v2/rdma/sessions", wish, reply)) == -EAGAIN) {
+    int err;
+    while ((err = gw_http_call(c->http, "POST", "v2/rdma/sessions", wish, reply)) == -EAGAIN) {
         if (gw_deadline(0) >= end) return -EBUSY;
         if (c->http_opts.give_up && c->http_opts.give_up()) return gw_error(-EINTR, "interrupted");
         nanosleep(&pause, NULL);
     }
-    return error;
+    return err;
 }
 
 static int open_session(struct gw_client *c, uint32_t slots)
@@ -102,19 +102,18 @@ static int open_session(struct gw_client *c, uint32_t slots)
                   "endpoint", endpoint, "reply_addr", addr, "reply_stride", (json_int_t)s->out_stride,
                   "reply_rkey", (json_int_t)s->out_mr->rkey, "via", via[0] ? via : NULL);
     if (!wish) return gw_error_errno(-ENOMEM, "client");
-    int error = ask_for_session(c, wish, &reply);
+    int err = ask_for_session(c, wish, &reply);
     json_decref(wish);
-    if (error) return error;
-    error = take_grant(c, reply, slots, &peer);
+    if (err) return err;
+    err = take_grant(c, reply, slots, &peer);
     json_decref(reply);
     struct gw_device_info nic;
     gw_device_query(s->dev, &nic);
     const struct gw_connect_opts with = {.timeout = nic.soft ? GW_SERVE_SOFT_TIMEOUT : 0};
-    if (!error) error = gw_qp_connect(s->qp, &peer, &with);
+    if (!err) err = gw_qp_connect(s->qp, &peer, &with);
     /* The worker writes nothing before our first request, so the receives may come after the connection. */
-    if (!error && gw_recv_empty(gw_qp_handle(s->qp), c->slots, 0))
-        error = gw_error(-EIO, "cannot post receives");
-    return error;
+    if (!err && gw_recv_empty(gw_qp_handle(s->qp), c->slots, 0)) err = gw_error(-EIO, "cannot post receives");
+    return err;
 }
 
 /* ---- queues and memory ---- */
@@ -132,13 +131,13 @@ static int make_layouts(struct gw_client *c, uint32_t *slots)
 {
     struct gw_client_session *s = c->own;
     uint32_t most = c->model.max_rows ? c->model.max_rows : 1;
-    int error = 0;
-    for (uint32_t i = 0; !error && i < c->model.outputs; i++) {
+    int err = 0;
+    for (uint32_t i = 0; !err && i < c->model.outputs; i++) {
         const struct gw_client_tensor *t = &c->model.output[i];
         if (!t->bytes) return gw_error(-EPROTO, "model %s: a worker fixes all shapes", c->name);
-        error = gw_layout_add(&s->out_layout, t->bytes, t->batched, most);
+        err = gw_layout_add(&s->out_layout, t->bytes, t->batched, most);
     }
-    if (error) return gw_error(-EPROTO, "model %s: its outputs take more than 2 GiB", c->name);
+    if (err) return gw_error(-EPROTO, "model %s: its outputs take more than 2 GiB", c->name);
     c->in_stride = gw_client_align(sizeof(struct gw_serve_request) + gw_layout_bytes(&c->in_layout, c->rows));
     /* The worker wants room for the longest answer that it has. */
     s->out_stride = gw_client_align(sizeof(struct gw_serve_reply) + gw_layout_bytes(&s->out_layout, most));
@@ -146,9 +145,9 @@ static int make_layouts(struct gw_client *c, uint32_t *slots)
     *slots = c->model.rdma_slots < GW_SERVE_MAX_SLOTS ? c->model.rdma_slots : GW_SERVE_MAX_SLOTS;
     if (!*slots)
         return gw_error(-ENOTSUP, "model %s: this server gives no RDMA sessions; use http://", c->name);
-    error = gw_client_fit_slots(c, *slots, c->in_stride + s->out_stride);
-    if (!error && c->slots < *slots) *slots = c->slots; /* no memory for more than there will be */
-    return error;
+    err = gw_client_fit_slots(c, *slots, c->in_stride + s->out_stride);
+    if (!err && c->slots < *slots) *slots = c->slots; /* no memory for more than there will be */
+    return err;
 }
 
 static int rdma_session_make_queues(struct gw_client *c, uint32_t slots)
@@ -158,26 +157,26 @@ static int rdma_session_make_queues(struct gw_client *c, uint32_t slots)
     struct gw_cq_attr send = {
         .cqe = GW_SERVE_MAX_SLOTS * 2 * blocks, .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
     struct gw_cq_attr recv = send;
-    int error = gw_cq_create(s->dev, &send, &s->send_cq);
-    if (!error) error = gw_cq_create(s->dev, &recv, &s->recv_cq);
+    int err = gw_cq_create(s->dev, &send, &s->send_cq);
+    if (!err) err = gw_cq_create(s->dev, &recv, &s->recv_cq);
     struct gw_qp_attr qp = {.send_cq = s->send_cq,
                             .recv_cq = s->recv_cq,
                             .max_send_wr = 2 * slots * blocks,
                             .max_recv_wr = slots,
                             .max_send_sge = s->pieces,
                             .flags = GW_QP_ONE_POSTER};
-    return error ? error : gw_qp_create(s->pd, &qp, &s->qp);
+    return err ? err : gw_qp_create(s->pd, &qp, &s->qp);
 }
 
 static int rdma_session_make_memory(struct gw_client *c, uint32_t slots)
 {
     struct gw_client_session *s = c->own;
-    int error = gw_mem_alloc(s->exec, GW_MEM_HOST, slots * c->in_stride, &s->in);
-    if (!error) error = gw_mem_alloc(s->exec, GW_MEM_HOST, slots * s->out_stride, &s->out);
-    if (!error) error = gw_mr_register(s->pd, s->in.host, s->in.size, GW_MR_LOCAL_WRITE, &s->in_mr);
-    if (!error) error = gw_mr_register(s->pd, s->out.host, s->out.size, GW_MR_REMOTE_WRITE, &s->out_mr);
+    int err = gw_mem_alloc(s->exec, GW_MEM_HOST, slots * c->in_stride, &s->in);
+    if (!err) err = gw_mem_alloc(s->exec, GW_MEM_HOST, slots * s->out_stride, &s->out);
+    if (!err) err = gw_mr_register(s->pd, s->in.host, s->in.size, GW_MR_LOCAL_WRITE, &s->in_mr);
+    if (!err) err = gw_mr_register(s->pd, s->out.host, s->out.size, GW_MR_REMOTE_WRITE, &s->out_mr);
     c->in = s->in.host;
-    return error;
+    return err;
 }
 
 int gw_session_begin(struct gw_client *c)
@@ -186,13 +185,13 @@ int gw_session_begin(struct gw_client *c)
     uint32_t slots = 0;
     if (!s) return gw_error_errno(-ENOMEM, "client");
     s->least_network = INT64_MAX;
-    int error = make_layouts(c, &slots);
-    if (!error) error = gw_exec_create("cpu", NULL, &s->exec);
-    if (!error) error = gw_device_open(NULL, s->exec, &s->dev);
-    if (!error) error = gw_pd_create(s->dev, &s->pd);
-    if (!error) error = rdma_session_make_queues(c, slots);
-    if (!error) error = rdma_session_make_memory(c, slots);
-    return error ? error : open_session(c, slots);
+    int err = make_layouts(c, &slots);
+    if (!err) err = gw_exec_create("cpu", NULL, &s->exec);
+    if (!err) err = gw_device_open(NULL, s->exec, &s->dev);
+    if (!err) err = gw_pd_create(s->dev, &s->pd);
+    if (!err) err = rdma_session_make_queues(c, slots);
+    if (!err) err = rdma_session_make_memory(c, slots);
+    return err ? err : open_session(c, slots);
 }
 
 void gw_session_end(struct gw_client *c)
@@ -222,13 +221,13 @@ static int rdma_session_open_again(struct gw_client *c)
     struct gw_client_session *s = c->own;
     session_call(c, "DELETE"); /* the server may have it still */
     s->id[0] = 0;
-    int error = gw_qp_reset(s->qp, GW_RESET_QUIET, gw_deadline(RETRY_NS));
+    int err = gw_qp_reset(s->qp, GW_RESET_QUIET, gw_deadline(RETRY_NS));
     uint32_t had = c->slots;
-    if (!error) error = open_session(c, had);
-    if (!error && c->slots != had)
-        error = gw_error(-EPROTO, "the session has expired, and a new one has %u slots instead of %u",
-                         c->slots, had);
-    return error;
+    if (!err) err = open_session(c, had);
+    if (!err && c->slots != had)
+        err = gw_error(-EPROTO, "the session has expired, and a new one has %u slots instead of %u", c->slots,
+                       had);
+    return err;
 }
 
 int gw_session_keep(struct gw_client *c)
@@ -236,10 +235,10 @@ int gw_session_keep(struct gw_client *c)
     struct gw_client_session *s = c->own;
     uint64_t limit = s->has_requested ? s->idle_ns : s->unused_ns;
     if (!limit || c->in_flight || gw_deadline(0) - s->used < limit / 2) return 0;
-    int error = session_call(c, "PUT");
-    if (error == -ENOENT || error == -ESTALE || error == -EINVAL) return rdma_session_open_again(c);
-    if (!error) s->used = gw_deadline(0);
-    return error;
+    int err = session_call(c, "PUT");
+    if (err == -ENOENT || err == -ESTALE || err == -EINVAL) return rdma_session_open_again(c);
+    if (!err) s->used = gw_deadline(0);
+    return err;
 }
 
 /* A connection of its own: the one that the session came over may be what is broken, and the session ends
@@ -250,12 +249,12 @@ static int ask_server(const struct gw_client *c, const char *method, const char 
     struct gw_http *http;
     json_t *reply = NULL;
     opts.timeout_ns = GONE_NS;
-    int error = gw_http_open(&opts, &http);
-    if (error) return error;
-    error = gw_http_call(http, method, path, NULL, &reply);
+    int err = gw_http_open(&opts, &http);
+    if (err) return err;
+    err = gw_http_call(http, method, path, NULL, &reply);
     json_decref(reply);
     gw_http_close(http);
-    return error;
+    return err;
 }
 
 /* The session's server, and what is behind its address: */
@@ -270,10 +269,10 @@ static enum there who_is_there(const struct gw_client *c)
     const struct gw_client_session *s = c->own;
     char path[64];
     snprintf(path, sizeof(path), "v2/rdma/sessions/%s", s->id);
-    int error = ask_server(c, "PUT", path);
-    if (error == -ESTALE) return OTHER;
-    return error == -ECONNREFUSED || error == -EHOSTUNREACH || error == -ETIMEDOUT || error == -ECONNRESET ||
-                   error == -EIO
+    int err = ask_server(c, "PUT", path);
+    if (err == -ESTALE) return OTHER;
+    return err == -ECONNREFUSED || err == -EHOSTUNREACH || err == -ETIMEDOUT || err == -ECONNRESET ||
+                   err == -EIO
                ? NOBODY
                : IS_THERE;
 }
@@ -301,9 +300,9 @@ int gw_session_hung_up(struct gw_client *c)
 static int ask_own(struct gw_client *c)
 {
     gw_http_set_timeout(c->http, GONE_NS);
-    int error = session_call(c, "PUT");
+    int err = session_call(c, "PUT");
     gw_http_set_timeout(c->http, c->http_opts.timeout_ns);
-    return error;
+    return err;
 }
 
 uint64_t gw_session_confirm_at(const struct gw_client *c)
@@ -319,15 +318,15 @@ int gw_session_confirm(struct gw_client *c)
     struct gw_client_session *s = c->own;
     char path[64];
     snprintf(path, sizeof(path), "v2/rdma/sessions/%s", s->id);
-    int error = ask_server(c, "PUT", path), other = error == -ESTALE;
-    if (other) error = ask_own(c);
+    int err = ask_server(c, "PUT", path), other = err == -ESTALE;
+    if (other) err = ask_own(c);
     s->heard = gw_deadline(0);
     /* A server, or a network, that has too much to do is no end. */
-    if (error != -ENOENT && error != -ESTALE && error != -ECONNREFUSED && error != -EHOSTUNREACH &&
-        !(other && error == -ECONNRESET))
+    if (err != -ENOENT && err != -ESTALE && err != -ECONNREFUSED && err != -EHOSTUNREACH &&
+        !(other && err == -ECONNRESET))
         return 0;
     gw_qp_abort(s->qp); /* nothing comes any more, and nothing more can be sent */
-    if (error != -ENOENT) return has_gone(c, other ? OTHER : NOBODY);
+    if (err != -ENOENT) return has_gone(c, other ? OTHER : NOBODY);
     return gw_error(
         -EIO,
         "the server %s has ended the session and will not answer: its NIC had no answer from this "
@@ -335,12 +334,12 @@ int gw_session_confirm(struct gw_client *c)
         c->url.base);
 }
 
-int gw_session_broken(struct gw_client *c, int error)
+int gw_session_broken(struct gw_client *c, int err)
 {
     struct gw_client_session *s = c->own;
     struct gw_fault fault;
     char why[160];
-    if (gw_qp_fault(s->qp, &fault) <= 0) return gw_error_errno(error, "connection to the worker");
+    if (gw_qp_fault(s->qp, &fault) <= 0) return gw_error_errno(err, "connection to the worker");
     gw_fault_text(&fault, why, sizeof(why));
     enum there who = who_is_there(c);
     if (who == NOBODY || (who == OTHER && gw_http_hung_up(c->http) > 0)) return has_gone(c, who);

@@ -295,8 +295,8 @@ static int access_log_start(struct gw_access *a, const char *path)
     if (!a->buffer || (is_file && !a->path)) return gw_error(-ENOMEM, "--access-log: out of memory");
     a->fd = is_file ? open_file(path) : STDOUT_FILENO;
     if (a->fd < 0) return a->fd;
-    int error = -pthread_create(&a->thread, NULL, write_lines, a);
-    return error ? gw_error_errno(error, "--access-log: cannot start a thread") : 0;
+    int err = -pthread_create(&a->thread, NULL, write_lines, a);
+    return err ? gw_error_errno(err, "--access-log: cannot start a thread") : 0;
 }
 
 static void free_access(struct gw_access *a)
@@ -319,12 +319,12 @@ int gw_access_open(const char *path, size_t room, struct gw_access **out)
     gw_access_shares_open(&a->shares);
     pthread_mutex_init(&a->lock, NULL);
     pthread_cond_init(&a->news, NULL);
-    int error = access_log_start(a, path);
-    if (error)
+    int err = access_log_start(a, path);
+    if (err)
         free_access(a);
     else
         *out = a;
-    return error;
+    return err;
 }
 
 void gw_access_close(struct gw_access *a)

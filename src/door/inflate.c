@@ -36,12 +36,12 @@ int gw_inflate_piece(struct gw_inflate *z, const void *data, size_t bytes,
         if (z->over) return -1; /* something follows the end */
         z->z.next_out = z->out;
         z->z.avail_out = sizeof(z->out);
-        int rc = inflate(&z->z, Z_NO_FLUSH);
-        if (rc != Z_OK && rc != Z_STREAM_END && rc != Z_BUF_ERROR) return -1;
+        int err = inflate(&z->z, Z_NO_FLUSH);
+        if (err != Z_OK && err != Z_STREAM_END && err != Z_BUF_ERROR) return -1;
         take(ctx, (const char *)z->out, sizeof(z->out) - z->z.avail_out);
-        z->over = rc == Z_STREAM_END;
+        z->over = err == Z_STREAM_END;
         if (z->over && !z->z.avail_in) break;
-        if (rc == Z_BUF_ERROR) break;
+        if (err == Z_BUF_ERROR) break;
     }
     return 0;
 }

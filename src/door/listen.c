@@ -43,13 +43,13 @@ int gw_listen_tcp(const char *what, const char *option, const char *host, uint16
     if (fd < 0) return gw_error(-errno, "%s socket: %s", what, strerror(errno));
     setsockopt(fd, SOL_SOCKET, SO_REUSEADDR, &on, sizeof(on));
     if (bind(fd, address, length) || listen(fd, 1024)) {
-        int error = errno;
+        int err = errno;
         close(fd);
-        return gw_error(-error, "%s address %s port %u: %s%s%s", what, shown, port, strerror(error),
-                        error == EADDRINUSE ? "; choose another with "
-                        : error == EACCES   ? "; ports below 1024 need privilege"
-                                            : "",
-                        error == EADDRINUSE ? option : "");
+        return gw_error(-err, "%s address %s port %u: %s%s%s", what, shown, port, strerror(err),
+                        err == EADDRINUSE ? "; choose another with "
+                        : err == EACCES   ? "; ports below 1024 need privilege"
+                                          : "",
+                        err == EADDRINUSE ? option : "");
     }
     if (getsockname(fd, address, &length)) {
         close(fd);

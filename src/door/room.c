@@ -52,9 +52,9 @@ int gw_room_take(struct gw_room *r, const char *who, uint64_t bytes)
 {
     if (!bytes) return 0;
     pthread_mutex_lock(&r->lock);
-    int error = http_room_add(r, who, bytes);
+    int err = http_room_add(r, who, bytes);
     pthread_mutex_unlock(&r->lock);
-    return error;
+    return err;
 }
 
 void gw_room_give(struct gw_room *r, const char *who, uint64_t bytes)

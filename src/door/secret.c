@@ -15,25 +15,25 @@ int gw_secret_read(const char *option, const char *path, char **out)
     FILE *f = fopen(path, "re");
     char *text = calloc(1, FILE_BYTES + 1);
     size_t n = f && text ? fread(text, 1, FILE_BYTES + 1, f) : 0;
-    int error = !text ? -ENOMEM : !f || ferror(f) ? -errno : 0;
+    int err = !text ? -ENOMEM : !f || ferror(f) ? -errno : 0;
     if (f) fclose(f);
-    if (!error && n > FILE_BYTES)
-        error = gw_error(-EFBIG, "%s %s: larger than %u KiB", option, path, FILE_BYTES >> 10);
-    else if (error)
-        gw_error_errno(error, "%s %s", option, path);
-    if (error)
+    if (!err && n > FILE_BYTES)
+        err = gw_error(-EFBIG, "%s %s: larger than %u KiB", option, path, FILE_BYTES >> 10);
+    else if (err)
+        gw_error_errno(err, "%s %s", option, path);
+    if (err)
         free(text);
     else
         *out = text;
-    return error;
+    return err;
 }
 
 #define TOKEN_LEAST 16u
 
 static int door_secret_read_token(const char *path, char **token)
 {
-    int error = gw_secret_read("--token-file", path, token);
-    if (error) return error;
+    int err = gw_secret_read("--token-file", path, token);
+    if (err) return err;
     size_t n = strcspn(*token, "\r\n");
     int more = (*token)[n + strspn(*token + n, "\r\n")] != 0;
     (*token)[n] = 0;

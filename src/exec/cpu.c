@@ -99,15 +99,15 @@ static void *exec_main(void *arg)
     pthread_mutex_lock(&e->lock);
     for (;;) {
         struct launch *l = &e->queue[e->done % QUEUE];
-        int rc;
+        int err;
 
         while (e->put == e->done && !e->quit) pthread_cond_wait(&e->changed, &e->lock);
         if (e->put == e->done) break;
         pthread_mutex_unlock(&e->lock);
-        rc = gw_cpu_run(e->pool, l->kernel, l->grid, l->block, l->arg);
+        err = gw_cpu_run(e->pool, l->kernel, l->grid, l->block, l->arg);
         pthread_mutex_lock(&e->lock);
-        if (rc && !e->error) {
-            e->error = rc;
+        if (err && !e->error) {
+            e->error = err;
             snprintf(e->why, sizeof(e->why), "%s", gw_last_error());
         }
         GW_ASSERT(e->done < e->put && e->put - e->done <= QUEUE);
@@ -126,15 +126,15 @@ static int cpu_enqueue(struct cpu_exec *e, const struct gw_kernel *kernel, uint3
                        const void *arg)
 {
     struct launch *l;
-    int rc;
+    int err;
 
     GW_ASSERT_HELD(&e->lock);
     if (e->put - e->done == QUEUE)
         return gw_error(-ENOSPC, "kernel %s: %d launches wait already; wait for them with gw_exec_sync",
                         kernel->name, QUEUE);
     if (!e->started) {
-        rc = gw_cpu_thread_start(&e->thread, "gw-exec", e->base.cpu_pin, exec_main, e);
-        if (rc) return rc;
+        err = gw_cpu_thread_start(&e->thread, "gw-exec", e->base.cpu_pin, exec_main, e);
+        if (err) return err;
         e->started = 1;
     }
     l = &e->queue[e->put % QUEUE];
@@ -151,35 +151,35 @@ static int cpu_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint
                       const void *arg)
 {
     struct cpu_exec *e = cpu_exec_of(exec);
-    int rc;
+    int err;
 
     pthread_mutex_lock(&e->lock);
-    rc = cpu_enqueue(e, kernel, grid, block, arg);
+    err = cpu_enqueue(e, kernel, grid, block, arg);
     pthread_mutex_unlock(&e->lock);
-    return rc;
+    return err;
 }
 
 static int cpu_sync(struct gw_exec *exec, uint64_t deadline_ns)
 {
     struct cpu_exec *e = cpu_exec_of(exec);
     struct timespec until = {(time_t)(deadline_ns / 1000000000u), (long)(deadline_ns % 1000000000u)};
-    int rc = 0;
+    int err = 0;
 
     pthread_mutex_lock(&e->lock);
-    while (e->put != e->done && rc != ETIMEDOUT)
-        rc = deadline_ns == GW_NEVER ? pthread_cond_wait(&e->changed, &e->lock)
-                                     : pthread_cond_timedwait(&e->changed, &e->lock, &until);
+    while (e->put != e->done && err != ETIMEDOUT)
+        err = deadline_ns == GW_NEVER ? pthread_cond_wait(&e->changed, &e->lock)
+                                      : pthread_cond_timedwait(&e->changed, &e->lock, &until);
     if (e->put != e->done) {
         const char *name = e->queue[e->done % QUEUE].kernel->name;
 
-        rc = gw_error(-ETIMEDOUT, "kernel %s still runs at the deadline, %u launches wait behind it", name,
-                      (uint32_t)(e->put - e->done - 1));
+        err = gw_error(-ETIMEDOUT, "kernel %s still runs at the deadline, %u launches wait behind it", name,
+                       (uint32_t)(e->put - e->done - 1));
     } else {
-        rc = e->error ? gw_error(e->error, "%s", e->why) : 0;
+        err = e->error ? gw_error(e->error, "%s", e->why) : 0;
         e->error = 0;
     }
     pthread_mutex_unlock(&e->lock);
-    return rc;
+    return err;
 }
 
 /* ---- the executor -------------------------------------------------------------------------------------- */
@@ -250,7 +250,7 @@ int gw_cpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec)
 {
     struct cpu_exec *e = aligned_alloc(64, sizeof(*e));
     struct gw_cpu_pool_opts pool = {.thread_name = "gw-lane"};
-    int rc;
+    int err;
 
     if (!e) return gw_error(-ENOMEM, "no memory for an executor");
     memset(e, 0, sizeof(*e));
@@ -262,10 +262,10 @@ int gw_cpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec)
     pool.lanes = e->base.lanes;
     pool.blocks = e->base.blocks;
     pool.cpu_pin = e->base.cpu_pin;
-    rc = gw_cpu_pool_create(&pool, &e->pool);
-    if (rc) {
+    err = gw_cpu_pool_create(&pool, &e->pool);
+    if (err) {
         free(e);
-        return rc;
+        return err;
     }
     init_sync(e);
     *exec = &e->base;

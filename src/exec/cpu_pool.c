@@ -42,7 +42,7 @@ int gw_cpu_thread_start(pthread_t *thread, const char *name, uint32_t cpu_pin, v
     pthread_attr_t attr;
     sigset_t all, old;
     cpu_set_t cpus;
-    int rc;
+    int err;
 
     pthread_attr_init(&attr);
     if (cpu_pin) {
@@ -52,13 +52,13 @@ int gw_cpu_thread_start(pthread_t *thread, const char *name, uint32_t cpu_pin, v
     }
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &old); /* inherited */
-    rc = pthread_create(thread, &attr, fn, arg);
+    err = pthread_create(thread, &attr, fn, arg);
     pthread_sigmask(SIG_SETMASK, &old, NULL);
     pthread_attr_destroy(&attr);
-    if (rc == EINVAL && cpu_pin)
+    if (err == EINVAL && cpu_pin)
         return gw_error(-EINVAL, "cannot bind thread %s to processor %u: there is none, or it is not allowed",
                         name, cpu_pin - 1);
-    if (rc) return gw_error_errno(-rc, "cannot start thread %s", name);
+    if (err) return gw_error_errno(-err, "cannot start thread %s", name);
     pthread_setname_np(*thread, name);
     return 0;
 }
@@ -127,9 +127,9 @@ static int cpu_pool_start_worker(struct gw_cpu_pool *p, uint32_t team, uint32_t 
     w->team = team;
     w->lane = lane;
     w->pool = p;
-    int rc = gw_cpu_thread_start(&w->thread, p->thread_name, team_pin(p, team), cpu_pool_worker_main, w);
-    if (rc) w->pool = NULL;
-    return rc;
+    int err = gw_cpu_thread_start(&w->thread, p->thread_name, team_pin(p, team), cpu_pool_worker_main, w);
+    if (err) w->pool = NULL;
+    return err;
 }
 
 static uint32_t cpu_pool_least(uint32_t a, uint32_t b)
@@ -140,14 +140,14 @@ static uint32_t cpu_pool_least(uint32_t a, uint32_t b)
 int gw_cpu_prepare(struct gw_cpu_pool *p, uint32_t grid, uint32_t block)
 {
     uint32_t teams = cpu_pool_least(grid, p->opts.blocks), lanes = cpu_pool_least(block, p->opts.lanes), t, l;
-    int rc;
+    int err;
 
     for (t = 0; t < teams; t++) {
         if (!p->block[t].warp && gw_cpu_block_init(&p->block[t], p->opts.lanes))
             return gw_error(-ENOMEM, "no memory for a block of %u lanes", p->opts.lanes);
         for (l = 0; l < lanes; l++) {
-            rc = cpu_pool_start_worker(p, t, l);
-            if (rc) return rc;
+            err = cpu_pool_start_worker(p, t, l);
+            if (err) return err;
         }
     }
     return 0;
@@ -170,9 +170,9 @@ int gw_cpu_run(struct gw_cpu_pool *p, const struct gw_kernel *kernel, uint32_t g
                const void *arg)
 {
     uint32_t t, l, left;
-    int rc = gw_cpu_prepare(p, grid, block);
+    int err = gw_cpu_prepare(p, grid, block);
 
-    if (rc) return rc;
+    if (err) return err;
     p->kernel = kernel;
     p->arg = arg;
     p->grid = grid;

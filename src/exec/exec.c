@@ -18,12 +18,12 @@ static int exec_check_opts(const struct gw_exec_opts *opts)
 int gw_exec_create(const char *which, const struct gw_exec_opts *opts, struct gw_exec **exec)
 {
     struct gw_exec_opts o = {0};
-    int rc;
+    int err;
 
     *exec = NULL;
     if (opts) o = *opts;
-    rc = exec_check_opts(&o);
-    if (rc) return rc;
+    err = exec_check_opts(&o);
+    if (err) return err;
     if (!which || !strcmp(which, "auto"))
         return gw_gpu_available(NULL, 0) ? gw_gpu_exec_create(&o, exec) : gw_cpu_exec_create(&o, exec);
     if (!strcmp(which, "gpu")) return gw_gpu_exec_create(&o, exec);
@@ -79,7 +79,7 @@ int gw_exec_gpu_available(char *why, size_t size)
 
 int gw_mem_alloc(struct gw_exec *exec, enum gw_mem_kind kind, size_t size, struct gw_mem *mem)
 {
-    int rc;
+    int err;
 
     memset(mem, 0, sizeof(*mem));
     if (kind != GW_MEM_HOST && kind != GW_MEM_DEVICE)
@@ -89,12 +89,12 @@ int gw_mem_alloc(struct gw_exec *exec, enum gw_mem_kind kind, size_t size, struc
     mem->kind = kind;
     mem->size = (size + gw_page() - 1) & ~(size_t)(gw_page() - 1);
     mem->exec = exec;
-    rc = exec->ops->mem_alloc(exec, mem);
-    if (rc)
+    err = exec->ops->mem_alloc(exec, mem);
+    if (err)
         memset(mem, 0, sizeof(*mem));
     else
         gw_add_relaxed_u32(&exec->users, 1);
-    return rc;
+    return err;
 }
 
 void gw_mem_free(struct gw_mem *mem)
@@ -110,7 +110,7 @@ void gw_mem_free(struct gw_mem *mem)
 
 int gw_mem_register(struct gw_exec *exec, void *start, size_t size, uint32_t flags, struct gw_mem *mem)
 {
-    int rc;
+    int err;
 
     memset(mem, 0, sizeof(*mem));
     if (flags & ~GW_MEM_IO) return gw_error(-EINVAL, "gw_mem_register: unknown flags %#x", flags);
@@ -120,12 +120,12 @@ int gw_mem_register(struct gw_exec *exec, void *start, size_t size, uint32_t fla
     mem->size = size;
     mem->kind = GW_MEM_HOST;
     mem->exec = exec;
-    rc = exec->ops->mem_register(exec, mem, flags);
-    if (rc)
+    err = exec->ops->mem_register(exec, mem, flags);
+    if (err)
         memset(mem, 0, sizeof(*mem));
     else
         gw_add_relaxed_u32(&exec->users, 1);
-    return rc;
+    return err;
 }
 
 void gw_mem_unregister(struct gw_mem *mem)

@@ -121,11 +121,11 @@ static int gpu_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint
                       const void *arg)
 {
     struct gw_gpu_exec *e = gpu_exec_of(exec);
-    int rc;
+    int err;
 
     if (!kernel->gpu) return gw_error(-ENOSYS, "kernel %s has no GPU version", kernel->name);
-    rc = gw_gpu_use(exec);
-    if (rc) return rc;
+    err = gw_gpu_use(exec);
+    if (err) return err;
     return gw_gpu_error((cudaError_t)kernel->gpu(grid, block, arg, e->launches),
                         "cannot launch kernel %s with %u blocks of %u threads on GPU %u", kernel->name, grid,
                         block, exec->device);
@@ -145,9 +145,9 @@ static int gpu_sync(struct gw_exec *exec, uint64_t deadline_ns)
     struct gw_gpu_exec *e = gpu_exec_of(exec);
     uint64_t start = gw_clock_ns(), now;
     cudaError_t error;
-    int rc = gw_gpu_use(exec);
+    int err = gw_gpu_use(exec);
 
-    if (rc) return rc;
+    if (err) return err;
     while ((error = cudaStreamQuery(e->launches)) == cudaErrorNotReady) {
         now = gw_clock_ns();
         if (now >= deadline_ns)
@@ -187,16 +187,16 @@ static const struct gw_exec_ops gpu_ops = {
 
 static int gpu_open_streams(struct gw_gpu_exec *e)
 {
-    int rc = gw_gpu_use(&e->base);
+    int err = gw_gpu_use(&e->base);
 
-    if (!rc)
-        rc = gw_gpu_error(cudaStreamCreateWithFlags(&e->launches, cudaStreamNonBlocking),
-                          "cannot make a stream on GPU %u", e->base.device);
-    if (!rc)
-        rc = gw_gpu_error(cudaStreamCreateWithFlags(&e->copies, cudaStreamNonBlocking),
-                          "cannot make a stream on GPU %u", e->base.device);
-    if (rc && e->launches) cudaStreamDestroy(e->launches);
-    return rc;
+    if (!err)
+        err = gw_gpu_error(cudaStreamCreateWithFlags(&e->launches, cudaStreamNonBlocking),
+                           "cannot make a stream on GPU %u", e->base.device);
+    if (!err)
+        err = gw_gpu_error(cudaStreamCreateWithFlags(&e->copies, cudaStreamNonBlocking),
+                           "cannot make a stream on GPU %u", e->base.device);
+    if (err && e->launches) cudaStreamDestroy(e->launches);
+    return err;
 }
 
 int gw_gpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec)
@@ -204,7 +204,7 @@ int gw_gpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec)
     struct gw_gpu_exec *e;
     struct cudaDeviceProp prop;
     char why[192];
-    int rc;
+    int err;
 
     if (!gpu_usable(opts->device, why, sizeof(why))) return gw_error(-ENODEV, "no GPU: %s", why);
     e = (struct gw_gpu_exec *)calloc(1, sizeof(*e));
@@ -213,11 +213,11 @@ int gw_gpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec)
     e->base.kind = GW_EXEC_GPU;
     e->base.lanes = 1024;
     e->base.device = opts->device;
-    rc = gw_gpu_error(cudaGetDeviceProperties(&prop, (int)opts->device), "GPU %u", opts->device);
-    if (!rc) rc = gpu_open_streams(e);
-    if (rc) {
+    err = gw_gpu_error(cudaGetDeviceProperties(&prop, (int)opts->device), "GPU %u", opts->device);
+    if (!err) err = gpu_open_streams(e);
+    if (err) {
         free(e);
-        return rc;
+        return err;
     }
     e->base.blocks = (uint32_t)prop.multiProcessorCount;
     e->base.stream = e->launches;

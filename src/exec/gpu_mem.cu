@@ -21,9 +21,9 @@ static int alloc_pages(struct gw_mem *mem)
 static int alloc_host(struct gw_mem *mem)
 {
     cudaError_t error;
-    int rc = alloc_pages(mem);
+    int err = alloc_pages(mem);
 
-    if (rc) return rc;
+    if (err) return err;
     error = cudaHostRegister(mem->host, mem->size, cudaHostRegisterMapped | cudaHostRegisterPortable);
     if (error == cudaSuccess) {
         error = cudaHostGetDevicePointer(&mem->dev, mem->host, 0);
@@ -49,9 +49,9 @@ static int alloc_device(struct gw_mem *mem)
 
 int gw_gpu_mem_alloc(struct gw_exec *exec, struct gw_mem *mem)
 {
-    int rc = gw_gpu_use(exec);
+    int err = gw_gpu_use(exec);
 
-    if (rc) return rc;
+    if (err) return err;
     return mem->kind == GW_MEM_HOST ? alloc_host(mem) : alloc_device(mem);
 }
 
@@ -91,9 +91,9 @@ int gw_gpu_mem_register(struct gw_exec *exec, struct gw_mem *mem, uint32_t flags
     cudaError_t error = cudaErrorInvalidValue;
     size_t size = (size_t)(end - start + gw_page() - 1) & ~(size_t)(gw_page() - 1);
     void *dev;
-    int rc = gw_gpu_use(exec);
+    int err = gw_gpu_use(exec);
 
-    if (rc) return rc;
+    if (err) return err;
     /* CUDA tells I/O memory from plain memory by itself: it takes neither for the other. */
     if (flags & GW_MEM_IO) {
         error = cudaHostRegister(start, size, plain | cudaHostRegisterIoMemory);
@@ -123,9 +123,9 @@ static int gpu_mem_copy(struct gw_exec *exec, void *to, const void *from, size_t
 {
     struct gw_gpu_exec *e = (struct gw_gpu_exec *)exec;
     cudaError_t error;
-    int rc = gw_gpu_use(exec);
+    int err = gw_gpu_use(exec);
 
-    if (rc) return rc;
+    if (err) return err;
     /* Unified addresses tell CUDA which side is which, mapped host memory as "dev" included. */
     error = cudaMemcpyAsync(to, from, size, cudaMemcpyDefault, e->copies);
     if (error == cudaSuccess) error = cudaStreamSynchronize(e->copies);

@@ -6,20 +6,20 @@
 
 #include <gpuwire/error.h>
 
-void gw_gpu_why_none(int error, const char *name, int driver, int runtime, char *why, size_t size)
+void gw_gpu_why_none(int err, const char *name, int driver, int runtime, char *why, size_t size)
 {
     if (!driver)
         snprintf(
             why, size,
             "no NVIDIA driver: libcuda.so.1 was not found; install the driver, in a container pass it in");
-    else if (error == GW_CUDA_OLD_DRIVER)
+    else if (err == GW_CUDA_OLD_DRIVER)
         snprintf(why, size, "the NVIDIA driver knows CUDA up to %d.%d, this program needs %d.%d: update it",
                  driver / 1000, driver % 1000 / 10, runtime / 1000, runtime % 1000 / 10);
-    else if (error == GW_CUDA_NO_DEVICE)
+    else if (err == GW_CUDA_NO_DEVICE)
         snprintf(why, size,
                  "the NVIDIA driver sees no GPU (is CUDA_VISIBLE_DEVICES set, or /dev/nvidia* missing?)");
     else
-        snprintf(why, size, "CUDA does not start: error %d, %s; does `nvidia-smi` work?", error, name);
+        snprintf(why, size, "CUDA does not start: error %d, %s; does `nvidia-smi` work?", err, name);
 }
 
 /* Kernels are compiled for compute capability 7.5 and newer. */

@@ -15,7 +15,7 @@ enum { GW_CUDA_OLD_DRIVER = 35, GW_CUDA_NO_DEVICE = 100, GW_CUDA_NOT_PERMITTED =
 
 /* CUDA does not start. driver, runtime: their versions as 1000 * major + 10 * minor, driver 0: there is none.
  */
-void gw_gpu_why_none(int error, const char *name, int driver, int runtime, char *why, size_t size);
+void gw_gpu_why_none(int err, const char *name, int driver, int runtime, char *why, size_t size);
 void gw_gpu_why_old(int device, int major, int minor, char *why, size_t size);
 /* A device's registers cannot be mapped into the GPU: records it for gw_last_error() and returns -EPERM. */
 int gw_gpu_why_io(unsigned device);

@@ -19,7 +19,7 @@ int64_t gw_wait_fds(const int *fds, uint32_t n, uint64_t deadline_ns)
     struct timespec left, *timeout = NULL;
     int64_t ready = 0;
     uint32_t i;
-    int rc;
+    int err;
 
     if (n > 62) return gw_error(-EINVAL, "cannot wait for %u file descriptors at once: 62 at most", n);
     for (i = 0; i < n; i++) {
@@ -34,8 +34,8 @@ int64_t gw_wait_fds(const int *fds, uint32_t n, uint64_t deadline_ns)
         left.tv_nsec = (long)(ns % 1000000000u);
         timeout = &left;
     }
-    rc = ppoll(poll_fds, n, timeout, NULL);
-    if (rc < 0) return errno == EINTR ? -EINTR : gw_error_errno(-errno, "poll");
+    err = ppoll(poll_fds, n, timeout, NULL);
+    if (err < 0) return errno == EINTR ? -EINTR : gw_error_errno(-errno, "poll");
     for (i = 0; i < n; i++) {
         if (poll_fds[i].revents & POLLNVAL)
             return gw_error(-EBADF, "%d is not an open file descriptor", fds[i]);

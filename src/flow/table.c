@@ -103,12 +103,12 @@ int gw_flow_create(const struct gw_flow_attr *attr, struct gw_flow_table **out)
     t->key_bytes = attr->key_bytes;
     t->evictable = attr->evictable;
     choose_simd(t);
-    int error = set_times(t, attr->timeout_ns);
-    if (!error) error = flow_table_set_seed(t, attr->seed);
-    if (!error) error = take_memory(t, attr);
-    if (error) {
+    int err = set_times(t, attr->timeout_ns);
+    if (!err) err = flow_table_set_seed(t, attr->seed);
+    if (!err) err = take_memory(t, attr);
+    if (err) {
         gw_flow_destroy(t);
-        return error;
+        return err;
     }
     *out = t;
     return 0;

@@ -43,13 +43,13 @@ int gw_enlarge_begin(struct gw_enlarge *job, const struct gw_image *picture, uin
                      uint32_t scale)
 {
     memset(job, 0, sizeof(*job));
-    int rc = gw_tiles_plan(&job->tiles, picture->width, picture->height, side, overlap, scale);
-    if (rc) return rc;
+    int err = gw_tiles_plan(&job->tiles, picture->width, picture->height, side, overlap, scale);
+    if (err) return err;
     job->channels = picture->channels;
-    rc = allocate(job);
-    if (rc) {
+    err = allocate(job);
+    if (err) {
         gw_enlarge_end(job);
-        return rc;
+        return err;
     }
     gw_planes_from_image(picture, job->y, job->cb, job->cr, job->alpha);
     return 0;
@@ -68,8 +68,8 @@ void gw_enlarge_answer(struct gw_enlarge *job, uint32_t index, const float *outp
 int gw_enlarge_finish(struct gw_enlarge *job, struct gw_image *larger)
 {
     uint32_t k = job->tiles.scale;
-    int rc = gw_image_new(larger, job->tiles.width * k, job->tiles.height * k, job->channels);
-    if (rc) return rc;
+    int err = gw_image_new(larger, job->tiles.width * k, job->tiles.height * k, job->channels);
+    if (err) return err;
     if (job->cb) {
         gw_resizer_run(job->resizer, job->cb, job->out_cb);
         gw_resizer_run(job->resizer, job->cr, job->out_cr);

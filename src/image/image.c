@@ -32,8 +32,8 @@ int gw_image_crop(const struct gw_image *in, uint32_t x, uint32_t y, uint32_t wi
 {
     memset(out, 0, sizeof(*out));
     if (x > in->width || width > in->width - x || y > in->height || height > in->height - y) return -EINVAL;
-    int rc = gw_image_new(out, width, height, in->channels);
-    if (rc) return rc;
+    int err = gw_image_new(out, width, height, in->channels);
+    if (err) return err;
     size_t row = (size_t)width * in->channels;
     for (uint32_t i = 0; i < height; i++)
         memcpy(out->data + i * row, in->data + ((size_t)(y + i) * in->width + x) * in->channels, row);

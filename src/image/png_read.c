@@ -80,12 +80,12 @@ static void png_read_prepare(struct reader *r)
     png_set_scale_16(png);
     png_set_interlace_handling(png);
     png_read_update_info(png, r->info);
-    int rc = gw_image_new(&r->image, width, height, png_get_channels(png, r->info));
-    if (!rc && png_get_rowbytes(png, r->info) != (size_t)width * r->image.channels) rc = -EBADMSG;
-    if (!rc && !(r->rows = malloc(height * sizeof(*r->rows)))) rc = -ENOMEM;
-    if (rc) {
-        r->rc = rc;
-        png_error(png, rc == -ENOMEM ? "not enough memory" : "its rows have a strange size");
+    int err = gw_image_new(&r->image, width, height, png_get_channels(png, r->info));
+    if (!err && png_get_rowbytes(png, r->info) != (size_t)width * r->image.channels) err = -EBADMSG;
+    if (!err && !(r->rows = malloc(height * sizeof(*r->rows)))) err = -ENOMEM;
+    if (err) {
+        r->rc = err;
+        png_error(png, err == -ENOMEM ? "not enough memory" : "its rows have a strange size");
     }
     for (png_uint_32 y = 0; y < height; y++)
         r->rows[y] = r->image.data + (size_t)y * width * r->image.channels;
@@ -146,9 +146,9 @@ static int slurp(int fd, uint8_t **bytes, size_t *len)
         ssize_t got = read(fd, to + n, room - n);
         if (got < 0 && errno == EINTR) continue;
         if (got < 0) {
-            int rc = -errno;
+            int err = -errno;
             free(to);
-            return rc;
+            return err;
         }
         if (got == 0) {
             *bytes = to;
@@ -165,24 +165,24 @@ static int slurp(int fd, uint8_t **bytes, size_t *len)
     return -ENOMEM;
 }
 
-int gw_png_read(const char *path, struct gw_image *image, char *err, size_t errlen)
+int gw_png_read(const char *path, struct gw_image *image, char *why, size_t errlen)
 {
     memset(image, 0, sizeof(*image));
     int fd = open(path, O_RDONLY | O_CLOEXEC);
     if (fd < 0) {
-        int rc = -errno;
-        png_read_say(err, errlen, "%s: %s", path, strerror(-rc));
-        return rc;
+        int err = -errno;
+        png_read_say(why, errlen, "%s: %s", path, strerror(-err));
+        return err;
     }
     uint8_t *bytes = NULL;
     size_t len = 0;
-    int rc = slurp(fd, &bytes, &len);
+    int err = slurp(fd, &bytes, &len);
     close(fd);
-    if (rc) {
-        png_read_say(err, errlen, "%s: %s", path, rc == -E2BIG ? "larger than 256 MiB" : strerror(-rc));
-        return rc;
+    if (err) {
+        png_read_say(why, errlen, "%s: %s", path, err == -E2BIG ? "larger than 256 MiB" : strerror(-err));
+        return err;
     }
-    rc = gw_png_decode(bytes, len, path, image, err, errlen);
+    err = gw_png_decode(bytes, len, path, image, why, errlen);
     free(bytes);
-    return rc;
+    return err;
 }

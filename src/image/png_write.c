@@ -109,19 +109,19 @@ static int png_write_file(const char *path, const uint8_t *bytes, size_t len)
     if (fd < 0) return -errno;
     struct stat st;
     int ordinary = !fstat(fd, &st) && S_ISREG(st.st_mode);
-    int rc = png_write_all(fd, bytes, len);
-    if (close(fd) && !rc) rc = -errno;
-    if (rc && ordinary) unlink(path);
-    return rc;
+    int err = png_write_all(fd, bytes, len);
+    if (close(fd) && !err) err = -errno;
+    if (err && ordinary) unlink(path);
+    return err;
 }
 
-int gw_png_write(const char *path, const struct gw_image *image, char *err, size_t errlen)
+int gw_png_write(const char *path, const struct gw_image *image, char *why, size_t errlen)
 {
     uint8_t *bytes;
     size_t len;
-    int rc = gw_png_encode(image, &bytes, &len);
-    if (!rc) rc = png_write_file(path, bytes, len);
+    int err = gw_png_encode(image, &bytes, &len);
+    if (!err) err = png_write_file(path, bytes, len);
     free(bytes);
-    if (rc && err && errlen) snprintf(err, errlen, "%s: %s", path, strerror(-rc));
-    return rc;
+    if (err && why && errlen) snprintf(why, errlen, "%s: %s", path, strerror(-err));
+    return err;
 }

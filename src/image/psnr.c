@@ -30,7 +30,7 @@ int gw_image_psnr(const struct gw_image *a, const struct gw_image *b, uint32_t b
     if (!luma) return -ENOMEM;
     gw_planes_from_image(a, luma, NULL, NULL, NULL);
     gw_planes_from_image(b, luma + n, NULL, NULL, NULL);
-    int rc = gw_plane_psnr(luma, luma + n, a->width, a->height, border, db);
+    int err = gw_plane_psnr(luma, luma + n, a->width, a->height, border, db);
     free(luma);
-    return rc;
+    return err;
 }

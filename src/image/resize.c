@@ -137,16 +137,16 @@ static int resize_axis(const struct gw_image *in, uint32_t width, uint32_t heigh
     int rows = width != in->width;
     struct axis axis;
     int32_t *taps = NULL;
-    int rc = gw_image_new(out, width, height, in->channels);
-    if (rc) return rc;
-    rc = rows ? axis_make(&axis, in->width, width) : axis_make(&axis, in->height, height);
-    if (!rc && !(taps = fixed_taps(&axis))) {
+    int err = gw_image_new(out, width, height, in->channels);
+    if (err) return err;
+    err = rows ? axis_make(&axis, in->width, width) : axis_make(&axis, in->height, height);
+    if (!err && !(taps = fixed_taps(&axis))) {
         axis_free(&axis);
-        rc = -ENOMEM;
+        err = -ENOMEM;
     }
-    if (rc) {
+    if (err) {
         gw_image_free(out);
-        return rc;
+        return err;
     }
     struct pass pass = {&axis, taps, rows ? in->channels : (size_t)in->width * in->channels};
     if (rows)
@@ -163,11 +163,11 @@ int gw_image_resize(const struct gw_image *in, uint32_t width, uint32_t height, 
     struct gw_image lines;
     memset(out, 0, sizeof(*out));
     if (!in->data || !width || !height) return -EINVAL;
-    int rc = resize_axis(in, width, in->height, &lines);
-    if (rc) return rc;
-    rc = resize_axis(&lines, width, height, out);
+    int err = resize_axis(in, width, in->height, &lines);
+    if (err) return err;
+    err = resize_axis(&lines, width, height, out);
     gw_image_free(&lines);
-    return rc;
+    return err;
 }
 
 static int too_large(uint32_t width, uint32_t height)
@@ -184,17 +184,17 @@ int gw_resizer_new(uint32_t in_width, uint32_t in_height, uint32_t out_width, ui
     if (too_large(in_width, in_height) || too_large(out_width, out_height)) return -E2BIG;
     struct gw_resizer *r = calloc(1, sizeof(*r));
     if (!r) return -ENOMEM;
-    int rc = axis_make(&r->across, in_width, out_width);
-    if (!rc) rc = axis_make(&r->down, in_height, out_height);
-    if (!rc) {
+    int err = axis_make(&r->across, in_width, out_width);
+    if (!err) err = axis_make(&r->down, in_height, out_height);
+    if (!err) {
         r->across_taps = float_taps(&r->across);
         r->down_taps = float_taps(&r->down);
         r->lines = malloc((size_t)out_width * in_height * sizeof(*r->lines));
-        if (!r->across_taps || !r->down_taps || !r->lines) rc = -ENOMEM;
+        if (!r->across_taps || !r->down_taps || !r->lines) err = -ENOMEM;
     }
-    if (rc) {
+    if (err) {
         gw_resizer_free(r);
-        return rc;
+        return err;
     }
     *resizer = r;
     return 0;

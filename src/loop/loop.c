@@ -34,10 +34,10 @@ static int write_ctl(struct gw_loop *l)
 
 static int make_ctl(struct gw_loop *l)
 {
-    int rc = gw_mem_alloc(l->exec, GW_MEM_HOST, sizeof(struct gw_loop_shared), &l->shared_mem);
+    int err = gw_mem_alloc(l->exec, GW_MEM_HOST, sizeof(struct gw_loop_shared), &l->shared_mem);
 
-    if (!rc) rc = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(struct gw_loop_ctl), &l->ctl_mem);
-    if (rc) return rc;
+    if (!err) err = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(struct gw_loop_ctl), &l->ctl_mem);
+    if (err) return err;
     l->shared = l->shared_mem.host;
     return write_ctl(l);
 }
@@ -63,7 +63,7 @@ static void free_loop(struct gw_loop *l)
 int gw_loop_create(struct gw_exec *exec, const struct gw_loop_opts *opts, struct gw_loop **loop)
 {
     struct gw_loop *l = calloc(1, sizeof(*l));
-    int rc;
+    int err;
 
     *loop = NULL;
     if (!l) return gw_error(-ENOMEM, "no memory for a loop");
@@ -73,12 +73,12 @@ int gw_loop_create(struct gw_exec *exec, const struct gw_loop_opts *opts, struct
     snprintf(l->name, sizeof(l->name), "%s", opts && opts->name ? opts->name : "loop");
     l->wake_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     l->owner_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    rc =
+    err =
         l->wake_fd < 0 || l->owner_fd < 0 ? gw_error_errno(-errno, "%s: cannot make an eventfd", l->name) : 0;
-    if (!rc) rc = make_ctl(l);
-    if (rc) {
+    if (!err) err = make_ctl(l);
+    if (err) {
         free_loop(l);
-        return rc;
+        return err;
     }
     *loop = l;
     return 0;
@@ -121,9 +121,9 @@ int gw_loop_add(struct gw_loop *l, const struct gw_loop_stage *stage)
     const char *name = stage->name ? stage->name : stage->kernel ? stage->kernel->name : "(unnamed)";
     struct gw_loop_stage *grown, *s;
     void *arg = NULL;
-    int rc = check_stage(l, stage, name);
+    int err = check_stage(l, stage, name);
 
-    if (rc) return rc;
+    if (err) return err;
     grown = realloc(l->stage, (l->nstages + 1) * sizeof(*grown));
     if (!grown) return gw_error(-ENOMEM, "%s: no memory for stage %s", l->name, name);
     l->stage = grown;
@@ -147,24 +147,24 @@ int gw_loop_add(struct gw_loop *l, const struct gw_loop_stage *stage)
 
 int gw_loop_prepare(struct gw_loop *l)
 {
-    int rc;
+    int err;
 
     if (l->prepared) return 0;
     if (!l->nstages) return gw_error(-EINVAL, "%s: it has no stage", l->name);
-    rc = l->ops->prepare(l);
-    if (!rc) l->prepared = 1;
-    return rc;
+    err = l->ops->prepare(l);
+    if (!err) l->prepared = 1;
+    return err;
 }
 
 int gw_loop_start(struct gw_loop *l)
 {
-    int rc;
+    int err;
 
     if (l->started) return gw_error(-EBUSY, "%s: it was started already", l->name);
-    rc = gw_loop_prepare(l);
-    if (!rc) rc = l->ops->start(l);
-    if (!rc) l->started = 1;
-    return rc;
+    err = gw_loop_prepare(l);
+    if (!err) err = l->ops->start(l);
+    if (!err) l->started = 1;
+    return err;
 }
 
 static void loop_empty(int fd)
@@ -177,12 +177,12 @@ static void loop_empty(int fd)
 
 int gw_loop_restart(struct gw_loop *l)
 {
-    int rc;
+    int err;
 
     if (!l->started) return gw_error(-EINVAL, "%s: it was not started", l->name);
-    rc = l->ops->ended(l);
-    if (rc < 0) return rc;
-    if (!rc) return gw_error(-EBUSY, "%s: it still runs", l->name);
+    err = l->ops->ended(l);
+    if (err < 0) return err;
+    if (!err) return gw_error(-EBUSY, "%s: it still runs", l->name);
     l->ops->join(l);
     loop_empty(l->wake_fd);
     loop_empty(l->owner_fd);
@@ -190,10 +190,10 @@ int gw_loop_restart(struct gw_loop *l)
     l->why[0] = 0;
     l->shared->stop = l->shared->ended = 0;
     l->shared->error = 0;
-    rc = write_ctl(l);
-    if (!rc) rc = l->ops->start(l);
-    if (rc) l->shared->ended = 1; /* it has ended, as before */
-    return rc;
+    err = write_ctl(l);
+    if (!err) err = l->ops->start(l);
+    if (err) l->shared->ended = 1; /* it has ended, as before */
+    return err;
 }
 
 /* ---- stopping and waiting ------------------------------------------------------------------------------ */
@@ -250,15 +250,15 @@ int gw_loop_wait(struct gw_loop *l, uint64_t deadline_ns, struct gw_loop_end *en
     struct gw_loop_end unused;
     uint64_t now, next, drained;
     int64_t ready;
-    int rc;
+    int err;
 
     if (!l->started) return gw_error(-EINVAL, "%s: it was not started", l->name);
     for (;;) {
-        rc = l->ops->ended(l);
-        if (rc) {
+        err = l->ops->ended(l);
+        if (err) {
             gw_loop_note_end(l); /* which also leaves gw_loop_fd readable */
             loop_report(l, end ? end : &unused);
-            return rc < 0 ? rc : 0;
+            return err < 0 ? err : 0;
         }
         if (gw_exch_acquire_u32(&l->woken, 0)) return -EINTR;
         now = gw_clock_ns();
@@ -285,14 +285,14 @@ uint64_t gw_loop_iterations(const struct gw_loop *l)
 int gw_loop_destroy(struct gw_loop *l)
 {
     uint64_t deadline = gw_deadline(1000000000u);
-    int rc = 0;
+    int err = 0;
 
     if (!l) return 0;
     if (l->started) {
         gw_loop_stop(l);
-        do rc = gw_loop_wait(l, deadline, NULL);
-        while (rc == -EINTR);
-        if (rc == -ETIMEDOUT)
+        do err = gw_loop_wait(l, deadline, NULL);
+        while (err == -EINTR);
+        if (err == -ETIMEDOUT)
             return gw_error(-EBUSY, "%s: it does not end: a stage waits without asking gw_loop_stopping",
                             l->name);
     }

@@ -21,11 +21,11 @@ static uint32_t run_stages(struct gw_loop *l, struct gw_loop_ctl *ctl, uint32_t 
     for (i = 0; i < l->nstages; i++) {
         if (l->stage[i].variant != variant) continue;
         n++;
-        int rc = run_stage(l, &l->stage[i]);
+        int err = run_stage(l, &l->stage[i]);
 
-        if (rc >= 0) continue;
+        if (err >= 0) continue;
         if (!l->why[0]) snprintf(l->why, sizeof(l->why), "stage %s: %s", l->stage[i].name, gw_last_error());
-        gw_loop_fail(ctl, rc);
+        gw_loop_fail(ctl, err);
     }
     return n;
 }
@@ -61,21 +61,21 @@ static int cpu_prepare(struct gw_loop *l)
 {
     struct gw_cpu_pool_opts opts = {"gw-lane", l->exec->lanes, l->exec->blocks, l->exec->cpu_pin};
     uint32_t i;
-    int rc = gw_cpu_pool_create(&opts, &l->pool);
+    int err = gw_cpu_pool_create(&opts, &l->pool);
 
-    for (i = 0; !rc && i < l->nstages; i++) {
-        if (l->stage[i].kernel) rc = gw_cpu_prepare(l->pool, l->stage[i].grid, l->stage[i].block);
+    for (i = 0; !err && i < l->nstages; i++) {
+        if (l->stage[i].kernel) err = gw_cpu_prepare(l->pool, l->stage[i].grid, l->stage[i].block);
     }
-    if (rc) gw_cpu_pool_destroy(l->pool);
-    return rc;
+    if (err) gw_cpu_pool_destroy(l->pool);
+    return err;
 }
 
 static int cpu_start(struct gw_loop *l)
 {
-    int rc = gw_cpu_thread_start(&l->thread, "gw-loop", l->exec->cpu_pin, loop_main, l);
+    int err = gw_cpu_thread_start(&l->thread, "gw-loop", l->exec->cpu_pin, loop_main, l);
 
-    l->thread_runs = !rc;
-    return rc;
+    l->thread_runs = !err;
+    return err;
 }
 
 static int cpu_ended(struct gw_loop *l)

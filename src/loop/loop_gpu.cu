@@ -21,14 +21,14 @@
 
 static int enqueue_stage(struct gw_loop *l, const struct gw_loop_stage *s, cudaStream_t stream)
 {
-    int rc;
+    int err;
 
     if (s->kernel)
         return gw_gpu_error((cudaError_t)s->kernel->gpu(s->grid, s->block, s->arg, stream),
                             "%s: stage %s: cannot capture kernel %s with %u blocks of %u threads", l->name,
                             s->name, s->kernel->name, s->grid, s->block);
-    rc = s->enqueue(s->ctx, stream);
-    return rc < 0 ? rc : 0;
+    err = s->enqueue(s->ctx, stream);
+    return err < 0 ? err : 0;
 }
 
 /* A stage that runs beside others, while their capture goes on. */
@@ -50,10 +50,10 @@ static int begin_branch(struct gw_loop *l, struct branch *b, const struct gw_loo
                         cudaStream_t stream)
 {
     cudaStream_t side = (cudaStream_t)l->side;
-    int rc = order(l, b->fork, stream, side);
+    int err = order(l, b->fork, stream, side);
 
     b->left = s->beside;
-    return rc ? rc : enqueue_stage(l, s, side);
+    return err ? err : enqueue_stage(l, s, side);
 }
 
 static int end_branch(struct gw_loop *l, struct branch *b, cudaStream_t stream)
@@ -65,9 +65,9 @@ static int end_branch(struct gw_loop *l, struct branch *b, cudaStream_t stream)
 static int enqueue_in_branches(struct gw_loop *l, struct branch *b, uint32_t variant, cudaStream_t stream)
 {
     uint32_t i;
-    int rc = 0;
+    int err = 0;
 
-    for (i = 0; !rc && i < l->nstages; i++) {
+    for (i = 0; !err && i < l->nstages; i++) {
         const struct gw_loop_stage *s = &l->stage[i];
 
         if (s->variant != variant) continue;
@@ -75,27 +75,27 @@ static int enqueue_in_branches(struct gw_loop *l, struct branch *b, uint32_t var
             return gw_error(-EINVAL, "%s: stage %s: another one runs beside the same stages", l->name,
                             s->name);
         if (s->beside) {
-            rc = begin_branch(l, b, s, stream);
+            err = begin_branch(l, b, s, stream);
             continue;
         }
-        rc = enqueue_stage(l, s, stream);
-        if (!rc && b->left && --b->left == 0) rc = end_branch(l, b, stream);
+        err = enqueue_stage(l, s, stream);
+        if (!err && b->left && --b->left == 0) err = end_branch(l, b, stream);
     }
-    return !rc && b->left ? end_branch(l, b, stream) : rc;
+    return !err && b->left ? end_branch(l, b, stream) : err;
 }
 
 static int enqueue_stages(struct gw_loop *l, uint32_t variant, cudaStream_t stream)
 {
     struct branch b = {NULL, NULL, 0};
     cudaError_t error = cudaEventCreateWithFlags(&b.fork, cudaEventDisableTiming);
-    int rc;
+    int err;
 
     if (error == cudaSuccess) error = cudaEventCreateWithFlags(&b.join, cudaEventDisableTiming);
-    rc = gw_gpu_error(error, "%s: cannot make an event", l->name);
-    if (!rc) rc = enqueue_in_branches(l, &b, variant, stream);
+    err = gw_gpu_error(error, "%s: cannot make an event", l->name);
+    if (!err) err = enqueue_in_branches(l, &b, variant, stream);
     if (b.fork) cudaEventDestroy(b.fork);
     if (b.join) cudaEventDestroy(b.join);
-    return rc;
+    return err;
 }
 
 /* What a graph holds before its tail: one stage, or a variant and the common stages. */
@@ -106,11 +106,11 @@ struct content {
 
 static int enqueue_content(struct gw_loop *l, const struct content *c, cudaStream_t stream)
 {
-    int rc = 0;
+    int err = 0;
 
     if (c->only) return enqueue_stage(l, c->only, stream);
-    if (c->variant) rc = enqueue_stages(l, c->variant, stream);
-    return rc ? rc : enqueue_stages(l, 0, stream);
+    if (c->variant) err = enqueue_stages(l, c->variant, stream);
+    return err ? err : enqueue_stages(l, 0, stream);
 }
 
 /* Captures the content and the tail. Thread-local mode: other threads go on using CUDA meanwhile. */
@@ -118,23 +118,23 @@ static int loop_gpu_capture(struct gw_loop *l, const struct content *content, cu
 {
     cudaStream_t stream = (cudaStream_t)l->stream;
     cudaError_t error;
-    int rc;
+    int err;
 
     *graph = NULL;
     error = cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal);
     if (error != cudaSuccess) return gw_gpu_error(error, "%s: cannot capture", l->name);
-    rc = enqueue_content(l, content, stream);
-    if (!rc)
-        rc =
+    err = enqueue_content(l, content, stream);
+    if (!err)
+        err =
             gw_gpu_error((cudaError_t)gw_loop_tail_launch((struct gw_loop_ctl *)l->ctl_mem.dev,
                                                           (struct gw_loop_graphs *)l->graphs_mem.dev, stream),
                          "%s: cannot capture the kernel that launches the graph again", l->name);
     error = cudaStreamEndCapture(stream, graph); /* also after a failure, to leave the stream usable */
-    if (!rc)
-        rc = gw_gpu_error(error, "%s: a stage used the stream in a way that cannot be captured", l->name);
-    if (rc && *graph) cudaGraphDestroy(*graph);
+    if (!err)
+        err = gw_gpu_error(error, "%s: a stage used the stream in a way that cannot be captured", l->name);
+    if (err && *graph) cudaGraphDestroy(*graph);
     cudaGetLastError();
-    return rc;
+    return err;
 }
 
 /* ---- instantiation ------------------------------------------------------------------------------------- */
@@ -230,9 +230,9 @@ static int loop_gpu_build(struct gw_loop *l, uint32_t variant, cudaGraphExec_t *
     cudaError_t error;
     cudaGraph_t graph;
     char why[GW_LOOP_WHY];
-    int rc = loop_gpu_capture(l, &content, &graph);
+    int err = loop_gpu_capture(l, &content, &graph);
 
-    if (rc) return rc;
+    if (err) return err;
     error = instantiate(graph, exec, why, sizeof(why));
     cudaGraphDestroy(graph);
     if (error == cudaSuccess) return 0;
@@ -292,50 +292,50 @@ static int build_all(struct gw_loop *l)
 {
     cudaGraphExec_t exec;
     uint32_t v;
-    int rc = 0;
+    int err = 0;
 
-    for (v = 0; !rc && v <= l->variants; v++) {
+    for (v = 0; !err && v <= l->variants; v++) {
         if (v && !has_stages(l, v)) continue;
-        rc = loop_gpu_build(l, v, &exec);
-        if (rc) break;
+        err = loop_gpu_build(l, v, &exec);
+        if (err) break;
         l->graphs.exec[v] = exec;
-        rc = upload(l, v);
+        err = upload(l, v);
     }
-    return rc ? rc : gw_copy_in(l->exec, l->graphs_mem.dev, &l->graphs, sizeof(l->graphs));
+    return err ? err : gw_copy_in(l->exec, l->graphs_mem.dev, &l->graphs, sizeof(l->graphs));
 }
 
 static int loop_gpu_make_stream(struct gw_loop *l, void **to)
 {
     cudaStream_t stream = NULL;
-    int rc = gw_gpu_error(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
-                          "%s: cannot make a stream on GPU %u", l->name, l->exec->device);
+    int err = gw_gpu_error(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking),
+                           "%s: cannot make a stream on GPU %u", l->name, l->exec->device);
 
     *to = stream;
-    return rc;
+    return err;
 }
 
 static int loop_gpu_prepare(struct gw_loop *l)
 {
-    int rc = gw_gpu_use(l->exec);
+    int err = gw_gpu_use(l->exec);
 
-    if (rc) return rc;
-    rc = loop_gpu_make_stream(l, &l->stream);
-    if (!rc) rc = loop_gpu_make_stream(l, &l->side);
-    if (!rc) rc = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(l->graphs), &l->graphs_mem);
-    if (!rc) rc = build_all(l);
-    if (rc) loop_gpu_release(l);
-    return rc;
+    if (err) return err;
+    err = loop_gpu_make_stream(l, &l->stream);
+    if (!err) err = loop_gpu_make_stream(l, &l->side);
+    if (!err) err = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(l->graphs), &l->graphs_mem);
+    if (!err) err = build_all(l);
+    if (err) loop_gpu_release(l);
+    return err;
 }
 
 static int loop_gpu_start(struct gw_loop *l)
 {
     cudaStream_t stream = (cudaStream_t)l->stream;
-    int rc = gw_gpu_use(l->exec);
+    int err = gw_gpu_use(l->exec);
 
-    if (!rc)
-        rc = gw_gpu_error(cudaGraphLaunch((cudaGraphExec_t)l->graphs.exec[0], stream),
-                          "%s: cannot launch the graph on GPU %u", l->name, l->exec->device);
-    if (rc) return rc;
+    if (!err)
+        err = gw_gpu_error(cudaGraphLaunch((cudaGraphExec_t)l->graphs.exec[0], stream),
+                           "%s: cannot launch the graph on GPU %u", l->name, l->exec->device);
+    if (err) return err;
     /* Without it the owner still finds the end, by looking twice a second. */
     if (cudaStreamAddCallback(stream, loop_gpu_announce, l, 0) != cudaSuccess) {
         cudaGetLastError();
@@ -347,9 +347,9 @@ static int loop_gpu_start(struct gw_loop *l)
 static int loop_gpu_ended(struct gw_loop *l)
 {
     cudaError_t error;
-    int rc = gw_gpu_use(l->exec);
+    int err = gw_gpu_use(l->exec);
 
-    if (rc) return rc;
+    if (err) return err;
     error = cudaStreamQuery((cudaStream_t)l->stream);
     /* Acquire: error and iterations are read after it. */
     if (error == cudaSuccess) return gw_ld_acquire_u32(&l->shared->ended) != 0;

@@ -52,9 +52,9 @@ int gw_socket_proxy_error(const struct gw_sockets *set)
 }
 
 /* May a call that has returned this be made again? */
-static bool passing(int rc)
+static bool passing(int err)
 {
-    return rc >= 0 || rc == -ETIME || rc == -EINTR || rc == -EAGAIN || rc == -EBUSY;
+    return err >= 0 || err == -ETIME || err == -EINTR || err == -EAGAIN || err == -EBUSY;
 }
 
 struct io_uring_sqe *gw_socket_proxy_sqe(struct gw_sockets *set, struct sock *k, enum gw_socket_proxy_op op)
@@ -63,10 +63,10 @@ struct io_uring_sqe *gw_socket_proxy_sqe(struct gw_sockets *set, struct sock *k,
     struct io_uring_sqe *sqe = p->error ? NULL : io_uring_get_sqe(&p->ring);
 
     if (!sqe && !p->error) {
-        int rc = io_uring_submit(&p->ring);
+        int err = io_uring_submit(&p->ring);
 
         sqe = io_uring_get_sqe(&p->ring);
-        if (!sqe) sock_proxy_give_up(set, rc < 0 ? rc : -EBUSY);
+        if (!sqe) sock_proxy_give_up(set, err < 0 ? err : -EBUSY);
     }
     if (!sqe) sqe = &p->spare;
     /* An attempt's time may end when the socket is another one: it counts for nobody. */
@@ -192,16 +192,16 @@ void gw_socket_proxy_wait(struct gw_sockets *set, uint64_t ns)
                                   .tv_nsec = (int64_t)(ns % 1000000000u)};
     struct gw_socket_proxy *p = set->proxy;
     struct io_uring_cqe *cqe;
-    int rc;
+    int err;
 
     p->looks = 0;
     if (!ns)
-        rc = sock_proxy_due(p) ? io_uring_submit_and_get_events(&p->ring) : 0;
+        err = sock_proxy_due(p) ? io_uring_submit_and_get_events(&p->ring) : 0;
     else if (ns == GW_NEVER)
-        rc = io_uring_submit_and_wait(&p->ring, 1);
+        err = io_uring_submit_and_wait(&p->ring, 1);
     else
-        rc = io_uring_submit_and_wait_timeout(&p->ring, &cqe, 1, &t, NULL);
-    if (!passing(rc)) sock_proxy_give_up(set, rc);
+        err = io_uring_submit_and_wait_timeout(&p->ring, &cqe, 1, &t, NULL);
+    if (!passing(err)) sock_proxy_give_up(set, err);
 }
 
 void gw_socket_proxy_enter(struct gw_sockets *set)
@@ -245,23 +245,23 @@ int gw_socket_proxy_create(struct gw_sockets *set)
     struct io_uring_params params;
     struct gw_socket_proxy *p = calloc(1, sizeof(*p));
     uint32_t cq = 2 * ENTRIES;
-    int rc = -EINVAL;
+    int err = -EINVAL;
 
     if (!p) return gw_error_errno(-ENOMEM, "sockets");
     while (cq < 4 * set->attr.count && cq < CQ_MAX) cq *= 2;
-    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) && rc == -EINVAL; i++) {
+    for (size_t i = 0; i < sizeof(flags) / sizeof(flags[0]) && err == -EINVAL; i++) {
         memset(&params, 0, sizeof(params));
         params.flags = flags[i] | IORING_SETUP_R_DISABLED | IORING_SETUP_CQSIZE | IORING_SETUP_CLAMP;
         params.cq_entries = cq;
-        rc = io_uring_queue_init_params(ENTRIES, &p->ring, &params);
+        err = io_uring_queue_init_params(ENTRIES, &p->ring, &params);
     }
-    if (rc) {
+    if (err) {
         free(p);
         return gw_error_errno(
-            rc == -ENOMEM ? rc : -EOPNOTSUPP,
+            err == -ENOMEM ? err : -EOPNOTSUPP,
             "sockets of the host's own: no io_uring here (%s; see `sysctl kernel.io_uring_disabled`, "
             "and what a container forbids)",
-            strerror(-rc));
+            strerror(-err));
     }
     set->proxy = p;
     return 0;

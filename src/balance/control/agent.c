@@ -77,18 +77,18 @@ static json_t *refused_json(const struct gw_bal_model *m)
 static int agent_publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *why, size_t size)
 {
     struct bal_config *config = calloc(1, sizeof(*config));
-    int error = config ? 0 : gw_error_errno(-ENOMEM, "apply");
+    int err = config ? 0 : gw_error_errno(-ENOMEM, "apply");
     m->global = a->global;
-    if (!error) error = gw_bal_model_refuse(m);
-    if (error < 0) {
+    if (!err) err = gw_bal_model_refuse(m);
+    if (err < 0) {
         snprintf(why, size, "%s", gw_last_error());
     } else {
         gw_bal_translate(m, a->global, 0, config);
         gw_bal_fence_set(&a->fence, config); /* before the first packet comes to a new service */
-        error = bal_publish(a->bal, config, why, size);
+        err = bal_publish(a->bal, config, why, size);
     }
     free(config);
-    return error;
+    return err;
 }
 
 /* What comes into force; it takes the model. */
@@ -169,10 +169,10 @@ static json_t *queue_pair(struct gw_bal_agent *a, const json_t *question)
                            .qpn = (uint32_t)qpn & 0xffffff,
                            .state = ended ? 0xff : BAL_ROCE_LIVE};
     gw_bal_to_addr(&addr, &r.client);
-    int error = bal_learn(a->bal, &r);
-    return error == -EAGAIN ? json_pack("{s:s, s:b}", "error", "the cores are busy", "retry", 1)
-           : error          ? refusal("no such service or worker")
-                            : json_object();
+    int err = bal_learn(a->bal, &r);
+    return err == -EAGAIN ? json_pack("{s:s, s:b}", "error", "the cores are busy", "retry", 1)
+           : err          ? refusal("no such service or worker")
+                          : json_object();
 }
 
 static json_t *totals_json(const struct bal_totals *t)
@@ -305,13 +305,13 @@ void gw_bal_agent_sync(struct gw_bal_agent *a, const struct gw_bal_sync *sync)
 static int agent_serve(struct gw_bal_agent *a, int fd)
 {
     json_t *question, *answer;
-    int error = gw_bal_receive(fd, &question, gw_deadline(PATIENCE_NS));
-    if (error) return error;
+    int err = gw_bal_receive(fd, &question, gw_deadline(PATIENCE_NS));
+    if (err) return err;
     answer = gw_bal_agent_answer(a, question);
     json_decref(question);
-    error = gw_bal_send(fd, answer, gw_deadline(PATIENCE_NS));
+    err = gw_bal_send(fd, answer, gw_deadline(PATIENCE_NS));
     json_decref(answer);
-    return error;
+    return err;
 }
 
 /* One control plane at a time: a new one takes the place of the old. */
@@ -341,19 +341,19 @@ static void *agent_run(void *arg)
 static int agent_open_socket(struct gw_bal_agent *a)
 {
     const char *dir = a->global->run_dir;
-    int error = gw_bal_socket_path(dir, &a->address);
-    if (error) return error;
-    error = gw_bal_make_run_dir(dir);
-    if (error) return error;
+    int err = gw_bal_socket_path(dir, &a->address);
+    if (err) return err;
+    err = gw_bal_make_run_dir(dir);
+    if (err) return err;
     a->listen_fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (a->listen_fd < 0) return gw_error_errno(-errno, "socket");
     unlink(a->address.sun_path); /* of one that has gone: the caller has looked that none answers */
     mode_t before = umask(0177);
-    error = bind(a->listen_fd, (struct sockaddr *)&a->address, sizeof(a->address)) || listen(a->listen_fd, 4)
-                ? -errno
-                : 0;
+    err = bind(a->listen_fd, (struct sockaddr *)&a->address, sizeof(a->address)) || listen(a->listen_fd, 4)
+              ? -errno
+              : 0;
     umask(before);
-    return error ? gw_error_errno(error, "%s", a->address.sun_path) : 0;
+    return err ? gw_error_errno(err, "%s", a->address.sun_path) : 0;
 }
 
 static void free_agent(struct gw_bal_agent *a)
@@ -375,13 +375,13 @@ int gw_bal_agent_start(struct bal *bal, const struct gw_bal_global *g, void (*st
     pthread_mutex_init(&a->lock, NULL);
     a->started_ns = gw_deadline(0);
     gw_bal_fence_open(&a->fence, g);
-    int error = agent_open_socket(a);
-    if (!error && (error = -pthread_create(&a->thread, NULL, agent_run, a))) gw_error_errno(error, "thread");
-    if (error)
+    int err = agent_open_socket(a);
+    if (!err && (err = -pthread_create(&a->thread, NULL, agent_run, a))) gw_error_errno(err, "thread");
+    if (err)
         free_agent(a);
     else
         *out = a;
-    return error;
+    return err;
 }
 
 void gw_bal_agent_stop(struct gw_bal_agent *a)

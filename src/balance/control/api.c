@@ -32,14 +32,14 @@ static unsigned bal_api_fail(json_t **reply, unsigned status, const char *why)
     return status;
 }
 
-static unsigned fail_errno(json_t **reply, int error)
+static unsigned fail_errno(json_t **reply, int err)
 {
-    unsigned status = error == -ENOENT   ? 404
-                      : error == -EEXIST ? 409
-                      : error == -EINVAL ? 400
-                      : error == -ENOSPC ? 507
-                      : error == -EAGAIN ? 503
-                                         : 500;
+    unsigned status = err == -ENOENT   ? 404
+                      : err == -EEXIST ? 409
+                      : err == -EINVAL ? 400
+                      : err == -ENOSPC ? 507
+                      : err == -EAGAIN ? 503
+                                       : 500;
     return bal_api_fail(reply, status, gw_last_error());
 }
 
@@ -81,31 +81,30 @@ static unsigned services(struct call *c)
         return done(c->reply, 200, json_pack("{s:o}", "services", all));
     }
     if (!is(c, "POST")) return only(c->reply, "GET and POST");
-    int error = gw_bal_service_from(c->body, &s);
-    if (!error) error = no_script(c, &s.check);
-    if (!error && s.protocol == GW_BAL_ROCE && !s.port) s.port = 4791;
-    if (!error) error = gw_bal_add_service(&c->core->model, &s, &mine);
-    if (!error && (error = gw_bal_model_check(&c->core->model)))
+    int err = gw_bal_service_from(c->body, &s);
+    if (!err) err = no_script(c, &s.check);
+    if (!err && s.protocol == GW_BAL_ROCE && !s.port) s.port = 4791;
+    if (!err) err = gw_bal_add_service(&c->core->model, &s, &mine);
+    if (!err && (err = gw_bal_model_check(&c->core->model)))
         gw_bal_remove_service(&c->core->model, mine); /* nothing has changed */
-    c->touched_service = error ? GW_BAL_ANY_ID : mine->id;
-    return error ? fail_errno(c->reply, error) : done(c->reply, 201, gw_bal_service_json(mine));
+    c->touched_service = err ? GW_BAL_ANY_ID : mine->id;
+    return err ? fail_errno(c->reply, err) : done(c->reply, 201, gw_bal_service_json(mine));
 }
 
 /* What may change while the service has flows. */
 static unsigned change_service(struct call *c)
 {
     struct gw_bal_service wanted = *c->service;
-    int error = gw_bal_service_from(c->body, &wanted);
-    if (!error) error = no_script(c, &wanted.check);
-    if (!error &&
-        (wanted.protocol != c->service->protocol || wanted.port != c->service->port ||
-         !gw_bal_addr_same(&wanted.addr, &c->service->addr) || strcmp(wanted.name, c->service->name)))
-        error = gw_error(-EINVAL, "service %s: name, address, port and protocol stay; add another service",
-                         c->service->name);
-    if (!error) error = gw_bal_service_fits(&c->core->model, &wanted);
-    for (const struct gw_bal_worker *w = c->service->workers; !error && w; w = w->next)
-        error = gw_bal_fits(&c->core->model, &wanted, w);
-    if (error) return fail_errno(c->reply, error);
+    int err = gw_bal_service_from(c->body, &wanted);
+    if (!err) err = no_script(c, &wanted.check);
+    if (!err && (wanted.protocol != c->service->protocol || wanted.port != c->service->port ||
+                 !gw_bal_addr_same(&wanted.addr, &c->service->addr) || strcmp(wanted.name, c->service->name)))
+        err = gw_error(-EINVAL, "service %s: name, address, port and protocol stay; add another service",
+                       c->service->name);
+    if (!err) err = gw_bal_service_fits(&c->core->model, &wanted);
+    for (const struct gw_bal_worker *w = c->service->workers; !err && w; w = w->next)
+        err = gw_bal_fits(&c->core->model, &wanted, w);
+    if (err) return fail_errno(c->reply, err);
     c->service->sched = wanted.sched;
     c->service->forward = wanted.forward;
     c->service->jet = wanted.jet;
@@ -134,13 +133,13 @@ static unsigned add_worker(struct call *c, uint8_t origin)
 {
     struct gw_bal_worker w = {.weight = 1, .origin = origin}, *mine;
     if (c->worker_name) snprintf(w.name, sizeof(w.name), "%s", c->worker_name);
-    int error = gw_bal_worker_from(c->body, &w);
-    if (!error) error = no_script(c, &w.check);
+    int err = gw_bal_worker_from(c->body, &w);
+    if (!err) err = no_script(c, &w.check);
     if (w.port == c->service->port) w.port = 0;
-    if (!error) error = gw_bal_add_worker(&c->core->model, c->service, &w, &mine);
-    if (!error && (error = gw_bal_model_check(&c->core->model)))
+    if (!err) err = gw_bal_add_worker(&c->core->model, c->service, &w, &mine);
+    if (!err && (err = gw_bal_model_check(&c->core->model)))
         gw_bal_leave(&c->core->model, c->service, mine, 1); /* nothing has changed */
-    if (error) return fail_errno(c->reply, error);
+    if (err) return fail_errno(c->reply, err);
     c->worker = mine;
     return done(c->reply, 201, gw_bal_worker_json(c->service, mine));
 }
@@ -251,9 +250,9 @@ static unsigned worker(struct call *c)
 /* ---- queue pairs that CM did not connect ---- */
 
 /* 200: a packet to it finds its worker from now on; 202: soon. */
-static unsigned told(struct call *c, int error)
+static unsigned told(struct call *c, int err)
 {
-    if (error) return fail_errno(c->reply, error);
+    if (err) return fail_errno(c->reply, err);
     int done_now = gw_bal_pairs_wait(c->core);
     return done(c->reply, done_now ? 200 : 202, json_object());
 }
@@ -314,8 +313,8 @@ static unsigned history(struct call *c)
 static unsigned bal_api_reload(struct call *c)
 {
     if (!is(c, "POST")) return only(c->reply, "POST");
-    int error = gw_bal_core_reload(c->core);
-    return error ? fail_errno(c->reply, error) : done(c->reply, 200, json_object());
+    int err = gw_bal_core_reload(c->core);
+    return err ? fail_errno(c->reply, err) : done(c->reply, 200, json_object());
 }
 
 static unsigned top(struct call *c, const char *name)

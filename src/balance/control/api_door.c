@@ -42,11 +42,11 @@ struct secrets {
 /* Without a token of the operator's, root and this process' user need none. Others need that of run_dir. */
 static int api_door_read_secrets(const struct gw_bal_global *g, struct secrets *s)
 {
-    int error = g->token_file[0] ? gw_secret_take_token(NULL, g->token_file, &s->token)
-                                 : gw_bal_make_token(g->run_dir, &s->token);
-    if (!error && g->tls_cert[0]) error = gw_secret_read("tls_cert", g->tls_cert, &s->cert);
-    if (!error && g->tls_key[0]) error = gw_secret_read("tls_key", g->tls_key, &s->key);
-    return error;
+    int err = g->token_file[0] ? gw_secret_take_token(NULL, g->token_file, &s->token)
+                               : gw_bal_make_token(g->run_dir, &s->token);
+    if (!err && g->tls_cert[0]) err = gw_secret_read("tls_cert", g->tls_cert, &s->cert);
+    if (!err && g->tls_key[0]) err = gw_secret_read("tls_key", g->tls_key, &s->key);
+    return err;
 }
 
 int gw_bal_api_start(struct gw_bal_core *core, const struct gw_bal_global *g, struct gw_bal_api **out)
@@ -56,8 +56,8 @@ int gw_bal_api_start(struct gw_bal_core *core, const struct gw_bal_global *g, st
     struct gw_httpd_handler mine = handler;
     struct secrets secrets = {0};
     struct gw_bal_api *a = calloc(1, sizeof(*a));
-    int error = a ? api_door_read_secrets(g, &secrets) : -ENOMEM;
-    if (!error) {
+    int err = a ? api_door_read_secrets(g, &secrets) : -ENOMEM;
+    if (!err) {
         struct gw_httpd_opts opts = {.option = "api in global_defs",
                                      .host = g->api_host,
                                      .port = g->api_port,
@@ -68,16 +68,16 @@ int gw_bal_api_start(struct gw_bal_core *core, const struct gw_bal_global *g, st
                                      .host_option = "the token: a call that brings it may use any name"};
         a->core = core;
         mine.ctx = a;
-        error = gw_httpd_start(&opts, &mine, &a->httpd);
+        err = gw_httpd_start(&opts, &mine, &a->httpd);
     }
     gw_secret_forget(secrets.token);
     gw_secret_forget(secrets.cert);
     gw_secret_forget(secrets.key);
-    if (error)
+    if (err)
         free(a);
     else
         *out = a;
-    return error;
+    return err;
 }
 
 uint16_t gw_bal_api_port(const struct gw_bal_api *a)

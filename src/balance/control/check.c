@@ -112,12 +112,12 @@ static void say_first(void *ctx, enum bal_object kind, uint32_t number, const ch
 int gw_bal_model_check(const struct gw_bal_model *m)
 {
     struct verdict v = {.model = m};
-    int error = name_is_twice(m);
-    if (error) return error;
+    int err = name_is_twice(m);
+    if (err) return err;
     struct bal_config *c = config_of(m, 0);
-    error = c ? bal_check_config(c, say_first, &v) : -ENOMEM;
+    err = c ? bal_check_config(c, say_first, &v) : -ENOMEM;
     free(c);
-    if (error) return gw_error_errno(error, "balance");
+    if (err) return gw_error_errno(err, "balance");
     return v.refused ? -EINVAL : 0;
 }
 
@@ -139,7 +139,7 @@ int gw_bal_model_refuse(struct gw_bal_model *m)
         s->refused[0] = 0;
         for (struct gw_bal_worker *w = s->workers; w; w = w->next) w->refused[0] = 0;
     }
-    int error = c ? bal_check_config(c, control_check_mark, &v) : -ENOMEM;
+    int err = c ? bal_check_config(c, control_check_mark, &v) : -ENOMEM;
     free(c);
-    return error ? gw_error_errno(error, "balance") : v.refused;
+    return err ? gw_error_errno(err, "balance") : v.refused;
 }

@@ -37,8 +37,8 @@ int gw_bal_make_run_dir(const char *run_dir)
 int gw_bal_claim_control(const char *run_dir)
 {
     char path[4096];
-    int error = gw_bal_make_run_dir(run_dir);
-    if (error) return error;
+    int err = gw_bal_make_run_dir(run_dir);
+    if (err) return err;
     snprintf(path, sizeof(path), "%s/%s", run_dir, LOCK_FILE);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0 && errno == EACCES)
@@ -47,15 +47,14 @@ int gw_bal_claim_control(const char *run_dir)
                         run_dir);
     if (fd < 0) return gw_error_errno(-errno, "%s", path);
     if (!flock(fd, LOCK_EX | LOCK_NB)) return fd;
-    error =
-        errno == EWOULDBLOCK
-            ? gw_error(-EBUSY,
-                       "run_dir %s: another `gpuwire balance` is in control there; end it, or name another "
-                       "run_dir in global_defs",
-                       run_dir)
-            : gw_error_errno(-errno, "%s", path);
+    err = errno == EWOULDBLOCK
+              ? gw_error(-EBUSY,
+                         "run_dir %s: another `gpuwire balance` is in control there; end it, or name another "
+                         "run_dir in global_defs",
+                         run_dir)
+              : gw_error_errno(-errno, "%s", path);
     close(fd);
-    return error;
+    return err;
 }
 
 /* ---- interfaces ---- */
@@ -88,9 +87,9 @@ int gw_bal_claim_interface(const char *name)
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return gw_error_errno(-errno, "socket");
     if (!bind(fd, (struct sockaddr *)&address, length) && !listen(fd, 1)) return fd;
-    int error = -errno;
+    int err = -errno;
     close(fd);
-    if (error != -EADDRINUSE) return gw_error_errno(error, "interface %s", name);
+    if (err != -EADDRINUSE) return gw_error_errno(err, "interface %s", name);
     pid_t owner = owner_of(&address, length);
     if (!owner) return -1;
     return gw_error(-EBUSY,

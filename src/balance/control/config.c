@@ -20,17 +20,17 @@ typedef const struct gw_bal_statement statement;
 
 static int set_endpoint(parse *p, statement *s, struct gw_bal_addr *addr, uint16_t *port)
 {
-    int error = gw_bal_take_addr(p, s, 1, addr);
-    return error ? error : gw_bal_take_u16(p, s, 2, 0, 65535, port);
+    int err = gw_bal_take_addr(p, s, 1, addr);
+    return err ? err : gw_bal_take_u16(p, s, 2, 0, 65535, port);
 }
 
 static int set_api(parse *p, statement *s)
 {
     struct gw_bal_addr addr;
     struct gw_bal_global *g = &p->config->global;
-    int error = set_endpoint(p, s, &addr, &g->api_port);
-    if (!error) gw_bal_addr_text(&addr, g->api_host);
-    return error;
+    int err = set_endpoint(p, s, &addr, &g->api_port);
+    if (!err) gw_bal_addr_text(&addr, g->api_host);
+    return err;
 }
 static int bal_config_set_token(parse *p, statement *s)
 {
@@ -91,8 +91,8 @@ static int set_cores(parse *p, statement *s)
     struct gw_bal_global *g = &p->config->global;
     uint64_t n;
     for (unsigned k = 1; k < s->words; k++) {
-        int error = gw_bal_take_number(p, s, k, 0, 1023, &n);
-        if (error) return error;
+        int err = gw_bal_take_number(p, s, k, 0, 1023, &n);
+        if (err) return err;
         for (unsigned i = 0; i < g->cores; i++)
             if (g->core[i] == n) return gw_bal_wrong(p, s, "core %u is named twice", (unsigned)n);
         if (g->cores == GW_BAL_CORES) return gw_bal_wrong(p, s, "more than %u cores", GW_BAL_CORES);
@@ -153,15 +153,15 @@ static int new_port(parse *p, statement *s)
 
 static int begin_interface(parse *p, statement *s)
 {
-    int error = new_port(p, s);
-    if (error) return error;
+    int err = new_port(p, s);
+    if (err) return err;
     snprintf(p->port->driver, sizeof(p->port->driver), "af_packet");
     return gw_bal_take_text(p, s, p->port->interface, 16); /* as the kernel has it */
 }
 static int begin_device(parse *p, statement *s)
 {
-    int error = new_port(p, s);
-    if (error) return error;
+    int err = new_port(p, s);
+    if (err) return err;
     return gw_bal_take_text(p, s, p->port->device, sizeof(p->port->device));
 }
 
@@ -171,9 +171,9 @@ static int set_driver(parse *p, statement *s)
     uint8_t i = 0;
     if (!p->port->interface[0])
         return gw_bal_wrong(p, s, "a device's name says its driver already; remove this");
-    int error = gw_bal_take_name(p, s, drivers, &i);
-    if (!error) snprintf(p->port->driver, sizeof(p->port->driver), "%s", drivers[i]);
-    return error;
+    int err = gw_bal_take_name(p, s, drivers, &i);
+    if (!err) snprintf(p->port->driver, sizeof(p->port->driver), "%s", drivers[i]);
+    return err;
 }
 
 /* "10.0.0.1/24" */
@@ -182,8 +182,8 @@ static int set_address(parse *p, statement *s)
     struct gw_bal_addr a;
     char *slash = strchr(s->word[1], '/'), *end = NULL;
     if (slash) *slash = 0;
-    int error = gw_bal_take_addr(p, s, 1, &a);
-    if (error) return error;
+    int err = gw_bal_take_addr(p, s, 1, &a);
+    if (err) return err;
     long n = slash ? strtol(slash + 1, &end, 10) : -1;
     if (n < 1 || n > (a.family == 6 ? 128 : 32) || *end || slash[1] < '0' || slash[1] > '9')
         return gw_bal_wrong(p, s, "%.64s: it must be ADDRESS/BITS, such as 10.0.0.2/24", s->word[1]);
@@ -194,9 +194,9 @@ static int set_address(parse *p, statement *s)
 static int set_gateway(parse *p, statement *s)
 {
     struct gw_bal_addr a;
-    int error = gw_bal_take_addr(p, s, 1, &a);
-    if (!error) *(a.family == 6 ? &p->port->gateway6 : &p->port->gateway4) = a;
-    return error;
+    int err = gw_bal_take_addr(p, s, 1, &a);
+    if (!err) *(a.family == 6 ? &p->port->gateway6 : &p->port->gateway4) = a;
+    return err;
 }
 static int set_vlan(parse *p, statement *s)
 {
@@ -340,17 +340,17 @@ int gw_bal_config_read(const char *file, struct gw_bal_config *c)
         gw_bal_report_wrong(&c->report, file, 0, 1, gw_last_error());
         return config_verdict(&c->report);
     }
-    int error = parse_all(file, text, c, 1);
+    int err = parse_all(file, text, c, 1);
     free(text);
-    return error;
+    return err;
 }
 
-int gw_bal_config_say(const char *file, const struct gw_bal_config *c, int error)
+int gw_bal_config_say(const char *file, const struct gw_bal_config *c, int err)
 {
     unsigned n = c->report.wrong.n + c->report.more;
-    gw_bal_report_print(&c->report, error ? stderr : stdout, error ? "gpuwire balance: " : "");
+    gw_bal_report_print(&c->report, err ? stderr : stdout, err ? "gpuwire balance: " : "");
     fflush(stdout);
-    return error && n ? gw_error(error, "%s: %u mistake%s", file, n, n == 1 ? "" : "s") : error;
+    return err && n ? gw_error(err, "%s: %u mistake%s", file, n, n == 1 ? "" : "s") : err;
 }
 
 void gw_bal_config_free(struct gw_bal_config *c)

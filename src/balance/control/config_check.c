@@ -30,10 +30,10 @@ int gw_bal_set_check_again(parse *p, statement *s)
 /* keepalived counts the tries after the first. */
 int gw_bal_set_check_retry(parse *p, statement *s)
 {
-    int error = gw_bal_take_u16(p, s, 1, 0, 1000, &p->plan->said->fall);
+    int err = gw_bal_take_u16(p, s, 1, 0, 1000, &p->plan->said->fall);
     p->plan->said->has |= GW_BAL_SAID_FALL;
     p->plan->said->fall++;
-    return error;
+    return err;
 }
 int gw_bal_set_check_rise(parse *p, statement *s)
 {
@@ -87,11 +87,11 @@ static int take_status(parse *p, statement *s, unsigned k, struct gw_bal_range *
 static int set_status(parse *p, statement *s)
 {
     struct gw_bal_ask *a = &p->plan->said->ask;
-    int error = 0;
+    int err = 0;
     p->plan->said->has |= GW_BAL_SAID_STATUS;
     memset(a->status, 0, sizeof(a->status));
-    for (unsigned k = 1; k < s->words && !error; k++) error = take_status(p, s, k, &a->status[k - 1]);
-    return error;
+    for (unsigned k = 1; k < s->words && !err; k++) err = take_status(p, s, k, &a->status[k - 1]);
+    return err;
 }
 
 static int set_digest(parse *p, statement *s)

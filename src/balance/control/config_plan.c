@@ -42,8 +42,8 @@ static int plan_worker(const struct gw_bal_parse *p, const struct gw_bal_plan_se
         c->ask = ask;
     }
     gw_bal_script_users(p->plan, c);
-    int error = w->worker.has_check ? checks_fit(c, "real_server") : 0;
-    return error ? error : gw_bal_add_worker(m, s, &w->worker, NULL);
+    int err = w->worker.has_check ? checks_fit(c, "real_server") : 0;
+    return err ? err : gw_bal_add_worker(m, s, &w->worker, NULL);
 }
 
 /* A service at the address that it has now, with its workers. */

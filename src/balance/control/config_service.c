@@ -54,9 +54,9 @@ static int take_sched(parse *p, statement *s, uint8_t *out)
 static int set_weight(parse *p, statement *s)
 {
     uint64_t n = 0;
-    int error = gw_bal_take_number(p, s, 1, 0, GW_BAL_WEIGHT, &n);
+    int err = gw_bal_take_number(p, s, 1, 0, GW_BAL_WEIGHT, &n);
     p->plan->worker->worker.weight = (uint32_t)n;
-    return error;
+    return err;
 }
 static int set_worker_name(parse *p, statement *s)
 {
@@ -66,9 +66,9 @@ static int set_worker_name(parse *p, statement *s)
 static int set_drain(parse *p, statement *s)
 {
     struct gw_bal_worker *w = &p->plan->worker->worker;
-    int error = gw_bal_take_yes(p, s, &w->drain);
+    int err = gw_bal_take_yes(p, s, &w->drain);
     w->file_drain = w->drain;
-    return error;
+    return err;
 }
 static int set_worker_kind(parse *p, statement *s)
 {
@@ -100,8 +100,8 @@ static int take_endpoint(parse *p, statement *s, unsigned k, struct gw_bal_addr 
     if (s->words <= k) return gw_bal_wrong(p, s, "it takes an address, and a port");
     if (s->words > k + 2)
         return gw_bal_wrong(p, s, "%.64s: it takes an address and a port, and no more", s->word[k + 2]);
-    int error = gw_bal_take_addr(p, s, k, addr);
-    return !error && s->words == k + 2 ? gw_bal_take_u16(p, s, k + 1, 0, 65535, port) : error;
+    int err = gw_bal_take_addr(p, s, k, addr);
+    return !err && s->words == k + 2 ? gw_bal_take_u16(p, s, k + 1, 0, 65535, port) : err;
 }
 
 static int begin_worker(parse *p, statement *s)
@@ -145,15 +145,15 @@ static struct gw_bal_plan_worker *sorry_server(struct gw_bal_plan_service *of)
 /* A worker that is not checked, of one line. */
 static int set_sorry(parse *p, statement *s)
 {
-    int twice = sorry_server(p->plan->service) != NULL, error = begin_worker(p, s), outer = p->spoiled;
+    int twice = sorry_server(p->plan->service) != NULL, err = begin_worker(p, s), outer = p->spoiled;
     p->plan->worker->worker.sorry = 1;
     p->plan->worker->checks.n = 1;
     p->plan->worker->checks.check[0] = (struct gw_bal_said){.ask.kind = GW_BAL_NO_CHECK};
-    if (!error && twice) error = gw_bal_wrong(p, s, "a service has one sorry server; remove the other");
-    p->spoiled |= error != 0;
+    if (!err && twice) err = gw_bal_wrong(p, s, "a service has one sorry server; remove the other");
+    p->spoiled |= err != 0;
     end_worker(p, s);
     p->spoiled = outer;
-    return error;
+    return err;
 }
 
 static int set_sorry_kind(parse *p, statement *s)
@@ -194,9 +194,9 @@ static int set_inhibit(parse *p, statement *s)
 static int set_quorum(parse *p, statement *s)
 {
     uint64_t n = 1;
-    int error = gw_bal_take_number(p, s, 1, 1, UINT32_MAX, &n);
+    int err = gw_bal_take_number(p, s, 1, 1, UINT32_MAX, &n);
     p->plan->service->service.quorum = n == 1 ? 0 : (uint32_t)n;
-    return error;
+    return err;
 }
 
 /* 0: a drain has no limit. */
@@ -211,9 +211,9 @@ static int set_drain_limit(parse *p, statement *s)
 static int set_persistence(parse *p, statement *s)
 {
     uint64_t n = 360;
-    int error = s->words == 1 ? 0 : gw_bal_take_number(p, s, 1, 0, GW_BAL_PERSIST_S, &n);
+    int err = s->words == 1 ? 0 : gw_bal_take_number(p, s, 1, 0, GW_BAL_PERSIST_S, &n);
     p->plan->service->service.persist_s = (uint32_t)n;
-    return error;
+    return err;
 }
 
 /* IPv4's is a netmask, IPv6's a number of bits; either takes a number. */
@@ -223,8 +223,8 @@ static int set_granularity(parse *p, statement *s)
     struct gw_bal_addr mask;
     uint8_t *out = &p->plan->service->service.persist_bits;
     int dotted = strchr(s->word[1], '.') != NULL;
-    int error = dotted ? gw_bal_take_addr(p, s, 1, &mask) : gw_bal_take_number(p, s, 1, 1, 128, &bits);
-    if (error) return error;
+    int err = dotted ? gw_bal_take_addr(p, s, 1, &mask) : gw_bal_take_number(p, s, 1, 1, 128, &bits);
+    if (err) return err;
     while (dotted && bits < 32 && mask.bytes[bits / 8] & 0x80 >> bits % 8) bits++;
     for (uint64_t i = bits; dotted && i < 32; i++)
         if (!bits || mask.bytes[i / 8] & 0x80 >> i % 8)
@@ -339,10 +339,10 @@ static int take_range(parse *p, statement *s, struct gw_bal_plan_range *r)
     struct gw_bal_addr last;
     char *dash = strchr(s->word[0], '-');
     if (dash) *dash = 0;
-    int error = gw_bal_addr_parse(s->word[0], &r->addr);
-    if (!error && dash) error = range_end(dash + 1, &r->addr, &last);
+    int err = gw_bal_addr_parse(s->word[0], &r->addr);
+    if (!err && dash) err = range_end(dash + 1, &r->addr, &last);
     if (dash) *dash = '-';
-    if (error) return gw_bal_wrong(p, s, "it must be an address, or a range such as 10.0.0.3-10");
+    if (err) return gw_bal_wrong(p, s, "it must be an address, or a range such as 10.0.0.3-10");
     r->count = dash ? span(&r->addr, &last) : 1;
     if (r->count && r->count <= GW_BAL_SERVICES) return 0;
     return gw_bal_wrong(p, s, "a range goes upwards, and may have %u addresses", GW_BAL_SERVICES);
@@ -352,12 +352,12 @@ int gw_bal_group_member(parse *p, statement *s)
 {
     struct gw_bal_plan_group *g = p->plan->groups;
     struct gw_bal_plan_range *r = g ? calloc(1, sizeof(*r)) : NULL;
-    int error = r ? take_range(p, s, r) : gw_bal_wrong(p, s, "no memory");
-    if (!error && s->words == 2) error = gw_bal_take_u16(p, s, 1, 0, 65535, &r->port);
-    if (error) {
+    int err = r ? take_range(p, s, r) : gw_bal_wrong(p, s, "no memory");
+    if (!err && s->words == 2) err = gw_bal_take_u16(p, s, 1, 0, 65535, &r->port);
+    if (err) {
         if (g) g->spoiled = 1;
         free(r);
-        return error;
+        return err;
     }
     *g->end = r;
     g->end = &r->next;

@@ -77,14 +77,14 @@ static uint64_t begin_checks(struct daemon *d)
 static int daemon_attach(struct daemon *d, int first, int *started)
 {
     struct gw_bal_link *l = &d->exchange.link;
-    int error = gw_bal_link_open(l, d->config.global.run_dir);
-    *started = error == -ENOENT || error == -ECONNREFUSED;
-    if (*started && first && (error = gw_bal_fence_check(&d->config.global, &d->config.model))) return error;
+    int err = gw_bal_link_open(l, d->config.global.run_dir);
+    *started = err == -ENOENT || err == -ECONNREFUSED;
+    if (*started && first && (err = gw_bal_fence_check(&d->config.global, &d->config.model))) return err;
     if (*started)
-        error = gw_bal_link_start(l, &d->config.global, d->opts->config, d->opts->stopped);
-    else if (!error)
-        error = gw_bal_link_answers(l);
-    if (error) return error;
+        err = gw_bal_link_start(l, &d->config.global, d->opts->config, d->opts->stopped);
+    else if (!err)
+        err = gw_bal_link_answers(l);
+    if (err) return err;
     pthread_mutex_lock(&d->core.lock);
     if (!first) d->core.restarts += (unsigned)*started;
     if (!first) gw_bal_pairs_again(&d->core);
@@ -103,14 +103,14 @@ static void attach_again(struct daemon *d, uint64_t now)
     gw_bal_link_ended(&d->exchange.link);
     if (now < d->again_ns) return;
     d->again_ns = now + AGAIN_NS;
-    int started, error = daemon_attach(d, 0, &started);
-    if (!error) {
+    int started, err = daemon_attach(d, 0, &started);
+    if (!err) {
         printf("the data plane %s\n", started ? "has been started again" : "answers again");
         fflush(stdout);
-    } else if (error != d->attach_error) {
+    } else if (err != d->attach_error) {
         fprintf(stderr, "gpuwire balance: %s\n", gw_last_error());
     }
-    d->attach_error = error;
+    d->attach_error = err;
 }
 
 static void talk(struct daemon *d)
@@ -118,12 +118,12 @@ static void talk(struct daemon *d)
     uint64_t now = gw_deadline(0);
     if (d->exchange.link.fd < 0) attach_again(d, now);
     if (d->exchange.link.fd < 0) return;
-    int error = gw_bal_exchange_push(&d->exchange, &d->core);
-    if (!error && now >= d->stats_ns) {
+    int err = gw_bal_exchange_push(&d->exchange, &d->core);
+    if (!err && now >= d->stats_ns) {
         d->stats_ns = now + STATS_NS;
-        error = gw_bal_exchange_stats(&d->exchange, &d->core);
+        err = gw_bal_exchange_stats(&d->exchange, &d->core);
     }
-    if (!error || d->exchange.link.fd >= 0) return;
+    if (!err || d->exchange.link.fd >= 0) return;
     pthread_mutex_lock(&d->core.lock);
     d->core.attached = 0;
     pthread_mutex_unlock(&d->core.lock);
@@ -148,19 +148,19 @@ static int begin_model(struct daemon *d)
 {
     int found = 0;
     d->core.model.global = &d->config.global;
-    int error = gw_bal_exchange_state(&d->exchange, &d->core.model, &found);
-    if (error) return error;
+    int err = gw_bal_exchange_state(&d->exchange, &d->core.model, &found);
+    if (err) return err;
     if (found) printf("the data plane was there: its services and workers stay as they were\n");
     if (d->core.model.lost)
         fprintf(stderr, "gpuwire balance: %u objects of its state could not be read: %s\n",
                 d->core.model.lost, d->core.model.lost_why);
     /* What others have changed stays, unless the file itself has changed. */
     if (found && d->core.model.file_hash == d->config.model.file_hash)
-        error = gw_bal_model_refuse(&d->core.model);
+        err = gw_bal_model_refuse(&d->core.model);
     else
-        error = gw_bal_begin(&d->core.model, &d->config.model);
-    if (error >= 0) say_refused(&d->core.model);
-    if (error >= 0 || !found) return error < 0 ? error : 0;
+        err = gw_bal_begin(&d->core.model, &d->config.model);
+    if (err >= 0) say_refused(&d->core.model);
+    if (err >= 0 || !found) return err < 0 ? err : 0;
     /* What ran goes on: a start must not fail because of what the API has added. */
     fprintf(stderr, "gpuwire balance: %s: %s; what ran goes on\n", d->opts->config, gw_last_error());
     return 0;
@@ -169,17 +169,17 @@ static int begin_model(struct daemon *d)
 static void daemon_reload(struct daemon *d, uint64_t asked)
 {
     struct gw_bal_config config;
-    int error = gw_bal_config_read(d->opts->config, &config);
-    error = gw_bal_config_say(d->opts->config, &config, error);
+    int err = gw_bal_config_read(d->opts->config, &config);
+    err = gw_bal_config_say(d->opts->config, &config, err);
     pthread_mutex_lock(&d->core.lock);
-    if (!error) /* ports stay as they were */
-        error = gw_bal_reconcile(&d->core.model, &config.model);
-    gw_bal_plain(d->core.reload_why, sizeof(d->core.reload_why), error ? gw_last_error() : "");
+    if (!err) /* ports stay as they were */
+        err = gw_bal_reconcile(&d->core.model, &config.model);
+    gw_bal_plain(d->core.reload_why, sizeof(d->core.reload_why), err ? gw_last_error() : "");
     d->core.reloads_done = asked;
     pthread_cond_broadcast(&d->core.moved);
     pthread_mutex_unlock(&d->core.lock);
     gw_bal_config_free(&config);
-    if (error)
+    if (err)
         fprintf(stderr, "gpuwire balance: %s; what ran goes on\n", gw_last_error());
     else
         printf("%s: read again\n", d->opts->config);
@@ -279,9 +279,9 @@ static void end_plane(struct daemon *d)
 static int daemon_begin(struct daemon *d)
 {
     d->claim_fd = gw_bal_claim_control(d->config.global.run_dir);
-    int started, error = d->claim_fd < 0 ? d->claim_fd : daemon_attach(d, 1, &started);
-    if (!error) error = begin_model(d);
-    return error ? error : gw_bal_api_start(&d->core, &d->config.global, &d->api);
+    int started, err = d->claim_fd < 0 ? d->claim_fd : daemon_attach(d, 1, &started);
+    if (!err) err = begin_model(d);
+    return err ? err : gw_bal_api_start(&d->core, &d->config.global, &d->api);
 }
 
 /* Each check and each call of the API takes a descriptor. A process may have as many as the system allows. */
@@ -301,17 +301,17 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
     d->exchange.link.fd = -1;
     raise_files();
     gw_bal_probes_init(&d->probes);
-    int error = gw_bal_config_read(o->config, &d->config);
-    error = gw_bal_config_say(o->config, &d->config, error);
-    if (!error) error = gw_bal_core_init(&d->core);
-    if (error) {
+    int err = gw_bal_config_read(o->config, &d->config);
+    err = gw_bal_config_say(o->config, &d->config, err);
+    if (!err) err = gw_bal_core_init(&d->core);
+    if (err) {
         gw_bal_config_free(&d->config);
         free(d);
-        return error;
+        return err;
     }
     d->core.global = &d->config.global;
-    error = daemon_begin(d);
-    if (!error) {
+    err = daemon_begin(d);
+    if (!err) {
         greet(d);
         while (!o->stopped()) turn(d);
     }
@@ -319,7 +319,7 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
     snprintf(why, sizeof(why), "%s", gw_last_error());
     gw_bal_api_stop(d->api);
     /* A mistake of this process is no reason to end the data plane of the one before it. */
-    if (!error || d->exchange.link.child) end_plane(d);
+    if (!err || d->exchange.link.child) end_plane(d);
     gw_bal_probes_free(&d->probes);
     gw_bal_due_list_free(&d->due);
     free(d->fds);
@@ -328,5 +328,5 @@ int gw_bal_daemon_run(const struct gw_bal_daemon_opts *o)
     gw_bal_core_free(&d->core);
     gw_bal_config_free(&d->config);
     free(d);
-    return error ? gw_error(error, "%s", why) : 0;
+    return err ? gw_error(err, "%s", why) : 0;
 }

@@ -17,13 +17,13 @@
 int gw_bal_exchange_state(struct gw_bal_exchange *e, struct gw_bal_model *m, int *found)
 {
     json_t *answer;
-    int error = gw_bal_link_ask(&e->link, json_pack("{s:s}", "op", "state"), &answer);
-    if (error) return error;
+    int err = gw_bal_link_ask(&e->link, json_pack("{s:s}", "op", "state"), &answer);
+    if (err) return err;
     json_t *state = json_object_get(answer, "state");
     *found = json_is_object(state);
-    if (*found) error = gw_bal_model_from(state, m, gw_deadline(0));
+    if (*found) err = gw_bal_model_from(state, m, gw_deadline(0));
     json_decref(answer);
-    return error;
+    return err;
 }
 
 /* Returns 1. Only what is new is said. */
@@ -142,22 +142,22 @@ static int push_state(struct gw_bal_exchange *e, struct gw_bal_core *c)
     if (due) question = state_question(e, &c->model);
     pthread_mutex_unlock(&c->lock);
     if (!due) return 0;
-    int error = gw_bal_link_ask(&e->link, question, &answer), had = e->have;
-    e->have = !error;
-    if (error && error != -EREMOTEIO) return error;
-    if (error && had) return push_state(e, c); /* the whole of it may be taken */
+    int err = gw_bal_link_ask(&e->link, question, &answer), had = e->have;
+    e->have = !err;
+    if (err && err != -EREMOTEIO) return err;
+    if (err && had) return push_state(e, c); /* the whole of it may be taken */
     memcpy(e->service, e->service_now, sizeof(e->service));
     memcpy(e->worker, e->worker_now, sizeof(e->worker));
     e->applied = version;
     e->again_ns = gw_deadline(AGAIN_NS); /* memory may be there later */
     pthread_mutex_lock(&c->lock);
-    snprintf(c->refused, sizeof(c->refused), "%s", error ? gw_last_error() : "");
-    if (!error) take_refusals(&c->model, answer);
+    snprintf(c->refused, sizeof(c->refused), "%s", err ? gw_last_error() : "");
+    if (!err) take_refusals(&c->model, answer);
     c->applied = version;
     pthread_cond_broadcast(&c->moved);
     pthread_mutex_unlock(&c->lock);
     json_decref(answer);
-    if (error) fprintf(stderr, "gpuwire balance: %s; it goes on as before\n", gw_last_error());
+    if (err) fprintf(stderr, "gpuwire balance: %s; it goes on as before\n", gw_last_error());
     return 0;
 }
 
@@ -181,8 +181,8 @@ static int push_loads(struct gw_bal_exchange *e, struct gw_bal_core *c)
         json_decref(loads);
         return 0;
     }
-    int error = gw_bal_link_ask(&e->link, json_pack("{s:s, s:o}", "op", "load", "loads", loads), &answer);
-    if (error) return error;
+    int err = gw_bal_link_ask(&e->link, json_pack("{s:s, s:o}", "op", "load", "loads", loads), &answer);
+    if (err) return err;
     e->loads_ns = latest;
     json_decref(answer);
     return 0;
@@ -210,16 +210,16 @@ static int push_qps(struct gw_bal_exchange *e, struct gw_bal_core *c)
     char addr[GW_BAL_ADDR];
     json_t *answer;
     while ((q = take_qp(c))) {
-        int error = gw_bal_link_ask(&e->link,
-                                    json_pack("{s:s, s:I, s:I, s:s, s:I, s:b}", "op", "queue_pair", "service",
-                                              (json_int_t)q->service, "worker", (json_int_t)q->worker,
-                                              "client", gw_bal_addr_text(&q->client, addr), "qpn",
-                                              (json_int_t)q->qpn, "ended", q->ends),
-                                    &answer);
+        int err = gw_bal_link_ask(&e->link,
+                                  json_pack("{s:s, s:I, s:I, s:s, s:I, s:b}", "op", "queue_pair", "service",
+                                            (json_int_t)q->service, "worker", (json_int_t)q->worker, "client",
+                                            gw_bal_addr_text(&q->client, addr), "qpn", (json_int_t)q->qpn,
+                                            "ended", q->ends),
+                                  &answer);
         json_decref(answer);
-        if (error && error != -EREMOTEIO) { /* later */
+        if (err && err != -EREMOTEIO) { /* later */
             end_qp(c, q, gw_bal_pairs_back);
-            return error == -EAGAIN ? 0 : error;
+            return err == -EAGAIN ? 0 : err;
         }
         end_qp(c, q, gw_bal_pairs_done);
     }
@@ -228,9 +228,9 @@ static int push_qps(struct gw_bal_exchange *e, struct gw_bal_core *c)
 
 int gw_bal_exchange_push(struct gw_bal_exchange *e, struct gw_bal_core *c)
 {
-    int error = push_state(e, c);
-    if (!error) error = push_loads(e, c);
-    return error ? error : push_qps(e, c);
+    int err = push_state(e, c);
+    if (!err) err = push_loads(e, c);
+    return err ? err : push_qps(e, c);
 }
 
 static void take_counts(struct gw_bal_model *m, const json_t *counts, uint64_t settled)
@@ -257,8 +257,8 @@ int gw_bal_exchange_stats(struct gw_bal_exchange *e, struct gw_bal_core *c)
 {
     json_t *answer, *one;
     size_t i;
-    int error = gw_bal_link_ask(&e->link, json_pack("{s:s}", "op", "stats"), &answer);
-    if (error) return error;
+    int err = gw_bal_link_ask(&e->link, json_pack("{s:s}", "op", "stats"), &answer);
+    if (err) return err;
     pthread_mutex_lock(&c->lock);
     e->settled = (uint64_t)json_integer_value(json_object_get(answer, "settled"));
     for (struct gw_bal_service *s = c->model.services; s; s = s->next)

@@ -26,15 +26,15 @@ static int nft_run(int input, const char *option)
     static const char *const program[] = {"/usr/sbin/nft", "/sbin/nft", "/usr/bin/nft"};
     posix_spawn_file_actions_t files;
     pid_t child = -1;
-    int error = ENOENT, status = -1;
+    int err = ENOENT, status = -1;
     posix_spawn_file_actions_init(&files);
     posix_spawn_file_actions_adddup2(&files, input, 0);
     posix_spawn_file_actions_addopen(&files, 1, "/dev/null", O_WRONLY, 0);
     posix_spawn_file_actions_addopen(&files, 2, "/dev/null", O_WRONLY, 0);
-    for (unsigned i = 0; error == ENOENT && i < sizeof(program) / sizeof(program[0]); i++)
-        error = posix_spawn(&child, program[i], &files, NULL, argv, environment);
+    for (unsigned i = 0; err == ENOENT && i < sizeof(program) / sizeof(program[0]); i++)
+        err = posix_spawn(&child, program[i], &files, NULL, argv, environment);
     posix_spawn_file_actions_destroy(&files);
-    if (error) return -error;
+    if (err) return -err;
     while (waitpid(child, &status, 0) < 0 && errno == EINTR) continue;
     return WIFEXITED(status) && !WEXITSTATUS(status) ? 0 : -EPERM;
 }
@@ -43,12 +43,12 @@ static int nft_run(int input, const char *option)
 static int nft_apply(const char *text, const char *option)
 {
     size_t n = strlen(text);
-    int fd = memfd_create("nft", MFD_CLOEXEC), error = 0;
+    int fd = memfd_create("nft", MFD_CLOEXEC), err = 0;
     if (fd < 0) return -errno;
-    if (write(fd, text, n) != (ssize_t)n || lseek(fd, 0, SEEK_SET)) error = -EIO;
-    if (!error) error = nft_run(fd, option);
+    if (write(fd, text, n) != (ssize_t)n || lseek(fd, 0, SEEK_SET)) err = -EIO;
+    if (!err) err = nft_run(fd, option);
     close(fd);
-    return error;
+    return err;
 }
 
 static void nft_drop(unsigned index)
@@ -244,15 +244,15 @@ void gw_bal_fence_set(struct gw_bal_fence *f, const struct bal_config *c)
 {
     if (!f->index) return;
     char *rules = rules_of(f, c);
-    int error = !rules ? -ENOMEM : f->rules && !strcmp(rules, f->rules) ? 0 : nft_apply(rules, "-f");
-    if (error) {
+    int err = !rules ? -ENOMEM : f->rules && !strcmp(rules, f->rules) ? 0 : nft_apply(rules, "-f");
+    if (err) {
         free(rules);
         if (f->told++ || !forwards(f->global)) return;
         fprintf(stderr,
                 "gpuwire balance: nft takes no rules (%s), and the kernel forwards packets: with NAT "
                 "connections break. "
                 "Install nftables, or set net.ipv4.conf.INTERFACE.forwarding=0\n",
-                strerror(-error));
+                strerror(-err));
         return;
     }
     free(f->rules);

@@ -19,22 +19,22 @@ char *gw_bal_parse_text(const char *file, size_t most, size_t *bytes)
 {
     char *text = malloc(most + 1);
     FILE *f = text ? fopen(file, "re") : NULL;
-    int error = f ? 0 : text ? -errno : -ENOMEM;
+    int err = f ? 0 : text ? -errno : -ENOMEM;
     if (f) {
         errno = 0;
         *bytes = fread(text, 1, most + 1, f);
-        error = ferror(f) ? -errno : 0;
+        err = ferror(f) ? -errno : 0;
         fclose(f);
     }
-    if (error)
-        gw_error(error, "%s", strerror(-error));
+    if (err)
+        gw_error(err, "%s", strerror(-err));
     else if (*bytes > most)
-        error = gw_error(-EFBIG, "a configuration may have %u bytes, with all that it includes", GW_BAL_MOST);
+        err = gw_error(-EFBIG, "a configuration may have %u bytes, with all that it includes", GW_BAL_MOST);
     else if (memchr(text, 0, *bytes))
-        error = gw_error(-EINVAL, "not a text file: it has a byte that is 0");
+        err = gw_error(-EINVAL, "not a text file: it has a byte that is 0");
     else
         text[*bytes] = 0;
-    if (!error) return text;
+    if (!err) return text;
     free(text);
     return NULL;
 }
@@ -111,8 +111,8 @@ static int include_all(struct gw_bal_parse *p, const struct gw_bal_keyword *keyw
         if (stat(found->gl_pathv[i], &st) || !S_ISREG(st.st_mode)) continue;
         if (++p->includes > INCLUDE_FILES)
             return gw_bal_wrong(p, s, "more than %u files are included; put some together", INCLUDE_FILES);
-        int error = include_one(p, keywords, s, found->gl_pathv[i]);
-        if (error) return error;
+        int err = include_one(p, keywords, s, found->gl_pathv[i]);
+        if (err) return err;
     }
     return 0;
 }
@@ -137,9 +137,9 @@ int gw_bal_parse_include(struct gw_bal_parse *p, const struct gw_bal_keyword *ke
         return gw_bal_wrong(p, s, "%.200s: there is no such file", pattern);
     if (none) return none == GLOB_NOMATCH ? 0 : gw_bal_wrong(p, s, "%.200s: cannot be looked for", pattern);
     const struct gw_bal_param *before = p->params;
-    int error = include_all(p, keywords, s, &found);
+    int err = include_all(p, keywords, s, &found);
     globfree(&found);
-    if (error || p->params == before) return error;
+    if (err || p->params == before) return err;
     /* What the files have defined counts in the rest of this one. */
     if (p->reader.held) *p->reader.at = p->reader.held;
     return gw_bal_parse_from(p, p->reader.at) ? gw_bal_wrong(p, s, "%s", gw_last_error()) : 0;

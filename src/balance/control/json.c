@@ -342,8 +342,8 @@ static int read_worker(const struct gw_bal_service *s, const json_t *from, uint6
     uint64_t beat = 0, queue = 0;
     const json_t *telemetry = json_object_get(from, "telemetry");
     *w = (struct gw_bal_worker){.weight = 1};
-    int error = gw_bal_worker_from(from, w);
-    if (error) return error;
+    int err = gw_bal_worker_from(from, w);
+    if (err) return err;
     if (!w->name[0]) return gw_error(-EINVAL, "a worker of service %s has no name", s->name);
     if (w->port == s->port) w->port = 0;
     if (gw_bal_get_number(from, "id", 0, GW_BAL_WORKERS - 1, id) <= 0 ||
@@ -371,13 +371,13 @@ static int read_service(const json_t *from, struct gw_bal_service *s, uint64_t *
     uint64_t origin = 0;
     *s = (struct gw_bal_service){0};
     gw_bal_check_default(&s->check);
-    int error = gw_bal_service_from(from, s);
-    if (!error && (gw_bal_get_number(from, "origin", 0, GW_BAL_OF_ITSELF, &origin) < 0 ||
-                   gw_bal_get_number(from, "id", 0, GW_BAL_SERVICES - 1, id) <= 0))
-        error = gw_error(-EINVAL, "service %s: it has no id", s->name);
-    if (!error && !s->name[0]) error = gw_error(-EINVAL, "a service has no name");
+    int err = gw_bal_service_from(from, s);
+    if (!err && (gw_bal_get_number(from, "origin", 0, GW_BAL_OF_ITSELF, &origin) < 0 ||
+                 gw_bal_get_number(from, "id", 0, GW_BAL_SERVICES - 1, id) <= 0))
+        err = gw_error(-EINVAL, "service %s: it has no id", s->name);
+    if (!err && !s->name[0]) err = gw_error(-EINVAL, "a service has no name");
     s->origin = (uint8_t)origin;
-    return error;
+    return err;
 }
 
 /* The worker of this id becomes what `from` says. */
@@ -386,8 +386,8 @@ static int restore_worker(struct gw_bal_model *m, struct gw_bal_service *s, cons
 {
     struct gw_bal_worker w, *mine;
     uint64_t id = 0;
-    int error = read_worker(s, from, now_ns, &w, &id);
-    if (error) return error;
+    int err = read_worker(s, from, now_ns, &w, &id);
+    if (err) return err;
     mine = gw_bal_worker_by_id(m, (uint32_t)id);
     if (!mine) return gw_bal_put_worker(m, s, &w, (uint32_t)id, NULL);
     if (mine->service == s) {
@@ -402,8 +402,8 @@ static int restore_service(struct gw_bal_model *m, const json_t *from, struct gw
 {
     struct gw_bal_service s;
     uint64_t id = 0;
-    int error = read_service(from, &s, &id);
-    if (error) return error;
+    int err = read_service(from, &s, &id);
+    if (err) return err;
     *out = gw_bal_service_by_id(m, (uint32_t)id);
     if (*out && !gw_bal_replace_service(m, *out, &s)) return 0;
     if (*out) gw_bal_remove_service(m, *out); /* its id is another's by now */
@@ -454,8 +454,8 @@ static int restore_head(const json_t *from, struct gw_bal_model *m)
 
 int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns)
 {
-    int error = restore_head(from, m);
-    if (error) return error;
+    int err = restore_head(from, m);
+    if (err) return err;
     uint64_t version = m->version;
     restore_all(m, json_object_get(from, "services"), now_ns);
     m->version = version + 1;
@@ -483,8 +483,8 @@ int gw_bal_part_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns
 {
     size_t i;
     json_t *one;
-    int error = restore_head(from, m);
-    if (error) return error;
+    int err = restore_head(from, m);
+    if (err) return err;
     uint64_t version = m->version;
     forget_part(from, m);
     restore_all(m, json_object_get(from, "services"), now_ns);

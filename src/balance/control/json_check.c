@@ -191,8 +191,8 @@ static int get_others(const json_t *j, struct gw_bal_check *c)
         c->other[i] = fresh.ask;
         c->other[i].kind = GW_BAL_TCP_CHECK;
         if (!json_is_object(one)) return gw_error(-EINVAL, "check: others: they must be objects");
-        int error = get_ask(one, &c->other[i]);
-        if (error) return error;
+        int err = get_ask(one, &c->other[i]);
+        if (err) return err;
         if (c->other[i].kind == GW_BAL_NO_CHECK || c->kind == GW_BAL_NO_CHECK)
             return gw_error(-EINVAL, "check: `none` goes alone");
     }
@@ -207,9 +207,9 @@ int gw_bal_get_check(const json_t *from, struct gw_bal_check *c)
     if (!json_is_object(j)) return gw_error(-EINVAL, "check: it must be an object");
     uint64_t interval = c->interval_ns / 1000000, again = c->again_ns / 1000000, rise = c->rise,
              fall = c->fall;
-    int error = get_ask(j, &c->ask);
-    if (!error) error = get_others(j, c);
-    if (error) return error;
+    int err = get_ask(j, &c->ask);
+    if (!err) err = get_others(j, c);
+    if (err) return err;
     if (gw_bal_get_number(j, "interval_ms", 10, 86400000, &interval) < 0 ||
         gw_bal_get_number(j, "again_ms", 0, 86400000, &again) < 0 ||
         gw_bal_get_number(j, "rise", 1, 1000, &rise) < 0 || gw_bal_get_number(j, "fall", 1, 1001, &fall) < 0)

@@ -26,14 +26,14 @@
 int gw_bal_link_open(struct gw_bal_link *l, const char *run_dir)
 {
     struct sockaddr_un to;
-    int error = gw_bal_socket_path(run_dir, &to);
-    if (error) return error;
+    int err = gw_bal_socket_path(run_dir, &to);
+    if (err) return err;
     int fd = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0);
     if (fd < 0) return gw_error_errno(-errno, "socket");
     if (connect(fd, (struct sockaddr *)&to, sizeof(to))) {
-        error = gw_error_errno(-errno, "%s", to.sun_path);
+        err = gw_error_errno(-errno, "%s", to.sun_path);
         close(fd);
-        return error;
+        return err;
     }
     l->fd = fd;
     return 0;
@@ -90,8 +90,8 @@ static int ask_within(struct gw_bal_link *l, json_t *question, uint64_t ns, json
 static int ask_ready(struct gw_bal_link *l, uint64_t ns)
 {
     json_t *answer;
-    int error = ask_within(l, json_pack("{s:s}", "op", "ready"), ns, &answer);
-    if (error) return error;
+    int err = ask_within(l, json_pack("{s:s}", "op", "ready"), ns, &answer);
+    if (err) return err;
     int ready = json_is_true(json_object_get(answer, "ready"));
     json_decref(answer);
     return ready;
@@ -147,20 +147,20 @@ static int ask_within(struct gw_bal_link *l, json_t *question, uint64_t ns, json
 {
     *answer = NULL;
     uint64_t end = gw_deadline(ns);
-    int error = l->fd < 0 ? -ENOTCONN : question ? gw_bal_send(l->fd, question, end) : -ENOMEM;
+    int err = l->fd < 0 ? -ENOTCONN : question ? gw_bal_send(l->fd, question, end) : -ENOMEM;
     json_decref(question);
-    if (!error) error = gw_bal_receive(l->fd, answer, end);
-    if (error) {
+    if (!err) err = gw_bal_receive(l->fd, answer, end);
+    if (err) {
         gw_bal_link_close(l);
-        return gw_error_errno(error, "the data plane");
+        return gw_error_errno(err, "the data plane");
     }
     const char *why = json_string_value(json_object_get(*answer, "error"));
     if (!why) return 0;
-    error = gw_error(json_is_true(json_object_get(*answer, "retry")) ? -EAGAIN : -EREMOTEIO,
-                     "the data plane: %s", why);
+    err = gw_error(json_is_true(json_object_get(*answer, "retry")) ? -EAGAIN : -EREMOTEIO,
+                   "the data plane: %s", why);
     json_decref(*answer);
     *answer = NULL;
-    return error;
+    return err;
 }
 
 int gw_bal_link_ask(struct gw_bal_link *l, json_t *question, json_t **answer)

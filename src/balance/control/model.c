@@ -45,18 +45,18 @@ void gw_bal_model_free(struct gw_bal_model *m)
 int gw_bal_model_copy(const struct gw_bal_model *from, struct gw_bal_model *out)
 {
     struct gw_bal_service *mine;
-    int error = 0;
+    int err = 0;
     *out = *from;
     out->services = out->last = NULL;
     out->index = NULL;
-    for (const struct gw_bal_service *s = from->services; s && !error; s = s->next) {
-        error = gw_bal_put_service(out, s, s->id, &mine);
-        for (const struct gw_bal_worker *w = s->workers; w && !error; w = w->next)
-            error = gw_bal_put_worker(out, mine, w, w->id, NULL);
+    for (const struct gw_bal_service *s = from->services; s && !err; s = s->next) {
+        err = gw_bal_put_service(out, s, s->id, &mine);
+        for (const struct gw_bal_worker *w = s->workers; w && !err; w = w->next)
+            err = gw_bal_put_worker(out, mine, w, w->id, NULL);
     }
     out->version = from->version;
-    if (error) gw_bal_model_free(out);
-    return error;
+    if (err) gw_bal_model_free(out);
+    return err;
 }
 
 /* ---- finding ---- */
@@ -137,13 +137,13 @@ int gw_bal_put_service(struct gw_bal_model *m, const struct gw_bal_service *s, u
 {
     struct gw_bal_service *mine = gw_bal_index_open(m) ? NULL : malloc(sizeof(*mine));
     if (!mine) return gw_error_errno(-ENOMEM, "service");
-    int error =
+    int err =
         id != GW_BAL_ANY_ID ? gw_bal_service_by_id(m, id) ? -EEXIST : 0 : gw_bal_index_service_id(m, &id);
-    if (error) {
+    if (err) {
         free(mine);
-        return gw_error(error,
-                        error == -EEXIST ? "service %s: another has its id"
-                                         : "service %s: there are as many services as there may be",
+        return gw_error(err,
+                        err == -EEXIST ? "service %s: another has its id"
+                                       : "service %s: there are as many services as there may be",
                         s->name);
     }
     *mine = *s;
@@ -164,13 +164,12 @@ int gw_bal_put_worker(struct gw_bal_model *m, struct gw_bal_service *s, const st
 {
     struct gw_bal_worker *mine = malloc(sizeof(*mine));
     if (!mine) return gw_error_errno(-ENOMEM, "worker");
-    int error =
-        id != GW_BAL_ANY_ID ? gw_bal_worker_by_id(m, id) ? -EEXIST : 0 : gw_bal_index_worker_id(m, &id);
-    if (error) {
+    int err = id != GW_BAL_ANY_ID ? gw_bal_worker_by_id(m, id) ? -EEXIST : 0 : gw_bal_index_worker_id(m, &id);
+    if (err) {
         free(mine);
-        return gw_error(error,
-                        error == -EEXIST ? "worker %s: another has its id"
-                                         : "worker %s: there are as many workers as there may be",
+        return gw_error(err,
+                        err == -EEXIST ? "worker %s: another has its id"
+                                       : "worker %s: there are as many workers as there may be",
                         w->name);
     }
     *mine = *w;
@@ -192,8 +191,8 @@ int gw_bal_add_service(struct gw_bal_model *m, const struct gw_bal_service *s, s
     if (!mine.name[0])
         snprintf(mine.name, sizeof(mine.name), "%s-%s-%u", gw_bal_protocol_names[mine.protocol],
                  gw_bal_addr_text(&mine.addr, addr), mine.port);
-    int error = gw_bal_service_fits(m, &mine);
-    if (error) return error;
+    int err = gw_bal_service_fits(m, &mine);
+    if (err) return err;
     if (gw_bal_index_service(m, mine.name))
         return gw_error(-EEXIST, "service %s: there is one already", mine.name);
     if ((other = gw_bal_service_at(m, &mine)))
@@ -210,8 +209,8 @@ int gw_bal_add_worker(struct gw_bal_model *m, struct gw_bal_service *s, const st
     if (!mine.name[0])
         snprintf(mine.name, sizeof(mine.name), "%s-%u", gw_bal_addr_text(&mine.addr, addr),
                  gw_bal_port_of(s, &mine));
-    int error = gw_bal_fits(m, s, &mine);
-    if (error) return error;
+    int err = gw_bal_fits(m, s, &mine);
+    if (err) return err;
     if ((other = gw_bal_index_worker(m, s, mine.name)))
         return gw_error(-EEXIST, "worker %s: service %s has one already%s", mine.name, s->name,
                         other->leave ? "; it is leaving" : "");
@@ -220,8 +219,8 @@ int gw_bal_add_worker(struct gw_bal_model *m, struct gw_bal_service *s, const st
                         gw_bal_worker_text(s, &mine, text), s->name, other->name,
                         other->leave ? "; it is leaving" : "");
     mine.health.up = gw_bal_check_of(s, &mine)->kind == GW_BAL_NO_CHECK;
-    error = gw_bal_put_worker(m, s, &mine, GW_BAL_ANY_ID, &other);
-    if (error) return error;
+    err = gw_bal_put_worker(m, s, &mine, GW_BAL_ANY_ID, &other);
+    if (err) return err;
     other->changed = m->version;
     if (out) *out = other;
     return 0;

@@ -116,10 +116,10 @@ static int pairs_add(struct gw_bal_core *c, const struct gw_bal_service *s, stru
                         q->qpn, had->name, s->name);
     if (!p && c->pairs >= GW_BAL_PAIRS) return gw_error(-ENOSPC, "there may be %u queue pairs", GW_BAL_PAIRS);
     if (!p && !(p = calloc(1, sizeof(*p)))) return gw_error_errno(-ENOMEM, "queue pair");
-    int error = pairs_enqueue(c, q, 0);
-    if (error) {
+    int err = pairs_enqueue(c, q, 0);
+    if (err) {
         if (!*link) free(p);
-        return error;
+        return err;
     }
     if (!*link) {
         p->next = *link;
@@ -162,13 +162,13 @@ int gw_bal_pairs_tell(struct gw_bal_core *c, struct gw_bal_service *s, const jso
     struct gw_bal_qp q = {0};
     struct gw_bal_pair *p, **link;
     uint8_t ends = 0;
-    int error = is_roce(s);
-    if (!error &&
+    int err = is_roce(s);
+    if (!err &&
         (gw_bal_get_text(body, "worker", name, sizeof(name)) < 0 || gw_bal_get_yes(body, "ended", &ends) < 0))
         return -EINVAL;
-    if (!error) error = pairs_read_one(s, body, &q);
-    if (!error && !name[0]) error = gw_error(-EINVAL, "worker is wanted");
-    if (error) return error;
+    if (!err) err = pairs_read_one(s, body, &q);
+    if (!err && !name[0]) err = gw_error(-EINVAL, "worker is wanted");
+    if (err) return err;
     struct gw_bal_worker *w = gw_bal_find_worker(s, name);
     if (!w) return -ENOENT;
     if (c->qps_waiting >= GW_BAL_QPS) return gw_error(-EAGAIN, "too many queue pairs wait; ask again");
@@ -182,7 +182,7 @@ int gw_bal_pairs_tell(struct gw_bal_core *c, struct gw_bal_service *s, const jso
 /* Of the worker's: those that are not kept end. */
 static int end_others(struct gw_bal_core *c, const struct gw_bal_worker *w, uint32_t service)
 {
-    int error = 0;
+    int err = 0;
     for (uint32_t i = 0; i < GW_BAL_PAIR_ROWS; i++)
         for (struct gw_bal_pair **link = &c->pair[i]; *link;) {
             struct gw_bal_pair *p = *link;
@@ -192,10 +192,10 @@ static int end_others(struct gw_bal_core *c, const struct gw_bal_worker *w, uint
                 link = &p->next;
                 continue;
             }
-            if (!error) error = pairs_enqueue(c, &p->qp, 1);
+            if (!err) err = pairs_enqueue(c, &p->qp, 1);
             pairs_drop(c, link);
         }
-    return error;
+    return err;
 }
 
 int gw_bal_pairs_set(struct gw_bal_core *c, struct gw_bal_service *s, struct gw_bal_worker *w,
@@ -204,23 +204,22 @@ int gw_bal_pairs_set(struct gw_bal_core *c, struct gw_bal_service *s, struct gw_
     const json_t *list = json_object_get(body, "queue_pairs");
     size_t i;
     json_t *one;
-    int error = is_roce(s);
-    if (!error && !json_is_array(list)) error = gw_error(-EINVAL, "queue_pairs: a list is wanted");
-    if (!error && c->qps_waiting >= GW_BAL_QPS)
-        error = gw_error(-EAGAIN, "too many queue pairs wait; ask again");
-    if (error) return error;
+    int err = is_roce(s);
+    if (!err && !json_is_array(list)) err = gw_error(-EINVAL, "queue_pairs: a list is wanted");
+    if (!err && c->qps_waiting >= GW_BAL_QPS) err = gw_error(-EAGAIN, "too many queue pairs wait; ask again");
+    if (err) return err;
     json_array_foreach(list, i, one)
     {
         struct gw_bal_qp q = {.worker = w->id};
         struct gw_bal_pair *p;
-        error = pairs_read_one(s, one, &q);
-        if (!error) error = pairs_add(c, s, w, &q, &p);
-        if (!error) p->keep = 1;
-        if (error && error != -EEXIST) break;
-        error = 0;
+        err = pairs_read_one(s, one, &q);
+        if (!err) err = pairs_add(c, s, w, &q, &p);
+        if (!err) p->keep = 1;
+        if (err && err != -EEXIST) break;
+        err = 0;
     }
     int ended = end_others(c, w, s->id);
-    return error ? error : ended;
+    return err ? err : ended;
 }
 
 /* ---- all of them ---- */

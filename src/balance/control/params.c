@@ -48,8 +48,8 @@ static int param_define(struct gw_bal_param **params, const char *name, size_t n
 static int param_copy(FILE *out, const char *at, const char *end, const struct gw_bal_param *params,
                       int depth)
 {
-    int error = depth > PARAM_DEPTH ? -ELOOP : 0;
-    while (at < end && !error) {
+    int err = depth > PARAM_DEPTH ? -ELOOP : 0;
+    while (at < end && !err) {
         int braced = *at == '$' && at + 1 < end && at[1] == '{';
         const char *name = at + 1 + braced;
         size_t n = *at == '$' ? param_name(name) : 0;
@@ -57,13 +57,13 @@ static int param_copy(FILE *out, const char *at, const char *end, const struct g
         int ends = braced ? name[n] == '}' : after >= end || isspace((unsigned char)*after);
         const char *value = n && ends && after <= end ? param_value(params, name, n) : NULL;
         if (value)
-            error = param_copy(out, value, value + strlen(value), params, depth + 1);
+            err = param_copy(out, value, value + strlen(value), params, depth + 1);
         else
             fputc(*at, out);
         at = value ? after : at + 1;
-        if (ftell(out) > GW_BAL_MOST) error = -EFBIG;
+        if (ftell(out) > GW_BAL_MOST) err = -EFBIG;
     }
-    return error;
+    return err;
 }
 
 /* "$NAME=VALUE" in one line? Values of several lines are none, and stay in the text. */
@@ -83,20 +83,20 @@ char *gw_bal_params_fill(const char *text, struct gw_bal_param **params)
     char *filled = NULL;
     size_t bytes = 0;
     FILE *out = open_memstream(&filled, &bytes);
-    int error = out ? 0 : -ENOMEM;
-    for (const char *end; !error && *text; text = end + (*end == '\n')) {
+    int err = out ? 0 : -ENOMEM;
+    for (const char *end; !err && *text; text = end + (*end == '\n')) {
         end = text + strcspn(text, "\n");
         int defined = param_line(text, end, params);
-        if (defined < 0) error = defined;
-        if (!defined) error = param_copy(out, text, end, *params, 0);
-        if (*end && !error) fputc('\n', out);
+        if (defined < 0) err = defined;
+        if (!defined) err = param_copy(out, text, end, *params, 0);
+        if (*end && !err) fputc('\n', out);
     }
-    if (out && fclose(out)) error = -ENOMEM;
-    if (!error) return filled;
+    if (out && fclose(out)) err = -ENOMEM;
+    if (!err) return filled;
     free(filled);
-    if (error == -ELOOP) gw_error(error, "parameters name each other more than %d deep", PARAM_DEPTH);
-    if (error == -EFBIG) gw_error(error, "with the values of its parameters it is too long");
-    if (error == -ENOMEM) gw_error(error, "no memory");
+    if (err == -ELOOP) gw_error(err, "parameters name each other more than %d deep", PARAM_DEPTH);
+    if (err == -EFBIG) gw_error(err, "with the values of its parameters it is too long");
+    if (err == -ENOMEM) gw_error(err, "no memory");
     return NULL;
 }
 

@@ -113,10 +113,10 @@ static int count_words(struct gw_bal_parse *p, const struct gw_bal_statement *s,
 
 /* A block that begins with a mistake is read all the same, for the mistakes in it. */
 static void take_inside(struct gw_bal_parse *p, const struct gw_bal_keyword *k,
-                        const struct gw_bal_statement *s, int began, int error)
+                        const struct gw_bal_statement *s, int began, int err)
 {
     int outer = p->spoiled;
-    p->spoiled |= error != 0;
+    p->spoiled |= err != 0;
     gw_bal_parse_block(p, k->inside, s);
     if (k->end && began) k->end(p, s);
     p->spoiled = outer;
@@ -140,12 +140,12 @@ static void control_parse_take(struct gw_bal_parse *p, const struct gw_bal_keywo
         take_unknown(p, s, keywords);
         return;
     }
-    int error = count_words(p, s, k), began = !error;
-    if (began && k->set) error = k->set(p, s);
+    int err = count_words(p, s, k), began = !err;
+    if (began && k->set) err = k->set(p, s);
     if (s->ending != GW_BAL_OPENS) return;
     p->block = k->name;
     if (k->inside)
-        take_inside(p, k, s, began, error);
+        take_inside(p, k, s, began, err);
     else
         skip_block(p);
     p->block = outer;
@@ -197,9 +197,9 @@ int gw_bal_take_u16(struct gw_bal_parse *p, const struct gw_bal_statement *s, un
                     uint16_t most, uint16_t *out)
 {
     uint64_t n = 0;
-    int error = gw_bal_take_number(p, s, k, least, most, &n);
-    if (!error) *out = (uint16_t)n;
-    return error;
+    int err = gw_bal_take_number(p, s, k, least, most, &n);
+    if (!err) *out = (uint16_t)n;
+    return err;
 }
 
 int gw_bal_take_seconds(struct gw_bal_parse *p, const struct gw_bal_statement *s, uint64_t *ns)
@@ -238,9 +238,9 @@ int gw_bal_take_yes(struct gw_bal_parse *p, const struct gw_bal_statement *s, ui
 {
     static const char *const names[] = {"no", "yes", "false", "true", "off", "on", NULL};
     *out = 1;
-    int error = s->words == 1 ? 0 : gw_bal_take_name(p, s, names, out);
+    int err = s->words == 1 ? 0 : gw_bal_take_name(p, s, names, out);
     *out &= 1;
-    return error;
+    return err;
 }
 
 int gw_bal_take_text(struct gw_bal_parse *p, const struct gw_bal_statement *s, char *out, size_t size)

@@ -67,8 +67,8 @@ static int forward(const struct gw_bal_global *g, struct gw_bal_agent *agent)
     for (unsigned i = 0; i < g->cores; i++)
         n += (size_t)snprintf(cores + n, sizeof(cores) - n, "%s%u", i ? "," : "", g->core[i]);
     how.cores = g->cores ? cores : NULL;
-    int error = gw_balance_run(running, &how, why, sizeof(why));
-    return error ? gw_error(error, "%s", why) : 0;
+    int err = gw_balance_run(running, &how, why, sizeof(why));
+    return err ? gw_error(err, "%s", why) : 0;
 }
 
 /* Without a device there is nothing to forward: the configuration can be tried. */
@@ -90,18 +90,18 @@ int gw_bal_plane_run(const struct gw_bal_config *c)
         gw_bal_link_close(&other);
         return gw_error(-EADDRINUSE, "run_dir %s: another data plane answers there", c->global.run_dir);
     }
-    int error = gw_bal_seed(&global, &global.maglev_seed);
-    if (error) return error;
+    int err = gw_bal_seed(&global, &global.maglev_seed);
+    if (err) return err;
     gw_bal_translate_attr(&global, &attr);
-    error = bal_create(&attr, &running);
-    if (error) return gw_error_errno(error, "the flow tables (flows, wide_flows, timeouts in global_defs)");
+    err = bal_create(&attr, &running);
+    if (err) return gw_error_errno(err, "the flow tables (flows, wide_flows, timeouts in global_defs)");
     end_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    error = gw_bal_agent_start(running, &global, plane_stop, NULL, &agent);
-    if (!error) error = gw_bal_sync_start(running, &global, agent, &sync);
-    if (!error) gw_bal_agent_sync(agent, sync);
-    if (!error && global.ports)
-        error = forward(&global, agent);
-    else if (!error)
+    err = gw_bal_agent_start(running, &global, plane_stop, NULL, &agent);
+    if (!err) err = gw_bal_sync_start(running, &global, agent, &sync);
+    if (!err) gw_bal_agent_sync(agent, sync);
+    if (!err && global.ports)
+        err = forward(&global, agent);
+    else if (!err)
         plane_wait_for_end(agent);
     if (agent) gw_bal_agent_sync(agent, NULL);
     gw_bal_sync_stop(sync);
@@ -110,5 +110,5 @@ int gw_bal_plane_run(const struct gw_bal_config *c)
     running = NULL;
     bal_destroy(mine);
     close(end_fd);
-    return error;
+    return err;
 }

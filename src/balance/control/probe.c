@@ -67,9 +67,9 @@ int gw_bal_probe_room(struct gw_bal_probes *p, const struct gw_bal_check *c)
 
 /* ---- sockets ---- */
 
-int gw_bal_probe_fails(const char *what, int error, char *why, size_t size)
+int gw_bal_probe_fails(const char *what, int err, char *why, size_t size)
 {
-    snprintf(why, size, "%s: %s", what, strerror(error));
+    snprintf(why, size, "%s: %s", what, strerror(err));
     return -1;
 }
 
@@ -115,12 +115,12 @@ int gw_bal_probe_connect(struct gw_bal_probe *p, int type, char *why, size_t siz
 int gw_bal_probe_connected(struct gw_bal_probe *p, char *why, size_t size)
 {
     struct pollfd now = {.fd = p->fd, .events = POLLOUT};
-    int error = 0;
-    socklen_t length = sizeof(error);
+    int err = 0;
+    socklen_t length = sizeof(err);
     if (p->connected) return 1;
     if (poll(&now, 1, 0) < 1) return 0;
-    if (getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &error, &length)) error = errno;
-    if (error) return gw_bal_probe_fails("connect", error, why, size);
+    if (getsockopt(p->fd, SOL_SOCKET, SO_ERROR, &err, &length)) err = errno;
+    if (err) return gw_bal_probe_fails("connect", err, why, size);
     p->connected = 1;
     return 1;
 }

@@ -230,9 +230,9 @@ static int http_run(struct gw_bal_probe *p, char *why, size_t size)
         }
         h->shaken = 1;
     }
-    int error = http_send(p);
-    if (error == -EAGAIN) return 0;
-    if (error) return gw_bal_probe_fails("sending the request", -error, why, size);
+    int err = http_send(p);
+    if (err == -EAGAIN) return 0;
+    if (err) return gw_bal_probe_fails("sending the request", -err, why, size);
     return http_receive(p, why, size);
 }
 

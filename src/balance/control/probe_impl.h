@@ -31,6 +31,6 @@ int gw_bal_probe_connect(struct gw_bal_probe *p, int type, char *why, size_t siz
 /* Is it connected? 1, 0, or -1 with the reason. */
 int gw_bal_probe_connected(struct gw_bal_probe *p, char *why, size_t size);
 /* "WHAT: the error's name"; returns -1. */
-int gw_bal_probe_fails(const char *what, int error, char *why, size_t size);
+int gw_bal_probe_fails(const char *what, int err, char *why, size_t size);
 
 #endif

@@ -34,8 +34,8 @@ static int probe_rdma_ask(struct gw_client *c, uint64_t deadline)
     struct gw_client_reply reply;
     for (uint32_t i = 0; i < gw_client_inputs(c); i++)
         memset(gw_client_slot_input(c, 0, i, 1), 0, gw_client_input(c, i)->bytes);
-    int error = gw_client_submit(c, 0, &request);
-    return error ? error : gw_client_wait(c, deadline, &reply);
+    int err = gw_client_submit(c, 0, &request);
+    return err ? err : gw_client_wait(c, deadline, &reply);
 }
 
 static void *probe_rdma_check(void *arg)
@@ -45,10 +45,10 @@ static void *probe_rdma_check(void *arg)
     uint64_t deadline = gw_deadline(job->timeout_ns);
     struct gw_client_opts opts = {
         .server = job->server, .model = job->model, .slots = 1, .rows = 1, .timeout_ns = job->timeout_ns};
-    int error = gw_client_open(&opts, &c);
-    if (!error) error = probe_rdma_ask(c, deadline);
+    int err = gw_client_open(&opts, &c);
+    if (!err) err = probe_rdma_ask(c, deadline);
     gw_client_close(c);
-    const char *said = error ? gw_last_error() : "ok";
+    const char *said = err ? gw_last_error() : "ok";
     /* Nobody reads any more when the check took too long; the signal of that is blocked. */
     ssize_t n = write(job->out, said, strlen(said));
     (void)n;
@@ -65,13 +65,13 @@ static int probe_rdma_start(struct job *job)
     sigfillset(&all); /* signals are for the thread that waits for them */
     pthread_sigmask(SIG_SETMASK, &all, &before);
     rdma_threads++;
-    int error = pthread_create(&thread, NULL, probe_rdma_check, job);
+    int err = pthread_create(&thread, NULL, probe_rdma_check, job);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    if (error)
+    if (err)
         rdma_threads--;
     else
         pthread_detach(thread);
-    return error;
+    return err;
 }
 
 int gw_bal_rdma_begin(const struct gw_bal_addr *addr, uint16_t port, const struct gw_bal_ask *c)

@@ -55,9 +55,9 @@ static void settle_new(const struct gw_bal_model *m, struct gw_bal_worker *w)
 static int update_service(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_model *file,
                           const struct gw_bal_service *wanted)
 {
-    int error = 0, moved = s->forward != wanted->forward || s->sched != wanted->sched ||
-                           s->jet != wanted->jet || s->quorum != wanted->quorum ||
-                           s->persist_s != wanted->persist_s || s->persist_bits != wanted->persist_bits;
+    int err = 0, moved = s->forward != wanted->forward || s->sched != wanted->sched ||
+                         s->jet != wanted->jet || s->quorum != wanted->quorum ||
+                         s->persist_s != wanted->persist_s || s->persist_bits != wanted->persist_bits;
     gw_bal_rename_service(m, s, wanted->name);
     s->forward = wanted->forward;
     s->sched = wanted->sched;
@@ -74,46 +74,46 @@ static int update_service(struct gw_bal_model *m, struct gw_bal_service *s, cons
         if (w->origin == GW_BAL_OF_FILE && !gw_bal_worker_at(file, wanted, &w->addr, gw_bal_port_of(s, w)))
             gw_bal_leave(m, s, w, 0);
     }
-    for (const struct gw_bal_worker *w = wanted->workers; w && !error; w = w->next) {
+    for (const struct gw_bal_worker *w = wanted->workers; w && !err; w = w->next) {
         struct gw_bal_worker *mine = gw_bal_worker_at(m, s, &w->addr, gw_bal_port_of(wanted, w));
         if (mine)
             update_worker(m, mine, w);
-        else if (!(error = gw_bal_put_worker(m, s, w, GW_BAL_ANY_ID, &mine)))
+        else if (!(err = gw_bal_put_worker(m, s, w, GW_BAL_ANY_ID, &mine)))
             settle_new(m, mine);
     }
-    for (struct gw_bal_worker *w = s->workers; w && !error; w = w->next)
+    for (struct gw_bal_worker *w = s->workers; w && !err; w = w->next)
         if (w->leave) free_name(m, w);
-    if (!error) forget_misfits(m, s);
-    return error;
+    if (!err) forget_misfits(m, s);
+    return err;
 }
 
 static int reconcile_change(struct gw_bal_model *m, const struct gw_bal_model *wanted)
 {
-    int error = 0;
+    int err = 0;
     for (struct gw_bal_service *s = m->services, *next; s; s = next) {
         next = s->next;
         if (s->origin == GW_BAL_OF_FILE && !gw_bal_service_at(wanted, s)) gw_bal_remove_service(m, s);
     }
-    for (const struct gw_bal_service *s = wanted->services; s && !error; s = s->next) {
+    for (const struct gw_bal_service *s = wanted->services; s && !err; s = s->next) {
         struct gw_bal_service *mine = gw_bal_service_at(m, s);
-        if (!mine) error = gw_bal_put_service(m, s, GW_BAL_ANY_ID, &mine);
-        if (!error) error = update_service(m, mine, wanted, s);
+        if (!mine) err = gw_bal_put_service(m, s, GW_BAL_ANY_ID, &mine);
+        if (!err) err = update_service(m, mine, wanted, s);
     }
     m->file_hash = wanted->file_hash;
-    return error;
+    return err;
 }
 
 static int reconcile_with(struct gw_bal_model *m, const struct gw_bal_model *wanted,
                           int (*judge)(struct gw_bal_model *m))
 {
     struct gw_bal_model next;
-    int error = gw_bal_model_copy(m, &next);
-    if (error) return error;
-    error = reconcile_change(&next, wanted);
-    if (!error) error = judge(&next);
-    if (error < 0) {
+    int err = gw_bal_model_copy(m, &next);
+    if (err) return err;
+    err = reconcile_change(&next, wanted);
+    if (!err) err = judge(&next);
+    if (err < 0) {
         gw_bal_model_free(&next);
-        return error;
+        return err;
     }
     next.version++; /* also for what only the next control plane needs: names, and the file's hash */
     gw_bal_model_free(m);

@@ -28,9 +28,9 @@ __attribute__((format(printf, 3, 4))) static int lines_add(struct gw_bal_lines *
 void gw_bal_report_wrong(struct gw_bal_report *r, const char *file, unsigned line, unsigned order,
                          const char *why)
 {
-    int error = line ? lines_add(&r->wrong, order, "%s:%u: %s", file, line, why)
-                     : lines_add(&r->wrong, order, "%s: %s", file, why);
-    if (error) r->more++;
+    int err = line ? lines_add(&r->wrong, order, "%s:%u: %s", file, line, why)
+                   : lines_add(&r->wrong, order, "%s: %s", file, why);
+    if (err) r->more++;
 }
 
 void gw_bal_report_note(struct gw_bal_report *r, const char *file, unsigned line, const char *text)

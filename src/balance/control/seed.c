@@ -20,8 +20,8 @@ static int of_secret(const char *file, uint64_t *seed)
     static const char what[] = "gpuwire maglev seed";
     uint8_t digest[EVP_MAX_MD_SIZE];
     char *secret;
-    int error = gw_secret_take_token(NULL, file, &secret);
-    if (error) return error;
+    int err = gw_secret_take_token(NULL, file, &secret);
+    if (err) return err;
     EVP_MD_CTX *c = EVP_MD_CTX_new();
     int good = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) && EVP_DigestUpdate(c, what, sizeof(what)) &&
                EVP_DigestUpdate(c, secret, strlen(secret)) && EVP_DigestFinal_ex(c, digest, NULL);
@@ -36,18 +36,18 @@ static int of_secret(const char *file, uint64_t *seed)
 static int of_boot(const char *run_dir, uint64_t *seed)
 {
     char path[GW_BAL_TEXT + 32];
-    int error = gw_bal_make_run_dir(run_dir);
-    if (error) return error;
+    int err = gw_bal_make_run_dir(run_dir);
+    if (err) return err;
     snprintf(path, sizeof(path), "%s/maglev_seed", run_dir);
     int fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return gw_error_errno(-errno, "%s", path);
     if (read(fd, seed, sizeof(*seed)) != sizeof(*seed)) {
         int made = getrandom(seed, sizeof(*seed), 0) == sizeof(*seed) &&
                    pwrite(fd, seed, sizeof(*seed), 0) == sizeof(*seed);
-        if (!made) error = gw_error_errno(-errno, "%s", path);
+        if (!made) err = gw_error_errno(-errno, "%s", path);
     }
     close(fd);
-    return error;
+    return err;
 }
 
 int gw_bal_seed(const struct gw_bal_global *g, uint64_t *seed)

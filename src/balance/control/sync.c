@@ -17,11 +17,11 @@ static int sync_begin(struct gw_bal_sync *s)
     char host[GW_BAL_ADDR], *key = NULL;
     uint16_t port;
     const struct gw_bal_global *g = s->global;
-    int error = gw_secret_take_token(NULL, g->sync_key_file, &key);
-    if (error) return error;
-    error = gw_bal_tls_key_make(key, &s->key);
+    int err = gw_secret_take_token(NULL, g->sync_key_file, &key);
+    if (err) return err;
+    err = gw_bal_tls_key_make(key, &s->key);
     gw_secret_forget(key);
-    if (error) return gw_error_errno(error, "sync_key_file");
+    if (err) return gw_error_errno(err, "sync_key_file");
     if (g->listen.family) {
         s->listen_fd = gw_listen_tcp("flows of the active balancer", "sync_listen",
                                      gw_bal_addr_text(&g->listen, host), g->listen_port, &port);
@@ -46,12 +46,12 @@ int gw_bal_sync_start(struct bal *bal, const struct gw_bal_global *g, struct gw_
     s->agent = agent;
     s->listen_fd = -1;
     s->end_fd = eventfd(0, EFD_CLOEXEC);
-    int error = sync_begin(s);
-    if (error)
+    int err = sync_begin(s);
+    if (err)
         gw_bal_sync_stop(s);
     else
         *out = s;
-    return error;
+    return err;
 }
 
 void gw_bal_sync_stop(struct gw_bal_sync *s)

@@ -49,11 +49,11 @@ struct listening {
 static void *serve_receiver(void *arg)
 {
     struct receiver *r = arg;
-    int error = gw_bal_sync_receive(r->s, &r->tls);
-    if (error == -ETIMEDOUT)
+    int err = gw_bal_sync_receive(r->s, &r->tls);
+    if (err == -ETIMEDOUT)
         fprintf(stderr, "gpuwire balance: the active balancer is connected, but silent; its connection is "
                         "closed\n");
-    if (error == -EPROTO) fprintf(stderr, "gpuwire balance: flows came from another version of gpuwire\n");
+    if (err == -EPROTO) fprintf(stderr, "gpuwire balance: flows came from another version of gpuwire\n");
     gw_bal_tls_close(&r->tls);
     r->state = 2;
     return NULL;
@@ -146,13 +146,13 @@ static int sync_listen_let_in(struct listening *l)
 
 static void sync_listen_go_on(struct listening *l, struct stranger *o)
 {
-    int error = gw_bal_tls_step(&o->tls, &o->events);
-    if (!error) {
+    int err = gw_bal_tls_step(&o->tls, &o->events);
+    if (!err) {
         begin_receiver(l, o);
         return;
     }
-    if (error == -EAGAIN && gw_deadline(0) - o->came_ns < PROOF_NS) return;
-    if (error == -EACCES)
+    if (err == -EAGAIN && gw_deadline(0) - o->came_ns < PROOF_NS) return;
+    if (err == -EACCES)
         gw_say(&l->said, "sync_listen: a connection does not prove the key; an active balancer must have the "
                          "same sync_key_file");
     gw_bal_tls_close(&o->tls);

@@ -56,11 +56,11 @@ static void sync_receive_learn(void *ctx, const struct gw_bal_model *ours, uint6
         struct bal_record record = r->batch[r->learnt];
         record.service = record.service < GW_BAL_SERVICES ? r->service[record.service] : NOT_HERE;
         record.worker = record.worker < GW_BAL_WORKERS ? r->worker[record.worker] : NOT_HERE;
-        int error =
+        int err =
             record.service == NOT_HERE || record.worker == NOT_HERE ? -EINVAL : bal_learn(r->s->bal, &record);
-        r->again = error == -EAGAIN;
+        r->again = err == -EAGAIN;
         if (r->again) return;
-        if (error)
+        if (err)
             r->s->unknown++;
         else
             r->s->received++;
@@ -88,9 +88,9 @@ static int take_table(struct receiving *r, const char *text, size_t bytes)
     gw_bal_model_free(&r->theirs);
     r->theirs = (struct gw_bal_model){0};
     r->version = UINT64_MAX;
-    int error = j ? gw_bal_model_from(j, &r->theirs, gw_deadline(0)) : -EPROTO;
+    int err = j ? gw_bal_model_from(j, &r->theirs, gw_deadline(0)) : -EPROTO;
     json_decref(j);
-    return error;
+    return err;
 }
 
 static int sync_receive_answer(struct receiving *r, uint64_t number)
@@ -104,22 +104,22 @@ static int sync_receive_answer(struct receiving *r, uint64_t number)
 static int take_frame(struct receiving *r, uint64_t number)
 {
     struct gw_bal_sync_frame f;
-    int error = gw_bal_tls_read(r->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
-    if (error) return error;
+    int err = gw_bal_tls_read(r->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
+    if (err) return err;
     if (f.magic != GW_BAL_SYNC_MAGIC || f.record != sizeof(struct bal_record) || f.number != number ||
         f.bytes > GW_BAL_MESSAGE)
         return -EPROTO;
     char *data = malloc((size_t)f.bytes + 1);
     if (!data) return -ENOMEM;
-    error = gw_bal_tls_read(r->tls, data, f.bytes, GW_BAL_SYNC_PATIENCE);
-    if (!error)
-        error = f.kind == GW_BAL_SYNC_TABLE   ? take_table(r, data, f.bytes)
-                : f.kind == GW_BAL_SYNC_FLOWS ? take_flows(r, data, f.bytes)
-                : f.kind == GW_BAL_SYNC_ASK   ? 0
-                                              : -EPROTO;
+    err = gw_bal_tls_read(r->tls, data, f.bytes, GW_BAL_SYNC_PATIENCE);
+    if (!err)
+        err = f.kind == GW_BAL_SYNC_TABLE   ? take_table(r, data, f.bytes)
+              : f.kind == GW_BAL_SYNC_FLOWS ? take_flows(r, data, f.bytes)
+              : f.kind == GW_BAL_SYNC_ASK   ? 0
+                                            : -EPROTO;
     free(data);
-    if (!error) r->s->heard_ns = gw_deadline(0);
-    return error ? error : sync_receive_answer(r, number);
+    if (!err) r->s->heard_ns = gw_deadline(0);
+    return err ? err : sync_receive_answer(r, number);
 }
 
 int gw_bal_sync_receive(struct gw_bal_sync *s, struct gw_bal_tls *t)
@@ -129,11 +129,11 @@ int gw_bal_sync_receive(struct gw_bal_sync *s, struct gw_bal_tls *t)
     r->s = s;
     r->tls = t;
     r->version = UINT64_MAX;
-    int error = take_frame(r, 1), speaks = !error;
+    int err = take_frame(r, 1), speaks = !err;
     s->active += (uint32_t)speaks;
-    for (uint64_t number = 2; !error; number++) error = take_frame(r, number);
+    for (uint64_t number = 2; !err; number++) err = take_frame(r, number);
     s->active -= (uint32_t)speaks;
     gw_bal_model_free(&r->theirs);
     free(r);
-    return error;
+    return err;
 }

@@ -30,8 +30,8 @@ struct sending {
 static int sync_send_take_answer(struct sending *o)
 {
     struct gw_bal_sync_frame f;
-    int error = gw_bal_tls_read(&o->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
-    if (error) return error;
+    int err = gw_bal_tls_read(&o->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
+    if (err) return err;
     if (f.magic != GW_BAL_SYNC_MAGIC || f.kind != GW_BAL_SYNC_ANSWER || f.bytes || !f.number ||
         f.number > o->number)
         return -EPROTO;
@@ -49,12 +49,12 @@ static void sync_said(struct gw_bal_sync *s, uint32_t standby, const char *why)
 
 static int sync_send_take_answers(struct sending *o)
 {
-    int error = 0;
-    while (!error && gw_bal_tls_ready(&o->tls)) {
-        error = sync_send_take_answer(o);
-        if (!error && !o->s->standby) sync_said(o->s, 1, "it is connected, and answers");
+    int err = 0;
+    while (!err && gw_bal_tls_ready(&o->tls)) {
+        err = sync_send_take_answer(o);
+        if (!err && !o->s->standby) sync_said(o->s, 1, "it is connected, and answers");
     }
-    if (error) return error;
+    if (err) return err;
     return gw_deadline(0) - o->heard_ns > GW_BAL_SYNC_PATIENCE ? -ETIMEDOUT : 0;
 }
 
@@ -65,9 +65,9 @@ static int send_frame(struct sending *o, uint32_t kind, const void *data, size_t
     struct gw_bal_sync_frame f = {GW_BAL_SYNC_MAGIC, kind, (uint32_t)bytes, sizeof(struct bal_record),
                                   ++o->number};
     o->sent_ns = gw_deadline(0);
-    int error = gw_bal_tls_write(&o->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
-    if (!error) error = gw_bal_tls_write(&o->tls, data, bytes, GW_BAL_SYNC_PATIENCE);
-    return error ? error : sync_send_take_answers(o);
+    int err = gw_bal_tls_write(&o->tls, &f, sizeof(f), GW_BAL_SYNC_PATIENCE);
+    if (!err) err = gw_bal_tls_write(&o->tls, data, bytes, GW_BAL_SYNC_PATIENCE);
+    return err ? err : sync_send_take_answers(o);
 }
 
 /* Under the agent's lock. */
@@ -86,9 +86,9 @@ static int send_table(struct sending *o)
     char *text = json_dumps(o->table, JSON_COMPACT);
     json_decref(o->table);
     o->table = NULL;
-    int error = text ? send_frame(o, GW_BAL_SYNC_TABLE, text, strlen(text)) : -ENOMEM;
+    int err = text ? send_frame(o, GW_BAL_SYNC_TABLE, text, strlen(text)) : -ENOMEM;
     free(text);
-    return error;
+    return err;
 }
 
 static int send_flows(struct sending *o)
@@ -99,8 +99,8 @@ static int send_flows(struct sending *o)
     for (uint32_t core = 0; core < attr.cores; core++) {
         size_t n;
         while ((n = bal_feed_take(o->s->bal, core, batch, BATCH))) {
-            int error = send_frame(o, GW_BAL_SYNC_FLOWS, batch, n * sizeof(batch[0]));
-            if (error) return error;
+            int err = send_frame(o, GW_BAL_SYNC_FLOWS, batch, n * sizeof(batch[0]));
+            if (err) return err;
             o->s->sent += n;
         }
     }
@@ -131,46 +131,46 @@ static int connect_standby(const struct gw_bal_global *g)
     if (!connect(fd, is_six ? (struct sockaddr *)&six : (struct sockaddr *)&four,
                  is_six ? sizeof(six) : sizeof(four)))
         return fd;
-    int error = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
+    int err = errno == EINPROGRESS ? -ETIMEDOUT : -errno;
     close(fd);
-    return error;
+    return err;
 }
 
 /* Until the connection fails, and why. */
 static int sync_send_all(struct sending *o)
 {
-    int error = 0;
+    int err = 0;
     o->heard_ns = gw_deadline(0);
     bal_feed(o->s->bal, true);
     do {
-        error = send_table(o);
-        if (!error) error = send_flows(o);
-        if (!error) error = ask_standby(o);
-    } while (!error && !gw_bal_sync_ended(o->s, PUSH_NS));
+        err = send_table(o);
+        if (!err) err = send_flows(o);
+        if (!err) err = ask_standby(o);
+    } while (!err && !gw_bal_sync_ended(o->s, PUSH_NS));
     bal_feed(o->s->bal, false);
-    return error;
+    return err;
 }
 
 static int speak(struct gw_bal_sync *s)
 {
     struct sending o = {.s = s};
     int fd = connect_standby(s->global);
-    int error = fd < 0 ? fd : gw_bal_tls_open(&s->key, fd, s->end_fd, 0, &o.tls);
-    if (error) return error;
-    error = gw_bal_tls_shake(&o.tls, gw_deadline(GW_BAL_SYNC_PATIENCE));
-    if (!error) error = sync_send_all(&o);
+    int err = fd < 0 ? fd : gw_bal_tls_open(&s->key, fd, s->end_fd, 0, &o.tls);
+    if (err) return err;
+    err = gw_bal_tls_shake(&o.tls, gw_deadline(GW_BAL_SYNC_PATIENCE));
+    if (!err) err = sync_send_all(&o);
     gw_bal_tls_close(&o.tls);
-    return error;
+    return err;
 }
 
-static const char *why_ended(int error)
+static const char *why_ended(int err)
 {
-    switch (error) {
+    switch (err) {
     case -EACCES: return "it does not prove the key; sync_key_file must be the same at both";
     case -EPROTO: return "it runs another version of gpuwire";
     case -ETIMEDOUT: return "it does not answer; it learns of no connection until it does";
     case -ECONNRESET: return "it closed the connection; is its sync_key_file the same?";
-    default: return strerror(-error);
+    default: return strerror(-err);
     }
 }
 
@@ -179,10 +179,10 @@ void *gw_bal_sync_send(void *arg)
     struct gw_bal_sync *s = arg;
     int said = 0; /* the reason that was printed last */
     do {
-        int error = speak(s);
-        if (error == -ECANCELED || !error) continue;
-        if (s->standby || error != said) sync_said(s, 0, why_ended(error));
-        said = error;
+        int err = speak(s);
+        if (err == -ECANCELED || !err) continue;
+        if (s->standby || err != said) sync_said(s, 0, why_ended(err));
+        said = err;
     } while (!gw_bal_sync_ended(s, AGAIN_NS));
     s->standby = 0;
     return NULL;

@@ -126,17 +126,17 @@ int gw_bal_tls_step(struct gw_bal_tls *t, short *events)
     ERR_clear_error();
     int n = SSL_do_handshake(t->ssl);
     if (n == 1) return 0;
-    int error = sync_tls_error(t, n, events);
-    return error == -EPROTO ? -EACCES : error;
+    int err = sync_tls_error(t, n, events);
+    return err == -EPROTO ? -EACCES : err;
 }
 
 int gw_bal_tls_shake(struct gw_bal_tls *t, uint64_t deadline_ns)
 {
     short events = 0;
-    int error;
-    while ((error = gw_bal_tls_step(t, &events)) == -EAGAIN)
-        if ((error = tls_wait(t, events, deadline_ns))) return error;
-    return error;
+    int err;
+    while ((err = gw_bal_tls_step(t, &events)) == -EAGAIN)
+        if ((err = tls_wait(t, events, deadline_ns))) return err;
+    return err;
 }
 
 /* What a call that returned n has moved; 0: it may try again. */
@@ -144,8 +144,8 @@ static int tls_moved(const struct gw_bal_tls *t, int n, uint64_t silence_ns)
 {
     short events = 0;
     if (n > 0) return n;
-    int error = sync_tls_error(t, n, &events);
-    return error == -EAGAIN ? tls_wait(t, events, gw_deadline(silence_ns)) : error;
+    int err = sync_tls_error(t, n, &events);
+    return err == -EAGAIN ? tls_wait(t, events, gw_deadline(silence_ns)) : err;
 }
 
 static int tls_most(size_t bytes)

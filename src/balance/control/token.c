@@ -28,10 +28,10 @@ static int write_token(const char *path)
     unlink(new_path);
     int fd = open(new_path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (fd < 0) return -errno;
-    int error = write(fd, text, 2 * TOKEN_BYTES + 1) == 2 * TOKEN_BYTES + 1 ? 0 : -EIO;
-    if (close(fd) && !error) error = -errno;
-    if (!error && rename(new_path, path)) error = -errno;
-    return error;
+    int err = write(fd, text, 2 * TOKEN_BYTES + 1) == 2 * TOKEN_BYTES + 1 ? 0 : -EIO;
+    if (close(fd) && !err) err = -errno;
+    if (!err && rename(new_path, path)) err = -errno;
+    return err;
 }
 
 /* 0: there is one that is nobody else's. -ENOENT: there is none. */
@@ -49,7 +49,7 @@ int gw_bal_make_token(const char *run_dir, char **token)
 {
     char path[PATH_MAX - 8];
     snprintf(path, sizeof(path), "%s/%s", run_dir, GW_BAL_TOKEN_FILE);
-    int error = look_at_token(path);
-    if (error == -ENOENT && (error = write_token(path))) gw_error_errno(error, "%s", path);
-    return error ? error : gw_secret_take_token(NULL, path, token);
+    int err = look_at_token(path);
+    if (err == -ENOENT && (err = write_token(path))) gw_error_errno(err, "%s", path);
+    return err ? err : gw_secret_take_token(NULL, path, token);
 }

@@ -33,8 +33,8 @@ int gw_bal_write_all(int fd, const void *data, size_t bytes, uint64_t deadline_n
     while (bytes) {
         ssize_t n = send(fd, at, bytes, MSG_NOSIGNAL | MSG_DONTWAIT);
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            int error = control_wire_wait_for(fd, POLLOUT, deadline_ns);
-            if (error) return error;
+            int err = control_wire_wait_for(fd, POLLOUT, deadline_ns);
+            if (err) return err;
             continue;
         }
         if (n < 0) return -errno;
@@ -51,8 +51,8 @@ int gw_bal_read_all(int fd, void *data, size_t bytes, uint64_t deadline_ns)
         ssize_t n = recv(fd, at, bytes, MSG_DONTWAIT);
         if (!n) return -ECONNRESET;
         if (n < 0 && (errno == EAGAIN || errno == EINTR)) {
-            int error = control_wire_wait_for(fd, POLLIN, deadline_ns);
-            if (error) return error;
+            int err = control_wire_wait_for(fd, POLLIN, deadline_ns);
+            if (err) return err;
             continue;
         }
         if (n < 0) return -errno;
@@ -67,25 +67,25 @@ int gw_bal_send(int fd, const json_t *message, uint64_t deadline_ns)
     char *text = message ? json_dumps(message, JSON_COMPACT) : NULL;
     if (!text) return -ENOMEM;
     uint32_t bytes = (uint32_t)strlen(text);
-    int error = bytes > GW_BAL_MESSAGE ? -EFBIG : gw_bal_write_all(fd, &bytes, sizeof(bytes), deadline_ns);
-    if (!error) error = gw_bal_write_all(fd, text, bytes, deadline_ns);
+    int err = bytes > GW_BAL_MESSAGE ? -EFBIG : gw_bal_write_all(fd, &bytes, sizeof(bytes), deadline_ns);
+    if (!err) err = gw_bal_write_all(fd, text, bytes, deadline_ns);
     free(text);
-    return error;
+    return err;
 }
 
 int gw_bal_receive(int fd, json_t **message, uint64_t deadline_ns)
 {
     uint32_t bytes;
     json_error_t where;
-    int error = gw_bal_read_all(fd, &bytes, sizeof(bytes), deadline_ns);
-    if (error) return error;
+    int err = gw_bal_read_all(fd, &bytes, sizeof(bytes), deadline_ns);
+    if (err) return err;
     if (bytes > GW_BAL_MESSAGE) return -EPROTO;
     char *text = malloc(bytes + 1);
     if (!text) return -ENOMEM;
-    error = gw_bal_read_all(fd, text, bytes, deadline_ns);
-    *message = error ? NULL : json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
+    err = gw_bal_read_all(fd, text, bytes, deadline_ns);
+    *message = err ? NULL : json_loadb(text, bytes, JSON_REJECT_DUPLICATES, &where);
     free(text);
-    return error ? error : *message ? 0 : -EPROTO;
+    return err ? err : *message ? 0 : -EPROTO;
 }
 
 int gw_bal_socket_path(const char *run_dir, struct sockaddr_un *out)

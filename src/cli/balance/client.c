@@ -20,11 +20,11 @@ int gw_balance_connect(const struct gw_balance_args *a, struct gw_balance_client
 {
     *c = (struct gw_balance_client){0};
     size_t n = strlen(a->api);
-    int error = a->token_file ? gw_secret_take_token(NULL, a->token_file, &c->token) : 0;
-    if (!error && asprintf(&c->base, "%s%s%s", strstr(a->api, "://") ? "" : "http://", a->api,
-                           n && a->api[n - 1] == '/' ? "" : "/") < 0) {
+    int err = a->token_file ? gw_secret_take_token(NULL, a->token_file, &c->token) : 0;
+    if (!err && asprintf(&c->base, "%s%s%s", strstr(a->api, "://") ? "" : "http://", a->api,
+                         n && a->api[n - 1] == '/' ? "" : "/") < 0) {
         c->base = NULL;
-        error = gw_error_errno(-ENOMEM, "balance");
+        err = gw_error_errno(-ENOMEM, "balance");
     }
     struct gw_http_opts opts = {.base = c->base,
                                 .token = c->token,
@@ -32,8 +32,8 @@ int gw_balance_connect(const struct gw_balance_args *a, struct gw_balance_client
                                 .timeout_ns = TIMEOUT_NS,
                                 .most_answer = MOST_ANSWER,
                                 .give_up = gw_interrupted};
-    if (!error) error = gw_http_open(&opts, &c->http);
-    if (!error) return 0;
+    if (!err) err = gw_http_open(&opts, &c->http);
+    if (!err) return 0;
     gw_balance_disconnect(c);
     return gw_failed("balance");
 }
@@ -48,16 +48,16 @@ void gw_balance_disconnect(struct gw_balance_client *c)
 int gw_balance_ask(struct gw_balance_client *c, const char *method, const char *path, const json_t *body,
                    json_t **reply)
 {
-    int error = gw_http_call(c->http, method, path, body, reply);
-    if (!error) return 0;
-    if (error == -EINTR) return GW_EXIT_INTERRUPTED;
-    if (error == -ECONNREFUSED)
-        gw_error(error,
+    int err = gw_http_call(c->http, method, path, body, reply);
+    if (!err) return 0;
+    if (err == -EINTR) return GW_EXIT_INTERRUPTED;
+    if (err == -ECONNREFUSED)
+        gw_error(err,
                  "%s: nobody listens there; is `gpuwire balance --config FILE` running? (--api says where)",
                  c->base);
-    if (error == -EACCES)
+    if (err == -EACCES)
         gw_error(
-            error,
+            err,
             "%s: the API wants a token from this user; --token-file names the file that has it, which is "
             "api.token in run_dir unless token_file says otherwise",
             c->base);

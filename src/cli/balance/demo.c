@@ -96,17 +96,17 @@ static int balance_demo_hear(struct demo *d, uint64_t end, unsigned up)
 {
     char line[256];
     const int fds[2] = {fileno(d->says), gw_interrupt_fd()};
-    int error = 0, noticed = d->noticed;
-    while (!error && d->noticed == noticed && (!up || d->up < up)) {
+    int err = 0, noticed = d->noticed;
+    while (!err && d->noticed == noticed && (!up || d->up < up)) {
         int64_t ready = gw_wait_fds(fds, 2, end);
         if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
         if (!ready) return 0;
         if (ready < 0) continue;
         if (!fgets(line, sizeof(line), d->says)) /* where it does not start it has said why */
             return d->up ? gw_error(-EIO, "the balancer has ended") : -ECHILD;
-        error = understand(d, line);
+        err = understand(d, line);
     }
-    return error;
+    return err;
 }
 
 static int start_balancer(struct demo *d)
@@ -124,9 +124,8 @@ static int start_balancer(struct demo *d)
     if (d->balancer < 0 || !d->says) return gw_error_errno(-errno, "cannot start the balancer");
     setvbuf(d->says, NULL, _IONBF, 0);
     /* A line for its API, and one for each worker that is up. */
-    int error = balance_demo_hear(d, gw_deadline(READY_NS), GW_DEMO_WORKERS);
-    return error || d->up == GW_DEMO_WORKERS ? error
-                                             : gw_error(-ETIMEDOUT, "the balancer does not get ready");
+    int err = balance_demo_hear(d, gw_deadline(READY_NS), GW_DEMO_WORKERS);
+    return err || d->up == GW_DEMO_WORKERS ? err : gw_error(-ETIMEDOUT, "the balancer does not get ready");
 }
 
 static int tell_balancer(const struct demo *d, const char *verb, const char *worker)
@@ -161,8 +160,8 @@ static int balance_demo_start_clients(struct demo *d)
     d->clients = gw_demo_fork(&d->net, GW_DEMO_CLIENT);
     if (!d->clients) gw_demo_clients(d->tally);
     while (staying(d->tally) < GW_DEMO_STAYING) {
-        int error = balance_demo_hear(d, gw_deadline(S / 10), 0);
-        if (error) return error;
+        int err = balance_demo_hear(d, gw_deadline(S / 10), 0);
+        if (err) return err;
         if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "the clients reach no worker");
     }
     printf("%d connections stay open and ask ten times a second each; 100 short ones begin each second\n",
@@ -181,37 +180,37 @@ static int kill_worker(struct demo *d, int which)
     d->dead = 1;
     printf("w%d is dead: its link is down, its process killed\n", which + 1);
     fflush(stdout);
-    int error = balance_demo_hear(d, gw_deadline(NOTICE_NS), 0);
-    return error || d->noticed ? error
-                               : gw_error(-ETIMEDOUT, "the balancer does not notice that a worker is dead");
+    int err = balance_demo_hear(d, gw_deadline(NOTICE_NS), 0);
+    return err || d->noticed ? err
+                             : gw_error(-ETIMEDOUT, "the balancer does not notice that a worker is dead");
 }
 
 static int act(struct demo *d)
 {
-    int error = balance_demo_hear(d, gw_deadline(PHASE_NS), 0);
-    if (!error) error = tell_balancer(d, "drain", "w1");
-    if (error) return error;
+    int err = balance_demo_hear(d, gw_deadline(PHASE_NS), 0);
+    if (!err) err = tell_balancer(d, "drain", "w1");
+    if (err) return err;
     printf("w1 drains\n");
     /* The cores know by now, unless the machine is very slow. Connections that begin now must not reach
      * w1. */
-    error = balance_demo_hear(d, gw_deadline(S), 0);
+    err = balance_demo_hear(d, gw_deadline(S), 0);
     atomic_store(&d->tally->phase, GW_DEMO_DRAINED);
-    if (!error) error = balance_demo_hear(d, gw_deadline(PHASE_NS), 0);
+    if (!err) err = balance_demo_hear(d, gw_deadline(PHASE_NS), 0);
     uint64_t died = gw_deadline(0);
-    if (!error) error = kill_worker(d, DIES);
-    if (error) return error;
+    if (!err) err = kill_worker(d, DIES);
+    if (err) return err;
     uint64_t took = gw_deadline(0) - died;
     printf("the balancer has noticed, after %.1f s\n", (double)took / (double)S);
     fflush(stdout);
-    error = balance_demo_hear(d, gw_deadline(S), 0);
+    err = balance_demo_hear(d, gw_deadline(S), 0);
     atomic_store(&d->tally->phase, GW_DEMO_KILLED);
-    if (!error) error = balance_demo_hear(d, gw_deadline(2 * PHASE_NS), 0);
+    if (!err) err = balance_demo_hear(d, gw_deadline(2 * PHASE_NS), 0);
     /* A client that asks in vain asks more and more seldom, and hears late that its worker has gone. */
     uint64_t last = gw_deadline(LAST_NS);
-    while (!error && atomic_load(&d->tally->of[DIES].staying) && gw_deadline(0) < last)
-        error = balance_demo_hear(d, gw_deadline(S / 10), 0);
+    while (!err && atomic_load(&d->tally->of[DIES].staying) && gw_deadline(0) < last)
+        err = balance_demo_hear(d, gw_deadline(S / 10), 0);
     atomic_store(&d->tally->phase, GW_DEMO_END);
-    return error;
+    return err;
 }
 
 /* ---- what came of it ---- */
@@ -318,14 +317,14 @@ int gw_balance_demo(const struct gw_balance_args *a)
     if (d.tally == MAP_FAILED) return GW_EXIT_FAILURE;
     gw_catch_signals();
     printf("six hosts in network namespaces: a balancer, a client, three workers, and a switch\n");
-    int error = gw_demo_net_make(&d.net);
-    if (!error) error = write_config(&d);
-    if (!error) error = start_load(&d);
-    if (!error) error = start_balancer(&d);
-    if (!error) error = balance_demo_start_clients(&d);
-    if (!error) error = act(&d);
-    if (!error) error = balance_demo_judge(d.tally);
-    if (error && error != -ECHILD) gw_failed("balance");
+    int err = gw_demo_net_make(&d.net);
+    if (!err) err = write_config(&d);
+    if (!err) err = start_load(&d);
+    if (!err) err = start_balancer(&d);
+    if (!err) err = balance_demo_start_clients(&d);
+    if (!err) err = act(&d);
+    if (!err) err = balance_demo_judge(d.tally);
+    if (err && err != -ECHILD) gw_failed("balance");
     balance_demo_clean_up(&d);
-    return gw_exit_code(error);
+    return gw_exit_code(err);
 }

@@ -42,9 +42,9 @@ static int demo_net_enter(pid_t keeper)
     char path[40];
     snprintf(path, sizeof(path), "/proc/%d/ns/net", (int)keeper);
     int fd = open(path, O_RDONLY | O_CLOEXEC);
-    int error = fd < 0 || setns(fd, CLONE_NEWNET) ? -errno : 0;
+    int err = fd < 0 || setns(fd, CLONE_NEWNET) ? -errno : 0;
     if (fd >= 0) close(fd);
-    return error;
+    return err;
 }
 
 static pid_t fork_into(const struct gw_demo_net *n, int host, unsigned long flags)
@@ -174,35 +174,35 @@ static int plug_in(const struct gw_demo_net *n, int host, const char *address)
     snprintf(name, sizeof(name), "h%d", host);
     snprintf(words, sizeof(words), "link add eth0 type veth peer name %s netns %d", name,
              (int)n->keeper[GW_DEMO_SWITCH]);
-    int error = ip_in(n, host, words);
+    int err = ip_in(n, host, words);
     snprintf(words, sizeof(words), "link set %s master br0 up", name);
-    if (!error) error = ip_in(n, GW_DEMO_SWITCH, words);
-    if (!error) error = no_offload(n, GW_DEMO_SWITCH, name);
-    if (!error) error = no_offload(n, host, "eth0");
-    if (!error) error = ip_in(n, host, "link set lo up");
-    if (!error) error = ip_in(n, host, "link set eth0 up");
+    if (!err) err = ip_in(n, GW_DEMO_SWITCH, words);
+    if (!err) err = no_offload(n, GW_DEMO_SWITCH, name);
+    if (!err) err = no_offload(n, host, "eth0");
+    if (!err) err = ip_in(n, host, "link set lo up");
+    if (!err) err = ip_in(n, host, "link set eth0 up");
     snprintf(words, sizeof(words), "addr add %s/24 dev eth0", address);
-    return error ? error : ip_in(n, host, words);
+    return err ? err : ip_in(n, host, words);
 }
 
 int gw_demo_net_make(struct gw_demo_net *n)
 {
     char address[32];
-    int error = 0;
+    int err = 0;
     *n = (struct gw_demo_net){0};
-    for (int i = 0; !error && i < GW_DEMO_HOSTS; i++) error = demo_net_keep(n, i);
-    if (!error) error = ip_in(n, GW_DEMO_SWITCH, "link add br0 type bridge");
-    if (!error) error = ip_in(n, GW_DEMO_SWITCH, "link set br0 up");
-    if (!error) error = plug_in(n, GW_DEMO_BALANCER, "10.77.0.10");
-    if (!error) error = plug_in(n, GW_DEMO_CLIENT, "10.77.0.1");
-    for (int i = 0; !error && i < GW_DEMO_WORKERS; i++) {
+    for (int i = 0; !err && i < GW_DEMO_HOSTS; i++) err = demo_net_keep(n, i);
+    if (!err) err = ip_in(n, GW_DEMO_SWITCH, "link add br0 type bridge");
+    if (!err) err = ip_in(n, GW_DEMO_SWITCH, "link set br0 up");
+    if (!err) err = plug_in(n, GW_DEMO_BALANCER, "10.77.0.10");
+    if (!err) err = plug_in(n, GW_DEMO_CLIENT, "10.77.0.1");
+    for (int i = 0; !err && i < GW_DEMO_WORKERS; i++) {
         snprintf(address, sizeof(address), "10.77.0.%d", 21 + i);
-        error = plug_in(n, GW_DEMO_WORKER + i, address);
+        err = plug_in(n, GW_DEMO_WORKER + i, address);
         /* It has the service's address, and does not answer for it. */
-        if (!error) error = write_settings(n, GW_DEMO_WORKER + i);
-        if (!error) error = ip_in(n, GW_DEMO_WORKER + i, "addr add " GW_DEMO_VIP "/32 dev lo");
+        if (!err) err = write_settings(n, GW_DEMO_WORKER + i);
+        if (!err) err = ip_in(n, GW_DEMO_WORKER + i, "addr add " GW_DEMO_VIP "/32 dev lo");
     }
-    return error;
+    return err;
 }
 
 void gw_demo_net_drop(struct gw_demo_net *n)

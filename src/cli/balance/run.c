@@ -38,10 +38,10 @@ int gw_balance_run_here(const struct gw_balance_args *a)
                                       .stop_fd = gw_interrupt_fd(),
                                       .reload_fd = reload_fd,
                                       .stopped = gw_interrupted};
-    int error = gw_bal_daemon_run(&opts);
-    if (error == -EINTR) return GW_EXIT_INTERRUPTED;
-    if (error && error != -ECHILD) gw_failed("balance");
-    return error ? GW_EXIT_FAILURE : GW_EXIT_OK;
+    int err = gw_bal_daemon_run(&opts);
+    if (err == -EINTR) return GW_EXIT_INTERRUPTED;
+    if (err && err != -ECHILD) gw_failed("balance");
+    return err ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }
 
 static void on_end(int number)
@@ -59,23 +59,23 @@ int gw_balance_plane(const struct gw_balance_args *a)
     sigaction(SIGINT, &end, NULL);
     signal(SIGPIPE, SIG_IGN);
     gw_bal_config_default(&c);
-    int error = a->words ? gw_bal_settings_take(a->word[0], &c.global) : gw_bal_config_read(a->config, &c);
-    if (!error) error = gw_bal_plane_run(&c);
+    int err = a->words ? gw_bal_settings_take(a->word[0], &c.global) : gw_bal_config_read(a->config, &c);
+    if (!err) err = gw_bal_plane_run(&c);
     gw_bal_config_free(&c);
-    return error ? gw_failed("balance") : GW_EXIT_OK;
+    return err ? gw_failed("balance") : GW_EXIT_OK;
 }
 
 int gw_balance_check(const struct gw_balance_args *a)
 {
     struct gw_bal_config c;
     unsigned services = 0, workers = 0;
-    int error = gw_bal_config_read(a->word[0], &c);
+    int err = gw_bal_config_read(a->word[0], &c);
     for (const struct gw_bal_service *s = c.model.services; s; s = s->next) {
         services++;
         for (const struct gw_bal_worker *w = s->workers; w; w = w->next) workers++;
     }
-    error = gw_bal_config_say(a->word[0], &c, error);
-    if (error) {
+    err = gw_bal_config_say(a->word[0], &c, err);
+    if (err) {
         gw_bal_config_free(&c);
         return gw_failed("balance");
     }

@@ -178,7 +178,7 @@ int cat_meet(struct cat_end *e, const struct cat_opts *o)
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = o->listen ? AI_PASSIVE : 0}, *all = NULL;
     struct sockaddr_un un = {.sun_family = AF_UNIX};
     int64_t err = -EADDRNOTAVAIL;
-    int rc;
+    int gai;
 
     if (o->path) {
         if (strlen(o->path) >= sizeof(un.sun_path)) return cat_end_failed(o, -ENAMETOOLONG);
@@ -187,8 +187,8 @@ int cat_meet(struct cat_end *e, const struct cat_opts *o)
     } else {
         if (o->listen && !o->host)
             hints.ai_family = AF_INET; /* its wildcard, as rdma_cm and TCP both have it */
-        rc = getaddrinfo(o->host, o->port, &hints, &all);
-        if (rc) return gw_error(-EADDRNOTAVAIL, "%s: %s", o->host ? o->host : o->port, gai_strerror(rc));
+        gai = getaddrinfo(o->host, o->port, &hints, &all);
+        if (gai) return gw_error(-EADDRNOTAVAIL, "%s: %s", o->host ? o->host : o->port, gai_strerror(gai));
         for (struct addrinfo *a = all; a && err && err != -ECANCELED; a = a->ai_next)
             err = try_one(e, o, a->ai_addr, a->ai_addrlen);
         freeaddrinfo(all);

@@ -60,8 +60,8 @@ static int load_client_send_next(struct gw_load_client *me, uint32_t slot, uint6
     if (l->o.verify) load_client_fill(me, slot, r.id);
     me->sent[slot] = gw_deadline(0);
     me->intended[slot] = intended ? intended : me->sent[slot];
-    int error = gw_client_submit(me->c, slot, &r);
-    return error ? error : 1;
+    int err = gw_client_submit(me->c, slot, &r);
+    return err ? err : 1;
 }
 
 static void load_client_count(struct gw_load_client *me, struct gw_client_reply *r)
@@ -88,10 +88,10 @@ static void load_client_count(struct gw_load_client *me, struct gw_client_reply 
 static int load_client_take(struct gw_load_client *me, uint64_t deadline, struct gw_client_reply *r)
 {
     uint64_t look = gw_deadline(LOOK_NS);
-    int error = gw_client_wait(me->c, deadline < look ? deadline : look, r);
+    int err = gw_client_wait(me->c, deadline < look ? deadline : look, r);
     if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
-    if (error == -ETIMEDOUT) return 0;
-    if (error) return error;
+    if (err == -ETIMEDOUT) return 0;
+    if (err) return err;
     load_client_count(me, r);
     /* The server has gone: every further request would fail like this one. */
     return r->error == -ECONNRESET ? gw_error(r->error, "%s", r->why) : 1;

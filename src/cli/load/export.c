@@ -84,10 +84,10 @@ int gw_export_json(const struct gw_load *l, const char *path)
                             (json_int_t)l->o.seed, "levels", levels);
     FILE *f = fopen(path, "we");
     if (!f || !all) {
-        int error = f ? -ENOMEM : -errno;
+        int err = f ? -ENOMEM : -errno;
         if (f) fclose(f);
         json_decref(all);
-        return gw_error_errno(error, "%s", path);
+        return gw_error_errno(err, "%s", path);
     }
     json_dumpf(all, f, JSON_INDENT(2) | JSON_REAL_PRECISION(9));
     fputc('\n', f);

@@ -138,27 +138,27 @@ static int run_windows(struct gw_load *l, struct gw_progress *bar, struct gw_lev
 {
     struct windows *w = windows_new();
     if (!w) return gw_error_errno(-ENOMEM, "load");
-    int error = load_level_pass(l, bar, l->o.warmup_s);
+    int err = load_level_pass(l, bar, l->o.warmup_s);
     load_level_collect(l, NULL);
     level->stable = 0;
-    while (!error && !level->stable && w->steady.windows < l->o.max_windows && atomic_load(&l->running)) {
+    while (!err && !level->stable && w->steady.windows < l->o.max_windows && atomic_load(&l->running)) {
         uint64_t since = gw_deadline(0);
-        error = load_level_pass(l, bar, l->o.window_s);
+        err = load_level_pass(l, bar, l->o.window_s);
         one_window(l, w, since); /* also a part of one: an interrupted run says what it has */
         level->stable = gw_steady_is(&w->steady, l->o.stability);
     }
     for (uint32_t i = 0; i < GW_WINDOWS && i < w->steady.windows; i++) load_level_add(level, &w->window[i]);
     window_free(w);
-    return error;
+    return err;
 }
 
 static int run_requests(struct gw_load *l, struct gw_progress *bar, struct gw_level *level)
 {
     uint64_t since = gw_deadline(0);
-    int error = load_level_pass(l, bar, 1e9);
+    int err = load_level_pass(l, bar, 1e9);
     uint64_t last = atomic_load(&l->last);
     level->seconds = last > since ? (double)(last - since) / 1e9 : 0;
-    return error;
+    return err;
 }
 
 /* ---- a level ---- */
@@ -174,12 +174,12 @@ static double behind(const struct gw_load *l)
 static int tell_errors(const struct gw_load *l, uint64_t started)
 {
     const struct gw_load_client *client = l->client;
-    int error = started < l->clients ? -EAGAIN : 0;
-    if (error)
+    int err = started < l->clients ? -EAGAIN : 0;
+    if (err)
         fprintf(stderr, "gpuwire load: cannot start a thread for client %llu\n", (unsigned long long)started);
     for (uint64_t i = 0; i < started; i++) {
         uint64_t same = 0, first = 0;
-        if (client[i].error) error = client[i].error;
+        if (client[i].error) err = client[i].error;
         if (!client[i].why[0]) continue;
         while (strcmp(client[first].why, client[i].why)) first++;
         if (first < i) continue;
@@ -187,7 +187,7 @@ static int tell_errors(const struct gw_load *l, uint64_t started)
         fprintf(stderr, "gpuwire load: %llu of %llu clients: %s\n", (unsigned long long)same,
                 (unsigned long long)l->clients, client[i].why);
     }
-    return error;
+    return err;
 }
 
 /* What the server has counted meanwhile. */
@@ -219,7 +219,7 @@ int gw_load_run_level(struct gw_load *l, double value, struct gw_level *level)
     level->has_server = !gw_client_stats(l->client[0].c, &before);
     gw_progress_begin(&bar, what, l->o.requests);
     uint64_t started = load_level_start_clients(l, value);
-    int error = l->o.requests ? run_requests(l, &bar, level) : run_windows(l, &bar, level);
+    int err = l->o.requests ? run_requests(l, &bar, level) : run_windows(l, &bar, level);
     if (l->o.mode == GW_LOAD_RATE) level->behind_ms = behind(l);
     atomic_store(&l->stop, 1);
     for (uint64_t i = 0; i < started; i++) pthread_join(l->client[i].thread, NULL);
@@ -228,5 +228,5 @@ int gw_load_run_level(struct gw_load *l, double value, struct gw_level *level)
     int broken = gw_interrupted() ? 0 : tell_errors(l, started);
     if (level->has_server) level->has_server = !broken && !gw_client_stats(l->client[0].c, &level->server);
     if (level->has_server) subtract(&level->server, &before);
-    return error ? error : broken;
+    return err ? err : broken;
 }

@@ -22,11 +22,11 @@ static int load_open_one(struct gw_load *l, uint64_t i)
     struct gw_load_client *me = &l->client[i];
     me->load = l;
     me->tally = &l->tally[i % GW_LOAD_TALLIES];
-    int error = gw_client_open(&l->o.client, &me->c);
-    if (error && i)
-        return gw_error(error, "client %llu of %llu: %s", (unsigned long long)i + 1,
+    int err = gw_client_open(&l->o.client, &me->c);
+    if (err && i)
+        return gw_error(err, "client %llu of %llu: %s", (unsigned long long)i + 1,
                         (unsigned long long)l->clients, gw_last_error());
-    return error;
+    return err;
 }
 
 /* Is every input an output, too? */
@@ -80,18 +80,18 @@ static int load_check_inputs(struct gw_load *l)
     uint32_t rows = 0;
     if (l->o.verify) return check_echo(l);
     if (!l->arrays.count) return 0;
-    int error = gw_arrays_fit(&l->arrays, c, &rows);
-    if (!error && l->o.door.request.rows && rows != l->o.door.request.rows)
-        error = gw_error(-EINVAL, "--rows %u: the files have %u samples", l->o.door.request.rows, rows);
+    int err = gw_arrays_fit(&l->arrays, c, &rows);
+    if (!err && l->o.door.request.rows && rows != l->o.door.request.rows)
+        err = gw_error(-EINVAL, "--rows %u: the files have %u samples", l->o.door.request.rows, rows);
     l->rows = rows;
-    return error;
+    return err;
 }
 
 static int open_clients(struct gw_load *l)
 {
     struct gw_client_opts *c = &l->o.client;
-    int error = gw_arrays_read(&l->arrays, &l->o.input);
-    if (error) return error;
+    int err = gw_arrays_read(&l->arrays, &l->o.input);
+    if (err) return err;
     c->shapes = l->arrays.shape;
     c->shape_count = l->arrays.count;
     l->rows = l->o.door.request.rows ? l->o.door.request.rows : 1;
@@ -99,15 +99,15 @@ static int open_clients(struct gw_load *l)
     c->rows = l->arrays.count && !l->o.door.request.rows ? 0 : l->rows;
     l->clients = l->o.clients ? l->o.clients : 1;
     choose_slots(l);
-    error = load_open_one(l, 0);
-    if (!error) error = load_check_inputs(l);
-    if (!error) error = count_clients(l);
-    for (uint64_t i = 1; !error && i < l->clients; i++) {
+    err = load_open_one(l, 0);
+    if (!err) err = load_check_inputs(l);
+    if (!err) err = count_clients(l);
+    for (uint64_t i = 1; !err && i < l->clients; i++) {
         if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
-        error = load_open_one(l, i);
+        err = load_open_one(l, i);
     }
-    for (uint64_t i = 0; !error && i < l->clients; i++) gw_load_fill(&l->client[i]);
-    return error;
+    for (uint64_t i = 0; !err && i < l->clients; i++) gw_load_fill(&l->client[i]);
+    return err;
 }
 
 /* ---- levels ---- */
@@ -147,11 +147,11 @@ static int run_levels(struct gw_load *l, int *bad)
         value = gw_sweep_next(&l->o.sweep, value);
         struct gw_level *v = new_level(l);
         if (!v) return gw_error_errno(-ENOMEM, "load");
-        int error = gw_load_run_level(l, value, v);
+        int err = gw_load_run_level(l, value, v);
         if (v->latency->part[GW_TOTAL].count || v->late || v->failed) gw_report_level(l, v);
-        *bad |= error || !is_good(l, v);
+        *bad |= err || !is_good(l, v);
         if (gw_interrupted()) fprintf(stderr, "gpuwire load: interrupted\n");
-        if (error) break; /* the reason was said */
+        if (err) break; /* the reason was said */
     } while (gw_sweep_next(&l->o.sweep, value) > 0);
     gw_report_end(l);
     return 0;
@@ -159,20 +159,20 @@ static int run_levels(struct gw_load *l, int *bad)
 
 static int save(const struct gw_load *l)
 {
-    int error = l->o.csv ? gw_export_csv(l, l->o.csv) : 0;
-    if (!error && l->o.json) error = gw_export_json(l, l->o.json);
-    if (!error && l->o.plot) error = gw_plot_svg(l, l->o.plot);
-    return error;
+    int err = l->o.csv ? gw_export_csv(l, l->o.csv) : 0;
+    if (!err && l->o.json) err = gw_export_json(l, l->o.json);
+    if (!err && l->o.plot) err = gw_plot_svg(l, l->o.plot);
+    return err;
 }
 
 static int check_files(const struct gw_load_options *o)
 {
-    int error = o->csv ? gw_option_writable("--csv", o->csv) : 0;
-    if (!error && o->json) error = gw_option_writable("--json", o->json);
-    if (!error && o->plot) error = gw_option_writable("--plot", o->plot);
-    if (!error && o->plot && !gw_plot_possible())
-        error = gw_error(-ENOENT, "--plot: gnuplot is not installed; install it, or plot what --csv gives");
-    return error;
+    int err = o->csv ? gw_option_writable("--csv", o->csv) : 0;
+    if (!err && o->json) err = gw_option_writable("--json", o->json);
+    if (!err && o->plot) err = gw_option_writable("--plot", o->plot);
+    if (!err && o->plot && !gw_plot_possible())
+        err = gw_error(-ENOENT, "--plot: gnuplot is not installed; install it, or plot what --csv gives");
+    return err;
 }
 
 static void load_release(struct gw_load *l)
@@ -188,7 +188,7 @@ static void load_release(struct gw_load *l)
 
 int gw_cli_load(int argc, char **argv)
 {
-    int bad = 0, done, error;
+    int bad = 0, done, err;
     struct gw_load *l = calloc(1, sizeof(*l));
     if (!l || !(l->client = calloc(GW_LOAD_CLIENTS, sizeof(*l->client)))) {
         free(l);
@@ -202,15 +202,15 @@ int gw_cli_load(int argc, char **argv)
                                     .max_windows = 10};
     done = gw_load_parse(argc, argv, &l->o);
     if (done < 0) {
-        error = gw_door_options_use(&l->o.door, &l->o.client);
-        if (!error) error = check_files(&l->o);
+        err = gw_door_options_use(&l->o.door, &l->o.client);
+        if (!err) err = check_files(&l->o);
         gw_catch_signals();
-        if (!error) error = open_clients(l);
-        if (!error) error = make_tallies(l);
-        if (!error) error = run_levels(l, &bad);
-        if (!error && l->levels) error = save(l);
-        if (error) gw_failed("load");
-        done = gw_exit_code(error || bad);
+        if (!err) err = open_clients(l);
+        if (!err) err = make_tallies(l);
+        if (!err) err = run_levels(l, &bad);
+        if (!err && l->levels) err = save(l);
+        if (err) gw_failed("load");
+        done = gw_exit_code(err || bad);
     }
     load_release(l);
     return done;

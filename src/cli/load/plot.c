@@ -68,9 +68,9 @@ int gw_plot_svg(const struct gw_load *l, const char *path)
     int picture = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0666);
     if (picture < 0) return gw_error_errno(-errno, "%s", path);
     if (pipe2(pipes, O_CLOEXEC)) {
-        int error = -errno;
+        int err = -errno;
         close(picture);
-        return gw_error_errno(error, "gnuplot");
+        return gw_error_errno(err, "gnuplot");
     }
     pid_t pid = start_gnuplot(pipes[0], picture);
     close(pipes[0]);

@@ -238,11 +238,11 @@ static int sock_end_resolve(const struct perf_opts *o, struct sock_ask_args *a)
 {
     struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_family = AF_INET}, *all = NULL;
     char port[8];
-    int rc;
+    int err;
 
     snprintf(port, sizeof(port), "%u", (unsigned)o->port);
-    rc = getaddrinfo(o->host, port, &hints, &all);
-    if (rc) return gw_error(-EADDRNOTAVAIL, "%s: %s", o->host, gai_strerror(rc));
+    err = getaddrinfo(o->host, port, &hints, &all);
+    if (err) return gw_error(-EADDRNOTAVAIL, "%s: %s", o->host, gai_strerror(err));
     memcpy(&a->addr, all->ai_addr, all->ai_addrlen);
     a->len = all->ai_addrlen;
     freeaddrinfo(all);

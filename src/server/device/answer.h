@@ -64,14 +64,14 @@ GW_DEV int gw_serve_post(const struct gw_serve_args *a, uint32_t i, uint32_t slo
     uint32_t interval = a->slots > 1 ? a->slots / 2 : 1;
     uint32_t flags = ++s->posted % interval == 0 ? GW_SIGNALED : 0;
     uint64_t start = gw_clock_ns();
-    int error = gw_post_op(s->qp,
-                           gw_put_imm_op(s->out_addr + slot * a->out_stride, s->out_lkey,
-                                         s->reply_addr + slot * s->reply_stride, s->reply_rkey,
-                                         (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot),
-                           flags, gw_serve_id(i, s->word, s->posted));
+    int err = gw_post_op(s->qp,
+                         gw_put_imm_op(s->out_addr + slot * a->out_stride, s->out_lkey,
+                                       s->reply_addr + slot * s->reply_stride, s->reply_rkey,
+                                       (uint32_t)(sizeof(struct gw_serve_reply) + bytes), slot),
+                         flags, gw_serve_id(i, s->word, s->posted));
     gw_serve_active(a, i);
     s->last_post_ns = (uint32_t)(gw_clock_ns() - start);
-    return error;
+    return err;
 }
 
 /* Answers a request that the model does not get; its slot may be none of the session's. */

@@ -83,9 +83,9 @@ static void do_job(struct gw_serving *s)
     pthread_cond_broadcast(&s->done);
 }
 
-static void note_failure(struct gw_serving *s, int error)
+static void note_failure(struct gw_serving *s, int err)
 {
-    s->failed = error;
+    s->failed = err;
     snprintf(s->why, sizeof(s->why), "%s", gw_last_error());
     serving_poke(s->news_fd);
 }
@@ -99,12 +99,12 @@ static void *serving_keep_house(void *arg)
         int watches = s->watch && !s->failed && !gw_server_is_paused(s->server);
         fds[2] = watches ? gw_watch_fd(s->watch) : -1;
         /* A server that has failed only waits for its end; its house is not kept. */
-        int error = s->failed ? (int)gw_wait_fds(fds, 2, GW_NEVER) : gw_server_run(s->server, fds, 3);
+        int err = s->failed ? (int)gw_wait_fds(fds, 2, GW_NEVER) : gw_server_run(s->server, fds, 3);
         serving_empty(s->job_fd);
         gw_control_do(s->control);
-        if (watches && !error) gw_watch_do(s->watch, s->server);
+        if (watches && !err) gw_watch_do(s->watch, s->server);
         pthread_mutex_lock(&s->lock);
-        if (error < 0 && !s->failed) note_failure(s, error);
+        if (err < 0 && !s->failed) note_failure(s, err);
         if (s->job) do_job(s);
         quit = s->quit;
         pthread_mutex_unlock(&s->lock);
@@ -227,9 +227,9 @@ static int open_grpc(struct gw_serving *s, const struct gw_serving_opts *o)
                                 .token = o->token,
                                 .token_file = o->token_file,
                                 .open_health = o->open_health != 0};
-    int error = o->grpc ? gw_grpc_start(s->server, s->infer, &grpc, &door) : 0;
-    if (!error && o->grpc) s->grpc_port = gw_grpc_port(door);
-    return error;
+    int err = o->grpc ? gw_grpc_start(s->server, s->infer, &grpc, &door) : 0;
+    if (!err && o->grpc) s->grpc_port = gw_grpc_port(door);
+    return err;
 #else
     (void)s;
     return o->grpc ? gw_error(
@@ -243,16 +243,16 @@ static int serving_open_doors(struct gw_serving *s, const struct gw_serving_opts
 {
     struct gw_server_view view;
     gw_server_view(s->server, &view);
-    int error = gw_control_create(s->server, o->model_control ? s->models : NULL, &s->control);
+    int err = gw_control_create(s->server, o->model_control ? s->models : NULL, &s->control);
     struct gw_infer_opts infer = {.worker = view.worker,
                                   .workers = view.workers,
                                   .control = s->control,
                                   .lock = view.lock,
                                   .missing = view.missing,
                                   .access = s->access};
-    if (!error) error = gw_infer_create(&infer, &s->infer);
-    if (!error) error = open_http(s, o);
-    return error ? error : open_grpc(s, o);
+    if (!err) err = gw_infer_create(&infer, &s->infer);
+    if (!err) err = open_http(s, o);
+    return err ? err : open_grpc(s, o);
 }
 
 /* What outlives gw_serving_start, and comes before the models. */
@@ -263,45 +263,44 @@ static int serving_prepare(struct gw_serving *s, const struct gw_serving_opts *o
     s->model = o->model ? strdup(o->model) : NULL;
     if ((o->models && !s->models) || (o->model && !s->model)) return gw_error(-ENOMEM, "serving: no memory");
     if (o->log_level) gw_log_set((enum gw_log_level)gw_log_parse(o->log_level));
-    int error = o->access_log ? gw_access_open(o->access_log, GW_ACCESS_ROOM, &s->access) : 0;
+    int err = o->access_log ? gw_access_open(o->access_log, GW_ACCESS_ROOM, &s->access) : 0;
     /* Before the models are read: what changes from now on is noticed. */
-    return error || !o->watch ? error : gw_watch_create(s->models, s->model, &s->watch);
+    return err || !o->watch ? err : gw_watch_create(s->models, s->model, &s->watch);
 }
 
 static int serving_begin(struct gw_serving *s, const struct gw_serving_opts *o)
 {
     s->job_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     s->news_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
-    int error =
-        s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
-    if (!error) error = serving_prepare(s, o);
+    int err = s->job_fd < 0 || s->news_fd < 0 ? gw_error_errno(-errno, "serving: cannot make an eventfd") : 0;
+    if (!err) err = serving_prepare(s, o);
     struct gw_server_opts opts = server_opts(s, o);
-    if (!error) error = gw_server_start(&opts, &s->server);
-    if (!error) error = serving_open_doors(s, o);
-    if (!error) {
-        error = -pthread_create(&s->thread, NULL, serving_keep_house, s);
-        s->runs = !error;
+    if (!err) err = gw_server_start(&opts, &s->server);
+    if (!err) err = serving_open_doors(s, o);
+    if (!err) {
+        err = -pthread_create(&s->thread, NULL, serving_keep_house, s);
+        s->runs = !err;
     }
-    return error;
+    return err;
 }
 
 int gw_serving_start(const struct gw_serving_opts *given, struct gw_serving **out)
 {
     struct gw_serving_opts opts;
-    int error = take_opts(given, &opts);
-    if (!error) error = serving_check_opts(&opts);
-    if (error) return error;
+    int err = take_opts(given, &opts);
+    if (!err) err = serving_check_opts(&opts);
+    if (err) return err;
     struct gw_serving *s = calloc(1, sizeof(*s));
     if (!s) return gw_error(-ENOMEM, "serving: no memory");
     pthread_mutex_init(&s->turn, NULL);
     pthread_mutex_init(&s->lock, NULL);
     pthread_cond_init(&s->done, NULL);
-    error = serving_begin(s, &opts);
-    if (error)
+    err = serving_begin(s, &opts);
+    if (err)
         gw_serving_stop(s);
     else
         *out = s;
-    return error;
+    return err;
 }
 
 uint16_t gw_serving_port(const struct gw_serving *s)
@@ -335,8 +334,8 @@ static int serving_check_name(const char *name)
 static int make_model(const struct gw_serving_model *m, struct gw_server_model *out)
 {
     if (m->size != sizeof(*m)) return gw_error(-EINVAL, "serving: model.size is not that of this library");
-    int error = serving_check_name(m->name);
-    if (error) return error;
+    int err = serving_check_name(m->name);
+    if (err) return err;
     if (m->batches > GW_SERVING_MAX_BATCHES)
         return gw_error(-EINVAL, "model %s: at most %d batch sizes", m->name, GW_SERVING_MAX_BATCHES);
     *out = (struct gw_server_model){.name = m->name,
@@ -361,17 +360,17 @@ static int remove_job(struct gw_server *server, const void *arg)
 int gw_serving_add_file(struct gw_serving *s, const struct gw_serving_model *model, const char *path)
 {
     struct gw_server_model m;
-    int error = make_model(model, &m);
+    int err = make_model(model, &m);
     m.path = path;
-    return error ? error : hand_over(s, add_job, &m);
+    return err ? err : hand_over(s, add_job, &m);
 }
 
 int gw_serving_add_graphs(struct gw_serving *s, const struct gw_serving_model *model,
                           const struct gw_serving_captured *captured)
 {
     struct gw_server_model m;
-    int error = make_model(model, &m);
-    if (error) return error;
+    int err = make_model(model, &m);
+    if (err) return err;
     if (!gw_serving_on_gpu(s))
         return gw_error(
             -ENOTSUP, "model %s: captured graphs run on a GPU, and this server runs on CPU threads", m.name);
@@ -495,8 +494,8 @@ int gw_serving_stop(struct gw_serving *s)
     end_thread(s);
     gw_control_close(s->control);
     serving_drain(s);
-    int error = gw_server_stop(s->server, NULL);
-    if (error) return error;
+    int err = gw_server_stop(s->server, NULL);
+    if (err) return err;
     gw_infer_destroy(s->infer);
     gw_control_destroy(s->control);
     gw_watch_destroy(s->watch);

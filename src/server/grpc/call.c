@@ -496,8 +496,8 @@ int gw_grpc_call_send_data(struct gw_grpc_call *c, const uint8_t *head, size_t n
 {
     struct gw_grpc_turn *t = c->first;
     if (!t || !t->out) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* it has ended since */
-    int error = gw_h2_put_data(&c->conn->h2, head, t->out->bytes + t->out->at, n);
-    if (error) return error;
+    int err = gw_h2_put_data(&c->conn->h2, head, t->out->bytes + t->out->at, n);
+    if (err) return err;
     c->conn->cost -= GW_GRPC_WORTH_FRAME;
     t->out->at += n;
     if (t->out->at < t->out->size) return 0;

@@ -152,11 +152,11 @@ static int grpc_conn_make_session(struct gw_grpc_conn *n)
 {
     nghttp2_session_callbacks *cb = NULL;
     nghttp2_option *option = NULL;
-    int error = nghttp2_session_callbacks_new(&cb) || nghttp2_option_new(&option) ? -ENOMEM : 0;
-    if (!error) error = grpc_conn_set_up(n, cb, option);
+    int err = nghttp2_session_callbacks_new(&cb) || nghttp2_option_new(&option) ? -ENOMEM : 0;
+    if (!err) err = grpc_conn_set_up(n, cb, option);
     nghttp2_session_callbacks_del(cb);
     nghttp2_option_del(option);
-    return error;
+    return err;
 }
 
 /* ---- sending, and letting go ---- */
@@ -185,9 +185,9 @@ static void grpc_conn_cut_off(struct gw_grpc_conn *n)
 static void push_out(struct gw_grpc_conn *n)
 {
     if (n->over || !n->h2.shaken) return;
-    int error = gw_h2_send(&n->h2);
-    if (error && error != -EAGAIN) end_io(n);
-    if (!error && !nghttp2_session_want_read(n->h2.session) && !nghttp2_session_want_write(n->h2.session))
+    int err = gw_h2_send(&n->h2);
+    if (err && err != -EAGAIN) end_io(n);
+    if (!err && !nghttp2_session_want_read(n->h2.session) && !nghttp2_session_want_write(n->h2.session))
         end_io(n);
     if (!n->over && n->cost && !conn_pay(n)) grpc_conn_cut_off(n);
 }
@@ -298,10 +298,10 @@ struct gw_grpc_conn *gw_grpc_conn_open(struct gw_grpc_env *env, int fd, const ch
 static void read_in(struct gw_grpc_conn *n, uint8_t *room, size_t size)
 {
     if (n->over) return;
-    int error = gw_h2_shake(&n->h2);
+    int err = gw_h2_shake(&n->h2);
     ERR_clear_error();
-    if (!error) error = gw_h2_receive(&n->h2, room, size);
-    if (error && error != -EAGAIN) end_io(n);
+    if (!err) err = gw_h2_receive(&n->h2, room, size);
+    if (err && err != -EAGAIN) end_io(n);
 }
 
 /* What its owner is told when it lets it go: when it has to be looked at again. */

@@ -101,8 +101,8 @@ static int grpc_door_make(struct gw_grpc *g)
     g->env.message_most = o->message_most;
     g->env.patience_ns = PATIENCE_NS;
     g->env.idle_ns = IDLE_NS;
-    int error = o->cert ? gw_grpc_tls_create(o->cert, o->key, &g->env.tls) : 0;
-    if (!error) error = gw_secret_take_token(o->token, o->token_file, &g->token);
+    int err = o->cert ? gw_grpc_tls_create(o->cert, o->key, &g->env.tls) : 0;
+    if (!err) err = gw_secret_take_token(o->token, o->token_file, &g->token);
     g->env.rules = (struct gw_grpc_rules){gw_grpc_methods, g->token, o->open_health};
     struct gw_grpc_gate_opts gate = {.host = o->host,
                                      .port = o->port,
@@ -111,8 +111,8 @@ static int grpc_door_make(struct gw_grpc *g)
                                      .patience_ns = PATIENCE_NS,
                                      .idle_ns = IDLE_NS,
                                      .env = &g->env};
-    if (!error) error = gw_grpc_pool_create(WORKERS, &g->env.pool);
-    return error ? error : gw_grpc_gate_start(&gate, &g->gate);
+    if (!err) err = gw_grpc_pool_create(WORKERS, &g->env.pool);
+    return err ? err : gw_grpc_gate_start(&gate, &g->gate);
 }
 
 int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct gw_grpc_opts *o,
@@ -124,11 +124,11 @@ int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct
     g->service.infer = infer;
     if (!g->opts.message_most) g->opts.message_most = GW_GRPC_MESSAGE;
     struct gw_server_door door = {g, grpc_door_tend, grpc_door_stop, grpc_door_busy};
-    int error = grpc_door_make(g);
-    if (!error) error = gw_server_add_door(server, &door);
-    if (error) {
+    int err = grpc_door_make(g);
+    if (!err) err = gw_server_add_door(server, &door);
+    if (err) {
         grpc_door_destroy(g);
-        return error;
+        return err;
     }
     *out = g;
     return gw_grpc_gate_open(g->gate); /* from here on only grpc_door_stop() ends it */

@@ -310,32 +310,32 @@ int gw_grpc_gate_start(const struct gw_grpc_gate_opts *o, struct gw_grpc_gate **
     if (!g) return -ENOMEM;
     *g = (struct gw_grpc_gate){.opts = *o, .listen_fd = -1};
     grpc_gate_open_door(g);
-    int error = gw_proxies_parse("--trusted-proxy", o->proxies, &g->door.proxies);
+    int err = gw_proxies_parse("--trusted-proxy", o->proxies, &g->door.proxies);
     for (int i = 0; i < THREADS; i++) {
         int failed = open_reader(g, &g->reader[i]);
-        if (!error) error = failed;
+        if (!err) err = failed;
     }
-    if (!error) error = listen_on(g);
-    if (error)
+    if (!err) err = listen_on(g);
+    if (err)
         gw_grpc_gate_free(g);
     else
         *out = g;
-    return error;
+    return err;
 }
 
 int gw_grpc_gate_open(struct gw_grpc_gate *g)
 {
     pthread_attr_t attr;
-    int error = 0;
+    int err = 0;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);
-    for (int i = 0; i < THREADS && !error; i++) {
-        error = pthread_create(&g->reader[i].thread, &attr, grpc_gate_read_all, &g->reader[i]);
-        g->reader[i].started = !error;
-        if (!error) pthread_setname_np(g->reader[i].thread, "gw-grpc");
+    for (int i = 0; i < THREADS && !err; i++) {
+        err = pthread_create(&g->reader[i].thread, &attr, grpc_gate_read_all, &g->reader[i]);
+        g->reader[i].started = !err;
+        if (!err) pthread_setname_np(g->reader[i].thread, "gw-grpc");
     }
     pthread_attr_destroy(&attr);
-    return error ? gw_error_errno(-error, "gRPC: no thread") : 0;
+    return err ? gw_error_errno(-err, "gRPC: no thread") : 0;
 }
 
 uint16_t gw_grpc_gate_port(const struct gw_grpc_gate *g)

@@ -90,7 +90,7 @@ int gw_grpc_pool_create(uint32_t threads, struct gw_grpc_pool **out)
 
 int gw_grpc_pool_add(struct gw_grpc_pool *p, struct gw_grpc_job *job)
 {
-    int error = 0;
+    int err = 0;
     job->next = NULL;
     pthread_mutex_lock(&p->lock);
     *p->tail = job;
@@ -100,11 +100,11 @@ int gw_grpc_pool_add(struct gw_grpc_pool *p, struct gw_grpc_job *job)
         p->head = NULL;
         p->tail = &p->head;
         p->waiting = 0;
-        error = -EAGAIN;
+        err = -EAGAIN;
     }
     pthread_cond_signal(&p->news);
     pthread_mutex_unlock(&p->lock);
-    return error;
+    return err;
 }
 
 int gw_grpc_pool_cancel(struct gw_grpc_pool *p, struct gw_grpc_job *job)

@@ -21,9 +21,9 @@ static int choose_protocol(SSL *ssl, const unsigned char **out, unsigned char *o
 static int grpc_tls_wrong(const char *what, const char *file)
 {
     const char *why = ERR_reason_error_string(ERR_peek_last_error());
-    int error = gw_error(-EINVAL, "TLS: %s %s: %s", what, file, why ? why : "it cannot be used");
+    int err = gw_error(-EINVAL, "TLS: %s %s: %s", what, file, why ? why : "it cannot be used");
     ERR_clear_error();
-    return error;
+    return err;
 }
 
 static int grpc_tls_load(SSL_CTX *ctx, const char *cert, const char *key)
@@ -39,10 +39,10 @@ int gw_grpc_tls_create(const char *cert, const char *key, SSL_CTX **out)
 {
     SSL_CTX *ctx = SSL_CTX_new(TLS_server_method());
     if (!ctx) return gw_error_errno(-ENOMEM, "TLS");
-    int error = grpc_tls_load(ctx, cert, key);
-    if (error) {
+    int err = grpc_tls_load(ctx, cert, key);
+    if (err) {
         SSL_CTX_free(ctx);
-        return error;
+        return err;
     }
     SSL_CTX_set_min_proto_version(ctx, TLS1_2_VERSION);
     SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_NO_COMPRESSION);

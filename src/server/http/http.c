@@ -50,12 +50,12 @@ struct secrets {
 
 static int http_read_secrets(const struct gw_http_door_opts *o, struct secrets *s)
 {
-    int error = 0;
+    int err = 0;
     if (!o->cert != !o->key) return gw_error(-EINVAL, "--tls-cert and --tls-key go together");
-    if (o->cert) error = gw_secret_read("--tls-cert", o->cert, &s->cert);
-    if (!error && o->key) error = gw_secret_read("--tls-key", o->key, &s->key);
-    if (!error) error = gw_secret_take_token(o->token, o->token_file, &s->token);
-    return error;
+    if (o->cert) err = gw_secret_read("--tls-cert", o->cert, &s->cert);
+    if (!err && o->key) err = gw_secret_read("--tls-key", o->key, &s->key);
+    if (!err) err = gw_secret_take_token(o->token, o->token_file, &s->token);
+    return err;
 }
 
 /* ---- starting ---- */
@@ -74,8 +74,8 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
                                        .drop = gw_api_drop,
                                        .files = gw_http_page()};
     struct gw_proxies proxies;
-    int error = gw_proxies_parse("--trusted-proxy", o->trusted_proxies, &proxies);
-    if (!error) error = http_read_secrets(o, &secrets);
+    int err = gw_proxies_parse("--trusted-proxy", o->trusted_proxies, &proxies);
+    if (!err) err = http_read_secrets(o, &secrets);
     struct gw_httpd_opts opts = {.host = o->host,
                                  .port = o->port,
                                  .most_each = most_each(&h->api, o),
@@ -87,17 +87,17 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
                                  .key = secrets.key,
                                  .token = secrets.token,
                                  .open_health = o->open_health};
-    if (!error) error = gw_httpd_start(&opts, &handler, &h->httpd);
+    if (!err) err = gw_httpd_start(&opts, &handler, &h->httpd);
     handler.call = gw_api_call_metrics;
     handler.open = NULL;
     handler.files = NULL;
     opts.option = "--metrics-port";
     opts.port = o->metrics_port;
-    if (!error && o->metrics_port) error = gw_httpd_start(&opts, &handler, &h->metrics);
+    if (!err && o->metrics_port) err = gw_httpd_start(&opts, &handler, &h->metrics);
     gw_secret_forget(secrets.cert);
     gw_secret_forget(secrets.key);
     gw_secret_forget(secrets.token);
-    return error;
+    return err;
 }
 
 int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *o,
@@ -109,13 +109,13 @@ int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const s
     h->api.infer = infer;
     h->api.most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
     gw_room_open(&h->api.room, 4 * h->api.most_body);
-    int error = listen_for(h, o);
+    int err = listen_for(h, o);
     struct gw_server_door door = {
         .door = h, .tend = http_tend, .stop = http_stop}; /* calls stand for its answers */
-    if (!error) error = gw_server_add_door(server, &door);
-    if (error) {
+    if (!err) err = gw_server_add_door(server, &door);
+    if (err) {
         http_stop(h);
-        return error;
+        return err;
     }
     *out = h;
     return 0;

@@ -74,16 +74,16 @@ static json_t *grant_json(const struct gw_api *api, const struct gw_worker *w, c
                      "outputs", gw_http_tensors(w, 1));
 }
 
-static unsigned http_sessions_refuse(int error, json_t **reply)
+static unsigned http_sessions_refuse(int err, json_t **reply)
 {
-    if (error == -EAGAIN) { /* some are being made ready for the next client: it may ask again soon */
+    if (err == -EAGAIN) { /* some are being made ready for the next client: it may ask again soon */
         *reply = json_pack("{s:s, s:b}", "error", gw_last_error(), "retry", 1);
         return 503;
     }
-    return gw_http_fail(error == -EBUSY || error == -EHOSTUNREACH ? 503
-                        : error == -EDQUOT                        ? 429
-                        : error == -EINVAL                        ? 400
-                                                                  : 500,
+    return gw_http_fail(err == -EBUSY || err == -EHOSTUNREACH ? 503
+                        : err == -EDQUOT                      ? 429
+                        : err == -EINVAL                      ? 400
+                                                              : 500,
                         reply, gw_last_error());
 }
 
@@ -120,11 +120,11 @@ static unsigned http_sessions_call_one(struct gw_api *api, const char *method, c
 {
     int renew = !strcmp(method, "PUT");
     if (!renew && strcmp(method, "DELETE")) return gw_http_fail(405, reply, "PUT and DELETE only");
-    int error = renew ? gw_table_renew(api->server.sessions, id) : gw_table_close(api->server.sessions, id);
-    if (error)
-        return gw_http_fail(error == -ENOENT   ? 404
-                            : error == -ESTALE ? MISDIRECTED
-                                               : 409,
+    int err = renew ? gw_table_renew(api->server.sessions, id) : gw_table_close(api->server.sessions, id);
+    if (err)
+        return gw_http_fail(err == -ENOENT   ? 404
+                            : err == -ESTALE ? MISDIRECTED
+                                             : 409,
                             reply, gw_last_error());
     return gw_http_done(200, reply, json_object());
 }

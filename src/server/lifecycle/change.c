@@ -16,45 +16,45 @@
 static int stop_one(struct gw_worker *w)
 {
     uint64_t ns;
-    int error = gw_worker_stop(w, gw_deadline(PATIENCE_NS), &ns);
-    return error == -ETIMEDOUT ? gw_error(-EBUSY, "model %s is still at work on a request", gw_worker_name(w))
-                               : error;
+    int err = gw_worker_stop(w, gw_deadline(PATIENCE_NS), &ns);
+    return err == -ETIMEDOUT ? gw_error(-EBUSY, "model %s is still at work on a request", gw_worker_name(w))
+                             : err;
 }
 
 /* Goes on with the first n models. */
 static int resume(struct gw_server *s, size_t n)
 {
-    int error = 0;
-    for (size_t i = 0; !error && i < n && s->paused; i++) error = gw_worker_start(s->worker[i]);
+    int err = 0;
+    for (size_t i = 0; !err && i < n && s->paused; i++) err = gw_worker_start(s->worker[i]);
     s->paused = 0;
-    return error;
+    return err;
 }
 
 /* Requests that come meanwhile wait in their slots. */
 static int pause_all(struct gw_server *s)
 {
-    int error = 0;
+    int err = 0;
     size_t n = 0;
     if (!gw_server_on_gpu(s) || s->paused) return 0;
     for (size_t i = 0; i < s->workers; i++) gw_worker_stop_soon(s->worker[i]);
-    while (!error && n < s->workers) {
-        error = stop_one(s->worker[n]);
-        n += !error;
+    while (!err && n < s->workers) {
+        err = stop_one(s->worker[n]);
+        n += !err;
     }
-    s->paused = !error;
-    if (!error) return 0;
+    s->paused = !err;
+    if (!err) return 0;
     for (size_t i = 0; i < s->workers; i++)
         gw_worker_start(s->worker[i]); /* that which is at work cannot, and ends */
-    return error;
+    return err;
 }
 
 int gw_server_pause(struct gw_server *s)
 {
     struct gw_house house;
     gw_house_begin(&house, s);
-    int error = pause_all(s);
+    int err = pause_all(s);
     gw_house_end(&house);
-    return error;
+    return err;
 }
 
 int gw_server_resume(struct gw_server *s)
@@ -124,8 +124,8 @@ static int make_captured(const struct gw_server_model *m, const struct gw_worker
                                       .run = gw_captured_run,
                                       .example = gw_captured_example,
                                       .ctx = (void *)m->captured};
-    int error = gw_captured_open(m->name, m->captured, &source.model);
-    return error ? error : gw_worker_create_from(&source, opts, out);
+    int err = gw_captured_open(m->name, m->captured, &source.model);
+    return err ? err : gw_worker_create_from(&source, opts, out);
 }
 
 static int make_own(const struct gw_server_model *m, const struct gw_worker_opts *opts,
@@ -151,8 +151,8 @@ static int serve_change_make_worker(const struct gw_server *s, const struct gw_s
         opts.batch[i] = m->captured && m->captured->graph ? m->captured->graph[i].rows : m->batch[i];
     if (m->own) return make_own(m, &opts, out);
     if (m->captured) return make_captured(m, &opts, out);
-    int error = gw_worker_create(&file, &opts, out);
-    if (error || !m->batches || gw_worker_max_rows(*out) == m->batch[m->batches - 1]) return error;
+    int err = gw_worker_create(&file, &opts, out);
+    if (err || !m->batches || gw_worker_max_rows(*out) == m->batch[m->batches - 1]) return err;
     int alone = gw_worker_is_alone(*out);
     gw_worker_destroy(*out);
     *out = NULL;
@@ -172,20 +172,20 @@ static int serve_change_add(struct gw_server *s, const struct gw_server_model *m
         return gw_error(-EEXIST, "model %s: there is one of that name; ask for it to be replaced", m->name);
     if (s->workers + s->leavings + 1 > GW_SERVER_MODELS)
         return gw_error(-ENOSPC, "there are %d models already", GW_SERVER_MODELS);
-    int error = bury(s);
-    if (!error || error == -EBUSY) error = pause_all(s);
-    if (error) return error;
-    error = serve_change_make_worker(s, m, &w);
+    int err = bury(s);
+    if (!err || err == -EBUSY) err = pause_all(s);
+    if (err) return err;
+    err = serve_change_make_worker(s, m, &w);
     int went_on = resume(s, had);
-    if (!error) error = went_on ? went_on : gw_worker_start(w);
-    if (error) {
+    if (!err) err = went_on ? went_on : gw_worker_start(w);
+    if (err) {
         gw_worker_destroy(w);
-        return error;
+        return err;
     }
     set_place(s, at, w);
     if (!old) return 0;
-    error = serve_change_retire(s, old);
-    return error == -EBUSY ? 0 : error; /* it is freed when another model comes or goes */
+    err = serve_change_retire(s, old);
+    return err == -EBUSY ? 0 : err; /* it is freed when another model comes or goes */
 }
 
 /* Also when there is an error the pause is over. */
@@ -193,14 +193,14 @@ int gw_server_add(struct gw_server *s, const struct gw_server_model *m)
 {
     struct gw_house house;
     gw_house_begin(&house, s);
-    int error = serve_change_add(s, m);
+    int err = serve_change_add(s, m);
     gw_house_end(&house);
-    if (error && m->as_at_start)
+    if (err && m->as_at_start)
         gw_server_miss(s, m->name, m->version, gw_last_error());
-    else if (!error)
+    else if (!err)
         gw_server_forget(s, m->name);
     if (s->paused) resume(s, s->workers);
-    return error;
+    return err;
 }
 
 /* ---- removing ---- */
@@ -234,22 +234,22 @@ static void serve_change_drain(struct gw_worker *w)
 /* Frees those that nobody uses any more. */
 static int bury(struct gw_server *s)
 {
-    int error = s->leavings ? pause_all(s) : 0, busy = 0;
-    if (error || !s->leavings) return error;
+    int err = s->leavings ? pause_all(s) : 0, busy = 0;
+    if (err || !s->leavings) return err;
     for (size_t i = 0; i < s->leavings;) {
         struct gw_worker *w = s->leaving[i];
         gw_worker_stop_soon(w);
-        error = stop_one(w);
-        if (!error && gw_server_taken(w))
-            error = gw_error(-EBUSY, "model %s: answers are still being sent", gw_worker_name(w));
-        if (!error) error = gw_worker_destroy(w);
-        if (error)
-            busy = error, i++;
+        err = stop_one(w);
+        if (!err && gw_server_taken(w))
+            err = gw_error(-EBUSY, "model %s: answers are still being sent", gw_worker_name(w));
+        if (!err) err = gw_worker_destroy(w);
+        if (err)
+            busy = err, i++;
         else
             s->leaving[i] = s->leaving[--s->leavings];
     }
-    error = resume(s, s->workers);
-    return error ? error : busy;
+    err = resume(s, s->workers);
+    return err ? err : busy;
 }
 
 static int serve_change_retire(struct gw_server *s, struct gw_worker *w)
@@ -283,7 +283,7 @@ int gw_server_remove(struct gw_server *s, const char *name)
 {
     struct gw_house house;
     gw_house_begin(&house, s);
-    int error = remove_model(s, name);
+    int err = remove_model(s, name);
     gw_house_end(&house);
-    return error;
+    return err;
 }

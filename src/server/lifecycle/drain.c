@@ -76,10 +76,10 @@ int gw_server_drain(struct gw_server *s, uint64_t deadline_ns)
     if (wait_while(&d, doors_are_busy))
         return gw_error(-ETIMEDOUT, "%u requests of HTTP and gRPC are still under way", calls_of(s));
     for (size_t i = 0; i < s->workers; i++) gw_worker_close(s->worker[i]);
-    int error = wait_while(&d, serve_drain_somebody_waits);
+    int err = wait_while(&d, serve_drain_somebody_waits);
     for (size_t i = 0; i < s->workers; i++) gw_session_ask(gw_worker_sessions(s->worker[i]), 0);
-    if (!error) error = wait_while(&d, somebody_is_at_work);
-    if (error) return gw_error(-ETIMEDOUT, "requests by RDMA are still under way");
+    if (!err) err = wait_while(&d, somebody_is_at_work);
+    if (err) return gw_error(-ETIMEDOUT, "requests by RDMA are still under way");
     serve_drain_nap(GOODBYE_NS);
     return 0;
 }

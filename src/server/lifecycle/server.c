@@ -19,8 +19,8 @@
 static int select_models(struct gw_server *s, const struct gw_server_opts *o)
 {
     if (!o->models) return 0;
-    int error = gw_repository_scan(o->models, &s->models);
-    if (error || !o->only) return error;
+    int err = gw_repository_scan(o->models, &s->models);
+    if (err || !o->only) return err;
     for (size_t i = 0; i < s->models.count; i++)
         if (!strcmp(s->models.entry[i].name, o->only)) return 0;
     for (size_t i = 0; i < s->models.others; i++)
@@ -57,9 +57,9 @@ static int server_make_worker(struct gw_server *s, const struct gw_server_opts *
     const struct gw_repository_entry *e = &s->models.entry[i];
     if (s->workers == GW_SERVER_MODELS)
         return gw_error(-ENOSPC, "model repository %s: more than %d models", o->models, GW_SERVER_MODELS);
-    int error = gw_worker_create(e, &s->first, &s->worker[s->workers]);
-    s->workers += !error;
-    if (!error || o->only || s->models.count == 1) return error;
+    int err = gw_worker_create(e, &s->first, &s->worker[s->workers]);
+    s->workers += !err;
+    if (!err || o->only || s->models.count == 1) return err;
     gw_log(GW_LOG_ERROR, "model %s: version %u cannot be served: %s", e->name, e->version, gw_last_error());
     gw_missing_note(&s->missing, e->name, e->version, gw_last_error());
     return 0;
@@ -90,15 +90,15 @@ static int make_workers(struct gw_server *s, const struct gw_server_opts *o)
     batch_sizes(o, &s->first);
     for (size_t i = 0; i < s->models.count; i++) {
         if (o->only && strcmp(s->models.entry[i].name, o->only)) continue;
-        int error = server_make_worker(s, o, i);
-        if (error) return error;
+        int err = server_make_worker(s, o, i);
+        if (err) return err;
     }
     report_others(s, o);
     if (s->models.count && !s->workers)
         return gw_error(-EINVAL, "model repository %s: none of its models can be served", o->models);
     for (size_t i = 0; i < s->workers; i++) {
-        int error = gw_worker_start(s->worker[i]);
-        if (error) return error;
+        int err = gw_worker_start(s->worker[i]);
+        if (err) return err;
     }
     return 0;
 }
@@ -108,8 +108,8 @@ static int make_own_device(struct gw_server *s)
 {
     struct gw_device_info nic;
     gw_device_query(s->dev, &nic);
-    int error = gw_exec_create("cpu", NULL, &s->own_exec);
-    return error ? error : gw_device_open(nic.soft ? "softnic" : nic.name, s->own_exec, &s->own_dev);
+    int err = gw_exec_create("cpu", NULL, &s->own_exec);
+    return err ? err : gw_device_open(nic.soft ? "softnic" : nic.name, s->own_exec, &s->own_dev);
 }
 
 static int server_describe(struct gw_server *s)
@@ -147,22 +147,22 @@ int gw_server_start(const struct gw_server_opts *o, struct gw_server **out)
     struct gw_server *s = calloc(1, sizeof(*s));
     if (!s) return -ENOMEM;
     make_lock(s);
-    int error = server_make_table(s, o);
+    int err = server_make_table(s, o);
     s->sessions.access = o->access;
-    if (!error) error = select_models(s, o);
+    if (!err) err = select_models(s, o);
     struct gw_exec_opts exec_opts = {.device = o->gpu};
-    if (!error) error = gw_exec_create(o->exec, &exec_opts, &s->exec);
-    if (!error) error = gw_device_open(o->device, s->exec, &s->dev);
-    if (!error) error = make_own_device(s);
-    if (!error && gw_exec_kind(s->exec) == GW_EXEC_CPU) gw_clock_name(s->clock);
+    if (!err) err = gw_exec_create(o->exec, &exec_opts, &s->exec);
+    if (!err) err = gw_device_open(o->device, s->exec, &s->dev);
+    if (!err) err = make_own_device(s);
+    if (!err && gw_exec_kind(s->exec) == GW_EXEC_CPU) gw_clock_name(s->clock);
     s->each = worker_opts(s, o);
-    if (!error) error = make_workers(s, o);
-    if (!error) error = server_describe(s);
-    if (error)
+    if (!err) err = make_workers(s, o);
+    if (!err) err = server_describe(s);
+    if (err)
         gw_server_stop(s, NULL);
     else
         *out = s;
-    return error;
+    return err;
 }
 
 int gw_server_add_door(struct gw_server *s, const struct gw_server_door *door)
@@ -228,10 +228,9 @@ int gw_server_run(struct gw_server *s, const int *fds, uint32_t n)
         if (ready > 0 && (uint64_t)ready & ours) {
             uint64_t ns;
             for (size_t i = 0; i < s->workers; i++) {
-                int error =
+                int err =
                     (uint64_t)ready >> i & 1 ? gw_worker_stop(s->worker[i], gw_deadline(STOP_NS), &ns) : 0;
-                if (error)
-                    return gw_error_errno(error, "model %s: serving ended", gw_worker_name(s->worker[i]));
+                if (err) return gw_error_errno(err, "model %s: serving ended", gw_worker_name(s->worker[i]));
             }
         }
         if (ready > 0 && (uint64_t)ready & theirs) return 0;

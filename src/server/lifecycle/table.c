@@ -174,18 +174,18 @@ static int serve_table_enlist(struct gw_table *t, struct gw_table_session *s)
 }
 
 /* The session's index is known, and the others may see it; or it could not be opened. */
-static void serve_table_settle(struct gw_table *t, struct gw_table_session *s, int error, uint32_t index)
+static void serve_table_settle(struct gw_table *t, struct gw_table_session *s, int err, uint32_t index)
 {
     s->index = index; /* nobody else touches it yet, or closes it */
-    if (!error) log_session(t, s, NULL);
+    if (!err) log_session(t, s, NULL);
     pthread_mutex_lock(&t->lock);
     s->opening = 0;
     s->used = s->asked = s->opened = gw_deadline(0);
     struct gw_table_session **link = &t->first;
-    while (error && *link != s) link = &(*link)->next;
-    if (error) *link = s->next;
+    while (err && *link != s) link = &(*link)->next;
+    if (err) *link = s->next;
     pthread_mutex_unlock(&t->lock);
-    if (error) free(s);
+    if (err) free(s);
 }
 
 /* ---- what clients ask for ---- */
@@ -229,31 +229,30 @@ int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_sessio
     }
     memcpy(id, s->id, GW_SESSION_ID);
     grant->index = 0;
-    int error = gw_session_open(gw_worker_sessions(w), wish, grant);
-    if (!error) {
-        error = tell_route(t, s, wish, grant);
-        if (error) gw_session_close(gw_worker_sessions(w), grant->index);
-        if (error) call_housekeeper(t);
+    int err = gw_session_open(gw_worker_sessions(w), wish, grant);
+    if (!err) {
+        err = tell_route(t, s, wish, grant);
+        if (err) gw_session_close(gw_worker_sessions(w), grant->index);
+        if (err) call_housekeeper(t);
     }
-    serve_table_settle(t, s, error, grant->index);
-    return error;
+    serve_table_settle(t, s, err, grant->index);
+    return err;
 }
 
 int gw_table_renew(struct gw_table *t, const char *id)
 {
-    int error = -ENOENT;
+    int err = -ENOENT;
     uint32_t activity;
     pthread_mutex_lock(&t->lock);
     for (struct gw_table_session *s = t->first; s; s = s->next) {
         if (s->opening || strcmp(s->id, id)) continue;
         gw_session_heard(gw_worker_sessions(s->worker), s->index, &activity);
-        error = activity ? 0 : -EBADR;
+        err = activity ? 0 : -EBADR;
         if (activity) s->used = gw_deadline(0);
     }
     pthread_mutex_unlock(&t->lock);
-    if (error == -ENOENT) return serve_table_unknown(t, id);
-    return error ? gw_error(error, "the session has had no request yet: it cannot be kept, open another one")
-                 : 0;
+    if (err == -ENOENT) return serve_table_unknown(t, id);
+    return err ? gw_error(err, "the session has had no request yet: it cannot be kept, open another one") : 0;
 }
 
 int gw_table_close(struct gw_table *t, const char *id)

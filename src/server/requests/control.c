@@ -44,9 +44,9 @@ int gw_control_create(struct gw_server *server, const char *repository, struct g
     c->last = &c->first;
     c->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->fd < 0) {
-        int error = -errno;
+        int err = -errno;
         free(c);
-        return gw_error_errno(error, "model control: cannot make an eventfd");
+        return gw_error_errno(err, "model control: cannot make an eventfd");
     }
     pthread_mutex_init(&c->lock, NULL);
     pthread_cond_init(&c->done, NULL);
@@ -73,31 +73,31 @@ int gw_control_fd(const struct gw_control *c)
 static int infer_control_load(struct gw_control *c, const char *name)
 {
     struct gw_repository models;
-    int error = gw_repository_scan(c->repository, &models);
-    if (error) return error;
+    int err = gw_repository_scan(c->repository, &models);
+    if (err) return err;
     const struct gw_repository_entry *e = NULL;
     for (size_t i = 0; i < models.count && !e; i++)
         if (!strcmp(models.entry[i].name, name)) e = &models.entry[i];
     if (e) {
         struct gw_server_model model = {
             .name = e->name, .version = e->version, .path = e->path, .as_at_start = 1, .replace = 1};
-        error = gw_server_add(c->server, &model);
+        err = gw_server_add(c->server, &model);
     } else {
         const char *why = "the model repository has no such model";
         for (size_t i = 0; i < models.others; i++)
             if (!strcmp(models.other[i].name, name)) why = models.other[i].why;
-        error = gw_error(-EINVAL, "failed to load '%.200s': %s", name, why);
+        err = gw_error(-EINVAL, "failed to load '%.200s': %s", name, why);
     }
     gw_repository_free(&models);
-    return error;
+    return err;
 }
 
 /* `run` fills its own error; the result is about the pause. A pause that is not ours goes on. */
 static int run_paused(struct gw_control *c, const struct wish *w)
 {
     int was_paused = gw_server_is_paused(c->server);
-    int error = was_paused ? 0 : gw_server_pause(c->server);
-    if (error) return error;
+    int err = was_paused ? 0 : gw_server_pause(c->server);
+    if (err) return err;
     w->error->text[0] = 0;
     w->run(w->arg, w->error);
     return was_paused ? 0 : gw_server_resume(c->server);
@@ -108,9 +108,9 @@ static int carry_out(struct gw_control *c, const struct wish *w)
     if (w->what == GW_CONTROL_RUN) return run_paused(c, w);
     if (w->what == GW_CONTROL_LOAD) return infer_control_load(c, w->model);
     unsigned version = gw_server_version(c->server, w->model);
-    int error = gw_server_remove(c->server, w->model);
-    if (version && (!error || error == -EBUSY)) gw_server_miss(c->server, w->model, version, "unloaded");
-    return error == -EBUSY ? 0 : error; /* nobody finds it any more; it is freed later */
+    int err = gw_server_remove(c->server, w->model);
+    if (version && (!err || err == -EBUSY)) gw_server_miss(c->server, w->model, version, "unloaded");
+    return err == -EBUSY ? 0 : err; /* nobody finds it any more; it is freed later */
 }
 
 /* With the lock held. */

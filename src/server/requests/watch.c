@@ -101,8 +101,8 @@ static int infer_watch_look(const struct gw_watch *w, struct state *out)
 {
     memset(out, 0, sizeof(*out));
     watch_models(w);
-    int error = gw_repository_scan(w->repository, &out->models);
-    if (error) return error;
+    int err = gw_repository_scan(w->repository, &out->models);
+    if (err) return err;
     out->print = calloc(out->models.count, sizeof(*out->print));
     if (!out->print) {
         free_state(out);
@@ -149,11 +149,11 @@ static void infer_watch_serve(struct gw_server *server, const struct gw_reposito
     struct gw_server_model model = {
         .name = e->name, .version = e->version, .path = e->path, .as_at_start = 1, .replace = 1};
     unsigned before = gw_server_version(server, e->name);
-    int error = gw_server_add(server, &model);
-    if (error && before)
+    int err = gw_server_add(server, &model);
+    if (err && before)
         gw_log(GW_LOG_ERROR, "model %s: version %u goes on, version %u cannot be served: %s", e->name, before,
                e->version, gw_last_error());
-    else if (error)
+    else if (err)
         gw_log(GW_LOG_ERROR, "model %s: version %u cannot be served: %s", e->name, e->version,
                gw_last_error());
     else if (before)
@@ -169,8 +169,8 @@ static void infer_watch_end(struct gw_server *server, const char *name)
         gw_server_forget(server, name);
         return;
     }
-    int error = gw_server_remove(server, name);
-    if (error && error != -EBUSY)
+    int err = gw_server_remove(server, name);
+    if (err && err != -EBUSY)
         gw_log(GW_LOG_ERROR, "model %s cannot be stopped: %s", name, gw_last_error());
     else
         gw_log(GW_LOG_INFO, "model %s is not served any more: the repository has it no longer", name);
@@ -357,9 +357,9 @@ static int infer_watch_make(struct gw_watch *w)
         epoll_ctl(w->fd, EPOLL_CTL_ADD, w->inotify_fd, &in) ||
         epoll_ctl(w->fd, EPOLL_CTL_ADD, w->timer_fd, &in))
         return gw_error_errno(-errno, "--watch: cannot watch the model repository");
-    int error = infer_watch_look(w, &w->used);
-    if (!error) come_again(w, LOOK_NS);
-    return error;
+    int err = infer_watch_look(w, &w->used);
+    if (!err) come_again(w, LOOK_NS);
+    return err;
 }
 
 int gw_watch_create(const char *repository, const char *only, struct gw_watch **out)
@@ -369,12 +369,12 @@ int gw_watch_create(const char *repository, const char *only, struct gw_watch **
     w->repository = repository;
     w->only = only;
     w->inotify_fd = w->timer_fd = w->fd = -1;
-    int error = infer_watch_make(w);
-    if (error)
+    int err = infer_watch_make(w);
+    if (err)
         gw_watch_destroy(w);
     else
         *out = w;
-    return error;
+    return err;
 }
 
 static void infer_watch_close_one(int fd)

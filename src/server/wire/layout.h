@@ -69,13 +69,13 @@ static inline int gw_layout_of_model(const struct gw_model *model, int output, u
                                      struct gw_layout *l)
 {
     uint32_t n = output ? gw_model_outputs(model) : gw_model_inputs(model);
-    int error = 0;
+    int err = 0;
     memset(l, 0, sizeof(*l));
-    for (uint32_t i = 0; !error && i < n; i++) {
+    for (uint32_t i = 0; !err && i < n; i++) {
         const struct gw_tensor_info *t = output ? gw_model_output(model, i) : gw_model_input(model, i);
-        error = gw_layout_add(l, t->bytes, t->batched, rows);
+        err = gw_layout_add(l, t->bytes, t->batched, rows);
     }
-    return error;
+    return err;
 }
 
 #endif

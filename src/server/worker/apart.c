@@ -165,9 +165,9 @@ static void apart_change(struct attempt *a, uint32_t bit, uint32_t side, enum ch
 static int apart_try_rows(struct attempt *a, uint32_t bit, uint32_t side, enum change how)
 {
     apart_change(a, bit, side, how);
-    int error = apart_run(a, &a->changed, &a->then);
+    int err = apart_run(a, &a->changed, &a->then);
     /* Such numbers may be none that the model takes. */
-    if (error) return how == SMALL ? error : 0;
+    if (err) return how == SMALL ? err : 0;
     for (uint32_t i = 0; i < a->t->out->tensors; i++)
         for (uint32_t r = 0; a->t->out->tensor[i].batched && r < a->t->rows; r++)
             if (!apart_changes(r, bit, side) && !same_row(a, i, r)) return GW_APART_MEET;
@@ -180,11 +180,11 @@ static int try_again(struct attempt *a)
     for (uint32_t i = 0; i < a->t->in->tensors; i++)
         for (uint32_t r = 0; r < (a->t->in->tensor[i].batched ? a->t->rows : 1); r++)
             change_row(a, i, r, SMALL);
-    int error = apart_run(a, &a->base, &a->first);
+    int err = apart_run(a, &a->base, &a->first);
     measure_noise(a);
-    if (!error) error = apart_run(a, &a->changed, &a->then);
-    if (!error) error = apart_run(a, &a->base, &a->then);
-    if (error) return error;
+    if (!err) err = apart_run(a, &a->changed, &a->then);
+    if (!err) err = apart_run(a, &a->base, &a->then);
+    if (err) return err;
     for (uint32_t i = 0; i < a->t->out->tensors; i++)
         for (uint32_t r = 0; r < (a->t->out->tensor[i].batched ? a->t->rows : 1); r++)
             if (!same_row(a, i, r)) return GW_APART_CHANGES;
@@ -236,18 +236,18 @@ static void invent(struct attempt *a)
 int gw_apart_try(const struct gw_apart_trial *t)
 {
     struct attempt a = {.t = t, .random = 1};
-    int error = apart_make(&a.base, t->in, t->rows);
-    if (!error) error = apart_make(&a.changed, t->in, t->rows);
-    if (!error) error = apart_make(&a.first, t->out, t->rows);
-    if (!error) error = apart_make(&a.then, t->out, t->rows);
-    if (!error && t->example)
-        error = t->example(t->ctx, (void *const *)a.base.at);
-    else if (!error)
+    int err = apart_make(&a.base, t->in, t->rows);
+    if (!err) err = apart_make(&a.changed, t->in, t->rows);
+    if (!err) err = apart_make(&a.first, t->out, t->rows);
+    if (!err) err = apart_make(&a.then, t->out, t->rows);
+    if (!err && t->example)
+        err = t->example(t->ctx, (void *const *)a.base.at);
+    else if (!err)
         invent(&a);
-    if (!error) error = try_all(&a);
+    if (!err) err = try_all(&a);
     apart_drop(&a.base);
     apart_drop(&a.changed);
     apart_drop(&a.first);
     apart_drop(&a.then);
-    return error;
+    return err;
 }

@@ -60,9 +60,9 @@ static int serve_call_step(struct gw_calls *c, const char *who, uint64_t deadlin
     if (may && (*out = find_free(c))) return 1;
     if (may && (closed = find_closed(c))) {
         pthread_mutex_unlock(&c->lock);
-        int error = gw_calls_open_lane(c, closed);
+        int err = gw_calls_open_lane(c, closed);
         pthread_mutex_lock(&c->lock);
-        if (error != -EAGAIN) return error;
+        if (err != -EAGAIN) return err;
         /* One that was just closed is being made ready. */
         uint64_t soon = gw_deadline(AGAIN_NS);
         until = gw_calls_time(deadline_ns < soon ? deadline_ns : soon);
@@ -130,19 +130,19 @@ int gw_call_enter_slot(struct gw_call *call, uint8_t **in, uint8_t **out)
 {
     struct gw_slot *s = serve_call_slot_of(call);
     struct gw_calls *c = s->calls;
-    int error = 0;
+    int err = 0;
     pthread_mutex_lock(&c->lock);
     int open = s->lane->life == LANE_OPEN; /* else its generation is about to change */
     if (open && s->state == CALL_TAKEN) s->generation = s->lane->generation; /* it has not been sent yet */
     if (!open || s->generation != s->lane->generation)
-        error = gw_error(-EIO, "model %s: the session of the server's own broke", c->opts.name);
-    if (!error) {
+        err = gw_error(-EIO, "model %s: the session of the server's own broke", c->opts.name);
+    if (!err) {
         s->lane->visitors++;
         s->placed = s->generation + 1;
         gw_session_slot(c->opts.pool, s->lane->grant.index, s->index, in, out);
     }
     pthread_mutex_unlock(&c->lock);
-    return error;
+    return err;
 }
 
 void gw_call_leave_slot(struct gw_call *call)
@@ -166,8 +166,8 @@ static int serve_call_post(struct gw_calls *c, struct gw_lane *l, const struct g
     for (;;) {
         while (gw_poll_cq(gw_cq_handle(l->send_cq), 1, &wc) > 0)
             if (wc.status != IBV_WC_SUCCESS) return -EIO;
-        int error = gw_post_op(gw_qp_handle(l->qp), *op, flags, id);
-        if (error != -EAGAIN) return error;
+        int err = gw_post_op(gw_qp_handle(l->qp), *op, flags, id);
+        if (err != -EAGAIN) return err;
         if (gw_cq_wait(l->send_cq, end, NULL, -1) <= 0) return -EIO;
     }
 }
@@ -185,14 +185,14 @@ static int post_request(struct gw_calls *c, const struct gw_slot *s, uint64_t by
 static int serve_call_begin(struct gw_slot *s, const struct gw_call_ask *ask)
 {
     struct gw_calls *c = s->calls;
-    int error = 0;
+    int err = 0;
     pthread_mutex_lock(&c->lock);
     if (c->closing)
-        error = gw_error(-ESHUTDOWN, "model %s is being stopped", c->opts.name);
+        err = gw_error(-ESHUTDOWN, "model %s is being stopped", c->opts.name);
     else if (s->lane->life != LANE_OPEN ||
              (ask->flags & GW_SERVE_PLACED && s->placed != s->lane->generation + 1))
-        error = gw_error(-EIO, "model %s: the session of the server's own broke", c->opts.name);
-    if (!error) {
+        err = gw_error(-EIO, "model %s: the session of the server's own broke", c->opts.name);
+    if (!err) {
         s->state = CALL_SENT;
         s->id = ++c->ids;
         s->rows = ask->rows;
@@ -201,7 +201,7 @@ static int serve_call_begin(struct gw_slot *s, const struct gw_call_ask *ask)
         s->ctx = ask->ctx;
     }
     pthread_mutex_unlock(&c->lock);
-    return error;
+    return err;
 }
 
 int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
@@ -212,8 +212,8 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
         return gw_error(-EINVAL, "model %s takes 1 to %u samples at once, not %u", c->opts.name, c->opts.rows,
                         ask->rows);
     uint64_t bytes = ask->flags & GW_SERVE_PLACED ? 0 : gw_layout_bytes(&c->opts.in, ask->rows);
-    int error = serve_call_begin(s, ask);
-    if (error) return error;
+    int err = serve_call_begin(s, ask);
+    if (err) return err;
     *gw_calls_request(s) = (struct gw_serve_request){.magic = GW_SERVE_MAGIC,
                                                      .version = GW_SERVE_VERSION,
                                                      .slot = (uint16_t)s->index,
@@ -228,9 +228,9 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
     pthread_mutex_lock(&s->lane->post);
     /* A session that broke meanwhile has ended this call, or is about to. */
     if (s->generation == s->lane->generation)
-        error = post_request(c, s, sizeof(struct gw_serve_request) + bytes);
+        err = post_request(c, s, sizeof(struct gw_serve_request) + bytes);
     pthread_mutex_unlock(&s->lane->post);
-    if (!error) return 0;
+    if (!err) return 0;
     gw_calls_break_lane(c, s->lane); /* the thread ends this call with the session's others */
     return 0;
 }
@@ -242,15 +242,15 @@ int gw_call_cancel(struct gw_call *call)
     struct gw_slot *s = serve_call_slot_of(call);
     struct gw_calls *c = s->calls;
     struct gw_lane *l = s->lane;
-    int error = -EIO;
+    int err = -EIO;
     gw_calls_request(s)->recalled = s->id;
     struct gw_op op = gw_put_op(l->in_addr + s->index * c->in_stride + at, c->in_mr->lkey,
                                 l->grant.request_addr + s->index * l->grant.request_stride + at,
                                 l->grant.request_rkey, sizeof(s->id));
     pthread_mutex_lock(&l->post);
-    if (s->generation == l->generation) error = serve_call_post(c, l, &op, s->index);
+    if (s->generation == l->generation) err = serve_call_post(c, l, &op, s->index);
     pthread_mutex_unlock(&l->post);
-    return error;
+    return err;
 }
 
 int gw_call_wait(struct gw_call *call, uint64_t deadline_ns)

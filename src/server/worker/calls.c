@@ -21,10 +21,10 @@ static uint64_t serve_calls_align_up(uint64_t v)
 /* ---- a call that has ended ---- */
 
 /* With the lock held. Returns what is to be told when it is released. */
-static int serve_calls_settle(struct gw_slot *s, int error)
+static int serve_calls_settle(struct gw_slot *s, int err)
 {
     int tell = s->state == CALL_SENT && s->done;
-    s->call.error = error;
+    s->call.error = err;
     s->call.ended = gw_deadline(0);
     if (s->state == CALL_LEFT) {
         s->state = CALL_FREE;
@@ -36,24 +36,24 @@ static int serve_calls_settle(struct gw_slot *s, int error)
     return tell;
 }
 
-static void serve_calls_end(struct gw_slot *s, int error)
+static void serve_calls_end(struct gw_slot *s, int err)
 {
     pthread_mutex_lock(&s->calls->lock);
     void (*done)(void *, struct gw_call *) = s->done;
     void *ctx = s->ctx;
-    int tell = serve_calls_settle(s, error);
+    int tell = serve_calls_settle(s, err);
     pthread_mutex_unlock(&s->calls->lock);
     if (tell) done(ctx, &s->call);
 }
 
 /* Ends every call of the lane (NULL: of all) that the worker has. */
-static void end_all(struct gw_calls *c, const struct gw_lane *l, int error)
+static void end_all(struct gw_calls *c, const struct gw_lane *l, int err)
 {
     for (uint32_t i = 0; i < gw_calls_total(c); i++) {
         pthread_mutex_lock(&c->lock);
         int out = gw_calls_is_out(&c->slot[i]) && (!l || c->slot[i].lane == l);
         pthread_mutex_unlock(&c->lock);
-        if (out) serve_calls_end(&c->slot[i], error);
+        if (out) serve_calls_end(&c->slot[i], err);
     }
 }
 
@@ -67,26 +67,26 @@ static int connect_lane(struct gw_calls *c, struct gw_lane *l)
                                    .reply_rkey = c->out_mr->rkey,
                                    .own = 1};
     gw_qp_endpoint(l->qp, &wish.endpoint);
-    int error = gw_session_open(c->opts.pool, &wish, &l->grant);
-    if (error) return error;
+    int err = gw_session_open(c->opts.pool, &wish, &l->grant);
+    if (err) return err;
     /* The worker writes nothing before our first request, so the receives may come after the connection. */
-    error = gw_qp_connect(l->qp, &l->grant.endpoint, NULL);
-    if (!error) error = gw_qp_recv_empty(l->qp, c->opts.slots, (uint64_t)(l - c->lane));
-    if (!error && l->grant.slots != c->opts.slots)
-        error = gw_error(-EPROTO, "model %s: a session of the server's own has %u slots instead of %u",
-                         c->opts.name, l->grant.slots, c->opts.slots);
-    if (error) gw_session_close(c->opts.pool, l->grant.index);
-    return error;
+    err = gw_qp_connect(l->qp, &l->grant.endpoint, NULL);
+    if (!err) err = gw_qp_recv_empty(l->qp, c->opts.slots, (uint64_t)(l - c->lane));
+    if (!err && l->grant.slots != c->opts.slots)
+        err = gw_error(-EPROTO, "model %s: a session of the server's own has %u slots instead of %u",
+                       c->opts.name, l->grant.slots, c->opts.slots);
+    if (err) gw_session_close(c->opts.pool, l->grant.index);
+    return err;
 }
 
 int gw_calls_open_lane(struct gw_calls *c, struct gw_lane *l)
 {
-    int error = connect_lane(c, l);
+    int err = connect_lane(c, l);
     pthread_mutex_lock(&c->lock);
-    l->life = error ? LANE_CLOSED : LANE_OPEN;
+    l->life = err ? LANE_CLOSED : LANE_OPEN;
     pthread_cond_broadcast(&c->freed);
     pthread_mutex_unlock(&c->lock);
-    return error;
+    return err;
 }
 
 /* Its session is over: what it had in work is lost, and it can be opened anew. */
@@ -102,13 +102,13 @@ static void mend(struct gw_calls *c, struct gw_lane *l)
     gw_session_close(c->opts.pool, l->grant.index);
     /* Nobody polls meanwhile: this thread is the answers' poller, and who posts holds the lock. */
     pthread_mutex_lock(&l->post);
-    int error = gw_qp_reset(l->qp, GW_RESET_QUIET, gw_deadline(RESET_NS));
+    int err = gw_qp_reset(l->qp, GW_RESET_QUIET, gw_deadline(RESET_NS));
     l->generation++;
     l->sent = 0;
     pthread_mutex_unlock(&l->post);
     end_all(c, l, -EIO);
     pthread_mutex_lock(&c->lock);
-    if (!error) l->life = LANE_CLOSED;
+    if (!err) l->life = LANE_CLOSED;
     pthread_cond_broadcast(&c->freed);
     pthread_mutex_unlock(&c->lock);
 }
@@ -196,13 +196,13 @@ static int make_lane(struct gw_calls *c, uint32_t i)
     struct gw_lane *l = &c->lane[i];
     uint32_t slots = c->opts.slots;
     struct gw_cq_attr cq = {.cqe = GW_SERVE_MAX_SLOTS * 2, .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = 1};
-    int error = gw_cq_create(c->opts.dev, &cq, &l->send_cq);
+    int err = gw_cq_create(c->opts.dev, &cq, &l->send_cq);
     struct gw_qp_attr qp = {.send_cq = l->send_cq,
                             .recv_cq = c->recv_cq,
                             .max_send_wr = 2 * slots,
                             .max_recv_wr = slots,
                             .flags = GW_QP_ONE_POSTER};
-    if (!error) error = gw_qp_create(c->pd, &qp, &l->qp);
+    if (!err) err = gw_qp_create(c->pd, &qp, &l->qp);
     l->in_addr = c->in_mr->addr + i * slots * c->in_stride;
     l->out_addr = c->out_mr->addr + i * slots * c->out_stride;
     l->slot = c->slot + (size_t)i * slots;
@@ -212,7 +212,7 @@ static int make_lane(struct gw_calls *c, uint32_t i)
         l->slot[k].index = k;
         l->slot[k].call.reply = gw_calls_reply(&l->slot[k]);
     }
-    return error;
+    return err;
 }
 
 static int serve_calls_make_queues(struct gw_calls *c)
@@ -223,23 +223,23 @@ static int serve_calls_make_queues(struct gw_calls *c)
     while (entries < o->slots) entries *= 2;
     struct gw_cq_attr cq = {
         .cqe = o->sessions * entries, .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP, .qps = o->sessions};
-    int error = gw_pd_create(o->dev, &c->pd);
-    if (!error) error = gw_cq_create(o->dev, &cq, &c->recv_cq);
-    if (!error) error = gw_mem_alloc(exec, GW_MEM_HOST, gw_calls_total(c) * c->in_stride, &c->in);
-    if (!error) error = gw_mem_alloc(exec, GW_MEM_HOST, gw_calls_total(c) * c->out_stride, &c->out);
-    if (!error) error = gw_mr_register(c->pd, c->in.host, c->in.size, GW_MR_LOCAL_WRITE, &c->in_mr);
-    if (!error) error = gw_mr_register(c->pd, c->out.host, c->out.size, GW_MR_REMOTE_WRITE, &c->out_mr);
-    for (uint32_t i = 0; !error && i < o->sessions; i++) error = make_lane(c, i);
-    return error;
+    int err = gw_pd_create(o->dev, &c->pd);
+    if (!err) err = gw_cq_create(o->dev, &cq, &c->recv_cq);
+    if (!err) err = gw_mem_alloc(exec, GW_MEM_HOST, gw_calls_total(c) * c->in_stride, &c->in);
+    if (!err) err = gw_mem_alloc(exec, GW_MEM_HOST, gw_calls_total(c) * c->out_stride, &c->out);
+    if (!err) err = gw_mr_register(c->pd, c->in.host, c->in.size, GW_MR_LOCAL_WRITE, &c->in_mr);
+    if (!err) err = gw_mr_register(c->pd, c->out.host, c->out.size, GW_MR_REMOTE_WRITE, &c->out_mr);
+    for (uint32_t i = 0; !err && i < o->sessions; i++) err = make_lane(c, i);
+    return err;
 }
 
 static int serve_calls_start_thread(struct gw_calls *c)
 {
     c->kick_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (c->kick_fd < 0) return gw_error_errno(-errno, "calls: cannot make an eventfd");
-    int error = pthread_create(&c->thread, NULL, serve_calls_take_answers, c);
-    c->started = !error;
-    return error ? gw_error_errno(-error, "calls: cannot start a thread") : 0;
+    int err = pthread_create(&c->thread, NULL, serve_calls_take_answers, c);
+    c->started = !err;
+    return err ? gw_error_errno(-err, "calls: cannot start a thread") : 0;
 }
 
 int gw_calls_create(const struct gw_calls_opts *o, struct gw_calls **out)
@@ -261,13 +261,13 @@ int gw_calls_create(const struct gw_calls_opts *o, struct gw_calls **out)
     for (uint32_t i = 0; c->slot && i < gw_calls_total(c); i++)
         pthread_cond_init(&c->slot[i].ended, &monotonic);
     pthread_condattr_destroy(&monotonic);
-    int error = c->lane && c->slot ? serve_calls_make_queues(c) : -ENOMEM;
-    if (!error) error = serve_calls_start_thread(c);
-    if (error)
+    int err = c->lane && c->slot ? serve_calls_make_queues(c) : -ENOMEM;
+    if (!err) err = serve_calls_start_thread(c);
+    if (err)
         gw_calls_destroy(c);
     else
         *out = c;
-    return error;
+    return err;
 }
 
 static uint32_t serve_calls_count(struct gw_calls *c, int (*is)(const struct gw_slot *s))

@@ -59,9 +59,9 @@ static int take_tensors(const char *model, const struct gw_serving_captured *c, 
         return gw_error(-EINVAL, "model %s: 1 to %d %s are wanted", model, GW_MODEL_MAX_IO,
                         output ? "outputs" : "inputs");
     for (uint32_t i = 0; i < n; i++) {
-        int error = captured_check_name(model, t[i].name, i);
-        if (!error) error = take_tensor(model, &t[i], batched, &m->info[output][i]);
-        if (error) return error;
+        int err = captured_check_name(model, t[i].name, i);
+        if (!err) err = take_tensor(model, &t[i], batched, &m->info[output][i]);
+        if (err) return err;
         m->count[output]++;
     }
     return 0;
@@ -90,9 +90,9 @@ static int captured_check_graph(const char *model, const struct gw_serving_captu
 static int take_graphs(const char *model, const struct gw_serving_captured *c, struct captured *m)
 {
     for (uint32_t k = 0; k < c->graphs; k++) {
-        int error = captured_check_graph(model, c, k);
-        if (!error) error = gw_captured_clone(c->graph[k].graph, &m->graph[k].graph);
-        if (error) return error;
+        int err = captured_check_graph(model, c, k);
+        if (!err) err = gw_captured_clone(c->graph[k].graph, &m->graph[k].graph);
+        if (err) return err;
         m->graph[k].rows = c->graph[k].rows ? c->graph[k].rows : 1;
         m->graphs++;
     }
@@ -192,12 +192,12 @@ int gw_captured_open(const char *name, const struct gw_serving_captured *c, stru
         return gw_error(-EINVAL, "model %s: 1 to %d graphs are wanted", name, GW_SERVING_MAX_BATCHES);
     struct captured *m = calloc(1, sizeof(*m));
     if (!m) return -ENOMEM;
-    int error = take_tensors(name, c, 0, m);
-    if (!error) error = take_tensors(name, c, 1, m);
-    if (!error) error = take_graphs(name, c, m);
-    if (!error) error = gw_model_wrap(&backend, m, model);
-    if (error) captured_unload(m);
-    return error;
+    int err = take_tensors(name, c, 0, m);
+    if (!err) err = take_tensors(name, c, 1, m);
+    if (!err) err = take_graphs(name, c, m);
+    if (!err) err = gw_model_wrap(&backend, m, model);
+    if (err) captured_unload(m);
+    return err;
 }
 
 static const struct gw_serving_graph *graph_for(const struct gw_serving_captured *c, uint32_t rows)
@@ -221,19 +221,19 @@ int gw_captured_place(void *ctx, struct gw_serve_variant *v)
 int gw_captured_run(const struct gw_worker_fixed *f, const void *const in[], void *const out[])
 {
     const struct gw_serving_graph *g = graph_for(f->ctx, f->v->rows);
-    int error = g ? 0 : -EINVAL;
-    for (uint32_t i = 0; !error && i < f->in->tensors; i++)
-        error = gw_copy_in(f->exec, f->v->in[i], in[i], gw_layout_tensor_bytes(f->in, i, f->v->rows));
-    if (!error) error = gw_captured_launch(gw_exec_stream(f->exec), g->graph);
-    for (uint32_t i = 0; !error && i < f->out->tensors; i++)
-        error = gw_copy_out(f->exec, out[i], f->v->out[i], gw_layout_tensor_bytes(f->out, i, f->v->rows));
-    return error;
+    int err = g ? 0 : -EINVAL;
+    for (uint32_t i = 0; !err && i < f->in->tensors; i++)
+        err = gw_copy_in(f->exec, f->v->in[i], in[i], gw_layout_tensor_bytes(f->in, i, f->v->rows));
+    if (!err) err = gw_captured_launch(gw_exec_stream(f->exec), g->graph);
+    for (uint32_t i = 0; !err && i < f->out->tensors; i++)
+        err = gw_copy_out(f->exec, out[i], f->v->out[i], gw_layout_tensor_bytes(f->out, i, f->v->rows));
+    return err;
 }
 
 int gw_captured_example(const struct gw_worker_fixed *f, void *const in[])
 {
-    int error = 0;
-    for (uint32_t i = 0; !error && i < f->in->tensors; i++)
-        error = gw_copy_out(f->exec, in[i], f->v->in[i], gw_layout_tensor_bytes(f->in, i, f->v->rows));
-    return error;
+    int err = 0;
+    for (uint32_t i = 0; !err && i < f->in->tensors; i++)
+        err = gw_copy_out(f->exec, in[i], f->v->in[i], gw_layout_tensor_bytes(f->in, i, f->v->rows));
+    return err;
 }

@@ -16,10 +16,10 @@ static int captured_gpu_failed(cudaError_t error, const char *what)
 extern "C" int gw_captured_clone(void *graph, void **copy)
 {
     cudaGraph_t out = NULL;
-    int error = captured_gpu_failed(cudaGraphClone(&out, (cudaGraph_t)graph), "cannot copy a captured graph");
+    int err = captured_gpu_failed(cudaGraphClone(&out, (cudaGraph_t)graph), "cannot copy a captured graph");
 
     *copy = out;
-    return error;
+    return err;
 }
 
 extern "C" void gw_captured_drop(void *graph)

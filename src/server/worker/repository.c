@@ -31,13 +31,13 @@ int gw_repository_is_plugin(const char *path)
 }
 
 /* The file of one version, which the caller frees. NULL: there is none, unless *error is set. */
-static char *repository_find_file(const char *folder, const char *version, int *error)
+static char *repository_find_file(const char *folder, const char *version, int *err)
 {
     static const char *const names[] = {"model.so", "model.onnx/model.onnx", "model.onnx"};
     for (size_t i = 0; i < sizeof(names) / sizeof(names[0]); i++) {
         char *path = NULL;
         if (asprintf(&path, "%s/%s/%s", folder, version, names[i]) < 0) {
-            *error = -ENOMEM;
+            *err = -ENOMEM;
             return NULL;
         }
         if (!access(path, F_OK)) return path;
@@ -66,10 +66,10 @@ static int find_version(const char *dir, const char *name, struct gw_repository_
         free(folder);
         return 0;
     }
-    int error = 0;
-    for (struct dirent *v; !error && (v = readdir(d));) {
+    int err = 0;
+    for (struct dirent *v; !err && (v = readdir(d));) {
         unsigned number = repository_version_of(v->d_name);
-        char *path = number > e->version ? repository_find_file(folder, v->d_name, &error) : NULL;
+        char *path = number > e->version ? repository_find_file(folder, v->d_name, &err) : NULL;
         if (!path) continue;
         free(e->path);
         e->path = path;
@@ -78,9 +78,9 @@ static int find_version(const char *dir, const char *name, struct gw_repository_
     closedir(d);
     e->has_config = has_config(folder);
     free(folder);
-    if (!error && e->version && !(e->name = strdup(name))) error = -ENOMEM;
-    if (error) free(e->path);
-    return error;
+    if (!err && e->version && !(e->name = strdup(name))) err = -ENOMEM;
+    if (err) free(e->path);
+    return err;
 }
 
 /* ---- models that are not served ---- */
@@ -221,29 +221,29 @@ int gw_repository_scan(const char *dir, struct gw_repository *out)
     memset(out, 0, sizeof(*out));
     DIR *d = opendir(dir);
     if (!d) return gw_error(-errno, "model repository %s: %s", dir, strerror(errno));
-    int error = 0;
-    for (struct dirent *m; !error && (m = readdir(d));) {
+    int err = 0;
+    for (struct dirent *m; !err && (m = readdir(d));) {
         struct gw_repository_entry e;
         if (m->d_name[0] == '.') continue;
-        error = find_version(dir, m->d_name, &e);
-        if (error) break;
+        err = find_version(dir, m->d_name, &e);
+        if (err) break;
         if (!e.version)
-            error = look_at_other(out, dir, m->d_name);
+            err = look_at_other(out, dir, m->d_name);
         else
-            error = is_utf8(e.name) ? repository_keep(out, &e) : refuse_name(out, &e);
+            err = is_utf8(e.name) ? repository_keep(out, &e) : refuse_name(out, &e);
     }
     closedir(d);
-    if (!error && !out->count && out->others)
-        error = gw_error(-ENOENT, "model repository %s: no model in it that runs here; %s: %s", dir,
-                         out->other->name, out->other->why);
-    else if (!error && !out->count)
-        error = gw_error(-ENOENT,
-                         "model repository %s: no model in it; expected NAME/1/model.onnx or model.so", dir);
-    if (error)
+    if (!err && !out->count && out->others)
+        err = gw_error(-ENOENT, "model repository %s: no model in it that runs here; %s: %s", dir,
+                       out->other->name, out->other->why);
+    else if (!err && !out->count)
+        err = gw_error(-ENOENT, "model repository %s: no model in it; expected NAME/1/model.onnx or model.so",
+                       dir);
+    if (err)
         gw_repository_free(out);
     else
         qsort(out->entry, out->count, sizeof(*out->entry), repository_by_name);
-    return error;
+    return err;
 }
 
 void gw_repository_free(struct gw_repository *r)

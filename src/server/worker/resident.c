@@ -61,16 +61,16 @@ static int resident_make(struct gw_resident *r, uint32_t i, const struct gw_mode
     struct gwm_program *p = &r->args.program[i];
     o.place = GW_PLACE_GPU; /* whose kernels run on CPU threads, too */
     o.flags |= GW_PLAN_RESIDENT;
-    int error = gw_plan_create(model, &o, plan, c->why, sizeof(c->why));
-    if (error) return -ENOTSUP;
-    error = gwm_plan_program(*plan, p, &c->times);
-    if (error) snprintf(c->why, sizeof(c->why), "only models from ONNX files can be run so");
+    int err = gw_plan_create(model, &o, plan, c->why, sizeof(c->why));
+    if (err) return -ENOTSUP;
+    err = gwm_plan_program(*plan, p, &c->times);
+    if (err) snprintf(c->why, sizeof(c->why), "only models from ONNX files can be run so");
     uint32_t blocks = gw_exec_kind(o.exec) == GW_EXEC_GPU ? p->blocks : 1;
-    uint32_t more = !error && blocks > r->blocks ? blocks - r->blocks : 0;
-    if (!error && (error = resident_take(r, o.exec, more)))
+    uint32_t more = !err && blocks > r->blocks ? blocks - r->blocks : 0;
+    if (!err && (err = resident_take(r, o.exec, more)))
         snprintf(c->why, sizeof(c->why),
                  "it needs %u multiprocessors; such kernels have their half of the GPU", more);
-    if (error) {
+    if (err) {
         p->ops = 0;
         gw_plan_free(*plan);
         *plan = NULL;
@@ -105,7 +105,7 @@ static int is_faster(const struct gw_resident_choice *c)
 
 int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mode,
                      const struct gw_model *model, const struct gw_plan_options *options,
-                     struct gw_plan **plan, char *err, size_t errlen)
+                     struct gw_plan **plan, char *why, size_t errlen)
 {
     struct gw_resident_choice *c = &r->choice[i];
     struct gw_plan *small = NULL;
@@ -114,8 +114,8 @@ int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mo
         c->own_ns = run_ns(*plan);
         return 0;
     }
-    int error = gw_plan_create(model, options, plan, err, errlen);
-    if (error) return error;
+    int err = gw_plan_create(model, options, plan, why, errlen);
+    if (err) return err;
     c->graph_ns = run_ns(*plan);
     if (mode != GW_RESIDENT_AUTO || !resident_is_small(c) || resident_make(r, i, model, options, &small))
         return 0;
@@ -183,9 +183,9 @@ int gw_resident_stage(struct gw_resident *r, struct gw_exec *exec, struct gw_loo
         struct gw_resident_work work;
         struct gwm_meeting meeting;
     } none;
-    int error = gw_mem_alloc(exec, GW_MEM_DEVICE, sizeof(none), &r->mem);
-    if (!error) error = gw_copy_in(exec, r->mem.dev, &none, sizeof(none));
-    if (error) return error;
+    int err = gw_mem_alloc(exec, GW_MEM_DEVICE, sizeof(none), &r->mem);
+    if (!err) err = gw_copy_in(exec, r->mem.dev, &none, sizeof(none));
+    if (err) return err;
     r->args.here = r->mem.dev;
     r->args.meeting = (struct gwm_meeting *)(r->args.here + 1);
     *stage = (struct gw_loop_stage){

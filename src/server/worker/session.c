@@ -108,8 +108,8 @@ static void session_cut_off(struct gw_session_pool *p, uint32_t i)
 int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wish,
                     struct gw_session_grant *grant)
 {
-    int error = check_wish(p, wish);
-    if (error) return error;
+    int err = check_wish(p, wish);
+    if (err) return err;
     int64_t found = take_free(p, wish->own);
     if (found < 0)
         return gw_error((int)found, "all %u sessions are taken; start the worker with more --sessions",
@@ -130,10 +130,10 @@ int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wis
     struct gw_device_info nic;
     gw_device_query(p->opts.dev, &nic);
     const struct gw_connect_opts with = {.timeout = nic.soft ? GW_SERVE_SOFT_TIMEOUT : 0};
-    error = gw_qp_connect(s->qp, &wish->endpoint, &with);
-    if (error) {
+    err = gw_qp_connect(s->qp, &wish->endpoint, &with);
+    if (err) {
         session_cut_off(p, i);
-        return error;
+        return err;
     }
     grant->index = i;
     grant->slots = n->slots;
@@ -175,12 +175,12 @@ static int clear(struct gw_session_pool *p, const struct gw_mem *m, uint64_t fro
         clear_host((uint8_t *)m->host + from, bytes);
         return 0;
     }
-    int error = 0;
-    for (uint64_t done = 0; !error && done < bytes; done += COPY) {
+    int err = 0;
+    for (uint64_t done = 0; !err && done < bytes; done += COPY) {
         size_t n = bytes - done < COPY ? bytes - done : COPY;
-        error = gw_copy_in(slot_exec(p), (uint8_t *)m->dev + from + done, zeros, n);
+        err = gw_copy_in(slot_exec(p), (uint8_t *)m->dev + from + done, zeros, n);
     }
-    return error;
+    return err;
 }
 
 /* Nothing of the last client is left for the next one: no connection, no key, no byte. The loop has let
@@ -189,11 +189,11 @@ static int make_anew(struct gw_session_pool *p, uint32_t i)
 {
     struct session *s = &p->session[i];
     uint64_t in_bytes = p->opts.slots * p->in_stride, out_bytes = p->opts.slots * p->out_stride;
-    int error = gw_qp_reset(s->qp, 0, gw_deadline(RESET_NS));
-    if (!error) error = gw_mr_rekey(s->in); /* before the clearing: nobody writes there behind it */
-    if (!error) error = clear(p, &p->in, i * in_bytes, in_bytes);
-    if (!error) error = clear(p, &p->out, i * out_bytes, out_bytes);
-    return error ? error : gw_session_post_receives(p, i);
+    int err = gw_qp_reset(s->qp, 0, gw_deadline(RESET_NS));
+    if (!err) err = gw_mr_rekey(s->in); /* before the clearing: nobody writes there behind it */
+    if (!err) err = clear(p, &p->in, i * in_bytes, in_bytes);
+    if (!err) err = clear(p, &p->out, i * out_bytes, out_bytes);
+    return err ? err : gw_session_post_receives(p, i);
 }
 
 uint32_t gw_session_pool_tend(struct gw_session_pool *p)

@@ -104,16 +104,16 @@ static int session_pool_make_memory(struct gw_session_pool *p)
     const struct gw_session_pool_opts *o = &p->opts;
     uint64_t all = (uint64_t)o->sessions * o->slots;
     enum gw_mem_kind kind = o->gpu_memory ? GW_MEM_DEVICE : GW_MEM_HOST;
-    int error = gw_mem_alloc(slot_exec(p), kind, all * p->in_stride, &p->in);
-    if (!error) error = gw_mem_alloc(slot_exec(p), kind, all * p->out_stride, &p->out);
-    if (!error)
-        error = gw_mem_alloc(o->exec, GW_MEM_HOST,
-                             sizeof(struct gw_serve_board) + o->sessions * sizeof(struct gw_serve_notice),
-                             &p->notices);
-    if (!error) error = gw_mem_alloc(o->exec, GW_MEM_DEVICE, places_of(o).bytes, &p->kernel);
-    if (!error && batch_bytes(o)) error = gw_mem_alloc(o->exec, GW_MEM_DEVICE, batch_bytes(o), &p->batch);
-    if (!error) error = session_pool_place_batches(p);
-    if (error) return error;
+    int err = gw_mem_alloc(slot_exec(p), kind, all * p->in_stride, &p->in);
+    if (!err) err = gw_mem_alloc(slot_exec(p), kind, all * p->out_stride, &p->out);
+    if (!err)
+        err = gw_mem_alloc(o->exec, GW_MEM_HOST,
+                           sizeof(struct gw_serve_board) + o->sessions * sizeof(struct gw_serve_notice),
+                           &p->notices);
+    if (!err) err = gw_mem_alloc(o->exec, GW_MEM_DEVICE, places_of(o).bytes, &p->kernel);
+    if (!err && batch_bytes(o)) err = gw_mem_alloc(o->exec, GW_MEM_DEVICE, batch_bytes(o), &p->batch);
+    if (!err) err = session_pool_place_batches(p);
+    if (err) return err;
     /* A loop that is stopped before its first request runs the model once more: on slot 0, whatever is in it.
      */
     struct gw_plan_io first = {0};
@@ -139,16 +139,16 @@ static int session_pool_make_session(struct gw_session_pool *p, uint32_t i)
                               .max_send_wr = p->opts.slots,
                               .max_recv_wr = gw_serve_receives(p->opts.slots),
                               .flags = GW_QP_ONE_POSTER};
-    int error = gw_pd_create(p->opts.dev, &s->pd);
-    if (!error) error = gw_qp_create(s->pd, &attr, &s->qp);
-    if (!error)
-        error =
+    int err = gw_pd_create(p->opts.dev, &s->pd);
+    if (!err) err = gw_qp_create(s->pd, &attr, &s->qp);
+    if (!err)
+        err =
             gw_mr_register(s->pd, (uint8_t *)p->in.dev + i * in_bytes, in_bytes, GW_MR_REMOTE_WRITE, &s->in);
-    if (!error)
-        error = gw_mr_register(s->pd, (uint8_t *)p->out.dev + i * out_bytes, out_bytes, GW_MR_LOCAL_WRITE,
-                               &s->out);
-    if (!error) error = gw_session_post_receives(p, i);
-    if (error) return error;
+    if (!err)
+        err = gw_mr_register(s->pd, (uint8_t *)p->out.dev + i * out_bytes, out_bytes, GW_MR_LOCAL_WRITE,
+                             &s->out);
+    if (!err) err = gw_session_post_receives(p, i);
+    if (err) return err;
 
     struct gw_serve_session k = {
         .qp = gw_qp_handle(s->qp),
@@ -180,21 +180,21 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
     p->in_stride = in_stride_of(opts);
     p->out_stride = out_stride_of(opts);
     p->session = calloc(opts->sessions, sizeof(*p->session));
-    int error = p->session ? session_pool_make_memory(p) : -ENOMEM;
-    if (!error) {
+    int err = p->session ? session_pool_make_memory(p) : -ENOMEM;
+    if (!err) {
         struct gw_cq_attr attr = {
             .cqe = opts->sessions * (entries_of(opts->slots) + entries_of(gw_serve_receives(opts->slots))),
             .flags = GW_CQ_ONE_POLLER | GW_CQ_SLEEP,
             .qps = opts->sessions};
         if (gw_exec_kind(opts->exec) == GW_EXEC_GPU) attr.flags = GW_CQ_ONE_POLLER;
-        error = gw_cq_create(opts->dev, &attr, &p->cq);
+        err = gw_cq_create(opts->dev, &attr, &p->cq);
     }
-    for (uint32_t i = 0; !error && i < opts->sessions; i++) error = session_pool_make_session(p, i);
-    if (error)
+    for (uint32_t i = 0; !err && i < opts->sessions; i++) err = session_pool_make_session(p, i);
+    if (err)
         gw_session_pool_destroy(p);
     else
         *out = p;
-    return error;
+    return err;
 }
 
 int gw_session_pool_destroy(struct gw_session_pool *p)
@@ -237,8 +237,8 @@ int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int
                          struct gw_serve_args *args)
 {
     struct places at = places_of(&p->opts);
-    int error = loop_fd >= 0 ? make_wake_fd(p, loop_fd) : 0;
-    if (error) return error;
+    int err = loop_fd >= 0 ? make_wake_fd(p, loop_fd) : 0;
+    if (err) return err;
     args->ctl = ctl;
     args->wake_fd = p->wake_fd;
     args->cq = gw_cq_handle(p->cq);

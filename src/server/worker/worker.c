@@ -58,9 +58,9 @@ static int run_model(void *ctx)
     struct batch *b = ctx;
     struct gw_worker *w = b->worker;
     if (!w->args.work->items) return 0;
-    int error = gw_plan_run(b->plan, w->args.io->in, w->args.io->out);
-    if (error) __atomic_store_n(&w->run_error, error, __ATOMIC_RELAXED); /* it stands alone */
-    w->args.work->failed = error;
+    int err = gw_plan_run(b->plan, w->args.io->in, w->args.io->out);
+    if (err) __atomic_store_n(&w->run_error, err, __ATOMIC_RELAXED); /* it stands alone */
+    w->args.work->failed = err;
     return 0; /* the clients of those requests are told; the loop goes on */
 }
 
@@ -100,18 +100,18 @@ static int is_batched(const struct gw_worker *w)
 
 static int lay_out(struct gw_worker *w, uint32_t rows)
 {
-    int error = gw_layout_of_model(w->model, 0, rows, &w->in);
-    if (!error) error = gw_layout_of_model(w->model, 1, rows, &w->out);
-    return error ? gw_error(error, "model %s: the tensors of %u rows take over 2 GiB, which cannot be served",
-                            w->name, rows)
-                 : 0;
+    int err = gw_layout_of_model(w->model, 0, rows, &w->in);
+    if (!err) err = gw_layout_of_model(w->model, 1, rows, &w->out);
+    return err ? gw_error(err, "model %s: the tensors of %u rows take over 2 GiB, which cannot be served",
+                          w->name, rows)
+               : 0;
 }
 
 static int choose_batches(struct gw_worker *w)
 {
     const struct gw_worker_opts *o = &w->opts;
-    int error = lay_out(w, 1);
-    if (error) return error;
+    int err = lay_out(w, 1);
+    if (err) return err;
     w->variants = 1;
     w->variant[0].rows = 1;
     if (!o->batches || !is_batched(w)) return 0;
@@ -164,14 +164,14 @@ static int worker_make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
         .rows = w->variant[i].rows,
     };
     w->batch[i].worker = w;
-    int error = gw_resident_plan(&w->resident, i, w->opts.resident, w->model, &options, &w->batch[i].plan,
-                                 why, sizeof(why));
-    if (error == -E2BIG)
-        return gw_error(error, "model %s: %s beside its slots; raise --model-memory-limit (%llu MiB)",
-                        w->name, why, (unsigned long long)w->opts.memory >> 20);
-    if (!error && w->opts.resident != GW_RESIDENT_NEVER)
+    int err = gw_resident_plan(&w->resident, i, w->opts.resident, w->model, &options, &w->batch[i].plan, why,
+                               sizeof(why));
+    if (err == -E2BIG)
+        return gw_error(err, "model %s: %s beside its slots; raise --model-memory-limit (%llu MiB)", w->name,
+                        why, (unsigned long long)w->opts.memory >> 20);
+    if (!err && w->opts.resident != GW_RESIDENT_NEVER)
         gw_resident_tell(&w->resident, i, w->name, w->variant[i].rows);
-    return error ? gw_error(error, "model %s: %s", w->name, why) : 0;
+    return err ? gw_error(err, "model %s: %s", w->name, why) : 0;
 }
 
 /* A file of a few bytes can ask for any amount of memory, so slots and plans together have a limit. */
@@ -179,8 +179,8 @@ static int make_plans(struct gw_worker *w)
 {
     struct gw_session_pool_opts sessions = session_opts(w);
     uint64_t taken = gw_session_pool_bytes(&sessions), limit = w->opts.memory;
-    int error = 0;
-    for (uint32_t i = 0; !error && i < w->variants; i++) {
+    int err = 0;
+    for (uint32_t i = 0; !err && i < w->variants; i++) {
         struct gw_plan_stats stats;
         if (taken >= limit)
             return gw_error(
@@ -189,23 +189,23 @@ static int make_plans(struct gw_worker *w)
                 "take fewer --sessions or --slots, or raise --model-memory-limit",
                 w->name, w->opts.sessions, sessions.slots, (unsigned long long)taken >> 20,
                 (unsigned long long)limit >> 20);
-        error = worker_make_plan(w, i, limit - taken);
-        if (error) return error;
+        err = worker_make_plan(w, i, limit - taken);
+        if (err) return err;
         gw_plan_stats(w->batch[i].plan, &stats);
         taken += stats.weight_bytes + stats.arena_bytes;
     }
-    return error;
+    return err;
 }
 
 static int make_sessions(struct gw_worker *w)
 {
     struct gw_session_pool_opts opts = session_opts(w);
-    int error = gw_session_pool_create(&opts, &w->pool);
-    if (error == -ENOMEM)
-        return gw_error(error,
+    int err = gw_session_pool_create(&opts, &w->pool);
+    if (err == -ENOMEM)
+        return gw_error(err,
                         "model %s: no memory for %u sessions of %u slots; take fewer --sessions or --slots",
                         w->name, opts.sessions, opts.slots);
-    return error;
+    return err;
 }
 
 static int make_calls(struct gw_worker *w)
@@ -310,10 +310,10 @@ static void drop_plans(struct gw_worker *w)
 
 static int worker_place_batches(struct gw_worker *w, const struct gw_worker_source *source)
 {
-    int error = 0;
-    for (uint32_t i = 0; !error && source->place && i < w->variants; i++)
-        error = source->place(source->ctx, &w->variant[i]);
-    return error;
+    int err = 0;
+    for (uint32_t i = 0; !err && source->place && i < w->variants; i++)
+        err = source->place(source->ctx, &w->variant[i]);
+    return err;
 }
 
 static void tell_found(const struct gw_worker *w, int found)
@@ -341,18 +341,18 @@ static int worker_try_rows(struct gw_worker *w, const struct gw_worker_source *s
     tell_found(w, found);
     if (found == GW_APART || w->variants + w->variant[0].rows == 2) return 0;
     drop_plans(w);
-    int error = be_alone(w);
-    if (!error) error = worker_place_batches(w, source);
-    return error ? error : make_plans(w);
+    int err = be_alone(w);
+    if (!err) err = worker_place_batches(w, source);
+    return err ? err : make_plans(w);
 }
 
 static int make_runs(struct gw_worker *w, const struct gw_worker_source *source)
 {
     int unknown = strcmp(gw_model_kind(w->model), "onnx") != 0;
-    int error = read_rows(w, &unknown);
-    if (!error) error = worker_place_batches(w, source);
-    if (!error) error = make_plans(w);
-    return error || !unknown ? error : worker_try_rows(w, source);
+    int err = read_rows(w, &unknown);
+    if (!err) err = worker_place_batches(w, source);
+    if (!err) err = make_plans(w);
+    return err || !unknown ? err : worker_try_rows(w, source);
 }
 
 /* ---- the loop ---- */
@@ -383,8 +383,8 @@ static int add_answers(struct gw_worker *w, uint32_t i, uint32_t variant, uint32
     uint32_t warps = v->rows < SEND_WARPS ? v->rows : SEND_WARPS;
     if (!i && w->args.small_out) return add_kernel(w, variant, &gw_serve_send, 1, COPY_THREADS, 0);
     if (!has_copies(v)) return add_kernel(w, variant, &gw_serve_send, 1, 1, 0);
-    int error = add_kernel(w, variant, &gw_serve_scatter, blocks, COPY_THREADS, 0);
-    return error ? error : add_kernel(w, variant, &gw_serve_send, 1, 32 * warps, 0);
+    int err = add_kernel(w, variant, &gw_serve_scatter, blocks, COPY_THREADS, 0);
+    return err ? err : add_kernel(w, variant, &gw_serve_send, 1, 32 * warps, 0);
 }
 
 /* The stages behind the wait for one batch size: they are a variant of the loop when there are several. */
@@ -394,13 +394,13 @@ static int add_batch(struct gw_worker *w, uint32_t i)
     uint32_t variant = w->variants > 1 ? i + 1 : 0, blocks = worker_on_gpu(w) ? COPY_BLOCKS : 1;
     struct gw_loop_stage model = {
         .name = "model", .enqueue = enqueue_model, .run = run_model, .ctx = &w->batch[i], .variant = variant};
-    int error = 0;
+    int err = 0;
     /* Beside what brings the requests together, the model, and what takes the outputs apart. */
-    if (worker_on_gpu(w) && v->rows > 1) error = add_kernel(w, variant, &gw_serve_company, 1, 1, 3);
-    if (!error && has_copies(v) && !w->args.small_in)
-        error = add_kernel(w, variant, &gw_serve_gather, blocks, COPY_THREADS, 0);
-    if (!error) error = gw_loop_add(w->loop, &model);
-    return error ? error : add_answers(w, i, variant, blocks);
+    if (worker_on_gpu(w) && v->rows > 1) err = add_kernel(w, variant, &gw_serve_company, 1, 1, 3);
+    if (!err && has_copies(v) && !w->args.small_in)
+        err = add_kernel(w, variant, &gw_serve_gather, blocks, COPY_THREADS, 0);
+    if (!err) err = gw_loop_add(w->loop, &model);
+    return err ? err : add_answers(w, i, variant, blocks);
 }
 
 /* The stage that waits: another one where a batch size is served by the kernel that waits. */
@@ -410,8 +410,8 @@ static int add_wait(struct gw_worker *w)
     w->resident.args.serve = w->args;
     for (uint32_t i = 0; i < w->variants; i++) {
         if (!gw_resident_has(&w->resident, i)) continue;
-        int error = gw_resident_stage(&w->resident, w->opts.exec, &resident);
-        return error ? error : gw_loop_add(w->loop, &resident);
+        int err = gw_resident_stage(&w->resident, w->opts.exec, &resident);
+        return err ? err : gw_loop_add(w->loop, &resident);
     }
     return add_kernel(w, 0, &gw_serve_wait, 1, w->args.small_in ? COPY_THREADS : 1, 0);
 }
@@ -419,22 +419,22 @@ static int add_wait(struct gw_worker *w)
 static int make_loop(struct gw_worker *w)
 {
     struct gw_loop_opts opts = {.name = w->name};
-    int error = gw_loop_create(w->opts.exec, &opts, &w->loop);
-    if (error) return error;
+    int err = gw_loop_create(w->opts.exec, &opts, &w->loop);
+    if (err) return err;
     struct gw_loop_ctl *ctl = gw_loop_ctl(w->loop);
     int loop_fd = worker_on_gpu(w) ? -1 : ctl->wake_fd; /* on a GPU, ctl is in its memory */
-    error = gw_session_pool_args(w->pool, ctl, loop_fd, &w->args);
-    if (error) return error;
+    err = gw_session_pool_args(w->pool, ctl, loop_fd, &w->args);
+    if (err) return err;
     if (w->own) {
-        error = w->own->stages(w->own->ctx, w->loop, &w->args);
-        return error ? error : gw_loop_prepare(w->loop);
+        err = w->own->stages(w->own->ctx, w->loop, &w->args);
+        return err ? err : gw_loop_prepare(w->loop);
     }
     w->args.small_in = w->variants == 1 && worker_is_small(w, &w->in);
     w->args.small_out = worker_is_small(w, &w->out);
-    error = add_wait(w);
-    for (uint32_t i = 0; !error && i < w->variants; i++)
-        if (!gw_resident_has(&w->resident, i)) error = add_batch(w, i);
-    return error ? error : gw_loop_prepare(w->loop);
+    err = add_wait(w);
+    for (uint32_t i = 0; !err && i < w->variants; i++)
+        if (!gw_resident_has(&w->resident, i)) err = add_batch(w, i);
+    return err ? err : gw_loop_prepare(w->loop);
 }
 
 int gw_worker_create_from(const struct gw_worker_source *source, const struct gw_worker_opts *opts,
@@ -451,17 +451,17 @@ int gw_worker_create_from(const struct gw_worker_source *source, const struct gw
     w->own = source->own;
     if (w->own) w->opts.own_sessions = 0;
     w->name = strdup(source->name);
-    int error = w->name ? choose_batches(w) : -ENOMEM;
-    if (!error && !w->own) error = make_runs(w, source);
-    if (!error) error = make_sessions(w);
-    if (!error) error = make_calls(w);
-    if (!error) error = make_loop(w);
+    int err = w->name ? choose_batches(w) : -ENOMEM;
+    if (!err && !w->own) err = make_runs(w, source);
+    if (!err) err = make_sessions(w);
+    if (!err) err = make_calls(w);
+    if (!err) err = make_loop(w);
     w->own = NULL;
-    if (error)
+    if (err)
         gw_worker_destroy(w);
     else
         *out = w;
-    return error;
+    return err;
 }
 
 int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_worker_opts *opts,
@@ -469,17 +469,17 @@ int gw_worker_create(const struct gw_repository_entry *entry, const struct gw_wo
 {
     char why[GW_MODEL_ERR] = "";
     struct gw_worker_source source = {.name = entry->name, .version = entry->version};
-    int error = gw_repository_is_plugin(entry->path)
-                    ? gw_model_open_plugin(entry->path, &source.model, why, sizeof(why))
-                    : gw_model_open(entry->path, &source.model, why, sizeof(why));
-    return error ? gw_error(error, "%s", why) : gw_worker_create_from(&source, opts, out);
+    int err = gw_repository_is_plugin(entry->path)
+                  ? gw_model_open_plugin(entry->path, &source.model, why, sizeof(why))
+                  : gw_model_open(entry->path, &source.model, why, sizeof(why));
+    return err ? gw_error(err, "%s", why) : gw_worker_create_from(&source, opts, out);
 }
 
 int gw_worker_start(struct gw_worker *w)
 {
-    int error = w->started ? gw_loop_restart(w->loop) : gw_loop_start(w->loop);
-    w->started |= !error;
-    return error;
+    int err = w->started ? gw_loop_restart(w->loop) : gw_loop_start(w->loop);
+    w->started |= !err;
+    return err;
 }
 
 void gw_worker_close(struct gw_worker *w)
@@ -500,18 +500,18 @@ void gw_worker_stop_soon(struct gw_worker *w)
 int gw_worker_stop(struct gw_worker *w, uint64_t deadline_ns, uint64_t *stop_ns)
 {
     struct gw_loop_end end = {0};
-    int error;
+    int err;
     gw_loop_stop(w->loop);
-    while ((error = gw_loop_wait(w->loop, deadline_ns, &end)) == -EINTR) continue;
+    while ((err = gw_loop_wait(w->loop, deadline_ns, &end)) == -EINTR) continue;
     *stop_ns = end.stop_ns;
-    return error ? error : end.error;
+    return err ? err : end.error;
 }
 
 int gw_worker_destroy(struct gw_worker *w)
 {
     if (!w) return 0;
-    int error = w->loop ? gw_loop_destroy(w->loop) : 0;
-    if (error) return error; /* it still runs: nothing it uses may go */
+    int err = w->loop ? gw_loop_destroy(w->loop) : 0;
+    if (err) return err; /* it still runs: nothing it uses may go */
     gw_calls_destroy(w->calls);
     gw_session_pool_destroy(w->pool);
     drop_plans(w);

@@ -190,19 +190,19 @@ static int put_frame(struct gw_h2 *h, const uint8_t *data, size_t n)
 
 int gw_h2_send(struct gw_h2 *h)
 {
-    int error;
+    int err;
     h->stuck = 0;
     for (;;) {
         const uint8_t *data;
         ssize_t n = h->out_to < OUT / 2 ? nghttp2_session_mem_send(h->session, &data) : 0;
         if (n < 0) return -EPROTO;
         if (n > 0) {
-            if ((error = put_frame(h, data, (size_t)n))) return -EPROTO;
+            if ((err = put_frame(h, data, (size_t)n))) return -EPROTO;
             continue;
         }
         /* The session has no more for now, or the buffer has no room. */
         int is_full = h->out_to >= OUT / 2;
-        if ((error = send_ready(h))) return error;
+        if ((err = send_ready(h))) return err;
         if (!is_full) return 0;
     }
 }
