@@ -6,6 +6,7 @@
 #ifndef GW_SRC_BALANCE_CHECKSUM_H
 #define GW_SRC_BALANCE_CHECKSUM_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -27,7 +28,7 @@ static inline uint16_t bal_sum_fold(uint64_t sum)
 
 /* Is an IPv4 header of n bytes, a multiple of four, what its checksum says? The sum is right in either byte
  * order. */
-static inline int bal_header_ok(const uint8_t *ip, size_t n)
+static inline bool bal_header_ok(const uint8_t *ip, size_t n)
 {
     uint64_t sum = 0;
     for (size_t i = 0; i < n; i += 4) {

@@ -8,6 +8,7 @@
 #include <malloc.h>
 #include <netinet/in.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,7 +28,7 @@
 
 #define KEPT_BYTES (4 << 20)
 
-static int serve_is_loopback(const char *host)
+static bool serve_is_loopback(const char *host)
 {
     struct in_addr v4;
     struct in6_addr v6;
@@ -125,7 +126,7 @@ static int serve_start(struct gw_cli_serving *all, struct running *r)
 /* Does the start fail again as long as nobody changes a setting, or a file that a setting names? systemd
  * does not try again then. What is not there yet (an address, a port, memory, a device that no setting
  * names) may come. */
-static int is_a_setting(const struct gw_cli_serving *all, int err)
+static bool is_a_setting(const struct gw_cli_serving *all, int err)
 {
     switch (err) {
     case -EINVAL:
@@ -137,9 +138,9 @@ static int is_a_setting(const struct gw_cli_serving *all, int err)
     case -ELOOP:
     case -ENAMETOOLONG:
     case -ENOTSUP:
-    case -EBADMSG: return 1;
+    case -EBADMSG: return true;
     case -ENODEV: return all->server.device != NULL;
-    default: return 0;
+    default: return false;
     }
 }
 

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -34,7 +35,7 @@ struct gw_cli_pair {
 
 /* ---- addresses ---- */
 
-static int serve_pairs_is_v4(const uint8_t gid[16])
+static bool serve_pairs_is_v4(const uint8_t gid[16])
 {
     static const uint8_t mapped[12] = {[10] = 0xff, [11] = 0xff};
     return !memcmp(gid, mapped, sizeof(mapped));
@@ -53,7 +54,7 @@ static void gid_of(const char *text, uint8_t gid[16])
     if (inet_pton(AF_INET6, mapped, gid) != 1) memset(gid, 0, 16);
 }
 
-static int same(const uint8_t a[16], const uint8_t b[16])
+static bool same(const uint8_t a[16], const uint8_t b[16])
 {
     static const uint8_t none[16];
     return !memcmp(a, b, 16) && memcmp(a, none, 16) != 0;

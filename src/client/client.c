@@ -3,6 +3,7 @@
 #include <gpuwire/client.h>
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,7 +18,7 @@
 
 /* ---- opening ---- */
 
-static int is_name(const char *name)
+static bool is_name(const char *name)
 {
     return *name && strlen(name) <= 200 && !strpbrk(name, "/?#% \"\\");
 }

@@ -2,6 +2,7 @@
 #include "src/client/describe.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -47,11 +48,11 @@ static int close_dims(struct gw_client_tensor *t, const struct gw_client_shape *
                            t->name);
 }
 
-static int is_open(const struct gw_client_tensor *t)
+static bool is_open(const struct gw_client_tensor *t)
 {
     for (uint32_t i = 0; i < t->rank; i++)
-        if (t->dims[i] == -1) return 1;
-    return 0;
+        if (t->dims[i] == -1) return true;
+    return false;
 }
 
 static int count_bytes(struct gw_client_tensor *t, int output)

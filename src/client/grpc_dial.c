@@ -6,6 +6,7 @@
 #include <netinet/tcp.h>
 #include <openssl/err.h>
 #include <openssl/x509v3.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,7 +138,7 @@ int gw_dial_encryption(const char *ca_file, SSL_CTX **out)
     return 0;
 }
 
-static int grpc_dial_is_address(const char *host)
+static bool grpc_dial_is_address(const char *host)
 {
     unsigned char any[sizeof(struct in6_addr)];
     return inet_pton(AF_INET, host, any) == 1 || inet_pton(AF_INET6, host, any) == 1;
@@ -152,7 +153,7 @@ int gw_dial_expect(SSL *ssl, const char *authority)
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1 ? 0 : -ENOMEM;
 }
 
-int gw_dial_tls_error(SSL *ssl, char *why, size_t size)
+bool gw_dial_tls_error(SSL *ssl, char *why, size_t size)
 {
     long verified = SSL_get_verify_result(ssl);
     const char *reason = ERR_reason_error_string(ERR_peek_error());

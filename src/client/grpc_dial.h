@@ -5,6 +5,7 @@
 
 #include <netdb.h>
 #include <openssl/ssl.h>
+#include <stdbool.h>
 #include <stddef.h>
 
 struct gw_dial {
@@ -27,7 +28,7 @@ void gw_dial_end(struct gw_dial *d);
 int gw_dial_encryption(const char *ca_file, SSL_CTX **out);
 /* Sets the name that the server has to prove. 0 or -ENOMEM. */
 int gw_dial_expect(SSL *ssl, const char *authority);
-/* Why a handshake has failed, for people. 1: the certificate is not trusted. */
-int gw_dial_tls_error(SSL *ssl, char *why, size_t size);
+/* Why a handshake has failed, for people. True: the certificate is not trusted. */
+bool gw_dial_tls_error(SSL *ssl, char *why, size_t size);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Requests over HTTP: one transfer for each slot, each on a connection that is kept. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -232,7 +233,7 @@ static int client_http_start(struct gw_client *c, struct transfer *t, int again)
 
 /* A server may close a kept connection just when a request goes there. That request is sent once more, over a
  * new one. */
-static int was_stale(const struct transfer *t)
+static bool was_stale(const struct transfer *t)
 {
     long connects = 1;
     curl_easy_getinfo(t->curl, CURLINFO_NUM_CONNECTS, &connects);

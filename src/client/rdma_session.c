@@ -2,6 +2,7 @@
 /* The life of a session: opening it over HTTP, keeping it, and finding out why it broke. */
 #include <errno.h>
 #include <inttypes.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -32,7 +33,7 @@ static int session_call(struct gw_client *c, const char *method)
     return err;
 }
 
-static int is_our_clock(const char *theirs)
+static bool is_our_clock(const char *theirs)
 {
     char ours[GW_CLOCK_TEXT];
     gw_clock_name(ours);

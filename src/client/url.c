@@ -2,6 +2,7 @@
 #include "src/client/url.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -28,23 +29,23 @@ static const struct scheme *scheme_of(const char *server)
 }
 
 /* HOST, HOST:PORT, [IPV6] or [IPV6]:PORT in `length` bytes? */
-static int url_is_host(const char *host, size_t length, int *has_port)
+static bool url_is_host(const char *host, size_t length, int *has_port)
 {
     const char *end = host + length, *name_end = host;
     if (*host == '[') {
         name_end = memchr(host, ']', length);
-        if (!name_end) return 0;
+        if (!name_end) return false;
         name_end++;
     } else {
         while (name_end < end && *name_end != ':') name_end++;
     }
     *has_port = name_end < end;
-    if (name_end == host || (*has_port && (*name_end != ':' || name_end + 1 == end))) return 0;
+    if (name_end == host || (*has_port && (*name_end != ':' || name_end + 1 == end))) return false;
     for (const char *p = name_end + 1; p < end; p++)
-        if (*p < '0' || *p > '9') return 0;
+        if (*p < '0' || *p > '9') return false;
     for (const char *p = host; p < end; p++)
-        if (*p <= ' ' || strchr("@?#%\\\"", *p)) return 0;
-    return 1;
+        if (*p <= ' ' || strchr("@?#%\\\"", *p)) return false;
+    return true;
 }
 
 int gw_url_parse(const char *server, struct gw_url *url)

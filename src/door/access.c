@@ -6,6 +6,7 @@
 #include <jansson.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -243,7 +244,7 @@ static void sum_up(struct gw_access *a, int all)
 }
 
 /* Each line here is work for a disk. Only what cost the model's time has one in any case. */
-static int may_have_line(struct gw_access *a, const char *client, int answered)
+static bool may_have_line(struct gw_access *a, const char *client, int answered)
 {
     sum_up(a, 0);
     return answered || gw_access_share_take(&a->shares, client ? client : "", gw_deadline(0));

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/door/access_share.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -39,8 +40,8 @@ int gw_access_share_take(struct gw_access_shares *s, const char *who, uint64_t n
     return may;
 }
 
-int gw_access_share_summary(struct gw_access_shares *s, int all, uint64_t now, char who[GW_WHO_TEXT],
-                            uint64_t *lines)
+bool gw_access_share_summary(struct gw_access_shares *s, int all, uint64_t now, char who[GW_WHO_TEXT],
+                             uint64_t *lines)
 {
     struct gw_access_share *c = NULL;
     pthread_mutex_lock(&s->lock);

@@ -5,6 +5,7 @@
 #define GW_DOOR_ACCESS_SHARE_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "src/door/who.h"
@@ -31,9 +32,9 @@ void gw_access_shares_close(struct gw_access_shares *s);
 
 /* 1: this client may have a line. 0: it is left out, and counted. */
 int gw_access_share_take(struct gw_access_shares *s, const char *who, uint64_t now);
-/* Takes a summary that is due, once a second for each client (`all`: every one that there is). 1: `lines` of
- * `who` were left out; 0: there is none. */
-int gw_access_share_summary(struct gw_access_shares *s, int all, uint64_t now, char who[GW_WHO_TEXT],
-                            uint64_t *lines);
+/* Takes a summary that is due, once a second for each client (`all`: every one that there is). True:
+ * `lines` of `who` were left out; false: there is none. */
+bool gw_access_share_summary(struct gw_access_shares *s, int all, uint64_t now, char who[GW_WHO_TEXT],
+                             uint64_t *lines);
 
 #endif

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/door/connections.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -122,7 +123,7 @@ struct gw_visitor *gw_door_turn_away(struct gw_door *d, int fd, const void *conn
     return NULL;
 }
 
-int gw_door_is_here(const struct gw_visitor *v)
+bool gw_door_is_here(const struct gw_visitor *v)
 {
     return gw_who_is_here(v->fd, v->who);
 }

@@ -5,6 +5,7 @@
 #define GW_DOOR_CONNECTIONS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,7 +52,7 @@ struct gw_visitor *gw_door_turn_away(struct gw_door *d, int fd, const void *conn
 /* Why, for people: up to `room` bytes. */
 void gw_door_reason(const struct gw_door *d, const struct gw_visitor *v, char *why, size_t room);
 /* Is its client a user of this host that has the connection open at this moment? (gw_who_is_here) */
-int gw_door_is_here(const struct gw_visitor *v);
+bool gw_door_is_here(const struct gw_visitor *v);
 /* It has gone; its descriptor is closed only afterwards. NULL is allowed. */
 void gw_door_leave(struct gw_door *d, struct gw_visitor *v);
 /* One of its calls was answered: it may stay that much longer. NULL is allowed. */

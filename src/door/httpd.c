@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <microhttpd.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -240,7 +241,7 @@ void gw_http_busy(const void *connection, int busy)
     if (v) gw_door_busy(v, busy);
 }
 
-int gw_http_is_here(const struct gw_http_request *r)
+bool gw_http_is_here(const struct gw_http_request *r)
 {
     const struct gw_visitor *v = visitor_of((struct MHD_Connection *)r->connection);
     return v && gw_door_is_here(v);
@@ -263,19 +264,19 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name)
     return header_of((struct MHD_Connection *)r->connection, name);
 }
 
-static int is_health(const char *path)
+static bool is_health(const char *path)
 {
     return !strncmp(path, "/v2/health/", 11);
 }
 
-static int may_call(const struct gw_httpd *h, struct MHD_Connection *c, const char *path)
+static bool may_call(const struct gw_httpd *h, struct MHD_Connection *c, const char *path)
 {
-    if (h->open_health && is_health(path)) return 1;
+    if (h->open_health && is_health(path)) return true;
     return gw_secret_allows(h->token, header_of(c, "Authorization"));
 }
 
 /* Is it root, or the user that this process runs as? */
-static int is_owner(const struct gw_httpd *h, const struct gw_http_request *r)
+static bool is_owner(const struct gw_httpd *h, const struct gw_http_request *r)
 {
     uint32_t uid;
     return h->owner_calls && gw_who_user(r->who, &uid) && (uid == 0 || uid == geteuid());
@@ -331,9 +332,9 @@ static enum MHD_Result refuse_page(struct gw_httpd *h, struct MHD_Connection *c,
     return refuse_all(c, MHD_HTTP_FORBIDDEN, text);
 }
 
-/* 0, or the answer has been queued and goes to *result. */
-static int refused_at_once(struct gw_httpd *h, struct MHD_Connection *c, struct call *call,
-                           const struct gw_http_request *r, enum MHD_Result *result)
+/* True: the answer has been queued, and goes to *result. */
+static bool refused_at_once(struct gw_httpd *h, struct MHD_Connection *c, struct call *call,
+                            const struct gw_http_request *r, enum MHD_Result *result)
 {
     const char *why = gw_http_framing(c);
     int is_file = httpd_find_file(h, r) != NULL, by_token = may_call(h, c, r->path);
@@ -347,9 +348,9 @@ static int refused_at_once(struct gw_httpd *h, struct MHD_Connection *c, struct 
     } else if (!is_file && (!h->token || by_name) && (why = foreign(h, c, r->path))) {
         *result = refuse_page(h, c, r->who, why);
     } else {
-        return 0;
+        return false;
     }
-    return 1;
+    return true;
 }
 
 /* Who calls, by the connection or by what a proxy says. */

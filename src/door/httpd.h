@@ -6,6 +6,7 @@
 #define GW_DOOR_HTTPD_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "src/door/proxies.h"
@@ -24,7 +25,7 @@ struct gw_http_request {
 /* A header of the call that is being handled, on its thread; NULL: it has none of that name. */
 const char *gw_http_header(const struct gw_http_request *r, const char *name);
 /* Is the client a user of this host that has the connection open at this moment? */
-int gw_http_is_here(const struct gw_http_request *r);
+bool gw_http_is_here(const struct gw_http_request *r);
 /* Has the client closed its end of the connection, or gone? Its calls need not be answered. */
 int gw_http_gone(void *connection);
 /* While it is busy, nobody blames the client for the time that passes. A call sets it, and ends it. */

@@ -2,6 +2,7 @@
 #include "src/door/log.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -39,7 +40,7 @@ void gw_log_set(enum gw_log_level level)
     gw_st_relaxed_u32(&most, level);
 }
 
-int gw_log_says(enum gw_log_level level)
+bool gw_log_says(enum gw_log_level level)
 {
     return level <= gw_ld_relaxed_u32(&most);
 }
@@ -52,7 +53,7 @@ int gw_log_parse(const char *name)
 }
 
 /* systemd says which file its journal is; standard error may be another one by now. */
-static int to_journal(void)
+static bool to_journal(void)
 {
     const char *said = getenv("JOURNAL_STREAM");
     unsigned long long dev, ino;

@@ -3,6 +3,7 @@
 #ifndef GW_DOOR_LOG_H
 #define GW_DOOR_LOG_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 enum gw_log_level {
@@ -15,7 +16,7 @@ enum gw_log_level {
 /* Lines of a higher level than this are left out; GW_LOG_INFO at first. */
 void gw_log_set(enum gw_log_level most);
 /* Is anything of the level said? For callers whose text takes work. */
-int gw_log_says(enum gw_log_level level);
+bool gw_log_says(enum gw_log_level level);
 /* The level of that name: error, warning, info or debug. -1: there is none. */
 int gw_log_parse(const char *name);
 

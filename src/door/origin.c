@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <strings.h>
@@ -37,37 +38,37 @@ static int http_origin_take_name(const char *authority, struct name *out)
     return 0;
 }
 
-static int http_origin_is_address(const struct name *n)
+static bool http_origin_is_address(const struct name *n)
 {
     uint8_t bytes[16];
     return inet_pton(n->is_v6 ? AF_INET6 : AF_INET, n->text, bytes) == 1;
 }
 
-static int is_localhost(const char *text)
+static bool is_localhost(const char *text)
 {
     size_t n = strlen(text), tail = sizeof(".localhost") - 1;
     return !strcasecmp(text, "localhost") || (n > tail && !strcasecmp(text + n - tail, ".localhost"));
 }
 
-static int is_own_name(const char *text)
+static bool is_own_name(const char *text)
 {
     char own[HOST_NAME_MAX + 1] = "";
     return !gethostname(own, sizeof(own)) && own[0] && !strcasecmp(text, own);
 }
 
-static int is_listed(const char *names, const char *text)
+static bool is_listed(const char *names, const char *text)
 {
     size_t n = strlen(text);
     while (names && *names) {
         names += strspn(names, ", ");
         size_t m = strcspn(names, ", ");
-        if (m == n && !strncasecmp(names, text, n)) return 1;
+        if (m == n && !strncasecmp(names, text, n)) return true;
         names += m;
     }
-    return 0;
+    return false;
 }
 
-static int http_origin_is_ours(const char *names, const struct name *n)
+static bool http_origin_is_ours(const char *names, const struct name *n)
 {
     return http_origin_is_address(n) || is_localhost(n->text) || is_own_name(n->text) ||
            is_listed(names, n->text);
@@ -81,7 +82,7 @@ static const char *authority_of(const char *origin)
 }
 
 /* The same server, with the port: browsers leave out a scheme's usual one in both. */
-static int same_authority(const char *host, const char *authority)
+static bool same_authority(const char *host, const char *authority)
 {
     return host && authority && !strcasecmp(host, authority);
 }
@@ -97,7 +98,7 @@ const char *gw_http_foreign(const char *host, const char *origin, const char *na
     return "the Host header names another host; call by address, or as localhost";
 }
 
-int gw_http_is_json(const char *type)
+bool gw_http_is_json(const char *type)
 {
     static const char json[] = "application/json";
     size_t n = sizeof(json) - 1;

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+
 /* Does a call come from a web page of another site? A browser lends every page its user's place in the
  * network, so a door that trusts that place must ask. Pure functions of the call's headers. */
 #ifndef GW_DOOR_ORIGIN_H
@@ -13,6 +15,6 @@ const char *gw_http_foreign(const char *host, const char *origin, const char *na
 
 /* Is this value of Content-Type JSON? A page of another site may send a form or plain text without asking
  * first, but no JSON. NULL, no header, is none. */
-int gw_http_is_json(const char *type);
+bool gw_http_is_json(const char *type);
 
 #endif

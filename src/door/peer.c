@@ -7,6 +7,7 @@
 #include <linux/rtnetlink.h>
 #include <linux/sock_diag.h>
 #include <netinet/tcp.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -76,7 +77,7 @@ static uint32_t link_of(const union gw_peer_address *a)
     return local ? a->v6.sin6_scope_id : 0;
 }
 
-int gw_peer_is_here(const union gw_peer_address *a)
+bool gw_peer_is_here(const union gw_peer_address *a)
 {
     struct {
         struct nlmsghdr head;
@@ -89,8 +90,8 @@ int gw_peer_is_here(const union gw_peer_address *a)
     struct answer answer;
     size_t bytes;
     const void *at = address_bytes(a, &bytes);
-    if (a->any.sa_family == AF_INET && ntohl(a->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET) return 1;
-    if (a->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr)) return 1;
+    if (a->any.sa_family == AF_INET && ntohl(a->v4.sin_addr.s_addr) >> 24 == IN_LOOPBACKNET) return true;
+    if (a->any.sa_family == AF_INET6 && IN6_IS_ADDR_LOOPBACK(&a->v6.sin6_addr)) return true;
     memcpy(ask.address, at, bytes);
     ask.route.rtm_dst_len = (uint8_t)(8 * bytes);
     ask.to.rta_len = (uint16_t)RTA_LENGTH(bytes);

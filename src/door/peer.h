@@ -5,6 +5,7 @@
 #define GW_DOOR_PEER_H
 
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/socket.h>
 
@@ -27,7 +28,7 @@ int gw_peer_of(int fd, struct gw_peer *p);
 
 /* Has this host that address? By the routing table: an address may be anywhere on the host, and so may a
  * range of them. Loopback is, also when the kernel does not answer. */
-int gw_peer_is_here(const union gw_peer_address *a);
+bool gw_peer_is_here(const union gw_peer_address *a);
 
 enum gw_peer_end {
     GW_PEER_NOT_TOLD, /* the kernel lists no such socket: addresses are translated, or it does not tell */

@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -42,10 +43,10 @@ static void proxies_bytes_of(const union gw_peer_address *a, uint8_t to[16])
         memcpy(to, &a->v6.sin6_addr, 16);
 }
 
-static int proxies_lies_in(const struct gw_proxy *p, const uint8_t address[16])
+static bool proxies_lies_in(const struct gw_proxy *p, const uint8_t address[16])
 {
     uint32_t whole = p->bits / 8, rest = p->bits % 8;
-    if (!p->bits || memcmp(p->address, address, whole)) return 0;
+    if (!p->bits || memcmp(p->address, address, whole)) return false;
     return !rest || !((p->address[whole] ^ address[whole]) >> (8 - rest));
 }
 
@@ -105,14 +106,14 @@ int gw_proxies_parse(const char *option, const char *list, struct gw_proxies *ou
     return 0;
 }
 
-int gw_proxies_has(const struct gw_proxies *p, int fd, const char *who)
+bool gw_proxies_has(const struct gw_proxies *p, int fd, const char *who)
 {
     struct gw_peer peer;
     uint8_t address[16];
-    if (!p->count) return 0;
+    if (!p->count) return false;
     for (uint32_t i = 0; i < p->count; i++)
-        if (p->proxy[i].who[0] && !strcmp(p->proxy[i].who, who)) return 1;
-    if (gw_peer_of(fd, &peer)) return 0;
+        if (p->proxy[i].who[0] && !strcmp(p->proxy[i].who, who)) return true;
+    if (gw_peer_of(fd, &peer)) return false;
     proxies_bytes_of(&peer.them, address);
     return knows_address(p, address);
 }

@@ -4,6 +4,8 @@
 #ifndef GW_DOOR_PROXIES_H
 #define GW_DOOR_PROXIES_H
 
+#include <stdbool.h>
+
 #include "src/door/who.h"
 
 #define GW_PROXIES_MOST 16
@@ -24,7 +26,7 @@ struct gw_proxies {
 int gw_proxies_parse(const char *option, const char *list, struct gw_proxies *out);
 
 /* Is the peer of that socket, who has that name, one of them? */
-int gw_proxies_has(const struct gw_proxies *p, int fd, const char *who);
+bool gw_proxies_has(const struct gw_proxies *p, int fd, const char *who);
 
 /* Whom a proxy speaks for: the last address of its X-Forwarded-For that is no proxy itself, as gw_who names
  * hosts. An address of this host, or what is no address, leaves the proxy's own name in `who`: a forwarded

@@ -2,6 +2,7 @@
 #include "src/door/secret.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,17 +62,17 @@ void gw_secret_forget(char *secret)
 }
 
 /* Looks at every byte, wherever the first wrong one is. */
-static int is_token(const char *token, const char *given)
+static bool is_token(const char *token, const char *given)
 {
     size_t length = strlen(token);
     unsigned different = 0;
-    if (strlen(given) != length) return 0;
+    if (strlen(given) != length) return false;
     for (size_t i = 0; i < length; i++) different |= (unsigned)(token[i] ^ given[i]);
     return !different;
 }
 
-int gw_secret_allows(const char *token, const char *authorization)
+bool gw_secret_allows(const char *token, const char *authorization)
 {
-    if (!token) return 1;
+    if (!token) return true;
     return authorization && !strncasecmp(authorization, "Bearer ", 7) && is_token(token, authorization + 7);
 }

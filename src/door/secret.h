@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+
 /* Secrets in files, and the token that calls have to bring. */
 #ifndef GW_DOOR_SECRET_H
 #define GW_DOOR_SECRET_H
@@ -13,6 +15,6 @@ void gw_secret_forget(char *secret);
 
 /* Is this value of an Authorization header (NULL: there was none) "Bearer" and the token? NULL as the token:
  * everybody may call. */
-int gw_secret_allows(const char *token, const char *authorization);
+bool gw_secret_allows(const char *token, const char *authorization);
 
 #endif

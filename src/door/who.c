@@ -3,6 +3,7 @@
 
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,7 +24,7 @@ static uint32_t who_overflow_uid(void)
     return uid;
 }
 
-static int all_users_have_numbers(void)
+static bool all_users_have_numbers(void)
 {
     unsigned first, outside, count = 0;
     FILE *f = fopen("/proc/self/uid_map", "re");
@@ -33,7 +34,7 @@ static int all_users_have_numbers(void)
 }
 
 /* In a user namespace the users that have no number there all look like one user. */
-static int stands_for_many(uint32_t uid)
+static bool stands_for_many(uint32_t uid)
 {
     return uid == who_overflow_uid() && !all_users_have_numbers();
 }
@@ -85,7 +86,7 @@ int gw_who(int fd, char who[GW_WHO_TEXT])
     return end == GW_PEER_GONE || (end == GW_PEER_NOT_TOLD && !p.open) ? -ENOTCONN : 0;
 }
 
-int gw_who_is_here(int fd, const char *who)
+bool gw_who_is_here(int fd, const char *who)
 {
     struct gw_peer p;
     char now[GW_WHO_TEXT] = "";

@@ -5,6 +5,7 @@
 #ifndef GW_DOOR_WHO_H
 #define GW_DOOR_WHO_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define GW_WHO_TEXT 64
@@ -24,7 +25,7 @@ void gw_who_host(const union gw_peer_address *a, char who[GW_WHO_TEXT]);
 
 /* Is the peer of this socket still that user of this host, with an open connection? Asks the kernel again:
  * what gives a client more than limits (its own shared memory) asks this first. */
-int gw_who_is_here(int fd, const char *who);
+bool gw_who_is_here(int fd, const char *who);
 
 /* 1 and *uid: the name is a user's of this host. 0: it is nobody's that has rights here. */
 int gw_who_user(const char *who, uint32_t *uid);

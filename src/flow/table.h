@@ -78,7 +78,7 @@ static inline uint32_t flow_age_of(const struct gw_flow_table *t, uint32_t value
 {
     return (uint32_t)(t->tick - value) & EPOCH_MASK;
 }
-static inline int flow_is_over(const struct gw_flow_table *t, uint32_t value)
+static inline bool flow_is_over(const struct gw_flow_table *t, uint32_t value)
 {
     return flow_age_of(t, value) > t->life[state_of(value)];
 }

@@ -6,6 +6,7 @@
  * So its bytes are the same. The one for planes is in floats. */
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,7 +171,7 @@ int gw_image_resize(const struct gw_image *in, uint32_t width, uint32_t height, 
     return err;
 }
 
-static int too_large(uint32_t width, uint32_t height)
+static bool too_large(uint32_t width, uint32_t height)
 {
     return width > GW_IMAGE_MAX_SIDE || height > GW_IMAGE_MAX_SIDE ||
            (uint64_t)width * height > GW_IMAGE_MAX_PIXELS;

@@ -11,6 +11,7 @@
 #define GW_SOCKET_PROXY_H
 
 #include <liburing.h>
+#include <stdbool.h>
 
 #include "src/socket/net.h"
 
@@ -60,8 +61,8 @@ int gw_socket_proxy_bind(struct gw_sockets *set, struct sock *k, const struct gw
 int gw_socket_proxy_listen(struct gw_sockets *set, struct sock *k, int backlog);
 int gw_socket_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer);
 int gw_socket_proxy_connect(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr);
-/* 0: it may be released; 1: when its requests have ended. */
-int gw_socket_proxy_close(struct gw_sockets *set, struct sock *k);
+/* False: it may be released; true: when its requests have ended. */
+bool gw_socket_proxy_close(struct gw_sockets *set, struct sock *k);
 void gw_socket_proxy_listening(struct gw_sockets *set, struct sock *l, int result);
 void gw_socket_proxy_connected(struct gw_sockets *set, struct sock *k, int result);
 

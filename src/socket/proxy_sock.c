@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -207,7 +208,7 @@ void gw_socket_proxy_connected(struct gw_sockets *set, struct sock *k, int resul
 
 /* ---- closing ------------------------------------------------------------------------------------------ */
 
-int gw_socket_proxy_close(struct gw_sockets *set, struct sock *k)
+bool gw_socket_proxy_close(struct gw_sockets *set, struct sock *k)
 {
     /* As Linux does it: bytes that nobody has read make the goodbye a reset, as lingering for no time does.
      */
@@ -218,7 +219,7 @@ int gw_socket_proxy_close(struct gw_sockets *set, struct sock *k)
         (k->info->opt[GW_SOCK_OPT_LINGER_] == 1 || k->arrived != gw_ld_acquire_u64(&k->ends->taken)))
         setsockopt(k->fd, SOL_SOCKET, SO_LINGER, &now, sizeof(now));
     k->step = SOCK_CLOSING;
-    if (!k->requests) return 0;
+    if (!k->requests) return false;
     sqe = gw_socket_proxy_sqe(set, k, PROXY_CANCEL);
     io_uring_prep_cancel_fd(sqe, k->fd, IORING_ASYNC_CANCEL_ALL);
     return k->requests != 0;

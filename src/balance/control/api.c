@@ -2,6 +2,7 @@
 #include "src/balance/control/api.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -56,7 +57,7 @@ static unsigned only(json_t **reply, const char *methods)
     return bal_api_fail(reply, 405, why);
 }
 
-static int is(const struct call *c, const char *method)
+static bool is(const struct call *c, const char *method)
 {
     return !strcmp(c->method, method);
 }

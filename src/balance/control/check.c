@@ -2,6 +2,7 @@
 /* What can run: the data plane's own checks (src/balance/check.h), in the words of the model. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,10 +15,10 @@
 
 _Static_assert(GW_BAL_WHY >= BAL_WHY, "a reason fits");
 
-static int name_is_good(const char *name)
+static bool name_is_good(const char *name)
 {
     for (const char *c = name; *c; c++)
-        if (!isalnum((unsigned char)*c) && !strchr("-_.:", *c)) return 0;
+        if (!isalnum((unsigned char)*c) && !strchr("-_.:", *c)) return false;
     return *name != 0;
 }
 

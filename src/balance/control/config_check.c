@@ -2,6 +2,7 @@
 #include "src/balance/control/config_check.h"
 
 #include <ctype.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -230,7 +231,7 @@ static int end_url(parse *p, statement *s)
     return 0;
 }
 
-static int is_http(const struct gw_bal_said *c)
+static bool is_http(const struct gw_bal_said *c)
 {
     return c->ask.kind == GW_BAL_HTTP_GET || c->ask.kind == GW_BAL_SSL_GET;
 }

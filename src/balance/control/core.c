@@ -2,6 +2,7 @@
 #include "src/balance/control/core.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -47,7 +48,7 @@ void gw_bal_core_free(struct gw_bal_core *c)
 
 #define FRESH_NS 5000000000u /* it is asked for its counts five times a second */
 
-int gw_bal_core_alive(const struct gw_bal_core *c)
+bool gw_bal_core_alive(const struct gw_bal_core *c)
 {
     return c->attached && gw_deadline(0) - c->heard_ns < FRESH_NS;
 }
@@ -70,7 +71,7 @@ int gw_bal_core_reload(struct gw_bal_core *c)
     return gw_error(-EAGAIN, "the balancer has not read the file yet");
 }
 
-int gw_bal_core_wait(struct gw_bal_core *c, const uint64_t *has, uint64_t wanted)
+bool gw_bal_core_wait(struct gw_bal_core *c, const uint64_t *has, uint64_t wanted)
 {
     struct timespec end;
     clock_gettime(CLOCK_MONOTONIC, &end);

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "src/balance/control/config.h"
 #include "src/balance/control/history.h"
@@ -49,15 +50,15 @@ struct gw_bal_core {
 };
 
 /* Is there a data plane, and has it spoken within seconds? One that stands still forwards nothing. */
-int gw_bal_core_alive(const struct gw_bal_core *c);
+bool gw_bal_core_alive(const struct gw_bal_core *c);
 
 int gw_bal_core_init(struct gw_bal_core *c);
 void gw_bal_core_free(struct gw_bal_core *c);
 void gw_bal_core_wake(struct gw_bal_core *c);
 
-/* With the lock: wakes the daemon, and waits until `*has` is `wanted`; 0 when it is not within a second, or
- * when there is no data plane. */
-int gw_bal_core_wait(struct gw_bal_core *c, const uint64_t *has, uint64_t wanted);
+/* With the lock: wakes the daemon, and waits until `*has` is `wanted`; false when it is not within a
+ * second, or when there is no data plane. */
+bool gw_bal_core_wait(struct gw_bal_core *c, const uint64_t *has, uint64_t wanted);
 /* The file is read again. 0; -EINVAL with the reason: nothing has changed; -EAGAIN: not yet. */
 int gw_bal_core_reload(struct gw_bal_core *c);
 

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+
 #include "src/balance/control/drain.h"
 
 uint64_t gw_bal_drain_default(uint8_t protocol)
@@ -26,18 +28,18 @@ static int set_over(struct gw_bal_model *m, struct gw_bal_worker *w, int over)
 }
 
 /* The end counts from the first look at the drain. */
-static int bal_drain_is_over(struct gw_bal_worker *w, uint64_t now_ns)
+static bool bal_drain_is_over(struct gw_bal_worker *w, uint64_t now_ns)
 {
     uint64_t limit = gw_bal_drain_limit(w);
     if (limit == GW_BAL_DRAIN_ALWAYS) {
         w->drain_end_ns = 0;
-        return 0;
+        return false;
     }
     if (!w->drain_end_ns) w->drain_end_ns = now_ns + limit;
     return now_ns >= w->drain_end_ns;
 }
 
-int gw_bal_tend_drain(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t now_ns)
+bool gw_bal_tend_drain(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t now_ns)
 {
     if (w->drain || w->leave) return set_over(m, w, bal_drain_is_over(w, now_ns));
     w->drain_limit_ns = w->drain_end_ns = 0;

@@ -4,6 +4,8 @@
 #ifndef GW_BALANCE_CONTROL_DRAIN_H
 #define GW_BALANCE_CONTROL_DRAIN_H
 
+#include <stdbool.h>
+
 #include "src/balance/control/model.h"
 
 #define GW_BAL_DRAIN_ALWAYS UINT64_MAX /* a limit: there is none. 0: the default of what stands above it */
@@ -17,7 +19,8 @@ uint64_t gw_bal_drain_limit_of(const struct gw_bal_service *s);
 uint64_t gw_bal_drain_limit(const struct gw_bal_worker *w);
 /* This drain, which has begun, may last so long from now on; 0: as the service says. */
 void gw_bal_limit_drain(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t limit_ns, uint64_t now_ns);
-/* Begins and ends the time of a drain. Returns 1 when it has passed just now, or does not count any more. */
-int gw_bal_tend_drain(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t now_ns);
+/* Begins and ends the time of a drain. Returns true when it has passed just now, or does not count any
+ * more. */
+bool gw_bal_tend_drain(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t now_ns);
 
 #endif

@@ -6,6 +6,7 @@
 #include <fcntl.h>
 #include <net/if.h>
 #include <spawn.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -152,7 +153,7 @@ static void write_rules(FILE *f, int family)
     fprintf(f, "  %s saddr @roce%d udp dport 4791 fib daddr type != local drop\n", ip, family);
 }
 
-static int is_seen(const struct gw_bal_port *p)
+static bool is_seen(const struct gw_bal_port *p)
 {
     return p->interface[0] && !strcmp(p->driver, "af_packet");
 }
@@ -186,7 +187,7 @@ static char *rules_of(const struct gw_bal_fence *fence, const struct bal_config 
 
 /* ---- whether one is needed ---- */
 
-static int is_on(const char *path)
+static bool is_on(const char *path)
 {
     FILE *f = fopen(path, "re");
     int c = f ? fgetc(f) : '0';
@@ -194,23 +195,23 @@ static int is_on(const char *path)
     return c != '0' && c != EOF;
 }
 
-static int forwards(const struct gw_bal_global *g)
+static bool forwards(const struct gw_bal_global *g)
 {
     char path[128];
     for (unsigned i = 0; i < g->ports; i++)
         for (int family = 4; family <= 6 && is_seen(&g->port[i]); family += 2) {
             snprintf(path, sizeof(path), "/proc/sys/net/ipv%d/conf/%s/forwarding", family,
                      g->port[i].interface);
-            if (is_on(path)) return 1;
+            if (is_on(path)) return true;
         }
-    return 0;
+    return false;
 }
 
-static int has_nat(const struct gw_bal_model *m)
+static bool has_nat(const struct gw_bal_model *m)
 {
     for (const struct gw_bal_service *s = m->services; s; s = s->next)
-        if (s->forward == GW_BAL_NAT) return 1;
-    return 0;
+        if (s->forward == GW_BAL_NAT) return true;
+    return false;
 }
 
 int gw_bal_fence_check(const struct gw_bal_global *g, const struct gw_bal_model *m)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/balance/control/foreign.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 #include <strings.h>
@@ -138,7 +139,7 @@ static unsigned where_is(const char *block)
 }
 
 /* `pattern` may have a * at each end. */
-static int is_like(const char *word, const char *pattern)
+static bool is_like(const char *word, const char *pattern)
 {
     char core[40];
     size_t n = strlen(pattern), m = strlen(word);
@@ -147,7 +148,7 @@ static int is_like(const char *word, const char *pattern)
     memcpy(core, pattern + head, n);
     core[n] = 0;
     if (head && tail) return strcasestr(word, core) != NULL;
-    if (m < n || (!head && !tail && m != n)) return 0;
+    if (m < n || (!head && !tail && m != n)) return false;
     return !strncasecmp(head ? word + m - n : word, core, n);
 }
 

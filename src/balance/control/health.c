@@ -2,6 +2,7 @@
 #include "src/balance/control/health.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -58,7 +59,7 @@ void gw_bal_health_weight(struct gw_bal_model *m, struct gw_bal_worker *w, int w
     if (gw_bal_weight_of(w) != before) m->version++;
 }
 
-static int verdict(const struct gw_bal_health *h, const struct gw_bal_check *c)
+static bool verdict(const struct gw_bal_health *h, const struct gw_bal_check *c)
 {
     if (!h->known) return h->good > 0;
     if (h->up) return h->bad < c->fall;

@@ -2,6 +2,7 @@
 /* A check as JSON: the first thing that it tries stands in the check itself, the others in `others`. */
 #include <ctype.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -120,7 +121,7 @@ static int get_ask_numbers(const json_t *j, struct gw_bal_ask *a)
     return 0;
 }
 
-static int is_hex(const char *text, const char *digits)
+static bool is_hex(const char *text, const char *digits)
 {
     return strspn(text, digits) == strlen(text) && strlen(text) % 2 == 0;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,11 +78,11 @@ static void become_plane(const char *config, int settings, const sigset_t *mask)
     _exit(1);
 }
 
-int gw_bal_link_ended(struct gw_bal_link *l)
+bool gw_bal_link_ended(struct gw_bal_link *l)
 {
-    if (!l->child || waitpid(l->child, NULL, WNOHANG) != l->child) return 0;
+    if (!l->child || waitpid(l->child, NULL, WNOHANG) != l->child) return false;
     l->child = 0;
-    return 1;
+    return true;
 }
 
 static int ask_within(struct gw_bal_link *l, json_t *question, uint64_t ns, json_t **answer);

@@ -4,6 +4,7 @@
 #define GW_BALANCE_CONTROL_LINK_H
 
 #include <jansson.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "src/balance/control/config.h"
@@ -24,7 +25,7 @@ int gw_bal_link_start(struct gw_bal_link *l, const struct gw_bal_global *g, cons
 int gw_bal_settings_take(const char *fd, struct gw_bal_global *out);
 void gw_bal_link_close(struct gw_bal_link *l);
 /* Has the process that gw_bal_link_start started ended? */
-int gw_bal_link_ended(struct gw_bal_link *l);
+bool gw_bal_link_ended(struct gw_bal_link *l);
 
 /* Does the data plane answer, within a second? A socket that takes a connection may belong to a process that
  * stands still. 0, or a negative errno with the reason; the connection is closed then. */

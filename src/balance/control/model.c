@@ -2,6 +2,7 @@
 #include "src/balance/control/model.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -344,7 +345,7 @@ enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w)
     return GW_BAL_UP;
 }
 
-int gw_bal_has_quorum(const struct gw_bal_service *s)
+bool gw_bal_has_quorum(const struct gw_bal_service *s)
 {
     uint64_t weight = 0;
     for (const struct gw_bal_worker *w = s->workers; w; w = w->next)

@@ -6,6 +6,7 @@
 #ifndef GW_BALANCE_CONTROL_MODEL_H
 #define GW_BALANCE_CONTROL_MODEL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -67,7 +68,7 @@ void gw_bal_plain(char *to, size_t size, const char *from);
 /* 0 or -EINVAL, without words. */
 int gw_bal_addr_parse(const char *text, struct gw_bal_addr *out);
 const char *gw_bal_addr_text(const struct gw_bal_addr *a, char text[GW_BAL_ADDR]);
-int gw_bal_addr_same(const struct gw_bal_addr *a, const struct gw_bal_addr *b);
+bool gw_bal_addr_same(const struct gw_bal_addr *a, const struct gw_bal_addr *b);
 
 /* HTTP statuses that are good. */
 #define GW_BAL_RANGES 8u
@@ -264,7 +265,7 @@ int gw_bal_model_refuse(struct gw_bal_model *m);
 
 enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w);
 /* Is the weight of those that are up enough? The sorry server does not count. */
-int gw_bal_has_quorum(const struct gw_bal_service *s);
+bool gw_bal_has_quorum(const struct gw_bal_service *s);
 const struct gw_bal_worker *gw_bal_sorry_server(const struct gw_bal_service *s); /* NULL: none */
 /* What the file or the API says, or a script since. */
 uint32_t gw_bal_weight_of(const struct gw_bal_worker *w);

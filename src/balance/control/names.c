@@ -2,6 +2,7 @@
 /* Names and addresses as people write them. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -52,7 +53,7 @@ const char *gw_bal_addr_text(const struct gw_bal_addr *a, char text[GW_BAL_ADDR]
     return text;
 }
 
-int gw_bal_addr_same(const struct gw_bal_addr *a, const struct gw_bal_addr *b)
+bool gw_bal_addr_same(const struct gw_bal_addr *a, const struct gw_bal_addr *b)
 {
     return a->family == b->family && !memcmp(a->bytes, b->bytes, a->family == 6 ? 16 : 4);
 }

@@ -2,6 +2,7 @@
 #include "src/balance/control/pairs.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -17,7 +18,7 @@ struct gw_bal_pair {
     uint8_t keep; /* while a worker's whole list is read */
 };
 
-static int same_key(const struct gw_bal_qp *a, const struct gw_bal_qp *b)
+static bool same_key(const struct gw_bal_qp *a, const struct gw_bal_qp *b)
 {
     return a->service == b->service && a->qpn == b->qpn && gw_bal_addr_same(&a->client, &b->client);
 }
@@ -96,7 +97,7 @@ void gw_bal_pairs_back(struct gw_bal_core *c, struct gw_bal_qp *q)
     c->qps_waiting++;
 }
 
-int gw_bal_pairs_wait(struct gw_bal_core *c)
+bool gw_bal_pairs_wait(struct gw_bal_core *c)
 {
     return gw_bal_core_wait(c, &c->qps_done, c->qps_told);
 }

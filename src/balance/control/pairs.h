@@ -6,6 +6,8 @@
 #ifndef GW_BALANCE_CONTROL_PAIRS_H
 #define GW_BALANCE_CONTROL_PAIRS_H
 
+#include <stdbool.h>
+
 #include "src/balance/control/core.h"
 
 /* The body names one: {"worker": "w1", "client": "10.0.0.50", "qpn": 4660}, and perhaps "ended": true.
@@ -21,8 +23,8 @@ int gw_bal_pairs_set(struct gw_bal_core *c, struct gw_bal_service *s, struct gw_
 json_t *gw_bal_pairs_json(const struct gw_bal_core *c, const struct gw_bal_service *s);
 
 /* Waits until the cores have been given all that was told before, a second at most, and gives the lock back
- * meanwhile. 1: they have. */
-int gw_bal_pairs_wait(struct gw_bal_core *c);
+ * meanwhile. True: they have. */
+bool gw_bal_pairs_wait(struct gw_bal_core *c);
 
 /* The data plane has begun anew: it hears of all of them. */
 void gw_bal_pairs_again(struct gw_bal_core *c);

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -65,9 +66,9 @@ static void suggest(struct gw_bal_parse *p, const struct gw_bal_statement *s,
         gw_bal_wrong(p, s, "%s has no such keyword; docs/balance.md lists them", where);
 }
 
-/* keepalived's "@NAME statement" is for the host of that name, "@^NAME statement" for all others. 1: for us,
- * and the statement is the rest. */
-static int is_for_this_host(struct gw_bal_statement *s)
+/* keepalived's "@NAME statement" is for the host of that name, "@^NAME statement" for all others. True:
+ * for us, and the statement is the rest. */
+static bool is_for_this_host(struct gw_bal_statement *s)
 {
     char host[65] = "";
     const char *name = s->word[0] + 1;

@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <netinet/in.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,11 +58,11 @@ static struct gw_bal_probe *probe_free_place(struct gw_bal_probes *p)
     return NULL;
 }
 
-int gw_bal_probe_room(struct gw_bal_probes *p, const struct gw_bal_check *c)
+bool gw_bal_probe_room(struct gw_bal_probes *p, const struct gw_bal_check *c)
 {
-    if (gw_bal_check_asks(c, GW_BAL_RDMA_CHECK) && !gw_bal_rdma_room()) return 0;
+    if (gw_bal_check_asks(c, GW_BAL_RDMA_CHECK) && !gw_bal_rdma_room()) return false;
     if (gw_bal_check_asks(c, GW_BAL_MISC_CHECK) && (p->reserved == GW_BAL_SCRIPTS || !gw_bal_script_room()))
-        return 0;
+        return false;
     return probe_free_place(p) != NULL;
 }
 
@@ -190,17 +191,17 @@ static void stop_ask(struct gw_bal_probe *p)
     p->connected = 0;
 }
 
-/* What was tried has gone well (`why` NULL) or not. The next thing is begun. 1: all is over. */
-static int end_ask(struct gw_bal_probe *p, char *why, size_t size)
+/* What was tried has gone well (`why` NULL) or not. The next thing is begun. True: all is over. */
+static bool end_ask(struct gw_bal_probe *p, char *why, size_t size)
 {
     stop_ask(p);
     while (!*why && p->at < p->check.others) {
         p->at++;
         p->deadline_ns = p->now_ns + gw_bal_probe_ask(p)->timeout_ns;
-        if (!probe_kind_of(p)->begin(p, why, size)) return 0;
+        if (!probe_kind_of(p)->begin(p, why, size)) return false;
         stop_ask(p);
     }
-    return 1;
+    return true;
 }
 
 static void probe_finish(struct gw_bal_probes *set, struct gw_bal_probe *p, const char *why,

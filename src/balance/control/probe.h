@@ -5,6 +5,7 @@
 #define GW_BALANCE_CONTROL_PROBE_H
 
 #include <poll.h>
+#include <stdbool.h>
 #include <sys/types.h>
 
 #include "src/balance/control/model.h"
@@ -41,7 +42,7 @@ typedef void (*gw_bal_probe_done)(void *ctx, uint32_t worker, const char *why, i
 void gw_bal_probes_init(struct gw_bal_probes *p);
 void gw_bal_probes_free(struct gw_bal_probes *p);
 /* Is there room for this check now? */
-int gw_bal_probe_room(struct gw_bal_probes *p, const struct gw_bal_check *c);
+bool gw_bal_probe_room(struct gw_bal_probes *p, const struct gw_bal_check *c);
 /* Begins a check, for which there is room; `done` may be called at once. */
 void gw_bal_probe_begin(struct gw_bal_probes *p, const struct gw_bal_service *s,
                         const struct gw_bal_worker *w, uint64_t now_ns, gw_bal_probe_done done, void *ctx);

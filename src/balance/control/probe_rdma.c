@@ -5,6 +5,7 @@
 #include <pthread.h>
 #include <signal.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,7 +23,7 @@ struct job {
 
 static _Atomic unsigned rdma_threads;
 
-int gw_bal_rdma_room(void)
+bool gw_bal_rdma_room(void)
 {
     return rdma_threads < GW_BAL_RDMA_CHECKS;
 }

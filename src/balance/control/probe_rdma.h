@@ -3,12 +3,14 @@
 #ifndef GW_BALANCE_CONTROL_PROBE_RDMA_H
 #define GW_BALANCE_CONTROL_PROBE_RDMA_H
 
+#include <stdbool.h>
+
 #include "src/balance/control/model.h"
 
 #define GW_BAL_RDMA_CHECKS 64u /* at once: each has a thread */
 
 /* May another check begin? A thread whose check took too long counts until it has ended. */
-int gw_bal_rdma_room(void);
+bool gw_bal_rdma_room(void);
 
 /* A descriptor from which "ok", or why it went wrong, can be read; it does not block. -1: no thread, no
  * memory. */

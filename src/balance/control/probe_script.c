@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -96,7 +97,7 @@ static int script_is_safe(const char *path, char *why, size_t size)
 static pid_t script_dying[GW_BAL_SCRIPTS]; /* killed, and not yet gone */
 static unsigned script_running;
 
-int gw_bal_script_room(void)
+bool gw_bal_script_room(void)
 {
     unsigned dying = 0;
     for (unsigned i = 0; i < GW_BAL_SCRIPTS; i++) {

@@ -1,10 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+
 #ifndef GW_BALANCE_CONTROL_PROBE_SCRIPT_H
 #define GW_BALANCE_CONTROL_PROBE_SCRIPT_H
 
 #define GW_BAL_SCRIPTS 16u /* at once */
 
 /* May another script begin? */
-int gw_bal_script_room(void);
+bool gw_bal_script_room(void);
 
 #endif

@@ -4,6 +4,7 @@
 #include <ctype.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
@@ -30,14 +31,14 @@ static int udp_begin(struct gw_bal_probe *p, char *why, size_t size)
 }
 
 /* Does an answer begin as the file says? A digit x there stands for any. */
-static int udp_fits(const char *wanted, const uint8_t *got, size_t n)
+static bool udp_fits(const char *wanted, const uint8_t *got, size_t n)
 {
     for (size_t i = 0; i < n && wanted[2 * i]; i++)
         for (int k = 0; k < 2; k++) {
             char c = wanted[2 * i + (size_t)k];
-            if (c != 'x' && udp_digit(c) != (got[i] >> (k ? 0 : 4) & 15)) return 0;
+            if (c != 'x' && udp_digit(c) != (got[i] >> (k ? 0 : 4) & 15)) return false;
         }
-    return 1;
+    return true;
 }
 
 static int udp_run(struct gw_bal_probe *p, char *why, size_t size)

@@ -6,6 +6,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include <gpuwire/exec.h>
 
@@ -39,8 +40,8 @@ struct gw_bal_sync {
     _Atomic uint32_t active;   /* connections of active balancers that speak */
 };
 
-/* Waits so long at most. 1: the threads are to end. */
-static inline int gw_bal_sync_ended(const struct gw_bal_sync *s, uint64_t wait_ns)
+/* Waits so long at most. True: the threads are to end. */
+static inline bool gw_bal_sync_ended(const struct gw_bal_sync *s, uint64_t wait_ns)
 {
     return gw_wait_fds(&s->end_fd, 1, gw_deadline(wait_ns)) > 0;
 }

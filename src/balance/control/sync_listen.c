@@ -4,6 +4,7 @@
 #include <arpa/inet.h>
 #include <errno.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -128,20 +129,20 @@ static struct stranger *sync_listen_take_place(struct listening *l, const unsign
     return place;
 }
 
-/* Returns 0 when nobody waits. */
-static int sync_listen_let_in(struct listening *l)
+/* Returns false when nobody waits. */
+static bool sync_listen_let_in(struct listening *l)
 {
     unsigned char from[8];
     struct gw_bal_tls tls;
     int fd = accept4(l->s->listen_fd, NULL, NULL, SOCK_CLOEXEC | SOCK_NONBLOCK);
-    if (fd < 0) return 0;
+    if (fd < 0) return false;
     gw_listen_watch(fd); /* an active one that vanishes closes nothing */
     address_key(fd, from);
-    if (gw_bal_tls_open(&l->s->key, fd, l->s->end_fd, 1, &tls)) return 1;
+    if (gw_bal_tls_open(&l->s->key, fd, l->s->end_fd, 1, &tls)) return true;
     struct stranger *o = sync_listen_take_place(l, from);
     *o = (struct stranger){.tls = tls, .events = POLLIN, .came_ns = gw_deadline(0)};
     memcpy(o->from, from, sizeof(from));
-    return 1;
+    return true;
 }
 
 static void sync_listen_go_on(struct listening *l, struct stranger *o)

@@ -8,6 +8,7 @@
 #include <openssl/evp.h>
 #include <openssl/ssl.h>
 #include <poll.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -175,7 +176,7 @@ int gw_bal_tls_read(struct gw_bal_tls *t, void *data, size_t bytes, uint64_t sil
     return 0;
 }
 
-int gw_bal_tls_ready(const struct gw_bal_tls *t)
+bool gw_bal_tls_ready(const struct gw_bal_tls *t)
 {
     struct pollfd p = {.fd = t->fd, .events = POLLIN};
     return SSL_pending(t->ssl) > 0 || SSL_has_pending(t->ssl) || poll(&p, 1, 0) > 0;

@@ -5,6 +5,7 @@
 #ifndef GW_BALANCE_CONTROL_SYNC_TLS_H
 #define GW_BALANCE_CONTROL_SYNC_TLS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -41,6 +42,6 @@ int gw_bal_tls_shake(struct gw_bal_tls *t, uint64_t deadline_ns);
 int gw_bal_tls_write(struct gw_bal_tls *t, const void *data, size_t bytes, uint64_t silence_ns);
 int gw_bal_tls_read(struct gw_bal_tls *t, void *data, size_t bytes, uint64_t silence_ns);
 /* Is there something to read, or an end to see? */
-int gw_bal_tls_ready(const struct gw_bal_tls *t);
+bool gw_bal_tls_ready(const struct gw_bal_tls *t);
 
 #endif

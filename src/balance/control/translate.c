@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/balance/control/translate.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 _Static_assert(GW_BAL_WORKERS <= BAL_WORKERS && GW_BAL_SERVICES <= BAL_SERVICES &&
@@ -13,12 +14,12 @@ void gw_bal_to_addr(const struct gw_bal_addr *from, struct bal_addr *to)
     memcpy(to->byte, from->bytes, sizeof(to->byte));
 }
 
-static int on_link(const struct gw_bal_addr *net, uint8_t bits, const struct gw_bal_addr *a)
+static bool on_link(const struct gw_bal_addr *net, uint8_t bits, const struct gw_bal_addr *a)
 {
-    if (net->family != a->family) return 0;
+    if (net->family != a->family) return false;
     for (unsigned i = 0; i < bits; i++)
-        if ((net->bytes[i / 8] ^ a->bytes[i / 8]) >> (7 - i % 8) & 1) return 0;
-    return 1;
+        if ((net->bytes[i / 8] ^ a->bytes[i / 8]) >> (7 - i % 8) & 1) return false;
+    return true;
 }
 
 /* The port whose net it is in, else the first that has a gateway for its family, else the first. */

@@ -2,6 +2,7 @@
 #include "src/balance/control/words.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <gpuwire/error.h>
@@ -57,7 +58,7 @@ static char *words_take_word(struct gw_bal_reader *r)
 }
 
 /* After the end of a line: a brace that is the next thing in the file opens the statement's block. */
-static int take_late_brace(struct gw_bal_reader *r)
+static bool take_late_brace(struct gw_bal_reader *r)
 {
     unsigned line = r->line;
     char *at = r->at;
@@ -67,9 +68,9 @@ static int take_late_brace(struct gw_bal_reader *r)
         else if (c == '\n')
             line++;
         else if (c != ' ' && c != '\t' && c != '\r') {
-            if (c != '{') return 0;
+            if (c != '{') return false;
             *r = (struct gw_bal_reader){.file = r->file, .at = at + 1, .line = line};
-            return 1;
+            return true;
         }
     }
 }

@@ -2,6 +2,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -82,15 +83,15 @@ static bool silent(const struct child *c)
     return c->fd[0] < 0 && c->fd[1] < 0;
 }
 
-int child_says(struct child *c, const char *text, uint64_t deadline_ns)
+bool child_says(struct child *c, const char *text, uint64_t deadline_ns)
 {
     while (!strstr(c->said[1], text)) {
         uint64_t slice = gw_deadline(100000000);
 
-        if (silent(c) || gw_clock_ns() >= deadline_ns || gw_interrupted()) return 0;
+        if (silent(c) || gw_clock_ns() >= deadline_ns || gw_interrupted()) return false;
         hwcheck_child_take(c, slice < deadline_ns ? slice : deadline_ns);
     }
-    return 1;
+    return true;
 }
 
 int child_finish(struct child *c, uint64_t deadline_ns)

@@ -22,7 +22,7 @@ struct child {
 /* 0 or a negative errno. argv[0] is looked for in PATH. */
 int child_start(struct child *c, const char *const *argv);
 /* Until its standard error holds the text (1), it has ended (0), or the deadline has passed (0). */
-int child_says(struct child *c, const char *text, uint64_t deadline_ns);
+bool child_says(struct child *c, const char *text, uint64_t deadline_ns);
 /* Its exit code, 128 + a signal's number; ended by us at the deadline, by its input's end first: 124. Ctrl-C
  * is passed on. */
 int child_finish(struct child *c, uint64_t deadline_ns);

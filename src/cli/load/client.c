@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* One client of `gpuwire load`: a thread that keeps requests in flight, or sends them at their times. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 
 #include <gpuwire/error.h>
@@ -38,14 +39,14 @@ void gw_load_fill(struct gw_load_client *me)
     }
 }
 
-static int is_echo(const struct gw_load_client *me, const struct gw_client_reply *r)
+static bool is_echo(const struct gw_load_client *me, const struct gw_client_reply *r)
 {
     for (uint32_t i = 0; i < r->outputs; i++) {
         const struct gw_client_tensor *t = gw_client_input(me->c, i);
         if (!gw_data_is(t->dtype, r->out[i].data, load_client_elements(t, me->load->rows), r->id, i))
-            return 0;
+            return false;
     }
-    return 1;
+    return true;
 }
 
 /* 1: sent. 0: there is nothing more to send. */

@@ -4,6 +4,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -132,8 +133,8 @@ static struct gw_level *new_level(struct gw_load *l)
     return more[l->levels].latency ? &more[l->levels++] : NULL;
 }
 
-/* 1: all were answered, and rightly. */
-static int is_good(const struct gw_load *l, const struct gw_level *v)
+/* True: all were answered, and rightly. */
+static bool is_good(const struct gw_load *l, const struct gw_level *v)
 {
     uint64_t answered = v->latency->part[GW_TOTAL].count + v->late;
     return !v->failed && !v->wrong && (!l->o.requests || answered == l->o.requests);

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 
 #include <gpuwire/client.h>
 
@@ -110,6 +111,6 @@ int gw_export_csv(const struct gw_load *l, const char *path);
 int gw_export_json(const struct gw_load *l, const char *path);
 int gw_plot_svg(const struct gw_load *l, const char *path);
 /* Is gnuplot installed? */
-int gw_plot_possible(void);
+bool gw_plot_possible(void);
 
 #endif

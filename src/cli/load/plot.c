@@ -2,6 +2,7 @@
 /* Latencies over throughput, drawn by gnuplot. */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,17 +17,17 @@ static const double percents[] = {50, 90, 99, 99.9};
 static const char *const names[] = {"p50", "p90", "p99", "p99.9"};
 #define PERCENTS 4
 
-int gw_plot_possible(void)
+bool gw_plot_possible(void)
 {
     char path[4096];
     const char *at = getenv("PATH");
     while (at && *at) {
         size_t length = strcspn(at, ":");
         snprintf(path, sizeof(path), "%.*s/gnuplot", (int)length, at);
-        if (length && !access(path, X_OK)) return 1;
+        if (length && !access(path, X_OK)) return true;
         at += length + (at[length] == ':');
     }
-    return 0;
+    return false;
 }
 
 static void plot_write_script(FILE *f, const struct gw_load *l)

@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -60,16 +61,16 @@ void gw_steady_add(struct gw_steady *s, double rate, double latency)
     s->windows++;
 }
 
-static int agree(const double *v, double percent)
+static bool agree(const double *v, double percent)
 {
     double mean = 0;
     for (int i = 0; i < GW_WINDOWS; i++) mean += v[i] / GW_WINDOWS;
     for (int i = 0; i < GW_WINDOWS; i++)
-        if (!(v[i] > 0) || fabs(v[i] - mean) > mean * percent / 100) return 0;
-    return 1;
+        if (!(v[i] > 0) || fabs(v[i] - mean) > mean * percent / 100) return false;
+    return true;
 }
 
-int gw_steady_is(const struct gw_steady *s, double percent)
+bool gw_steady_is(const struct gw_steady *s, double percent)
 {
     return s->windows >= GW_WINDOWS && agree(s->rate, percent) && agree(s->latency, percent);
 }

@@ -3,6 +3,7 @@
 #ifndef GW_LOAD_SWEEP_H
 #define GW_LOAD_SWEEP_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #define GW_SWEEP_LEVELS 1000
@@ -26,6 +27,6 @@ struct gw_steady {
 };
 void gw_steady_add(struct gw_steady *s, double rate, double latency);
 /* Do rate and latency of the last GW_WINDOWS windows lie within `percent` of their means? */
-int gw_steady_is(const struct gw_steady *s, double percent);
+bool gw_steady_is(const struct gw_steady *s, double percent);
 
 #endif

@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+#include <stdbool.h>
+
 /* Ping-pong; included by kernels_body.h. */
 struct perf_lat {
     const struct perf_lat_args *a;
@@ -85,7 +87,7 @@ GW_DEV int perf_lat_send(struct perf_lat *l, uint64_t i)
 }
 
 /* The signal's word only grows, and nobody but the peer changes it. */
-GW_DEV int perf_lat_came(struct perf_lat *l, uint64_t i)
+GW_DEV bool perf_lat_came(struct perf_lat *l, uint64_t i)
 {
     const struct perf_lat_args *a = l->a;
     uint64_t word;
@@ -93,9 +95,9 @@ GW_DEV int perf_lat_came(struct perf_lat *l, uint64_t i)
     if (a->op == PERF_PUT)
         return gw_ld_acquire_u8((const uint8_t *)(uintptr_t)a->inbox + a->size - 1) == (uint8_t)(i + 1);
     word = gw_ld_acquire_u64((const uint64_t *)(uintptr_t)a->signal);
-    if (word == l->signalled) return 0;
+    if (word == l->signalled) return false;
     l->signalled = word;
-    return 1;
+    return true;
 }
 
 GW_DEV int perf_lat_wait_put(struct perf_lat *l, uint64_t i)

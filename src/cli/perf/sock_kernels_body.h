@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Included by sock_kernels.c for the CPU and by sock_kernels.cu for the GPU. */
+#include <stdbool.h>
+
 #include "src/cli/perf/sock_kernels.h"
 
 #define SLICE_NS 200000000u
@@ -45,7 +47,7 @@ struct conn {
     const uint32_t *stop;
 };
 
-GW_DEV int sock_kernel_stopping(const uint32_t *stop)
+GW_DEV bool sock_kernel_stopping(const uint32_t *stop)
 {
     return gw_group_first(GW_BLOCK, gw_thread_idx() == 0 ? gw_ld_relaxed_u32(stop) : 0) != 0;
 }

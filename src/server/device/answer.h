@@ -3,6 +3,8 @@
 #ifndef GW_SERVER_DEVICE_ANSWER_H
 #define GW_SERVER_DEVICE_ANSWER_H
 
+#include <stdbool.h>
+
 #include "src/server/device/queue.h"
 #include "src/server/wire/wire.h"
 #include "src/trace/trace.h"
@@ -33,7 +35,7 @@ GW_DEV void gw_serve_active(const struct gw_serve_args *a, uint32_t i)
 
 /* Is there room in the session's send queue for one more answer than those in work? A peer whose NIC
  * acknowledges nothing must wait for it, and nobody else. */
-GW_DEV int gw_serve_has_room(const struct gw_serve_args *a, const struct gw_serve_session *s)
+GW_DEV bool gw_serve_has_room(const struct gw_serve_args *a, const struct gw_serve_session *s)
 {
     return s->posted - s->acked + s->in_work < a->slots;
 }

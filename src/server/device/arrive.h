@@ -3,6 +3,7 @@
 #ifndef GW_SERVER_DEVICE_ARRIVE_H
 #define GW_SERVER_DEVICE_ARRIVE_H
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "src/server/device/answer.h"
@@ -70,12 +71,12 @@ GW_DEV void gw_serve_look(const struct gw_serve_args *a)
 
 /* ---- arrivals ---- */
 
-/* Takes the client's word for what it has written: 0, or it is no request, in the slot that its immediate
- * names. Each field is read once: the client can still write there. */
-GW_DEV int gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival *r, uint32_t length)
+/* Takes the client's word for what it has written in the slot that its immediate names. False: it is no
+ * request. Each field is read once: the client can still write there. */
+GW_DEV bool gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival *r, uint32_t length)
 {
     const struct gw_serve_session *s = &a->session[r->session];
-    if (r->slot >= s->slots) return 0;
+    if (r->slot >= s->slots) return false;
     struct gw_serve_request *q = gw_serve_request_of(a, s, r->slot);
     uint64_t bytes = (uint64_t)length - sizeof(*q), budget = gw_ld_relaxed_u64(&q->budget_ns);
     uint32_t magic = gw_ld_relaxed_u32(&q->magic), rows = gw_ld_relaxed_u32(&q->rows);
@@ -87,7 +88,7 @@ GW_DEV int gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival 
     if (length < sizeof(*q) || magic != GW_SERVE_MAGIC || version != GW_SERVE_VERSION || slot != r->slot ||
         !rows || rows > a->rows || flags & ~GW_SERVE_FLAGS || bytes != said ||
         bytes != (flags & GW_SERVE_PLACED ? 0 : gw_layout_bytes(&a->in, rows)))
-        return 0;
+        return false;
     /* One header, one request: an immediate that no header came with finds none. */
     gw_st_relaxed_u32(&q->magic, 0);
     r->rows = rows;
@@ -96,27 +97,27 @@ GW_DEV int gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival 
                   : priority < GW_SERVE_PRIORITIES ? priority
                                                    : GW_SERVE_PRIORITIES;
     if (budget && budget < UINT64_MAX - r->when) r->deadline = r->when + budget;
-    return 1;
+    return true;
 }
 
-/* Returns 1 when a request has come; *r then lacks only what its header says. */
-GW_DEV int gw_serve_completed(const struct gw_serve_args *a, const struct ibv_wc *wc, uint64_t now,
-                              struct gw_serve_arrival *r)
+/* Returns true when a request has come; *r then lacks only what its header says. */
+GW_DEV bool gw_serve_completed(const struct gw_serve_args *a, const struct ibv_wc *wc, uint64_t now,
+                               struct gw_serve_arrival *r)
 {
     uint32_t i = gw_serve_id_session(wc->wr_id);
     struct gw_serve_session *s = &a->session[i];
     /* This may be the first request since the host opened the session. Or the session's last client, which
      * was closed or has failed, has left it behind. */
     if (!gw_serve_id_is(wc->wr_id, s->word)) gw_serve_act_on(a, i);
-    if (!s->open || !gw_serve_id_is(wc->wr_id, s->word)) return 0;
+    if (!s->open || !gw_serve_id_is(wc->wr_id, s->word)) return false;
     if (wc->status != IBV_WC_SUCCESS) {
         gw_serve_broken(a, i);
-        return 0;
+        return false;
     }
     if (!(wc->opcode & IBV_WC_RECV)) { /* answers have left: their queue space is free again */
         s->acked = gw_serve_id_answers(wc->wr_id);
         gw_serve_unpark(a, i, 1);
-        return 0;
+        return false;
     }
     memset(r, 0, sizeof(*r));
     r->session = i;
@@ -126,7 +127,7 @@ GW_DEV int gw_serve_completed(const struct gw_serve_args *a, const struct ibv_wc
     r->deadline = UINT64_MAX;
     r->order = a->work->arrived++;
     r->closing = a->work->closing;
-    return 1;
+    return true;
 }
 
 GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc *wc, uint64_t now)

@@ -9,11 +9,13 @@
 #ifndef GW_SERVER_DEVICE_QUEUE_H
 #define GW_SERVER_DEVICE_QUEUE_H
 
+#include <stdbool.h>
+
 #include <gpuwire/kernel.h>
 
 #include "src/server/device/shared.h"
 
-GW_DEV int gw_serve_before(const struct gw_serve_arrival *x, const struct gw_serve_arrival *y)
+GW_DEV bool gw_serve_before(const struct gw_serve_arrival *x, const struct gw_serve_arrival *y)
 {
     return x->rank != y->rank ? x->rank < y->rank : x->order < y->order;
 }

@@ -20,6 +20,8 @@
 #ifndef GW_SERVER_DEVICE_SCHEDULE_H
 #define GW_SERVER_DEVICE_SCHEDULE_H
 
+#include <stdbool.h>
+
 #include "src/server/device/answer.h"
 #include "src/server/device/queue.h"
 #include "src/trace/trace.h"
@@ -34,32 +36,32 @@ GW_DEV uint32_t gw_serve_variant_for(const struct gw_serve_args *a, uint32_t v, 
     return v;
 }
 
-GW_DEV int gw_serve_ends_late(const struct gw_serve_args *a, uint32_t variant, uint64_t deadline,
-                              uint64_t now)
+GW_DEV bool gw_serve_ends_late(const struct gw_serve_args *a, uint32_t variant, uint64_t deadline,
+                               uint64_t now)
 {
     return deadline != UINT64_MAX && now + a->variant[variant].cost.p99_ns > deadline;
 }
 
-GW_DEV int gw_serve_is_late(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint64_t now)
+GW_DEV bool gw_serve_is_late(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint64_t now)
 {
-    if (r->deadline == UINT64_MAX) return 0;
+    if (r->deadline == UINT64_MAX) return false;
     uint32_t v = gw_serve_variant_for(a, 0, r->rows);
-    if (!gw_serve_ends_late(a, v, r->deadline, now)) return 0;
+    if (!gw_serve_ends_late(a, v, r->deadline, now)) return false;
     return now > r->deadline || ++a->variant[v].cost.refused % GW_SERVE_PROBE != 0;
 }
 
 /* Is it time to make a batch, or may others come to share it? */
-GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
+GW_DEV bool gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
 {
     struct gw_serve_work *w = a->work;
     uint64_t last = a->variant[a->variants - 1].cost.p99_ns;
     w->again = UINT64_MAX;
-    if (!w->waiting) return 0;
-    if (!a->delay_ns || w->closing || w->waiting_rows >= a->rows) return 1;
+    if (!w->waiting) return false;
+    if (!a->delay_ns || w->closing || w->waiting_rows >= a->rows) return true;
     for (uint32_t i = 0; i < w->waiting; i++) { /* fewer than the largest batch has rows */
         const struct gw_serve_arrival *r = &gw_serve_heap(a)[i];
         uint64_t until = r->when + a->delay_ns;
-        if (!r->priority) return 1;                                   /* to be refused */
+        if (!r->priority) return true;                                /* to be refused */
         uint64_t start = r->deadline > last ? r->deadline - last : 0; /* later it would be late */
         if (start < until) until = start;
         if (until < w->again) w->again = until;
@@ -68,16 +70,16 @@ GW_DEV int gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
 }
 
 /* Has its client taken it back? The header lies in the slot still. */
-GW_DEV int gw_serve_is_recalled(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
+GW_DEV bool gw_serve_is_recalled(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
 {
-    if (!(r->flags & GW_SERVE_RECALL)) return 0;
+    if (!(r->flags & GW_SERVE_RECALL)) return false;
     const struct gw_serve_request *q = gw_serve_request_of(a, &a->session[r->session], r->slot);
     return gw_ld_relaxed_u64(&q->recalled) == r->id; /* a number by itself */
 }
 
-/* The request at the top, or the oldest, at place `at`, is not for the model: 1, and it is out of the
+/* The request at the top, or the oldest, at place `at`, is not for the model: true, and it is out of the
  * queue. */
-GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint64_t now)
+GW_DEV bool gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint64_t now)
 {
     struct gw_serve_arrival *r = &gw_serve_heap(a)[at];
     enum gw_serve_status status = r->closing                    ? GW_SERVE_CLOSING
@@ -85,11 +87,11 @@ GW_DEV int gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint
                                   : gw_serve_is_late(a, r, now) ? GW_SERVE_LATE
                                   : gw_serve_is_recalled(a, r)  ? GW_SERVE_RECALLED
                                                                 : GW_SERVE_OK;
-    if (status == GW_SERVE_OK) return 0;
+    if (status == GW_SERVE_OK) return false;
     struct gw_serve_arrival refused = gw_serve_dequeue(a, at);
     gw_serve_refuse(a, &refused, status);
     gw_serve_tell_waiting(a);
-    return 1;
+    return true;
 }
 
 /* Puts a request into the batch, which has room for it. */
@@ -109,13 +111,13 @@ GW_DEV void gw_serve_take(const struct gw_serve_args *a, const struct gw_serve_a
     a->session[r->session].in_work++;
 }
 
-/* Makes a batch of the requests that wait: 1; 0: there is none to be made now. */
-GW_DEV int gw_serve_schedule(const struct gw_serve_args *a)
+/* Makes a batch of the requests that wait: true; false: there is none to be made now. */
+GW_DEV bool gw_serve_schedule(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
     uint64_t now = gw_clock_ns(), deadline = UINT64_MAX;
     w->items = w->rows = 0;
-    if (!gw_serve_is_time(a, now)) return 0;
+    if (!gw_serve_is_time(a, now)) return false;
     while (w->waiting && w->rows < a->rows) {
         uint32_t at =
             !w->items && w->total.executions % GW_SERVE_FAIR == GW_SERVE_FAIR - 1 ? gw_serve_oldest(a) : 0;

@@ -11,6 +11,8 @@
 #ifndef GW_SERVER_DEVICE_SERVE_STAGES_H
 #define GW_SERVER_DEVICE_SERVE_STAGES_H
 
+#include <stdbool.h>
+
 #include <gpuwire/group.h>
 
 #include "src/server/device/arrive.h"
@@ -96,7 +98,7 @@ GW_DEV void gw_serve_move_all(const struct gw_serve_args *a, int output)
 }
 
 /* Does the batch need work before the model runs? */
-GW_DEV int gw_serve_gathers(const struct gw_serve_args *a)
+GW_DEV bool gw_serve_gathers(const struct gw_serve_args *a)
 {
     return !a->work->direct || a->work->rows < a->variant[a->work->variant].rows;
 }
@@ -147,11 +149,11 @@ GW_DEV void gw_serve_wait_stage(const struct gw_serve_args *a)
 }
 
 /* Does the batch's first kernel run beside this one? A GPU may also start it behind this one. */
-GW_DEV int gw_serve_has_begun(const struct gw_serve_args *a, uint64_t until)
+GW_DEV bool gw_serve_has_begun(const struct gw_serve_args *a, uint64_t until)
 {
     while (!gw_ld_relaxed_u32_gpu(&a->work->begun))
-        if (gw_clock_ns() > until) return 0;
-    return 1;
+        if (gw_clock_ns() > until) return false;
+    return true;
 }
 
 /* Runs beside the model: takes up what arrives, so that the next batch need not wait for that. It ends with

@@ -11,6 +11,7 @@
 #define GW_SERVER_DEVICE_SHARED_H
 
 #include <assert.h>
+#include <stdbool.h>
 #include <stdint.h>
 
 #include <gpuwire/loop.h>
@@ -58,7 +59,7 @@ GW_FN uint32_t gw_serve_id_answers(uint64_t id)
     return (uint32_t)(id >> 32);
 }
 /* Does it name a completion of the client that the word opened? */
-GW_FN int gw_serve_id_is(uint64_t id, uint32_t word)
+GW_FN bool gw_serve_id_is(uint64_t id, uint32_t word)
 {
     return ((uint32_t)id >> 16) == (word >> 2 & 0xffff);
 }

@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -64,7 +65,7 @@ static void serving_poke(int fd)
     if (write(fd, &one, sizeof(one)) < 0) errno = saved; /* full: it is readable already */
 }
 
-static int serving_empty(int fd)
+static bool serving_empty(int fd)
 {
     uint64_t count;
     return read(fd, &count, sizeof(count)) == sizeof(count);

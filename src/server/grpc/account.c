@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/server/grpc/account.h"
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -49,9 +50,9 @@ static void add_credit(struct gw_grpc_client *c)
 }
 
 /* Has it nothing, and its credit is as at first? With the lock held. */
-static int is_forgotten(struct gw_grpc_client *c)
+static bool is_forgotten(struct gw_grpc_client *c)
 {
-    if (c->users) return 0;
+    if (c->users) return false;
     add_credit(c);
     return c->credit == CREDIT_MOST;
 }
@@ -141,12 +142,12 @@ void gw_grpc_call_leave(struct gw_grpc_accounts *a, struct gw_grpc_client *c, in
 /* ---- places; the first ones with the lock held ---- */
 
 /* One message fits in any case when its client has no other. */
-static int fits_client(const struct gw_grpc_accounts *a, const struct gw_grpc_client *c, uint64_t bytes)
+static bool fits_client(const struct gw_grpc_accounts *a, const struct gw_grpc_client *c, uint64_t bytes)
 {
     return bytes <= a->bytes_each && c->bytes <= a->bytes_each - bytes;
 }
 
-static int fits_all(const struct gw_grpc_accounts *a, uint64_t bytes)
+static bool fits_all(const struct gw_grpc_accounts *a, uint64_t bytes)
 {
     return bytes <= a->bytes_most && a->bytes <= a->bytes_most - bytes;
 }
@@ -173,11 +174,11 @@ static void unlink_waiter(struct gw_grpc_accounts *a, struct gw_grpc_waiter **at
 }
 
 /* Does somebody wait who could have what there is? */
-static int is_anyone_before(const struct gw_grpc_accounts *a)
+static bool is_anyone_before(const struct gw_grpc_accounts *a)
 {
     for (const struct gw_grpc_waiter *w = a->head; w; w = w->next)
-        if (fits_client(a, w->client, w->bytes)) return 1;
-    return 0;
+        if (fits_client(a, w->client, w->bytes)) return true;
+    return false;
 }
 
 int gw_grpc_place_take(struct gw_grpc_accounts *a, struct gw_grpc_waiter *w)

@@ -3,6 +3,7 @@
 #include "src/server/grpc/call.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -54,9 +55,9 @@ static void submit_status(struct gw_grpc_call *c, int alone)
 }
 
 /* Is this the last answer, so that the status can follow at once? */
-static int is_last(const struct gw_grpc_call *c, const struct gw_grpc_turn *t)
+static bool is_last(const struct gw_grpc_call *c, const struct gw_grpc_turn *t)
 {
-    if (t->next) return 0;
+    if (t->next) return false;
     return c->done || !c->head.method->stream ||
            (c->has_all && !c->earlies && !c->waits && gw_grpc_inbox_is_empty(&c->inbox));
 }
@@ -278,9 +279,9 @@ static void heed_length(struct gw_grpc_call *c)
 }
 
 /* A unary call has one message; a stream so many at once. */
-static int may_receive(const struct gw_grpc_call *c)
+static bool may_receive(const struct gw_grpc_call *c)
 {
-    if (c->waits) return 0;
+    if (c->waits) return false;
     return c->head.method->stream ? c->turns < GW_GRPC_WINDOW : !c->has_message;
 }
 
@@ -428,7 +429,7 @@ void gw_grpc_call_end_of_input(struct gw_grpc_call *c)
 }
 
 /* Has everything that the client sent been looked at? */
-static int grpc_call_is_read(const struct gw_grpc_call *c)
+static bool grpc_call_is_read(const struct gw_grpc_call *c)
 {
     return c->has_all && !c->earlies && !c->waits;
 }
@@ -487,7 +488,7 @@ void gw_grpc_call_placed(struct gw_grpc_call *c)
     call_drop(c);
 }
 
-int gw_grpc_call_is_idle(const struct gw_grpc_call *c)
+bool gw_grpc_call_is_idle(const struct gw_grpc_call *c)
 {
     return !c->turns && !c->done;
 }
@@ -580,14 +581,14 @@ int gw_grpc_turn_streams(const struct gw_grpc_turn *t)
     return t->call->head.method->stream;
 }
 
-/* The answer takes the place of the request. 0: there is not enough. */
-static int resize_place(struct gw_grpc_turn *t, uint64_t bytes)
+/* The answer takes the place of the request. False: there is not enough. */
+static bool resize_place(struct gw_grpc_turn *t, uint64_t bytes)
 {
     struct gw_grpc_conn *n = t->call->conn;
-    if (bytes > t->place && !gw_grpc_place_grow(&n->env->accounts, n->client, bytes - t->place)) return 0;
+    if (bytes > t->place && !gw_grpc_place_grow(&n->env->accounts, n->client, bytes - t->place)) return false;
     if (bytes < t->place) n->freed += t->place - bytes;
     t->place = bytes;
-    return 1;
+    return true;
 }
 
 /* With the lock held. */

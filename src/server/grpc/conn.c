@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <sys/socket.h>
 
@@ -19,9 +20,9 @@
 
 /* ---- what the peer's frames cost ---- */
 
-/* Two budgets: the connection's, and its client's. 0: one is used up. The account is asked once in a read,
- * which brings a few thousand frames at most. */
-static int conn_pay(struct gw_grpc_conn *n)
+/* Two budgets: the connection's, and its client's. False: one is used up. The account is asked once in a
+ * read, which brings a few thousand frames at most. */
+static bool conn_pay(struct gw_grpc_conn *n)
 {
     uint64_t now = gw_deadline(0), more = (now - n->credited) / (1000000000u / CREDIT_SECOND);
     int64_t cost = n->cost;

@@ -4,6 +4,7 @@
 #define GW_SERVER_GRPC_CONN_IMPL_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include "src/server/grpc/conn.h"
 #include "src/server/grpc/wire/h2.h"
@@ -89,7 +90,7 @@ void gw_grpc_call_placed(struct gw_grpc_call *c);
 /* Ends it when it is late. */
 void gw_grpc_call_look(struct gw_grpc_call *c, uint64_t now);
 /* Nothing of it is worked on, or waits to be sent. */
-int gw_grpc_call_is_idle(const struct gw_grpc_call *c);
+bool gw_grpc_call_is_idle(const struct gw_grpc_call *c);
 /* For the session's send_data callback. */
 int gw_grpc_call_send_data(struct gw_grpc_call *c, const uint8_t *head, size_t n);
 

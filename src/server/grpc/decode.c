@@ -3,6 +3,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 static_assert(GW_GRPC_TENSORS == GW_MODEL_MAX_IO, "a request's tensors");
@@ -59,14 +60,14 @@ static int grpc_decode_place(const char *key, const Inference__InferParameter *v
 }
 
 /* A sequence's number, or its name; 0 and "" are none. */
-static int grpc_decode_is_set(const Inference__InferParameter *v)
+static bool grpc_decode_is_set(const Inference__InferParameter *v)
 {
-    if (!v) return 0;
+    if (!v) return false;
     switch (v->parameter_choice_case) {
     case INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_INT64_PARAM: return v->int64_param != 0;
     case INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_UINT64_PARAM: return v->uint64_param != 0;
     case INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM: return *v->string_param != 0;
-    default: return 0;
+    default: return false;
     }
 }
 

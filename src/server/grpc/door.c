@@ -2,6 +2,7 @@
 #include "src/server/grpc/door.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <time.h>
 
@@ -64,15 +65,15 @@ static void grpc_door_destroy(struct gw_grpc *g)
 }
 
 /* Are threads at work on calls still? The server has closed its calls by now, so each ends by itself. */
-static int has_jobs(const struct gw_grpc *g)
+static bool has_jobs(const struct gw_grpc *g)
 {
     const struct timespec nap = {.tv_nsec = NAP_NS};
     uint64_t until = gw_deadline(END_NS);
     while (gw_grpc_pool_is_busy(g->env.pool)) {
-        if (gw_deadline(0) >= until) return 1;
+        if (gw_deadline(0) >= until) return true;
         nanosleep(&nap, NULL);
     }
-    return 0;
+    return false;
 }
 
 /* What a client does not take in time is cut. */

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Shared memory: registering, forgetting, listing. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -75,16 +76,16 @@ struct region {
     entry_t entry;
 };
 
-/* Adds the i-th region to the list. 0: there is none, or no memory. */
-static int grpc_memory_add(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
-                           struct gw_grpc_arena *arena, entry_t **list, uint32_t i)
+/* Adds the i-th region to the list. False: there is none, or no memory. */
+static bool grpc_memory_add(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
+                            struct gw_grpc_arena *arena, entry_t **list, uint32_t i)
 {
     struct gw_region_info info;
     if (!gw_region_status(gw_infer_regions(s->infer), GW_REGION_SYSTEM, gw_grpc_turn_who(turn), name, i,
                           &info))
-        return 0;
+        return false;
     struct region *r = gw_grpc_arena_take(arena, sizeof(*r));
-    if (!r) return 0;
+    if (!r) return false;
     r->info = info;
     inference__system_shared_memory_status_response__region_status__init(&r->status);
     inference__system_shared_memory_status_response__regions_entry__init(&r->entry);
@@ -94,7 +95,7 @@ static int grpc_memory_add(struct gw_grpc_service *s, struct gw_grpc_turn *turn,
     r->status.byte_size = info.bytes;
     r->entry.value = &r->status;
     list[i] = &r->entry;
-    return 1;
+    return true;
 }
 
 #define MOST 256 /* regions that are listed: more cannot be registered */
@@ -136,14 +137,14 @@ struct cuda_region {
 };
 
 /* As add. */
-static int add_cuda(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
-                    struct gw_grpc_arena *arena, cuda_entry_t **list, uint32_t i)
+static bool add_cuda(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const char *name,
+                     struct gw_grpc_arena *arena, cuda_entry_t **list, uint32_t i)
 {
     struct gw_region_info info;
     if (!gw_region_status(gw_infer_regions(s->infer), GW_REGION_CUDA, gw_grpc_turn_who(turn), name, i, &info))
-        return 0;
+        return false;
     struct cuda_region *r = gw_grpc_arena_take(arena, sizeof(*r));
-    if (!r) return 0;
+    if (!r) return false;
     r->info = info;
     inference__cuda_shared_memory_status_response__region_status__init(&r->status);
     inference__cuda_shared_memory_status_response__regions_entry__init(&r->entry);
@@ -152,7 +153,7 @@ static int add_cuda(struct gw_grpc_service *s, struct gw_grpc_turn *turn, const 
     r->status.byte_size = info.bytes;
     r->entry.value = &r->status;
     list[i] = &r->entry;
-    return 1;
+    return true;
 }
 
 void gw_grpc_cuda_status(void *service, struct gw_grpc_turn *turn)

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/server/grpc/methods.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include <gpuwire/sync.h>
@@ -9,7 +10,7 @@
 #include "inference.pb-c.h"
 #include "src/server/grpc/reply.h"
 
-static int grpc_methods_ready(const struct gw_grpc_service *s)
+static bool grpc_methods_ready(const struct gw_grpc_service *s)
 {
     return !gw_infer_draining(s->infer) && !gw_ld_relaxed_u32(&s->closing); /* a number by itself */
 }

@@ -2,6 +2,7 @@
 #include "src/server/grpc/request.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include "src/server/grpc/wire/h2.h"
@@ -19,7 +20,7 @@ static const struct gw_grpc_method *request_method(const struct gw_grpc_rules *r
 }
 
 /* "application/grpc", "application/grpc+proto", "application/grpc;…". */
-static int is_grpc_type(const uint8_t *value, size_t n)
+static bool is_grpc_type(const uint8_t *value, size_t n)
 {
     static const char type[] = "application/grpc";
     size_t length = sizeof(type) - 1;

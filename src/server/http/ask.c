@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/server/http/ask.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -32,7 +33,7 @@ static int take_flag(const json_t *parameters, const char *name, int *out, struc
     return 0;
 }
 
-static int http_ask_is_set(const json_t *v)
+static bool http_ask_is_set(const json_t *v)
 {
     const char *text = json_string_value(v);
     return text ? *text != 0 : json_integer_value(v) != 0;

@@ -5,6 +5,7 @@
 #include <float.h>
 #include <inttypes.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,20 +16,20 @@
 
 #define DEPTH 16 /* arrays in one another: more than a tensor can have dimensions */
 
-int gw_elements_in_json(uint32_t dtype)
+bool gw_elements_in_json(uint32_t dtype)
 {
     return gw_dtype_bytes(dtype) && dtype != GW_DTYPE_F16 && dtype != GW_DTYPE_BF16;
 }
 
 /* ---- reading ---- */
 
-static int is_digit(char c)
+static bool is_digit(char c)
 {
     return c >= '0' && c <= '9';
 }
 
 /* JSON's numbers, not all that strtod knows: no "inf", no "0x1". */
-static int looks_like_number(const char *p)
+static bool looks_like_number(const char *p)
 {
     if (*p == '-') p++;
     return is_digit(p[0]) && (p[0] != '0' || (p[1] != 'x' && p[1] != 'X' && !is_digit(p[1])));
@@ -100,7 +101,7 @@ static const char *elements_read_one(const char *p, uint32_t dtype, void *to)
                                                           : read_integer(p, dtype, to);
 }
 
-static int is_space(char c)
+static bool is_space(char c)
 {
     return c == ' ' || c == '\t' || c == '\n' || c == '\r';
 }

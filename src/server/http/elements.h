@@ -3,13 +3,14 @@
 #ifndef GW_SERVER_HTTP_ELEMENTS_H
 #define GW_SERVER_HTTP_ELEMENTS_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "src/door/text.h"
 
 /* Can elements of that type be numbers in JSON? FP16 and BF16 cannot. */
-int gw_elements_in_json(uint32_t dtype);
+bool gw_elements_in_json(uint32_t dtype);
 
 /* Reads an array of exactly `count` elements. `text` ends behind `bytes` with a character that belongs to no
  * number (a bracket, a brace, a zero). 0, or -1 and *why. */

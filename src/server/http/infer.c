@@ -2,6 +2,7 @@
 #include "src/server/http/infer.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -61,7 +62,7 @@ static int split_path(const char *path, char *model, size_t model_room, char *ve
     return 0;
 }
 
-int gw_http_is_infer(const char *path)
+bool gw_http_is_infer(const char *path)
 {
     char model[GW_INFER_NAME], version[32];
     return !strncmp(path, "/v2/models/", 11) &&
@@ -150,7 +151,7 @@ static int http_infer_parse(struct gw_http_infer *c)
     return gw_http_ask_parse(c->json.at, c->json.bytes, &c->ask, &c->error);
 }
 
-static int http_infer_begin(struct gw_http_infer *c)
+static bool http_infer_begin(struct gw_http_infer *c)
 {
     gw_http_busy(c->connection, 1); /* it may wait for a slot, which is not the client's fault */
     gw_infer_enter(c->opts.infer);
@@ -185,12 +186,12 @@ static void header_is_there(struct gw_http_infer *c)
 /* ---- the body ---- */
 
 /* Counts memory for bodies that are being received: no client may take all there is. */
-static int may_hold(struct gw_http_infer *c, uint64_t bytes)
+static bool may_hold(struct gw_http_infer *c, uint64_t bytes)
 {
     uint64_t more = bytes > c->held ? (bytes - c->held + STEP - 1) / STEP * STEP : 0;
     if (bytes > c->opts.most) {
         http_infer_fail(c, GW_INFER_INVALID, "the body's JSON is longer than the server takes (--max-body)");
-        return 0;
+        return false;
     }
     if (gw_room_take(c->opts.room, c->who, more)) {
         http_infer_fail(
@@ -198,10 +199,10 @@ static int may_hold(struct gw_http_infer *c, uint64_t bytes)
             "the server is receiving too many long requests of this client in JSON: send binary data, or "
             "fewer "
             "at once");
-        return 0;
+        return false;
     }
     c->held += more;
-    return 1;
+    return true;
 }
 
 static size_t take_json(struct gw_http_infer *c, const char *data, size_t bytes)

@@ -5,6 +5,8 @@
 #ifndef GW_SERVER_HTTP_INFER_H
 #define GW_SERVER_HTTP_INFER_H
 
+#include <stdbool.h>
+
 #include "src/door/httpd.h"
 #include "src/door/room.h"
 #include "src/server/requests/infer.h"
@@ -18,7 +20,7 @@ struct gw_http_infer_opts {
 };
 
 /* Is it such a call's path? */
-int gw_http_is_infer(const char *path);
+bool gw_http_is_infer(const char *path);
 /* Begins one. NULL: out of memory. */
 struct gw_http_infer *gw_http_infer_open(const struct gw_http_infer_opts *opts,
                                          const struct gw_http_request *r);

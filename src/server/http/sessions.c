@@ -2,6 +2,7 @@
 /* v2/rdma/sessions: sessions that clients open over HTTP, and use by RDMA. */
 #include <arpa/inet.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -88,11 +89,11 @@ static unsigned http_sessions_refuse(int err, json_t **reply)
 }
 
 /* A queue pair of this server's own as the peer would have it talk to itself. */
-static int http_sessions_is_ours(const struct gw_api *api, const struct gw_endpoint *ep)
+static bool http_sessions_is_ours(const struct gw_api *api, const struct gw_endpoint *ep)
 {
     for (size_t i = 0; i < *api->server.workers; i++)
-        if (gw_session_pool_has(gw_worker_sessions(api->server.worker[i]), ep)) return 1;
-    return 0;
+        if (gw_session_pool_has(gw_worker_sessions(api->server.worker[i]), ep)) return true;
+    return false;
 }
 
 static unsigned http_sessions_open_one(struct gw_api *api, const struct gw_http_request *r, json_t **reply)

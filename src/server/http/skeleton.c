@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "src/server/http/skeleton.h"
 
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -55,7 +56,7 @@ static const char *skeleton_skip_value(const char *p, const char *end)
     return NULL;
 }
 
-static int is_string(const char *from, const char *to, const char *text)
+static bool is_string(const char *from, const char *to, const char *text)
 {
     return (size_t)(to - from) == strlen(text) + 2 && !memcmp(from + 1, text, strlen(text));
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Models that come and go while others are served. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -260,11 +261,11 @@ static int serve_change_retire(struct gw_server *s, struct gw_worker *w)
     return bury(s);
 }
 
-static int is_leaving(const struct gw_server *s, const char *name)
+static bool is_leaving(const struct gw_server *s, const char *name)
 {
     for (size_t i = 0; i < s->leavings; i++)
-        if (!strcmp(gw_worker_name(s->leaving[i]), name)) return 1;
-    return 0;
+        if (!strcmp(gw_worker_name(s->leaving[i]), name)) return true;
+    return false;
 }
 
 static int remove_model(struct gw_server *s, const char *name)

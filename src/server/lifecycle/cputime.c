@@ -5,6 +5,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,12 +22,12 @@ static uint64_t thread_cpu_ns(int tid)
     return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
 }
 
-static int is_nic_thread(const char *tid)
+static bool is_nic_thread(const char *tid)
 {
     char path[64], name[32] = "";
     snprintf(path, sizeof(path), "/proc/self/task/%.20s/comm", tid);
     FILE *f = fopen(path, "re");
-    if (!f) return 0;
+    if (!f) return false;
     if (!fgets(name, sizeof(name), f)) name[0] = 0;
     fclose(f);
     return !strncmp(name, "gw-nic", 6);

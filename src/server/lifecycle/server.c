@@ -2,6 +2,7 @@
 #include "src/server/lifecycle/server.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -184,7 +185,7 @@ void gw_server_view(struct gw_server *s, struct gw_server_view *view)
                                     .missing = &s->missing};
 }
 
-int gw_server_on_gpu(const struct gw_server *s)
+bool gw_server_on_gpu(const struct gw_server *s)
 {
     return gw_exec_kind(s->exec) == GW_EXEC_GPU;
 }

@@ -4,6 +4,7 @@
 #ifndef GW_SERVER_LIFECYCLE_SERVER_H
 #define GW_SERVER_LIFECYCLE_SERVER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -115,8 +116,8 @@ int gw_server_resume(struct gw_server *s);
 /* 1: there is a pause, which on CPU threads there never is. */
 int gw_server_is_paused(const struct gw_server *s);
 
-/* 1: on a GPU; 0: on CPU threads. */
-int gw_server_on_gpu(const struct gw_server *s);
+/* True: on a GPU; false: on CPU threads. */
+bool gw_server_on_gpu(const struct gw_server *s);
 
 /* For people: "superresolution/1, identity/1 on cpu over mlx5_0 (softnic)". Lives as long as the server. */
 const char *gw_server_text(const struct gw_server *s);

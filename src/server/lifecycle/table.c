@@ -2,6 +2,7 @@
 #include "src/server/lifecycle/table.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -77,7 +78,7 @@ static struct gw_table_session *serve_table_take(struct gw_table *t,
 }
 
 /* Adds up what has happened since the last look. Returns whether anything has. */
-static int serve_table_look_at(struct gw_table_session *s, uint32_t activity)
+static bool serve_table_look_at(struct gw_table_session *s, uint32_t activity)
 {
     uint32_t more = activity - s->activity;
     s->activity = activity;

@@ -2,6 +2,7 @@
 #include "src/server/requests/cuda.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -24,13 +25,13 @@ struct gw_cuda_memory {
 
 _Static_assert(sizeof(gw_cu_ipc) == GW_CUDA_HANDLE, "the handle is the driver's");
 
-static int shares(const struct gw_cuda_driver *api)
+static bool shares(const struct gw_cuda_driver *api)
 {
     return api && api->device_get && api->primary_ctx_state && api->ipc_open && api->ipc_close;
 }
 
 /* The primary context, if the process uses that GPU. Then it has loaded the driver. */
-static int find_context(const struct gw_cuda_driver *api, uint64_t device, gw_cu_ctx *ctx)
+static bool find_context(const struct gw_cuda_driver *api, uint64_t device, gw_cu_ctx *ctx)
 {
     gw_cu_device found;
     int active = 0;
@@ -44,7 +45,7 @@ static int infer_cuda_refuse(struct gw_infer_error *error, const char *why)
     return gw_infer_fail(error, GW_INFER_INVALID, "Unable to open CUDA shared memory: %s", why);
 }
 
-static int has_bytes(const struct gw_cuda_driver *api, gw_cu_ptr p, uint64_t bytes)
+static bool has_bytes(const struct gw_cuda_driver *api, gw_cu_ptr p, uint64_t bytes)
 {
     int attributes[] = {GW_CU_ATTR_RANGE_START, GW_CU_ATTR_RANGE_SIZE};
     gw_cu_ptr start = 0;
@@ -165,14 +166,14 @@ int gw_cuda_write(struct gw_cuda_memory *m, uint64_t offset, uint64_t bytes, con
 
 /* ---- copies that the host has no part in ---- */
 
-int gw_cuda_reaches(const struct gw_cuda_memory *m, const void *at, uint64_t bytes)
+bool gw_cuda_reaches(const struct gw_cuda_memory *m, const void *at, uint64_t bytes)
 {
     int attributes[] = {GW_CU_ATTR_MEMORY_TYPE, GW_CU_ATTR_DEVICE_ORDINAL}, device = -1;
     unsigned type = 0;
     void *data[] = {&type, &device};
     gw_cu_ptr p = (uintptr_t)at;
-    if (!m->api->copy || m->api->pointer_get_attributes(2, attributes, data, p)) return 0;
-    if (type != GW_CU_MEMORY_HOST && (type != GW_CU_MEMORY_DEVICE || device != m->device)) return 0;
+    if (!m->api->copy || m->api->pointer_get_attributes(2, attributes, data, p)) return false;
+    if (type != GW_CU_MEMORY_HOST && (type != GW_CU_MEMORY_DEVICE || device != m->device)) return false;
     return has_bytes(m->api, p, bytes);
 }
 

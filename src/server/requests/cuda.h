@@ -4,6 +4,7 @@
 #ifndef GW_SERVER_REQUESTS_CUDA_H
 #define GW_SERVER_REQUESTS_CUDA_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "src/server/requests/error.h"
@@ -26,7 +27,7 @@ int gw_cuda_write(struct gw_cuda_memory *m, uint64_t offset, uint64_t bytes, con
 
 /* Does the driver reach those bytes from the memory's GPU, without help of the host? They lie on that GPU, or
  * in pinned memory. Any thread. */
-int gw_cuda_reaches(const struct gw_cuda_memory *m, const void *at, uint64_t bytes);
+bool gw_cuda_reaches(const struct gw_cuda_memory *m, const void *at, uint64_t bytes);
 /* Copies from the memory to such bytes (out 1), or from them into the memory. One thread at a time for each
  * memory. 0 or -EIO. */
 int gw_cuda_copy(struct gw_cuda_memory *m, uint64_t offset, uint64_t bytes, void *other, int out);

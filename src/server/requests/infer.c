@@ -2,6 +2,7 @@
 #include "src/server/requests/infer.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +42,7 @@ void gw_infer_drain(struct gw_infer *f)
     gw_st_relaxed_u32(&f->draining, 1);
 }
 
-int gw_infer_draining(const struct gw_infer *f)
+bool gw_infer_draining(const struct gw_infer *f)
 {
     return gw_ld_relaxed_u32(&f->draining) != 0;
 }

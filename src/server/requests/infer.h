@@ -18,6 +18,7 @@
 #define GW_SERVER_REQUESTS_INFER_H
 
 #include <pthread.h>
+#include <stdbool.h>
 
 #include <gpuwire/model.h>
 
@@ -47,7 +48,7 @@ void gw_infer_destroy(struct gw_infer *infer);
 
 /* From now on it begins no run, and the server is not ready: it serves what it has, and then ends. */
 void gw_infer_drain(struct gw_infer *infer);
-int gw_infer_draining(const struct gw_infer *infer);
+bool gw_infer_draining(const struct gw_infer *infer);
 /* Why nothing new is taken on while it drains: GW_INFER_UNAVAILABLE. Returns -1. */
 int gw_infer_refuse_draining(struct gw_infer_error *error);
 

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -58,11 +59,11 @@ void gw_regions_destroy(struct gw_regions *r)
 /* ---- registering ---- */
 
 /* May this client have the server open that object? */
-static int may_use(const char *who, const struct stat *st)
+static bool may_use(const char *who, const struct stat *st)
 {
     uint32_t uid;
     int open_to_all = (st->st_mode & (S_IROTH | S_IWOTH)) == (S_IROTH | S_IWOTH);
-    if (!S_ISREG(st->st_mode)) return 0;
+    if (!S_ISREG(st->st_mode)) return false;
     return gw_who_user(who, &uid) && (uid == 0 || st->st_uid == uid || open_to_all);
 }
 
@@ -172,7 +173,7 @@ int gw_region_register_cuda(struct gw_regions *r, const char *who, const struct 
     return region_enlist(r, g, failed, error);
 }
 
-static int is_kind(const struct region *g, enum gw_region_kind kind)
+static bool is_kind(const struct region *g, enum gw_region_kind kind)
 {
     return (g->cuda != NULL) == (kind == GW_REGION_CUDA);
 }
@@ -191,8 +192,8 @@ void gw_region_unregister(struct gw_regions *r, enum gw_region_kind kind, const 
     pthread_mutex_unlock(&r->lock);
 }
 
-int gw_region_status(struct gw_regions *r, enum gw_region_kind kind, const char *who, const char *name,
-                     uint32_t i, struct gw_region_info *info)
+bool gw_region_status(struct gw_regions *r, enum gw_region_kind kind, const char *who, const char *name,
+                      uint32_t i, struct gw_region_info *info)
 {
     pthread_mutex_lock(&r->lock);
     const struct region *g = r->first;

@@ -11,6 +11,7 @@
 #ifndef GW_SERVER_REQUESTS_REGION_H
 #define GW_SERVER_REQUESTS_REGION_H
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "src/server/requests/cuda.h"
@@ -43,9 +44,9 @@ int gw_region_register_cuda(struct gw_regions *r, const char *who, const struct 
 /* Forgets the region of that name and kind, or all ("") of this client's. A name that is not registered is no
  * error. CUDA's under gw_control_paused. */
 void gw_region_unregister(struct gw_regions *r, enum gw_region_kind kind, const char *who, const char *name);
-/* The client's i-th region of that kind, by name when `name` is not "". 0: there is none. */
-int gw_region_status(struct gw_regions *r, enum gw_region_kind kind, const char *who, const char *name,
-                     uint32_t i, struct gw_region_info *info);
+/* The client's i-th region of that kind, by name when `name` is not "". False: there is none. */
+bool gw_region_status(struct gw_regions *r, enum gw_region_kind kind, const char *who, const char *name,
+                      uint32_t i, struct gw_region_info *info);
 
 /* Bytes of a region, as a request of the client `who` names them. */
 struct gw_region_part {

@@ -3,6 +3,7 @@
 #include "src/server/requests/infer.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -57,11 +58,11 @@ static int find_tensor(const struct gw_model *m, int output, const char *name)
     return -1;
 }
 
-static int infer_run_fits(const int64_t *want, const int64_t *have, uint32_t rank, uint32_t rows)
+static bool infer_run_fits(const int64_t *want, const int64_t *have, uint32_t rank, uint32_t rows)
 {
     for (uint32_t i = 0; i < rank; i++)
-        if (have[i] != (want[i] < 0 ? (int64_t)rows : want[i])) return 0;
-    return 1;
+        if (have[i] != (want[i] < 0 ? (int64_t)rows : want[i])) return false;
+    return true;
 }
 
 static int check_shape(struct gw_infer_run *r, const struct gw_tensor_info *info,
@@ -235,7 +236,7 @@ static uint8_t *infer_run_there(const struct gw_infer_run *r, int output, uint32
 }
 
 /* Do all inputs, or outputs, lie where the GPU copies them from or to the worker's own slot? */
-static int all_reach(const struct gw_infer_run *r, int output, uint8_t *first)
+static bool all_reach(const struct gw_infer_run *r, int output, uint8_t *first)
 {
     const struct place *p = output ? r->to : r->from;
     const uint32_t *tensor = output ? r->output : r->input;
@@ -244,7 +245,7 @@ static int all_reach(const struct gw_infer_run *r, int output, uint8_t *first)
         if (!p[i].region[0] || !gw_region_reaches(gw_infer_regions(r->infer), r->who, p[i].region,
                                                   infer_run_there(r, output, tensor[i], first),
                                                   infer_run_bytes_of(r, output, tensor[i])))
-            return 0;
+            return false;
     return n != 0;
 }
 

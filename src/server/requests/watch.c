@@ -3,6 +3,7 @@
 
 #include <dirent.h>
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -127,7 +128,7 @@ static size_t infer_watch_find(const struct state *s, const char *name)
 }
 
 /* Is model i of `a` the same in `b`? */
-static int has_same(const struct state *a, size_t i, const struct state *b)
+static bool has_same(const struct state *a, size_t i, const struct state *b)
 {
     size_t k = infer_watch_find(b, a->models.entry[i].name);
     return k < b->models.count && b->print[k] == a->print[i] &&
@@ -135,11 +136,11 @@ static int has_same(const struct state *a, size_t i, const struct state *b)
 }
 
 /* The same for a model of another kind. */
-static int has_same_other(const struct state *a, const struct gw_repository_other *o)
+static bool has_same_other(const struct state *a, const struct gw_repository_other *o)
 {
     for (size_t i = 0; i < a->models.others; i++)
-        if (!strcmp(a->models.other[i].name, o->name) && !strcmp(a->models.other[i].why, o->why)) return 1;
-    return 0;
+        if (!strcmp(a->models.other[i].name, o->name) && !strcmp(a->models.other[i].why, o->why)) return true;
+    return false;
 }
 
 /* ---- what follows from it ---- */
@@ -176,7 +177,7 @@ static void infer_watch_end(struct gw_server *server, const char *name)
         gw_log(GW_LOG_INFO, "model %s is not served any more: the repository has it no longer", name);
 }
 
-static int infer_watch_is_ours(const struct gw_watch *w, const char *name)
+static bool infer_watch_is_ours(const struct gw_watch *w, const char *name)
 {
     return !w->only || !strcmp(w->only, name);
 }

@@ -2,6 +2,7 @@
 #include "src/server/worker/calls.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +22,7 @@ static struct gw_slot *serve_call_slot_of(const struct gw_call *call)
 /* ---- taking and giving ---- */
 
 /* With the lock held: may this client have one more? */
-static int has_share(const struct gw_calls *c, const char *who)
+static bool has_share(const struct gw_calls *c, const char *who)
 {
     uint32_t most = gw_calls_total(c) - gw_calls_total(c) / 4, has = 0;
     for (uint32_t i = 0; i < gw_calls_total(c); i++)

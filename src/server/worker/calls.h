@@ -5,6 +5,7 @@
 #define GW_SERVER_WORKER_CALLS_H
 
 #include <pthread.h>
+#include <stdbool.h>
 #include <time.h>
 
 #include <gpuwire/verbs.h>
@@ -92,7 +93,7 @@ static inline const struct gw_serve_reply *gw_calls_reply(const struct gw_slot *
 }
 
 /* Is it the worker's? With the lock held. */
-static inline int gw_calls_is_out(const struct gw_slot *s)
+static inline bool gw_calls_is_out(const struct gw_slot *s)
 {
     return s->state == CALL_SENT || s->state == CALL_LEFT;
 }

@@ -2,6 +2,7 @@
 #include "src/server/worker/captured.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -67,7 +68,7 @@ static int take_tensors(const char *model, const struct gw_serving_captured *c, 
     return 0;
 }
 
-static int captured_is_address(const void *p)
+static bool captured_is_address(const void *p)
 {
     return p && (uintptr_t)p % GW_MODEL_ALIGN == 0;
 }

@@ -4,6 +4,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +25,7 @@ static unsigned repository_version_of(const char *name)
     return (unsigned)v;
 }
 
-int gw_repository_is_plugin(const char *path)
+bool gw_repository_is_plugin(const char *path)
 {
     size_t n = strlen(path);
     return n > 3 && !strcmp(path + n - 3, ".so");
@@ -86,7 +87,7 @@ static int find_version(const char *dir, const char *name, struct gw_repository_
 /* ---- models that are not served ---- */
 
 /* The doors speak JSON and protobuf, and both take UTF-8 alone. */
-static int is_utf8(const char *name)
+static bool is_utf8(const char *name)
 {
     json_t *word = json_string(name);
     json_decref(word);
@@ -100,7 +101,7 @@ static char *repository_name_of(const char *folder)
     return strdup(is_utf8(folder) ? folder : gw_plain_text(plain, sizeof(plain), folder));
 }
 
-static int is_link(const char *path)
+static bool is_link(const char *path)
 {
     struct stat st;
     return !lstat(path, &st) && S_ISLNK(st.st_mode);

@@ -5,6 +5,7 @@
 #ifndef GW_SERVER_WORKER_REPOSITORY_H
 #define GW_SERVER_WORKER_REPOSITORY_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct gw_repository_entry {
@@ -36,6 +37,6 @@ int gw_repository_scan(const char *dir, struct gw_repository *out);
 void gw_repository_free(struct gw_repository *r);
 
 /* Is that file a plug-in, by its name? */
-int gw_repository_is_plugin(const char *path);
+bool gw_repository_is_plugin(const char *path);
 
 #endif

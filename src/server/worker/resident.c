@@ -2,6 +2,7 @@
 #include "src/server/worker/resident.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -90,7 +91,7 @@ static uint64_t run_ns(const struct gw_plan *plan)
 }
 
 /* Is it worth while to try the kernel? */
-static int resident_is_small(struct gw_resident_choice *c)
+static bool resident_is_small(struct gw_resident_choice *c)
 {
     if (!c->graph_ns) snprintf(c->why, sizeof(c->why), "nothing could be measured");
     if (c->graph_ns > SMALL_NS)
@@ -98,7 +99,7 @@ static int resident_is_small(struct gw_resident_choice *c)
     return c->graph_ns && c->graph_ns <= SMALL_NS;
 }
 
-static int is_faster(const struct gw_resident_choice *c)
+static bool is_faster(const struct gw_resident_choice *c)
 {
     return c->own_ns && c->own_ns < SMALL_NS && c->own_ns <= c->graph_ns + LAUNCH_NS;
 }
@@ -172,7 +173,7 @@ void gw_resident_tell(const struct gw_resident *r, uint32_t i, const char *model
                model, rows, graph, own, c->blocks);
 }
 
-int gw_resident_has(const struct gw_resident *r, uint32_t i)
+bool gw_resident_has(const struct gw_resident *r, uint32_t i)
 {
     return r->args.program[i].ops != 0;
 }

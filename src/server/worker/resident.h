@@ -4,6 +4,8 @@
 #ifndef GW_SERVER_WORKER_RESIDENT_H
 #define GW_SERVER_WORKER_RESIDENT_H
 
+#include <stdbool.h>
+
 #include <gpuwire/exec.h>
 #include <gpuwire/loop.h>
 #include <gpuwire/model.h>
@@ -45,7 +47,7 @@ int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mo
                      const struct gw_model *model, const struct gw_plan_options *options,
                      struct gw_plan **plan, char *err, size_t errlen);
 /* Does the kernel run it? */
-int gw_resident_has(const struct gw_resident *r, uint32_t i);
+bool gw_resident_has(const struct gw_resident *r, uint32_t i);
 /* Says in the log who runs batches of so many rows of the model, and why. */
 void gw_resident_tell(const struct gw_resident *r, uint32_t i, const char *model, uint32_t rows);
 

@@ -3,6 +3,7 @@
 #include "src/server/worker/session_pool.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,7 +23,7 @@ static void session_tell(struct gw_session_pool *p, uint32_t i, enum gw_serve_st
 }
 
 /* Acquire: what the kernel did before it answered is over. */
-static int taken_up(const struct gw_session_pool *p, uint32_t i)
+static bool taken_up(const struct gw_session_pool *p, uint32_t i)
 {
     return gw_ld_acquire_u32(&notice(p, i)->seen) == gw_ld_relaxed_u32(&notice(p, i)->word);
 }
@@ -216,14 +217,14 @@ uint32_t gw_session_pool_tend(struct gw_session_pool *p)
 
 /* ---- what is known of them ---- */
 
-int gw_session_pool_has(const struct gw_session_pool *p, const struct gw_endpoint *ep)
+bool gw_session_pool_has(const struct gw_session_pool *p, const struct gw_endpoint *ep)
 {
     struct gw_endpoint own;
     for (uint32_t i = 0; i < p->opts.sessions; i++) {
         gw_qp_endpoint(p->session[i].qp, &own);
-        if (own.qpn == ep->qpn && !memcmp(own.gid, ep->gid, sizeof(own.gid))) return 1;
+        if (own.qpn == ep->qpn && !memcmp(own.gid, ep->gid, sizeof(own.gid))) return true;
     }
-    return 0;
+    return false;
 }
 
 void gw_session_ask(struct gw_session_pool *p, uint32_t i)
@@ -265,7 +266,7 @@ uint64_t gw_session_pool_failures(struct gw_session_pool *p)
     return news;
 }
 
-int gw_session_failed(struct gw_session_pool *p, uint32_t i, struct gw_fault *fault)
+bool gw_session_failed(struct gw_session_pool *p, uint32_t i, struct gw_fault *fault)
 {
     return life_of(p, i) == OPEN && gw_qp_fault(p->session[i].qp, fault) > 0;
 }

@@ -4,6 +4,8 @@
 #ifndef GW_SERVER_WORKER_SESSION_H
 #define GW_SERVER_WORKER_SESSION_H
 
+#include <stdbool.h>
+
 #include <gpuwire/verbs.h>
 
 #include "src/server/device/shared.h"
@@ -72,7 +74,7 @@ void gw_session_close(struct gw_session_pool *pool, uint32_t index);
 uint32_t gw_session_pool_tend(struct gw_session_pool *pool);
 
 /* Is the endpoint a queue pair of this pool? A session must not be connected to another one. */
-int gw_session_pool_has(const struct gw_session_pool *pool, const struct gw_endpoint *ep);
+bool gw_session_pool_has(const struct gw_session_pool *pool, const struct gw_endpoint *ep);
 
 /* Is anybody there? The loop answers when it has taken all that had arrived, and has its NIC ask the
  * peer's: a queue pair whose peer is gone fails within about a second. */
@@ -87,8 +89,8 @@ uint32_t gw_session_pool_open_count(struct gw_session_pool *pool);
 int gw_session_pool_broken(struct gw_session_pool *pool);
 /* How many requests the model could not answer since the last call. */
 uint64_t gw_session_pool_failures(struct gw_session_pool *pool);
-/* 1 when session `index` is open and its queue pair has failed; *fault says how. */
-int gw_session_failed(struct gw_session_pool *pool, uint32_t index, struct gw_fault *fault);
+/* True when session `index` is open and its queue pair has failed; *fault says how. */
+bool gw_session_failed(struct gw_session_pool *pool, uint32_t index, struct gw_fault *fault);
 /* How many sessions clients can have. */
 uint32_t gw_session_pool_size(const struct gw_session_pool *pool);
 /* What the loop has counted, as it is now. Waits for nothing; any thread. */

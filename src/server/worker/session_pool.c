@@ -4,6 +4,7 @@
 #include "src/server/worker/session_pool.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -40,7 +41,7 @@ static uint64_t out_stride_of(const struct gw_session_pool_opts *o)
 }
 
 /* A batch of one row is one request, which needs no room of its own; nor do fixed addresses. */
-static int needs_room(const struct gw_serve_variant *v)
+static bool needs_room(const struct gw_serve_variant *v)
 {
     return v->rows > 1 && !v->fixed;
 }

@@ -2,6 +2,7 @@
 #include "src/server/worker/worker.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -73,18 +74,18 @@ static int enqueue_model(void *ctx, void *stream)
 }
 
 /* Are requests put together before the model runs? */
-static int has_copies(const struct gw_serve_variant *v)
+static bool has_copies(const struct gw_serve_variant *v)
 {
     return v->rows > 1 || v->fixed;
 }
 
-static int worker_on_gpu(const struct gw_worker *w)
+static bool worker_on_gpu(const struct gw_worker *w)
 {
     return gw_exec_kind(w->opts.exec) == GW_EXEC_GPU;
 }
 
 /* In host memory that the GPU sees where the NIC cannot reach the GPU's own. */
-static int slots_in_gpu_memory(const struct gw_worker *w)
+static bool slots_in_gpu_memory(const struct gw_worker *w)
 {
     struct gw_device_info nic;
     gw_device_query(w->opts.dev, &nic);
@@ -93,7 +94,7 @@ static int slots_in_gpu_memory(const struct gw_worker *w)
 
 /* ---- batch sizes ---- */
 
-static int is_batched(const struct gw_worker *w)
+static bool is_batched(const struct gw_worker *w)
 {
     return w->in.tensors && w->out.tensors && !w->in.unbatched && !w->out.unbatched;
 }
@@ -358,7 +359,7 @@ static int make_runs(struct gw_worker *w, const struct gw_worker_source *source)
 /* ---- the loop ---- */
 
 /* Are a single request's inputs copied by the kernel that waits, or its outputs by the one that sends? */
-static int worker_is_small(const struct gw_worker *w, const struct gw_layout *l)
+static bool worker_is_small(const struct gw_worker *w, const struct gw_layout *l)
 {
     const struct gw_serve_variant *v = &w->variant[0];
     return v->fixed && v->rows == 1 && gw_layout_bytes(l, 1) <= SMALL_BYTES;
@@ -558,7 +559,7 @@ struct gw_calls *gw_worker_calls(const struct gw_worker *w)
 {
     return w->calls;
 }
-int gw_worker_resident(const struct gw_worker *w, uint32_t i)
+bool gw_worker_resident(const struct gw_worker *w, uint32_t i)
 {
     return gw_resident_has(&w->resident, i);
 }

@@ -3,6 +3,8 @@
 #ifndef GW_SERVER_WORKER_WORKER_H
 #define GW_SERVER_WORKER_WORKER_H
 
+#include <stdbool.h>
+
 #include <gpuwire/model.h>
 #include <gpuwire/verbs.h>
 
@@ -96,7 +98,7 @@ int gw_worker_is_alone(const struct gw_worker *w);
 /* The batch sizes; how many. */
 uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS]);
 /* Does the kernel that waits for requests run the model itself, with the batch size of that number? */
-int gw_worker_resident(const struct gw_worker *w, uint32_t i);
+bool gw_worker_resident(const struct gw_worker *w, uint32_t i);
 /* What was measured for that. */
 const struct gw_resident_choice *gw_worker_choice(const struct gw_worker *w, uint32_t i);
 /* Readable when the loop has ended by itself, which only an error does. */

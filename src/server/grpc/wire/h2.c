@@ -3,6 +3,7 @@
 
 #include <errno.h>
 #include <openssl/err.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
@@ -214,7 +215,7 @@ nghttp2_nv gw_h2_header(const char *name, const char *value)
     return (nghttp2_nv){(uint8_t *)name, (uint8_t *)value, strlen(name), strlen(value), NGHTTP2_NV_FLAG_NONE};
 }
 
-int gw_h2_is(const uint8_t *text, size_t n, const char *what)
+bool gw_h2_is(const uint8_t *text, size_t n, const char *what)
 {
     return n == strlen(what) && !memcmp(text, what, n);
 }

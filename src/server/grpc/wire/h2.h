@@ -6,6 +6,7 @@
 
 #include <nghttp2/nghttp2.h>
 #include <openssl/ssl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -43,6 +44,6 @@ int gw_h2_put_data(struct gw_h2 *h, const uint8_t *head, const uint8_t *data, si
 /* A header, of strings that nghttp2 copies. */
 nghttp2_nv gw_h2_header(const char *name, const char *value);
 /* Is it that name, or value? */
-int gw_h2_is(const uint8_t *text, size_t n, const char *what);
+bool gw_h2_is(const uint8_t *text, size_t n, const char *what);
 
 #endif

@@ -2,6 +2,7 @@
 #include "src/server/grpc/wire/message.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -66,7 +67,7 @@ struct gw_grpc_message *gw_grpc_inbox_take(struct gw_grpc_inbox *in)
     return m;
 }
 
-int gw_grpc_inbox_is_empty(const struct gw_grpc_inbox *in)
+bool gw_grpc_inbox_is_empty(const struct gw_grpc_inbox *in)
 {
     return !in->heads;
 }

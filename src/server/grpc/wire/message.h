@@ -4,6 +4,7 @@
 #ifndef GW_SERVER_GRPC_WIRE_MESSAGE_H
 #define GW_SERVER_GRPC_WIRE_MESSAGE_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -51,7 +52,7 @@ uint8_t gw_grpc_inbox_flag(const struct gw_grpc_inbox *in);
 int gw_grpc_inbox_begin(struct gw_grpc_inbox *in);
 struct gw_grpc_message *gw_grpc_inbox_take(struct gw_grpc_inbox *in);
 /* Is it between two messages? */
-int gw_grpc_inbox_is_empty(const struct gw_grpc_inbox *in);
+bool gw_grpc_inbox_is_empty(const struct gw_grpc_inbox *in);
 void gw_grpc_inbox_free(struct gw_grpc_inbox *in);
 
 #endif

@@ -2,6 +2,7 @@
 #include "src/server/grpc/wire/split.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <string.h>
 #include <sys/types.h>
 
@@ -109,7 +110,7 @@ static struct elements elements_of(const Inference__InferTensorContents *c, uint
 
 /* Does the value survive in so few bytes? Little-endian on both sides, so its first bytes are the narrow
  * one. */
-static int narrow(uint32_t dtype, const uint8_t *from, size_t width, uint8_t *to)
+static bool narrow(uint32_t dtype, const uint8_t *from, size_t width, uint8_t *to)
 {
     int32_t v;
     uint32_t u;
