@@ -13,14 +13,19 @@ if(GW_SANITIZE)
   add_link_options($<HOST_LINK:-fsanitize=${list}>)   # nvcc's device linker knows no sanitizers
 endif()
 
+# gw_traced(TARGET): its sources have their tracepoints (src/trace/trace.h).
+function(gw_traced target)
+  if(GW_HAVE_SDT)
+    target_compile_definitions(${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:GW_HAVE_SDT=1>)
+  endif()
+endfunction()
+
 # gw_module(NAME SOURCES … LIBS …): a static library that the shared libraries and the tests are made from.
 function(gw_module name)
   cmake_parse_arguments(A "" "" "SOURCES;LIBS" ${ARGN})
   add_library(${name} STATIC ${A_SOURCES})
   target_link_libraries(${name} PUBLIC ${A_LIBS})
-  if(GW_HAVE_SDT)
-    target_compile_definitions(${name} PRIVATE $<$<COMPILE_LANGUAGE:C>:GW_HAVE_SDT=1>)
-  endif()
+  gw_traced(${name})
 endfunction()
 
 # gw_embed(OUT FILE…): the files of this folder become a C source, whose path is put into the variable OUT (cmake/embed.cmake).
