@@ -8,7 +8,7 @@ cd "$(dirname "$0")/.." || exit 1
 . bench/csv.sh
 export GPUWIRE=${1:-build}/bin/gpuwire
 [ -x "$GPUWIRE" ] || { echo "bench/nat.sh: no build there: $GPUWIRE is missing (make tests builds in build; or name the folder)" >&2; exit 2; }
-set -- # lib.sh looks at the arguments
+set -- # tests/integration/lib.sh looks at the arguments
 . tests/integration/lib.sh
 . tests/balance/net.sh
 need nginx wrk nft curl jq

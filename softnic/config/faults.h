@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * faults.h: how unkind the network is to be, as text and as numbers. What does it is fault.h.
+ * faults.h: how unkind the network is to be, as text and as numbers. What does it is wire/fault.h.
  *
  *     `loss=P` `dup=P` `reorder=P` `corrupt=P`  Probabilities from 0 to 1, or 0% to 100%, per frame.
  *     `delay=T` `jitter=T`  Every frame is later by T, and by up to so much more, at random.

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_copier.h: copies made by a kernel that stays on the GPU while there are some. A copy engine's takes 6
+ * copier.h: copies made by a kernel that stays on the GPU while there are some. A copy engine's takes 6
  * µs to start and to be seen to end, and several calls of the driver; one by this kernel 3 µs, and no call.
  *
  * The kernel takes a place on one of the GPU's processors, so it is launched only when copies follow each

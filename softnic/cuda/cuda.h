@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * cuda.h: GPU memory as a target of the NIC's DMA, through the GPU's copy engines and, where many copies
- * follow each other, a kernel that copies (cuda_copier.h).
+ * follow each other, a kernel that copies (copier.h).
  *
  * A *region* is a range of GPU memory that the NIC may reach: a memory region's, or part of one. All regions
  * of a GPU context share its *device*: streams and pinned staging buffers. They are made when the first
@@ -180,8 +180,8 @@ struct sn_cuda_stats {
     uint64_t kernel_copies, kernel_bytes; /* by the copy kernel, in any direction */
     uint64_t launches, slow;              /* of that kernel, and times that it kept somebody waiting */
     uint64_t refused;                     /* times that the driver did not launch it */
-    uint64_t peer_copies,
-        peer_bytes;    /* from another GPU, or to one, in any way but through the host's memory */
+    /* from another GPU, or to one, in any way but through the host's memory */
+    uint64_t peer_copies, peer_bytes;
     uint64_t unshared; /* regions so far whose memory other processes cannot open */
 };
 void sn_cuda_region_stats(const struct sn_cuda_region *region, struct sn_cuda_stats *stats);

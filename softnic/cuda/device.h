@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* cuda_device.h: what the files of cuda.h's functions share: the state per GPU context. */
+/* device.h: what the files of cuda.h's functions share: the state per GPU context. */
 #ifndef SOFTNIC_CUDA_DEVICE_H
 #define SOFTNIC_CUDA_DEVICE_H
 
@@ -91,7 +91,7 @@ int sn_cuda_import(const struct gw_cuda_driver *api, int gpu, const struct sn_gp
                    const struct sn_cuda_files *files, uint64_t *at);
 void sn_cuda_unimport(const struct gw_cuda_driver *api, uint64_t at, uint64_t size);
 
-/* cuda_peer.c. Lets the two reach each other, if they can. With the lock of all devices. */
+/* peer.c. Lets the two reach each other, if they can. With the lock of all devices. */
 void sn_cuda_meet(struct sn_cuda_device *a, struct sn_cuda_device *b);
 /* Is there a way from one region to the other but through the host's memory? Also within a device. */
 bool sn_cuda_reaches(const struct sn_cuda_region *to, const struct sn_cuda_region *from);
@@ -126,7 +126,7 @@ int sn_cuda_engines(struct sn_cuda_device *dev);
 struct sn_cuda_writer *sn_cuda_begin(struct sn_cuda_region *region, uint64_t addr, uint32_t len);
 int sn_cuda_started(struct sn_cuda_device *dev, struct sn_cuda_writer *w);
 
-/* cuda_peer.c: what sn_cuda_reaches says is possible. 0 or -EIO. */
+/* peer.c: what sn_cuda_reaches says is possible. 0 or -EIO. */
 int sn_cuda_copy_peer(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from,
                       uint64_t src, uint32_t len);
 

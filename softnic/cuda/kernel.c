@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The copy kernel, as text that the driver compiles: so the library is built without CUDA's compiler. See
- * cuda_kernel.h for what it is told.
+ * kernel.h for what it is told.
  *
  * Warp 0 looks for commands, up to four in one look, and puts them into shared memory; then the whole block
  * executes one after the other. While long ones are copied the next look is on its way. It ends by its own

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cuda_kernel.h: what the NIC and its copy kernel say to each other. The kernel (cuda_kernel.c) is one block,
- * resident while there is work; the host's side of it is cuda_copier.c.
+ * kernel.h: what the NIC and its copy kernel say to each other. The kernel (kernel.c) is one block,
+ * resident while there is work; the host's side of it is copier.c.
  *
  * Commands have numbers, from 1 on; number n stands in slot n % SN_KERNEL_SLOTS. A slot is 16 words of 8
  * bytes; each word holds 4 bytes of the command in its lower half and the lower half of the command's number

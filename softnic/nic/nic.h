@@ -2,9 +2,9 @@
 /*
  * nic.h: the software NIC as an object model: what the kernel's driver would ask of a ConnectX.
  *
- * uverbs/ decodes the uverbs ABI into these calls; process.c gives the NIC a wire, a clock and a thread. The
- * engine itself is passive: it has no thread, no clock, no socket and no randomness of its own, so that
- * several of them run in one thread on virtual time. Everything happens inside sn_nic_progress().
+ * uverbs/ decodes the uverbs ABI into these calls; runtime/process.c gives the NIC a wire, a clock and a
+ * thread. The engine itself is passive: it has no thread, no clock, no socket and no randomness of its own,
+ * so that several of them run in one thread on virtual time. Everything happens inside sn_nic_progress().
  *
  * Unless said otherwise functions return 0 or a negative errno, and any thread may call them: they take the
  * NIC's lock, which is held for microseconds and never while waiting for anything. Callbacks of struct
@@ -51,8 +51,7 @@ enum {
     SN_MAX_INLINE = 512, /* what a QP may ask for; the engine executes any inline data that a WQE holds */
 };
 
-/* ---- the wire
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- the wire ------------------------------------------------------------------------------------------ */
 
 /*
  * One RoCEv2 packet, from the first byte of the BTH to the last of the ICRC. The ICRC counts the packet as
@@ -66,10 +65,9 @@ struct sn_frame {
     uint8_t ecn; /* the two bits of the IP header. 3: congestion experienced. Out: 2 if config.ecn, else 0 */
     bool same_host; /* in: a process of this host sent it, from the slot whose port is `sport` at src_gid */
     bool no_icrc;   /* its last four bytes say nothing. In: it came over memory. Out: in_memory said so */
-    bool
-        rndv; /* its payload lists pieces of the sender's memory, where the bytes are: see rendezvous.c; or is
-                     empty, since they are in their place already: see eager_copy.c. A wire to other hosts
-                     takes none */
+    /* its payload lists pieces of the sender's memory, where the bytes are: see rendezvous.c; or is empty,
+     * since they are in their place already: see eager_copy.c. A wire to other hosts takes none */
+    bool rndv;
     bool icrc_checked; /* in: the wire found its ICRC right */
     uint32_t len;      /* multiple of 4 */
     uint8_t *data;
@@ -111,8 +109,7 @@ struct sn_wire_ops {
     struct sn_owner (*owner)(void *ctx, const uint8_t gid[16], uint32_t qpn);
 };
 
-/* ---- peers on the same host
- * ----------------------------------------------------------------------------------- */
+/* ---- peers on the same host ---------------------------------------------------------------------------- */
 
 /* How another process comes to an allocation of GPU memory: by the driver's handle for it, or by files that
  * its process hands over. */
@@ -158,8 +155,8 @@ struct sn_peer_access {
      * rkey being an lkey of its. */
     uint32_t access;
     uint64_t va, length;
-    struct sn_peer_terms
-        terms; /* with access 0 the offer has come by packets already, and mtu alone counts */
+    /* with access 0 the offer has come by packets already, and mtu alone counts */
+    struct sn_peer_terms terms;
 };
 
 enum { SN_PKEY_BASE = 0x7fff }; /* the bits that name a partition */
@@ -245,8 +242,7 @@ struct sn_peer_ops {
     bool (*lends)(void *ctx);
 };
 
-/* ---- the NIC
- * ------------------------------------------------------------------------------------------------------- */
+/* ---- the NIC ------------------------------------------------------------------------------------------- */
 
 struct sn_nic_config {
     uint8_t gid[16]; /* its address */
@@ -369,8 +365,8 @@ struct sn_counters {
     uint64_t acks_sent, naks_seq_sent, naks_inv_sent, naks_access_sent, naks_op_sent, rnr_sent;
     uint64_t naks_received, rnr_received;
     uint64_t duplicates; /* requests that were executed before */
-    uint64_t direct_requests, direct_bytes,
-        direct_copies;         /* executed without packets, and copies made for it */
+    /* executed without packets, and copies made for it */
+    uint64_t direct_requests, direct_bytes, direct_copies;
     uint64_t direct_gpu_bytes; /* those of them from or to a GPU's memory */
     uint64_t direct_refused;   /* that would have been, but their memory failed or the system refused */
     uint64_t rndv_sent, rndv_taken, rndv_refused, rndv_bytes; /* bytes: of those taken */
@@ -393,8 +389,7 @@ void sn_nic_counters(const struct sn_nic *nic,
  */
 int sn_nic_mad_send(struct sn_nic *nic, const uint8_t dgid[16], const uint8_t mad[SN_MAD_LEN]);
 
-/* ---- doorbell pages
- * ------------------------------------------------------------------------------------------------ */
+/* ---- doorbell pages ------------------------------------------------------------------------------------ */
 
 /*
  * A 4 KiB page of registers: BlueFlame register k = 0 … 3 at 0x800 + k * 512, two halves of 256 bytes each;
@@ -413,8 +408,7 @@ void sn_uar_merge(struct sn_uar *uar);
 int sn_uar_destroy(struct sn_uar *uar); /* -EBUSY while a QP or CQ uses it */
 void *sn_uar_page(struct sn_uar *uar);  /* no lock */
 
-/* ---- protection domains, memory regions
- * ---------------------------------------------------------------------------- */
+/* ---- protection domains, memory regions ---------------------------------------------------------------- */
 
 int sn_pd_create(struct sn_nic *nic, struct sn_pd **pd);
 int sn_pd_destroy(struct sn_pd *pd); /* -EBUSY while an MR, SRQ or QP uses it */
@@ -521,14 +515,12 @@ int sn_cq_destroy(struct sn_cq *cq); /* -EBUSY while a QP uses it. No cq_event f
 int sn_cq_resize(struct sn_cq *cq, void *buf, uint32_t cqe_count);
 uint32_t sn_cq_number(const struct sn_cq *cq);
 
-/* ---- XRC domains: which XRC_RECV QPs may take from which XRC queues
- * ------------------------------------------------------------------- */
+/* ---- XRC domains: which XRC_RECV QPs may take from which XRC queues ------------------------------------ */
 
 int sn_xrcd_create(struct sn_nic *nic, struct sn_xrcd **xrcd); /* -ENOMEM */
 int sn_xrcd_destroy(struct sn_xrcd *xrcd);                     /* -EBUSY while an SRQ or QP uses it */
 
-/* ---- shared receive queues
- * --------------------------------------------------------------------------------------------- */
+/* ---- shared receive queues ----------------------------------------------------------------------------- */
 
 /*
  * A ring of WQEs that many QPs take their receives from. Each begins with a link that names the next, so
@@ -568,8 +560,7 @@ uint32_t sn_srq_number(const struct sn_srq *srq);
 int sn_srq_set_limit(struct sn_srq *srq, uint32_t limit);
 uint32_t sn_srq_limit(struct sn_srq *srq); /* as set; 0 after the event */
 
-/* ---- queue pairs
- * --------------------------------------------------------------------------------------------------- */
+/* ---- queue pairs --------------------------------------------------------------------------------------- */
 
 struct sn_qp_init {
     enum ibv_qp_type type; /* IBV_QPT_RC, _UC, _UD, _XRC_SEND, _XRC_RECV; -EOPNOTSUPP otherwise */

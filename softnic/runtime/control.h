@@ -50,7 +50,7 @@ int sn_control_start(const struct sn_control_parts *parts, struct sn_control **c
 void sn_control_stop(struct sn_control *control);
 int sn_control_fd(const struct sn_control *control); /* to be closed in a forked child */
 
-/* show.c: writes the answer to "show" to f. qpn: of queue pairs that one alone; 0: all. */
+/* control_show.c: writes the answer to "show" to f. qpn: of queue pairs that one alone; 0: all. */
 void sn_control_show(const struct sn_control_parts *parts, uint32_t qpn, FILE *f);
 /* A string as JSON writes it, quotes included. */
 void sn_json_string(FILE *f, const char *text);

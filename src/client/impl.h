@@ -68,7 +68,7 @@ struct gw_client {
     struct gw_layout in_layout;
     uint32_t slots, rows; /* wanted (0: the door's choice), then what there is */
     uint32_t in_flight;
-    /* Slot k's inputs lie in_head behind in + k * in_stride, as wire.h has it. */
+    /* Slot k's inputs lie in_head behind in + k * in_stride, as src/server/wire/wire.h has it. */
     uint8_t *in;
     uint64_t in_stride;
     struct gw_client_slot slot[GW_CLIENT_MAX_SLOTS];

@@ -25,7 +25,8 @@ between() {
 over_rdma() { wait_service "$net.1" "$1" "$2"; }
 over_unix() { eventually grep -q "$path" /proc/net/unix; }
 
-# An end that knows nothing of gpuwire: peer.py listen|connect|echo ADDRESS PORT. echo listens, and says what it hears.
+# An end that knows nothing of gpuwire: the script below, with listen|connect|echo ADDRESS PORT. echo listens, and says what it
+# hears.
 cat >"$work/peer.py" <<'PY'
 import socket, sys, threading
 s = socket.socket()

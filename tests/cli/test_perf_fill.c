@@ -14,7 +14,7 @@ static uint8_t all[4 * 4096], (*const memory)[4096] = (uint8_t(*)[4096])all;
 static struct perf_side side = {.shape = {.qps = 4}};
 static const struct perf_place at = {.span = 4096, .stride = 128, .slots = 32};
 
-/* As side.c has them, for memory that the CPU sees. */
+/* As src/cli/perf/side.c has them, for memory that the CPU sees. */
 int perf_copy_in(struct perf_side *s, uint64_t offset, const void *from, uint64_t n)
 {
     (void)s;

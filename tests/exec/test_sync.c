@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory order: what sync.h promises, tried between the blocks of a kernel and between a kernel and the host.
+/* Memory order: what gpuwire/sync.h promises, tried between the blocks of a kernel and between a kernel and
+ * the host.
  */
 #include <setjmp.h>
 #include <stdarg.h>

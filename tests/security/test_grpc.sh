@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_serve_grpc.sh ECHO: another user of the host at the gRPC door of `gpuwire serve`: frames that are none, more connections
+# test_grpc.sh ECHO: another user of the host at the gRPC door of `gpuwire serve`: frames that are none, more connections
 # than there may be, messages that never end, and answers that nobody reads. The others are served meanwhile.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 in_own_net "$0" "$@"

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Programs that set handlers of SIGSEGV themselves, on a NIC that needs its own. own_handlers.sh PROGRAM LIBRARY
+# Programs that set handlers of SIGSEGV themselves, on a NIC that needs its own. test_own_handlers.sh PROGRAM LIBRARY
 . "$(dirname "$0")/../integration/lib.sh"
 program=$1 library=$2
 export GPUWIRE_NIC=addr=$net.1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # Set-user-ID programs on the software NIC, started by a stranger who chooses the environment and the name they are called
-# by. set_user_id.sh PROGRAM LIBRARY EVIL_LIBRARY
+# by. test_set_user_id.sh PROGRAM LIBRARY EVIL_LIBRARY
 . "$(dirname "$0")/lib.sh"
 in_own_net "$0" "$@"
 [ -z "${SANITIZER:-}" ] || { echo "skipped: a sanitizer cannot be put into set-user-ID programs"; exit 77; }
