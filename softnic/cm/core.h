@@ -101,8 +101,8 @@ enum cm_state {
 struct cm_file {
     struct sn_link events;
     uint32_t event_count;
-    int fd,
-        token; /* two ends of a socket: a byte lies in the program's, fd, while there are events. -1: none */
+    /* two ends of a socket: a byte lies in the program's, fd, while there are events. -1: none */
+    int fd, token;
     bool has_token, closed; /* closed: nothing new is made through it */
 };
 

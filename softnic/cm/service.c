@@ -43,8 +43,7 @@ static struct {
     pthread_t thread;
 } service = {.lock = PTHREAD_MUTEX_INITIALIZER, .watch = -1, .wake_fd = -1, .mail = {-1, -1}};
 
-/* ---- the state machine's environment
- * ------------------------------------------------------------------------------- */
+/* ---- the state machine's environment ------------------------------------------------------------------- */
 
 static uint64_t cm_service_now_ns(void *ctx)
 {
@@ -169,8 +168,7 @@ struct cm *cm_service(void)
     return &the_cm;
 }
 
-/* ---- the thread
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- the thread ---------------------------------------------------------------------------------------- */
 
 /* A stranger's letter, or one of our own user's. */
 static void take_letter(struct cm_letter *letter, const struct ucred *who)
@@ -267,8 +265,7 @@ static void *cm_service_main(void *arg)
     return NULL;
 }
 
-/* ---- going up
- * ------------------------------------------------------------------------------------------------------ */
+/* ---- going up ------------------------------------------------------------------------------------------ */
 
 static void close_fds(void)
 {
@@ -376,8 +373,7 @@ int cm_service_up(void)
     return err;
 }
 
-/* ---- going down
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- going down ---------------------------------------------------------------------------------------- */
 
 static void close_claims(const struct cm_port *p)
 {

@@ -31,8 +31,8 @@ struct sn_peer {
     enum sn_out_state state;
     uint8_t gid[16];
     unsigned slot;
-    uint8_t question[SN_MEET_NONCE],
-        name[SN_MEET_NAME]; /* the nonce of the question for its name, and the answer */
+    /* the nonce of the question for its name, and the answer */
+    uint8_t question[SN_MEET_NONCE], name[SN_MEET_NAME];
     bool named;
     unsigned asked; /* times, for its name; the next one when ask_at has come */
     uint64_t ask_at;
@@ -48,8 +48,8 @@ struct sn_peer {
     bool sent;      /* frames since it was looked at whether it sleeps */
     uint64_t seen_alive, retry_at;
     uint32_t head; /* what it had taken when that was looked at last */
-    uint64_t full_since,
-        look_after; /* 0, or since when its ring is, with this head; when to look at it again */
+    /* 0, or since when its ring is, with this head; when to look at it again */
+    uint64_t full_since, look_after;
     uint32_t full_head;
     bool given_up;
 };

@@ -61,8 +61,8 @@ struct sn_nic {
     struct sn_qp **qps; /* by the lower 16 bits of their numbers */
     struct sn_link all_qps, run, errs;
     struct sn_link parked; /* by run_link: those that have work, and wait for room at the other end */
-    struct sn_link
-        copy_waits; /* those whose direct accesses found no room: ended batches wake them, in their order */
+    /* those whose direct accesses found no room: ended batches wake them, in their order */
+    struct sn_link copy_waits;
     unsigned qp_count;
     struct sn_cq **cqs;
     unsigned cq_count, cq_hint;

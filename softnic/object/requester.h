@@ -21,14 +21,14 @@ struct sn_read {
 struct sn_early {
     uint32_t rndv_skip, eager_skip; /* messages that go as packets, because one of their kind was refused */
     uint32_t other_end;             /* behind the newest request that changes bytes when it is executed */
-    uint32_t batched,
-        batched_eager;     /* requests in batches of direct accesses; those of them that are eager copies */
+    /* requests in batches of direct accesses; those of them that are eager copies */
+    uint32_t batched, batched_eager;
     uint32_t batched_from; /* none of them stands before this one */
 };
 
 struct sn_requester {
-    struct sn_sreq
-        *ring; /* SN_SQ_WINDOW of them; with the arena, NULL while nothing was read: see sn_sq_rest */
+    /* SN_SQ_WINDOW of them; with the arena, NULL while nothing was read: see sn_sq_rest */
+    struct sn_sreq *ring;
     uint8_t *arena;
     uint32_t arena_head, arena_used;
     uint32_t una, cur, end; /* free-running: oldest not complete, being sent, behind the last that was read */

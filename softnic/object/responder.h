@@ -42,8 +42,8 @@ struct sn_responder {
     bool ack_pending, nak_pending;
     uint8_t nak; /* its syndrome */
     uint32_t ack_psn, nak_psn;
-    uint32_t
-        plain_psn; /* of the last SEND or WRITE packet that was executed; before the first one: of none */
+    /* of the last SEND or WRITE packet that was executed; before the first one: of none */
+    uint32_t plain_psn;
     uint32_t changed_psn; /* of the last packet whose execution changed bytes, about: eager_copy.c */
     enum ibv_event_type fatal_event;
     /* WRITE under way */

@@ -34,8 +34,8 @@ struct sn_port {
     char why_no_local[256];
     struct sn_faults faults;
     uint64_t seed;
-    uint64_t
-        next; /* when the fault layers have something due; written inside the engine's lock, read outside */
+    /* when the fault layers have something due; written inside the engine's lock, read outside */
+    uint64_t next;
 };
 
 static _Thread_local enum sn_port_ask ask;

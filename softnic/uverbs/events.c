@@ -30,8 +30,8 @@ struct uv_stream {
     int refs;
     size_t record;
     const void *owner;
-    int read_fd,
-        write_fd; /* read_fd is not the program's: same pipe, a description (so a blocking mode) of its own */
+    /* read_fd is not the program's: same pipe, a description (so a blocking mode) of its own */
+    int read_fd, write_fd;
     unsigned char *backlog;
     size_t waiting, room; /* records */
 };

@@ -15,8 +15,8 @@ struct bal_device {
     bool needs_raw;  /* raw sockets */
     bool file;       /* of packets: it is no link */
     bool any_size;   /* its packets are as large as its arguments say, or its file */
-    bool
-        software; /* the kernel moves its packets: polling it without a pause takes the processor from that */
+    /* the kernel moves its packets: polling it without a pause takes the processor from that */
+    bool software;
 };
 
 /* The device that `text` names (run.h), the index-th of the balancer's, with that many queues. 0; or -EINVAL,

@@ -116,8 +116,8 @@ struct bal_timeouts {
 struct bal_attr {
     uint32_t cores;
     uint64_t flows; /* of IPv4 with a port, for each core; 0: 1,000,000 (17 bytes each) */
-    uint64_t
-        wide_flows; /* of IPv6, any port, RoCE and fragments, for each core; 0: 100,000 (71 bytes each) */
+    /* of IPv6, any port, RoCE and fragments, for each core; 0: 100,000 (71 bytes each) */
+    uint64_t wide_flows;
     struct bal_timeouts timeout;
     bool huge_pages;
 };

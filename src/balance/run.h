@@ -17,8 +17,8 @@ struct bal_run {
     const char *device[BAL_PORTS];
     uint16_t mtu[BAL_PORTS]; /* of IP; 0: 1500 */
     uint32_t devices;
-    const char
-        *cores; /* processors, as taskset -c takes them; NULL: the first ones. As many as bal_attr.cores */
+    /* processors, as taskset -c takes them; NULL: the first ones. As many as bal_attr.cores */
+    const char *cores;
     bool huge_pages;    /* else: ordinary memory. It is slower, and gw_balance_run says so once on stderr */
     uint32_t memory_mb; /* for packets; 0: what the queues need */
     uint32_t buffers;   /* for packets, beyond what the queues need: pcap-loop keeps its whole file in them */

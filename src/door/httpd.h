@@ -96,8 +96,8 @@ struct gw_httpd_opts {
     /* 1: with a token, root and this process' own user may call without it. Such a call must not come from a
      * web page of another site (origin.h), and its body must be application/json. */
     int owner_calls;
-    const char
-        *host_names; /* further names of this server, with commas between them (origin.h); NULL: none */
+    /* further names of this server, with commas between them (origin.h); NULL: none */
+    const char *host_names;
     const char *host_option;          /* that sets them, for messages; NULL: --host-name */
     const char *each_option;          /* that sets most_each, for messages; NULL: none */
     const struct gw_proxies *proxies; /* whose X-Forwarded-For counts; NULL: nobody's */

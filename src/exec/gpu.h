@@ -9,8 +9,8 @@
 
 struct gw_gpu_exec {
     struct gw_exec base;
-    cudaStream_t
-        launches; /* does not synchronise with the default stream, which a resident kernel would block */
+    /* does not synchronise with the default stream, which a resident kernel would block */
+    cudaStream_t launches;
     cudaStream_t copies; /* so that a copy does not wait for kernels */
 };
 

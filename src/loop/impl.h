@@ -48,8 +48,8 @@ struct gw_loop {
     pthread_t thread;
     int thread_runs; /* it is to be joined */
 
-    struct gw_loop_graphs
-        graphs;               /* GPU: [0] has the common stages, [n] variant n's and then the common ones */
+    /* GPU: [0] has the common stages, [n] variant n's and then the common ones */
+    struct gw_loop_graphs graphs;
     struct gw_mem graphs_mem; /* GPU: the same for the kernel that launches them */
     void *stream;
     void *side;         /* GPU: what runs beside other stages is captured in it */

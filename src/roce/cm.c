@@ -201,8 +201,7 @@ bool roce_cm_receiver_of_packet(const uint8_t *p, size_t len, uint32_t *id)
     return roce_cm_receiver_id(p + mad_at, id);
 }
 
-/* ---- rdma_cm
- * ---------------------------------------------------------------------------------------------------- */
+/* ---- rdma_cm ------------------------------------------------------------------------------------------- */
 
 int roce_cma_parse(const uint8_t p[ROCE_CMA_HDR], struct roce_cma_hdr *h)
 {

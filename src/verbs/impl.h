@@ -47,8 +47,7 @@ void gw_arena_free(struct gw_arena *a, const void *any);
 /* Where the executor sees what the CPU sees at host; NULL: not in the arena. */
 void *gw_arena_dev(struct gw_arena *a, const void *host);
 
-/* ---- doorbell pages
- * ---------------------------------------------------------------------------------------- */
+/* ---- doorbell pages ------------------------------------------------------------------------------------ */
 
 #define GW_UAR_PAGES 32
 
@@ -63,8 +62,7 @@ struct gw_proxy;
 
 #define GW_MAX_WQEBBS 32768 /* of a send queue: detail/verbs/sq.h tells places in it apart by 16 bits */
 
-/* ---- objects
- * ----------------------------------------------------------------------------------------------- */
+/* ---- objects ------------------------------------------------------------------------------------------- */
 
 struct gw_queue_ops;
 struct gw_watch;
@@ -172,9 +170,9 @@ static inline bool gw_is_ud(const struct gw_qp *qp)
     return qp->type == GW_QP_UD;
 }
 
-/* ---- queues
- * ------------------------------------------------------------------------------------------------
- *
+/* ---- queues -------------------------------------------------------------------------------------------- */
+
+/*
  * Who makes queues decides where they lie and who reads them: the rest of verbs/ knows only what this says.
  * All in mlx5's format, in memory that the executor sees. native.c: a ConnectX' own queues, through libmlx5,
  * in host memory. repost.c: queues that a CPU thread reads, for any NIC. Functions return 0 or a negative
@@ -204,8 +202,7 @@ extern const struct gw_queue_ops gw_native_queues, gw_repost_queues;
 /* Zeroed memory for an object that contains a handle (calloc does not align so far); for free(). */
 void *gw_new(size_t size);
 
-/* ---- between the files
- * ------------------------------------------------------------------------------------- */
+/* ---- between the files --------------------------------------------------------------------------------- */
 
 /* choose.c: opens a device by the rules of gw_device_open for dev->exec: fills in ctx, ops, info.soft_why and
  * info.near_why. */

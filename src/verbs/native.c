@@ -20,8 +20,9 @@ struct native_qp {
     uint64_t *mailbox; /* doorbell proxy: its word */
 };
 
-/* ---- memory for libmlx5
- * ------------------------------------------------------------------------------------
+/* ---- memory for libmlx5 -------------------------------------------------------------------------------- */
+
+/*
  */
 
 static void *native_take(struct ibv_pd *pd, void *context, size_t size, size_t align, uint64_t type)
@@ -58,8 +59,9 @@ int gw_parent_domain(struct gw_device *dev, struct ibv_pd *pd, struct ibv_pd **p
     return *parent ? 0 : gw_error_errno(-errno, "%s: cannot make a parent domain", dev->info.name);
 }
 
-/* ---- completion queues
- * -------------------------------------------------------------------------------------
+/* ---- completion queues --------------------------------------------------------------------------------- */
+
+/*
  */
 
 static int native_create_cq(struct gw_cq *cq, struct native_cq *n, uint32_t cqe)
@@ -165,8 +167,9 @@ static void native_cq_event(struct gw_cq *cq)
     pthread_mutex_unlock(&n->lock);
 }
 
-/* ---- queue pairs
- * -------------------------------------------------------------------------------------------
+/* ---- queue pairs --------------------------------------------------------------------------------------- */
+
+/*
  */
 
 static void wish(const struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv_qp_init_attr_ex *attr)

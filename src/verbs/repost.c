@@ -19,8 +19,9 @@ static uint32_t repost_power_of_two(uint32_t n)
     return p;
 }
 
-/* ---- completion queues
- * -------------------------------------------------------------------------------------
+/* ---- completion queues --------------------------------------------------------------------------------- */
+
+/*
  */
 
 static int make_verbs_cq(struct gw_cq *cq, struct gw_proxy *p, struct gw_repost_cq *c)
@@ -105,8 +106,9 @@ static void repost_cq_event(struct gw_cq *cq)
     while (read(cq->event_fd, &count, sizeof(count)) < 0 && errno == EINTR) continue;
 }
 
-/* ---- queue pairs
- * -------------------------------------------------------------------------------------------
+/* ---- queue pairs --------------------------------------------------------------------------------------- */
+
+/*
  */
 
 /* Units of the largest WQE that the queue pair must take, and with it the shape of its rings. */

@@ -21,8 +21,7 @@ enum { CONNECTIONS = 5, CLIENTS = 3, IDS = 8, MOST_EACH = 2 };
 #define UNUSED_NS UINT64_C(10000000000)
 #define IDLE_NS   UINT64_C(60000000000)
 
-/* ---- a worker whose model copies
- * -------------------------------------------------------------------------------- */
+/* ---- a worker whose model copies ----------------------------------------------------------------------- */
 
 static struct gw_session_pool *pool;
 static const struct gw_tensor_info tensor_info = {.name = "x",
@@ -68,8 +67,7 @@ void gw_say(struct gw_say_limit *limit, const char *format, ...)
     (void)limit, (void)format;
 }
 
-/* ---- the callers
- * ------------------------------------------------------------------------------------------------- */
+/* ---- the callers --------------------------------------------------------------------------------------- */
 
 static struct {
     struct gw_api api;

@@ -63,8 +63,7 @@ const struct gw_kernel perf_recv_kernel = {"recv", sizeof(struct perf_recv_args)
 const struct gw_kernel perf_post_kernel = {"post", sizeof(struct perf_post_args), NULL, NULL};
 const struct gw_kernel perf_lat_kernel = {"lat", sizeof(struct perf_lat_args), NULL, NULL};
 
-/* ---- the control connection
- * ------------------------------------------------------------------------------------ */
+/* ---- the control connection ---------------------------------------------------------------------------- */
 
 int perf_control_open(const char *device, bool deaf, struct perf_control **out)
 {
@@ -124,8 +123,7 @@ void perf_control_close(struct perf_control *c)
     require(c && !f.open);
 }
 
-/* ---- who asks for a connection
- * ------------------------------------------------------------------------------------ */
+/* ---- who asks for a connection ------------------------------------------------------------------------- */
 
 int gw_cm_listen(struct gw_device *dev, const char *address, uint16_t port, struct gw_listener **out)
 {
@@ -172,8 +170,7 @@ int gw_cm_accept(struct gw_request *r, struct gw_qp *qp, const struct gw_connect
     return 0;
 }
 
-/* ---- the measuring side
- * ------------------------------------------------------------------------------------------- */
+/* ---- the measuring side -------------------------------------------------------------------------------- */
 
 int perf_side_open(struct perf_side *s, const struct perf_opts *o, const struct perf_shape *shape)
 {
@@ -273,8 +270,7 @@ const char *perf_command(const struct perf_opts *o)
     return "perf";
 }
 
-/* ---- the executor
- * -------------------------------------------------------------------------------------------------- */
+/* ---- the executor -------------------------------------------------------------------------------------- */
 
 int gw_launch(struct gw_exec *exec, const struct gw_kernel *kernel, uint32_t grid, uint32_t block,
               const void *arg)

@@ -23,8 +23,8 @@ struct gw_qp {
     struct gw_qp_handle handle; /* first: the kernel's name for it */
     enum state state;
     uint32_t index, psn, client; /* client: 0: none */
-    uint32_t receives,
-        unflushed; /* unflushed: of a queue pair that has failed; their completions come later */
+    /* unflushed: of a queue pair that has failed; their completions come later */
+    uint32_t receives, unflushed;
     uint64_t receive_id;
     uint64_t unacknowledged[MOST_SENDS];
     uint32_t sends;

@@ -88,8 +88,7 @@ bool sim_broken(struct sim *s, struct end *e)
     return true;
 }
 
-/* ---- what comes back
- * ------------------------------------------------------------------------------------------ */
+/* ---- what comes back ----------------------------------------------------------------------------------- */
 
 static void flushed_send(struct sim *s, struct end *e, uint16_t counter)
 {

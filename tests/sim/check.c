@@ -38,8 +38,7 @@ static bool same(struct sim *s, const struct end *e, struct slice at, const char
     return false;
 }
 
-/* ---- completions of the sender
- * ------------------------------------------------------------------------------ */
+/* ---- completions of the sender ------------------------------------------------------------------------- */
 
 /* What scatter-to-CQE put into the entry is copied to where it belongs, as libmlx5 does. */
 static void unpack(struct sim *s, const struct end *e, const struct slice *to, uint32_t n,
@@ -106,8 +105,7 @@ static void check_sent(struct sim *s, struct end *e, const struct gw_mlx5_wc *wc
     for (; e->retired <= i && !s->rig.failed; e->retired++) sim_retire(s, e, &e->ops[e->retired]);
 }
 
-/* ---- completions of the receiver
- * ------------------------------------------------------------------------------ */
+/* ---- completions of the receiver ----------------------------------------------------------------------- */
 
 /* A receive vouches for every WRITE before it. */
 static void check_writes_before(struct sim *s, struct end *sender, uint32_t upto)
@@ -170,8 +168,7 @@ static void check_recv(struct sim *s, struct end *e, const struct gw_mlx5_wc *wc
     s->messages_done++;
 }
 
-/* ---- completion queues
- * -------------------------------------------------------------------------------------- */
+/* ---- completion queues --------------------------------------------------------------------------------- */
 
 static void take(struct sim *s, struct simcq *cq)
 {
@@ -243,8 +240,7 @@ void sim_poll(struct sim *s, struct simcq *cq)
         arm(s, cq, rnd_below(&s->rig.rnd, 2));
 }
 
-/* ---- the end
- * ------------------------------------------------------------------------------------------------ */
+/* ---- the end ------------------------------------------------------------------------------------------- */
 
 /* What an atomic makes of the word. */
 static uint64_t effect(const struct op *op, uint64_t value)

@@ -144,8 +144,7 @@ void duo_recv(int n, uint64_t addr, uint32_t len, uint32_t lkey)
     rig_recv_record(q);
 }
 
-/* ---- expectations
- * ------------------------------------------------------------------------------------------- */
+/* ---- expectations -------------------------------------------------------------------------------------- */
 
 static struct gw_mlx5_wc next(int n)
 {

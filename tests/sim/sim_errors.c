@@ -299,8 +299,7 @@ static void receive_wrong_key(void **state)
     duo_stop();
 }
 
-/* ---- memory that goes away
- * ---------------------------------------------------------------------------------- */
+/* ---- memory that goes away ----------------------------------------------------------------------------- */
 
 static uint8_t *pages(void)
 {

@@ -22,8 +22,7 @@ static void patient(struct rig_link *l)
     l->rnr_retry = l->retry_cnt = 7;
 }
 
-/* ---- life of a queue pair
- * ------------------------------------------------------------------------------------ */
+/* ---- life of a queue pair ------------------------------------------------------------------------------ */
 
 static void to_error_flushes(void **state)
 {
@@ -130,8 +129,7 @@ static void wrong_transitions(void **state)
     duo_stop();
 }
 
-/* ---- strangers and nonsense
- * ---------------------------------------------------------------------------------- */
+/* ---- strangers and nonsense ---------------------------------------------------------------------------- */
 
 /* A packet as a stranger would make it: right in all but who it comes from, or whom it is for. */
 static uint32_t make_packet(uint8_t *p, uint8_t opcode, uint32_t qpn, uint32_t psn, uint32_t payload)
@@ -277,8 +275,7 @@ static void impossible_record(void **state)
     duo_stop();
 }
 
-/* ---- doorbells
- * ------------------------------------------------------------------------------------------------ */
+/* ---- doorbells ----------------------------------------------------------------------------------------- */
 
 static void never_rung(void **state)
 {

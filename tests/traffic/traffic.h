@@ -112,8 +112,8 @@ struct target {
     uint8_t slot[SLOTS][SLOT_BYTES];
     uint8_t fixed[FIXED_BYTES];
     uint64_t add, cas;
-    uint64_t
-        freed; /* slots that were looked at, since the beginning: the peer READs it when it has none left */
+    /* slots that were looked at, since the beginning: the peer READs it when it has none left */
+    uint64_t freed;
 };
 
 struct pending {

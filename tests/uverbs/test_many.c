@@ -169,8 +169,8 @@ static void test_many(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_many)};
-    char nics[64],
-        net[16]; /* addresses of its own: what comes to one from another any process there may be given */
+    /* addresses of its own: what comes to one from another any process there may be given */
+    char nics[64], net[16];
     snprintf(net, sizeof(net), "127.%d.%d", 20 + getpid() / 250 % 200, 1 + getpid() % 250);
     snprintf(nics, sizeof(nics), "addr=%s.1,seed=5;addr=%s.2", net, net);
     setenv("GPUWIRE_NIC", nics, 1);

@@ -21,8 +21,8 @@
 
 #include "tests/verbs/side.h"
 
-static char own_address[48],
-    other_address[48]; /* the other: of this process's second NIC; empty: there is none */
+/* the other: of this process's second NIC; empty: there is none */
+static char own_address[48], other_address[48];
 
 static struct side side;
 

@@ -18,8 +18,8 @@ struct rig_opts {
     uint32_t qp_flags, cq_flags;
     uint32_t tokens; /* WQEs carry a token as remote address: 0 … tokens - 1, each once */
     uint32_t shift;  /* … moved up by so many bits */
-    uint32_t
-        fail_at;    /* the so many-th WQE (from 1) completes in error, everything after it flushed; 0: none */
+    /* the so many-th WQE (from 1) completes in error, everything after it flushed; 0: none */
+    uint32_t fail_at;
     bool receive;   /* completes receives as they are posted */
     uint64_t first; /* so many WQEBBs, and receives, have been posted and have completed before */
 };

@@ -14,8 +14,8 @@ enum stress_op { ST_PUT, ST_ADD, ST_PUT_IMM, ST_GET, ST_SWAP, ST_COUNT, ST_SIGNA
 #define ST_WAS(token)   (0x1100000000000000u + (token)) /* there before */
 
 struct stress_result {
-    uint32_t posted, completed, full, late, errors,
-        not_mine;   /* completions of requests that nobody has posted */
+    /* completions of requests that nobody has posted */
+    uint32_t posted, completed, full, late, errors, not_mine;
     uint32_t taken; /* receives */
 };
 

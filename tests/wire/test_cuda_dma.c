@@ -47,8 +47,7 @@ enum { WORDS = 256, SIZE = 8 << 20 };
 
 static const struct gw_cuda_driver *api;
 
-/* ---- without a kernel
- * -------------------------------------------------------------------------------------------- */
+/* ---- without a kernel ---------------------------------------------------------------------------------- */
 
 static void recognises_memory(gw_cu_ptr gpu)
 {
@@ -139,8 +138,7 @@ static void measure(struct sn_cuda_region *r, const char *when)
     check(!bad, "every copy worked");
 }
 
-/* ---- with a kernel that does not end
- * --------------------------------------------------------------------------------- */
+/* ---- with a kernel that does not end ------------------------------------------------------------------- */
 
 struct page {
     uint32_t flag;

@@ -388,8 +388,7 @@ static void a_child_leaves_its_parents_nic_alone(void **state)
     assert_int_equal(WEXITSTATUS(status), 0);
 }
 
-/* ---- whole lives of processes, in children made while there is no NIC
- * ------------------------------------------------- */
+/* ---- whole lives of processes, in children made while there is no NIC ---------------------------------- */
 
 static int run_child(void (*body)(void))
 {

@@ -25,8 +25,8 @@ struct gw_demo_tally {
         _Atomic uint64_t opened[GW_DEMO_PHASES], answers, broken, moved;
         _Atomic uint64_t staying; /* connections that stay, now */
     } of[GW_DEMO_WORKERS];
-    _Atomic uint64_t
-        unanswered[GW_DEMO_PHASES]; /* no worker ever answered; DYING: one may have been the dead one's */
+    /* no worker ever answered; DYING: one may have been the dead one's */
+    _Atomic uint64_t unanswered[GW_DEMO_PHASES];
 };
 
 #define GW_DEMO_STAYING 200 /* connections that stay open, and ask ten times a second each */

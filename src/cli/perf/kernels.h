@@ -84,8 +84,8 @@ struct perf_lat_args {
     uint32_t room; /* bytes of the inbox: receives are for so much, whatever the size of this run */
     uint32_t inl;
     int32_t stop_fd; /* CPU threads: readable when they are to stop */
-    uint32_t
-        verify; /* each message has bytes of its own, and all of them are looked at before it is answered */
+    /* each message has bytes of its own, and all of them are looked at before it is answered */
+    uint32_t verify;
     uint64_t signal, signal_target; /* where the peer's signal comes, and ours goes */
     struct gw_ah_handle ah;         /* datagrams: to the peer's host, */
     uint32_t peer_qpn;              /* and its queue pair there */

@@ -45,8 +45,8 @@ struct perf_opts {
     uint32_t *stage; /* sockets, both sides in this process: enum perf_stage; else NULL */
     uint64_t buffer; /* bytes of each socket's buffers; 0: as they are by themselves */
     uint64_t inl;    /* payload of up to so many bytes is in the request itself */
-    uint64_t port, gpu, mtu, timeout, gid, ib_port,
-        rate; /* gid: 1 + index, 0: not said; ib_port, too; rate: operations a second */
+    /* gid: 1 + index, 0: not said; ib_port, too; rate: operations a second */
+    uint64_t port, gpu, mtu, timeout, gid, ib_port, rate;
 };
 
 /* The result of one size. */
@@ -186,10 +186,10 @@ struct perf_msg {
                           STOP: slots of each queue pair that are to be looked at; 0: none */
     uint64_t limit_ns;       /* STEP, both ways */
     struct gw_region inbox; /* STEP: ping-pong, where the client takes answers; both ways, its whole buffer */
-    uint64_t checked, wrong,
-        ops;               /* STOP: ops that are complete; its answer: what arrived, what was looked at */
-    uint64_t ns;           /* answer to STOP, both ways: how long the other side's took */
-    struct gw_endpoint ep; /* HELLO and its answer: datagrams have no connection that would tell */
+    /* STOP: ops that are complete; its answer: what arrived, what was looked at */
+    uint64_t checked, wrong, ops;
+    uint64_t ns;                 /* answer to STOP, both ways: how long the other side's took */
+    struct gw_endpoint ep;       /* HELLO and its answer: datagrams have no connection that would tell */
     uint32_t post_mode, buffers; /* OK to HELLO: the other side's, enum gw_post_mode and enum perf_buffers */
     char text[160];              /* ERROR; OK to HELLO: where the other side runs */
 };

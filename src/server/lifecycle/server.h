@@ -32,16 +32,16 @@ struct gw_server_opts {
     uint32_t sessions_each; /* of them, what one client may have; 0: all but a quarter */
     uint32_t slots;         /* of each session */
     uint64_t idle_ns;       /* a session without requests for so long is closed; 0: never */
-    uint64_t
-        model_memory; /* bytes that a model may take with its sessions' slots; 0: GW_SERVER_MODEL_MEMORY */
+    /* bytes that a model may take with its sessions' slots; 0: GW_SERVER_MODEL_MEMORY */
+    uint64_t model_memory;
     uint32_t threads; /* CPU executor: that one inference uses */
     uint32_t gpu;     /* which, by its CUDA number */
     /* Requests share runs of the models that allow it: up to so many samples together, 0 or 1: none; and each
      * waits so long for others. */
     uint32_t max_batch;
     uint64_t batch_delay_ns;
-    struct gw_access
-        *access; /* where sessions that open and close are logged; it outlives the server. NULL: nowhere */
+    /* where sessions that open and close are logged; it outlives the server. NULL: nowhere */
+    struct gw_access *access;
     enum gw_resident_mode resident; /* which models the kernel that waits for requests runs itself */
 };
 

@@ -28,9 +28,9 @@ struct gw_infer_run {
     struct gw_call *call;
     char who[GW_WHO_TEXT];
     uint32_t inputs, outputs, rows, priority;
-    uint32_t
-        flags;    /* GW_SERVE_PLACED, GW_SERVE_STAY: what goes from GPU to GPU, past the call's own memory */
-    int answered; /* the call has a reply */
+    /* GW_SERVE_PLACED, GW_SERVE_STAY: what goes from GPU to GPU, past the call's own memory */
+    uint32_t flags;
+    int answered;                                             /* the call has a reply */
     uint64_t deadline, timeout_us;                            /* 0: none */
     uint32_t input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO]; /* the request's i-th: which of the model's */
     struct place from[GW_MODEL_MAX_IO], to[GW_MODEL_MAX_IO];

@@ -18,8 +18,8 @@
 /* The inputs, or the outputs, of a model. */
 struct gw_layout {
     uint32_t tensors;
-    uint32_t
-        unbatched; /* how many of them are not batched: they are there once, however many rows there are */
+    /* how many of them are not batched: they are there once, however many rows there are */
+    uint32_t unbatched;
     struct gw_layout_tensor {
         uint64_t bytes; /* of one row; of the whole tensor when it is not batched */
         uint64_t batched;
