@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * libc's functions that look at whole folders, or change the working directory, under their names. What they
- * find is named as programs know it.
+ * libc's functions that look at whole folders, or change the working directory, under their names. They name
+ * files as programs know them.
  */
 #include <dirent.h>
 #include <errno.h>

@@ -99,7 +99,8 @@ static int write_slot(const struct image *im, void **slot, void *value)
     bool readonly = (uintptr_t)slot >= im->relro_start && (uintptr_t)slot < im->relro_end;
 
     if (readonly && mprotect((void *)start, page, PROT_READ | PROT_WRITE)) return -EACCES;
-    /* One aligned store: a thread that calls through the slot meanwhile reaches the old or the new function.
+    /* One aligned store: a thread that calls through the slot at that time reaches the old or the new
+     * function.
      */
     __atomic_store_n(slot, value, __ATOMIC_RELEASE);
     if (readonly) mprotect((void *)start, page, PROT_READ);

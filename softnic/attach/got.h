@@ -11,10 +11,10 @@ struct sn_hook {
 };
 
 /*
- * sn_got_patch - points the imports of every loaded library whose file name, or the name that it gives itself
- * (SONAME), starts with one of `libs` (a NULL terminated list) at the replacements. Calling it again
- * patches only what has been loaded since. Any thread; calls are serialised inside. Returns the number of
- * slots changed now, or -EACCES when a table cannot be made writable.
+ * sn_got_patch - points imports of loaded libraries at the replacements. It takes the libraries whose file
+ * name, or the name that they give themselves (SONAME), starts with one of `libs` (a NULL terminated list).
+ * Calling it again patches only what has been loaded since. Any thread; calls are serialised inside. Returns
+ * the number of slots changed now, or -EACCES when a table cannot be made writable.
  */
 int sn_got_patch(const char *const *libs, const struct sn_hook *hooks, size_t count);
 

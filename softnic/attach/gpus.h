@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What libraries are told of the NIC's distance to GPUs. */
+/* The distance between NIC and GPUs that libraries are told. */
 #ifndef SOFTNIC_ATTACH_GPUS_H
 #define SOFTNIC_ATTACH_GPUS_H
 

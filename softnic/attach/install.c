@@ -188,7 +188,7 @@ EXPORT int softnic_uninstall(void)
     return err;
 }
 
-/* A preloaded library is one that the program does not know of: nobody will call softnic_install. */
+/* The program does not know of a preloaded library: it will not call softnic_install. */
 __attribute__((constructor)) static void install_when_preloaded(void)
 {
     const char *list = getenv("LD_PRELOAD");

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Functions under the names of libc's, and libc's own behind them. */
+/* Functions with the names of libc's, and pointers to libc's own. */
 #ifndef SOFTNIC_ATTACH_LIBC_H
 #define SOFTNIC_ATTACH_LIBC_H
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * libc's functions that take a path, under their names. A library that is preloaded, or that the program is
- * linked to, stands before libc, and its functions are called in place of libc's, whoever calls. One that is
- * loaded later patches the import tables of the verbs libraries.
+ * linked to, stands before libc, and its functions are called in place of libc's, from everywhere. One that
+ * is loaded later patches the import tables of the verbs libraries.
  */
 #include "softnic/attach/paths.h"
 
@@ -220,7 +220,7 @@ static int hook_lstat(const char *path, struct stat *st)
     return hook_fstatat(AT_FDCWD, path, st, AT_SYMLINK_NOFOLLOW);
 }
 
-/* What libraries built against a glibc before 2.33 call. */
+/* Libraries that were built against a glibc before 2.33 call these. */
 static int hook_xstat(int version, const char *path, struct stat *st)
 {
     (void)version;

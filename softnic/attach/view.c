@@ -22,7 +22,7 @@ static bool shown;           /* atomic */
 void sn_view_show(const char *root)
 {
     snprintf(other_root, sizeof(other_root), "%s", strcmp(root, SYS) ? root : "");
-    __atomic_store_n(&shown, true, __ATOMIC_RELEASE); /* whoever sees it sees the root */
+    __atomic_store_n(&shown, true, __ATOMIC_RELEASE); /* a thread that sees it sees the root */
 }
 
 void sn_view_hide(void)
@@ -42,7 +42,7 @@ static const char *below(const char *path, const char *root)
     return n && !strncmp(path, root, n) && sn_tree_owns(path + n) ? path + n : NULL;
 }
 
-/* What follows the tree's folder in the place of a name; NULL: it is the system's. */
+/* The part after the tree's folder in the place of a name; NULL: it is the system's. */
 static const char *rest_of(const char *name)
 {
     const size_t dev = sizeof(SN_DEV_FOLDER) - 1;

@@ -102,7 +102,7 @@ static bool step_down(char name[SN_WALK_BYTES], const char *part, size_t n)
 {
     size_t have = strlen(name);
 
-    if (have + n + 3 > SN_WALK_BYTES) return false; /* a slash, another one behind it, and the end */
+    if (have + n + 3 > SN_WALK_BYTES) return false; /* a slash, another one after it, and the end */
     name[have] = '/';
     memcpy(name + have + 1, part, n);
     name[have + 1 + n] = 0;

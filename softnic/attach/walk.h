@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a path names, however it is spelled: relative to some folder, with "//", "." and "..", over links. */
+/* Finds what a path names, however it is spelled: relative to some folder, with "//", "." and "..", over
+ * links. */
 #ifndef SOFTNIC_ATTACH_WALK_H
 #define SOFTNIC_ATTACH_WALK_H
 

@@ -5,7 +5,7 @@
  * The kernel tells the user of a peer as a number of our own user namespace. A user that has no number there
  * appears as the overflow uid (65534, or what /proc/sys/kernel/overflowuid says). So in a user namespace that
  * does not map every user, that number names any stranger. A process that runs as the overflow uid there
- * trusts nobody.
+ * trusts no other process.
  *
  * Any thread. Never in a signal handler.
  */

@@ -12,7 +12,7 @@
 struct sn_name sn_name(const char *format, ...)
 {
     struct sn_name name = {.un.sun_family = AF_UNIX};
-    char *text = name.un.sun_path + 1; /* behind a zero, which makes it an abstract one */
+    char *text = name.un.sun_path + 1; /* after a zero, which makes it an abstract one */
     size_t room = sizeof(name.un.sun_path) - 1 - strlen(PREFIX);
     va_list args;
 

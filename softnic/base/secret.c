@@ -12,7 +12,7 @@
 
 enum { PAGE = 4096, POOL = PAGE - 8, FROM_POOL = 64 };
 
-/* The kernel fills this page with zeros in a forked child: there it is empty, and nobody is inside. */
+/* The kernel fills this page with zeros in a forked child: there it is empty, and no thread is inside. */
 struct pool {
     int busy; /* atomic */
     uint32_t left;
@@ -60,7 +60,7 @@ static struct pool *make_pool(void)
     return other;
 }
 
-/* The pool is the caller's. What is handed out does not stay behind. */
+/* The pool is the caller's. Bytes that were handed out are erased here. */
 static int secret_draw(struct pool *p, void *to, uint32_t len)
 {
     if (p->left < len) {

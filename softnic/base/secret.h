@@ -3,7 +3,7 @@
  * secret.h: numbers that no stranger can guess: of queue pairs, keys, PSNs, communication IDs. They come from
  * the kernel (getrandom), many with one system call. A forked child never gets what its parent has fetched.
  *
- * Any thread; nobody waits for another. Not for the data path.
+ * Any thread; no thread waits for another. Not for the data path.
  */
 #ifndef SOFTNIC_BASE_SECRET_H
 #define SOFTNIC_BASE_SECRET_H

@@ -9,7 +9,7 @@
  */
 enum { CM_IN_ROOM = 512 };
 
-/* One command: its input in our memory, zeros behind what was given. */
+/* One command: its input in our memory, zeros after what was given. */
 struct cm_call {
     struct cm_file *file;
     union {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Addresses of programs and the addresses of the NICs. A program may say "any address", one of a NIC, or a
- * loopback address: where no NIC has one, that means the NIC itself, so that what is told to connect to
- * localhost does.
+ * Addresses of programs and the addresses of the NICs. A program may name "any address", an address of a NIC,
+ * or a loopback address. Where no NIC has a loopback address, that means the NIC itself. So a program that
+ * connects to localhost reaches it.
  */
 #include <errno.h>
 #include <netinet/in.h>
@@ -130,8 +130,8 @@ void cm_target(const struct cm_id *id, uint8_t gid[16])
     memcpy(gid, target(id->cm, id->nic, &id->dst), 16);
 }
 
-/* The NIC that a connection to this address goes through: the one that has it, else the one whose address the
- * host would use, else the first that could. */
+/* The NIC that a connection to this address goes through: the one that has it. Without one, it is the one
+ * whose address the host would use, or the first that could. */
 static const struct cm_nic *nic_towards(const struct cm *cm, const struct cm_addr *dst)
 {
     const struct cm_nic *n = cm_addr_is_any(dst) ? cm->nics : nic_of(cm, dst);

@@ -34,7 +34,7 @@ static int init_attr(const struct cm_id *id, struct ib_uverbs_qp_attr *a)
         return 0;
     }
     a->qp_attr_mask |= IBV_QP_ACCESS_FLAGS;
-    if (!id->local_id) return 0; /* before the handshake nobody may do anything */
+    if (!id->local_id) return 0; /* before the handshake nothing is allowed */
     a->qp_access_flags = IBV_ACCESS_REMOTE_WRITE;
     if (id->responder_resources) a->qp_access_flags |= IBV_ACCESS_REMOTE_READ | IBV_ACCESS_REMOTE_ATOMIC;
     return 0;

@@ -3,7 +3,7 @@
  * cm.h: the kernel's rdma_cm interface, in this process: what opening, writing to and closing
  * /dev/infiniband/rdma_cm do (<rdma/rdma_user_cm.h>). attach/ leads librdmacm's calls here.
  *
- * The NIC is taken when a program first binds or resolves an address, and kept to the process's end, as is
+ * The NIC is taken when a program first binds or resolves an address, and kept to the process's end. So is
  * the thread "gw-cm", which sleeps until a message comes or one has to be repeated.
  */
 #ifndef SOFTNIC_CM_CM_H
@@ -38,8 +38,8 @@ ssize_t ucm_write(int fd, const void *buf, size_t bytes);
 void ucm_close(int fd);
 
 /*
- * For struct sn_nic_config. A process may get messages that are another's, since processes share an address;
- * it passes them on to whom they concern, whether or not it uses rdma_cm itself.
+ * For struct sn_nic_config. Processes share an address, so a process may get messages of another one. It
+ * passes them on to that process, whether or not it uses rdma_cm itself.
  */
 bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], int slot,
                 uint8_t mad[SN_MAD_LEN]);

@@ -31,7 +31,7 @@ static uint8_t at_most(uint8_t value, uint8_t limit)
     return value < limit ? value : limit;
 }
 
-/* Private data as the program gave it, behind what rdma_cm puts in front. */
+/* Private data as the program gave it, after what rdma_cm puts in front. */
 static int add_private(struct roce_cm *m, const struct rdma_ucm_conn_param *p)
 {
     if (m->private_len + p->private_data_len > roce_cm_private_room(m->attr)) return -EINVAL;
@@ -187,7 +187,7 @@ int cm_reject(struct cm_id *id, const struct rdma_ucm_reject *cmd)
     return 0;
 }
 
-/* Whoever is told that the peer has disconnected answers by disconnecting. */
+/* A program that learns that the peer has disconnected answers by disconnecting. */
 int cm_disconnect(struct cm_id *id)
 {
     switch (id->state) {

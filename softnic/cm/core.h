@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * core.h: connection management as a passive state machine: identifiers, events and the protocol, without
- * thread, clock or socket. service.c drives it; tests drive two of them against each other.
+ * thread, clock or socket. The file service.c drives it; tests drive two of them against each other.
  *
  * Everything here is under cm->lock unless it says otherwise. Functions return 0 or a negative errno.
  *
@@ -41,11 +41,11 @@ enum {
     CM_UDP_QKEY = 0x01234567, /* RDMA_UDP_QKEY */
 };
 
-/* Messages are repeated the sooner the younger they are; the end of one's patience is as Linux' would be. */
+/* The first repeats come soonest; we give up when Linux would. */
 #define CM_REPEAT_MIN_NS 50000000u
 #define CM_REPEAT_MAX_NS UINT64_C(4294967296)
 
-/* Last words are remembered for so long, so many at most. */
+/* How long last words are remembered, and how many at most. */
 #define CM_KEEP_NS 5000000000u
 enum { CM_MAX_KEPT = 1024 };
 
@@ -130,7 +130,7 @@ struct cm_origin {
     int slot; /* of a process of this host; or one of these */
 };
 enum {
-    /* SN_NO_SLOT: the sender is on another host. CM_FROM_SELF: this process made it up, as nobody is
+    /* SN_NO_SLOT: the sender is on another host. CM_FROM_SELF: this process made it up, because no process is
      * there. */
     CM_FROM_SELF = -2,
 };
@@ -194,7 +194,7 @@ struct cm_env {
     bool (*source)(void *ctx, const uint8_t dgid[16], uint8_t gid[16]);
     /* Fills `len` bytes that no stranger can guess: 0 or a negative errno. */
     int (*random)(void *ctx, void *to, size_t len);
-    void (*warn)(void *ctx, const char *line); /* one line for a person: somebody may be up to something */
+    void (*warn)(void *ctx, const char *line); /* one line for a person: a stranger may be attacking */
 };
 
 struct cm {
@@ -208,7 +208,7 @@ struct cm {
     struct cm_id *conns[CM_MAX_IDS]; /* those that have a communication ID, by its lower bits */
     uint32_t first_free, high, kept;
     struct sn_link ports;
-    uint64_t suspects, said_at; /* messages that nobody honest sends; when a line last said so, 0: never */
+    uint64_t suspects, said_at; /* messages that no honest peer sends; when a line last said so, 0: never */
     uint64_t strays_since;
     uint32_t strays; /* messages about no connection, since then */
 };
@@ -229,8 +229,8 @@ uint32_t cm_destroy(struct cm_id *id);
 void cm_file_init(struct cm_file *file, int fd, int token);
 void cm_file_end(struct cm *cm, struct cm_file *file);
 /*
- * The process ends: every peer is told. Nobody repeats a message after the process, and it has little time.
- * So pauses between repeats stay short from here on.
+ * The process ends: every peer is told. No message is repeated after the process's end, and it has little
+ * time. So pauses between repeats stay short from here on.
  */
 void cm_leave(struct cm *cm);
 int cm_migrate(struct cm_id *id, struct cm_file *to, uint32_t *events_reported);
@@ -302,7 +302,8 @@ void cm_sidr_input(struct cm *cm, const struct cm_nic *nic, const struct cm_orig
                    const struct roce_cm *m);
 
 /* input.c */
-/* What came to one of our addresses; zeros if that is not known: then requests are none of ours. */
+/* A message that came to one of our addresses; zeros if the address is not known: then requests are not ours.
+ * */
 void cm_input(struct cm *cm, const uint8_t at[16], const struct cm_origin *from,
               const uint8_t mad[ROCE_MAD_LEN]);
 struct cm_id *cm_child(struct cm_id *listener, const struct cm_nic *nic, const struct cm_origin *from,
@@ -316,7 +317,8 @@ bool cm_request_is_its_own(struct cm *cm, const struct cm_origin *from, const st
 const char *cm_not_its_peers(const struct cm_id *id, const struct cm_origin *from, const struct roce_cm *m);
 /* Has its sender too many requests under way for one more? */
 bool cm_too_many(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m);
-/* A message that nobody honest would have sent; and one about no connection, as they may come late. */
+/* A message that no honest peer would have sent; and one about no connection, because those may just be late.
+ * */
 void cm_suspect(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m, const char *why);
 void cm_suspect_stray(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m);
 

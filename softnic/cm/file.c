@@ -42,8 +42,8 @@ int ucm_open(int flags, const struct sn_process_callbacks *callbacks)
         free(f);
         return -errno;
     }
-    /* A number of our own for the program's end: a thread that waits there goes on waiting when the program
-     * closes its number, as it would in the kernel. Programs leave one behind when they end. */
+    /* A number of our own for the program's end. A thread that waits there goes on waiting when the program
+     * closes its number, as it would in the kernel. Programs leave one when they end. */
     own = fcntl(fds[0], F_DUPFD_CLOEXEC, 0);
     if ((unsigned)fds[0] >= MAX_FD || own < 0 || fcntl(fds[1], F_SETFD, FD_CLOEXEC) ||
         (flags & O_NONBLOCK && fcntl(fds[0], F_SETFL, O_NONBLOCK))) {
@@ -117,7 +117,7 @@ void ucm_close(int fd)
     pthread_mutex_unlock(&table_lock);
     if (!f) return;
     if (cm_file_inherited(
-            f)) { /* what it belongs to is the parent's, and its locks may be held by nobody who is here */
+            f)) { /* what it belongs to is the parent's, and absent threads may hold its locks */
         close(f->file.fd);
         close(f->file.token);
         return;

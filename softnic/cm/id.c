@@ -78,13 +78,14 @@ struct cm_id *cm_id_find(struct cm *cm, const struct cm_file *file, uint32_t han
     struct cm_id *id = handle && handle <= CM_MAX_IDS ? cm->ids[handle - 1] : NULL;
 
     GW_ASSERT_HELD(&cm->lock);
-    /* A request that has not been read yet is nobody's to use: its event still points to it. */
+    /* A request that has not been read yet may not be used: its event still points to it. */
     return id && id->file == file && !id->listener ? id : NULL;
 }
 
 /*
- * A communication ID is the NIC's slot, which leads a message to this process, and 24 random bits. So nobody
- * foresees it, and a late message about an earlier connection is hardly ever taken for one about this.
+ * A communication ID is the NIC's slot, which leads a message to this process, and 24 random bits. So it
+ * cannot be predicted, and a late message about an earlier connection is hardly ever taken for one about
+ * this.
  */
 int cm_id_begin(struct cm_id *id)
 {
@@ -140,7 +141,7 @@ int cm_create(struct cm *cm, struct cm_file *file, const struct rdma_ucm_create_
     return 0;
 }
 
-/* Requests that nobody has read yet die with their listener. */
+/* Requests that have not been read yet die with their listener. */
 static void end_requests(struct cm_id *listener)
 {
     struct cm *cm = listener->cm;
@@ -150,8 +151,8 @@ static void end_requests(struct cm_id *listener)
 }
 
 /*
- * A refusal gets lost, or crosses a repeat of the request: were it forgotten at once, that would be a request
- * that the program is told of anew, and that nobody waits for any more.
+ * A refusal gets lost, or crosses a repeat of the request. If we forgot it at once, the program would be told
+ * of that request again, although its sender no longer waits.
  */
 static bool keep_last_word(struct cm_id *id)
 {

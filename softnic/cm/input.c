@@ -187,7 +187,7 @@ static void reply(struct cm_id *id, const struct roce_cm *m)
 
 /*
  * More time, for us to wait: not more than we would ask for. The peer repeats its REP by itself, so a REQ is
- * not repeated meanwhile. Nobody repeats an RTU: our REP is, since that brings it about.
+ * not repeated in that time. An RTU is never repeated by itself: our REP is, because the RTU answers it.
  */
 static void wait_longer(struct cm_id *id, const struct roce_cm *m)
 {
@@ -249,7 +249,7 @@ static void cm_input_disconnect(struct cm_id *id, const struct roce_cm *m)
     e = cm_event_new(id, CM_EVENT_DISCONNECTED, 0);
     if (e) cm_event_conn(e, m, 0);
     cm_event_post(e);
-    if (both) { /* nobody would answer later */
+    if (both) { /* later there is no thread to answer */
         cm_send_drep(id);
         return;
     }

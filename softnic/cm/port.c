@@ -14,7 +14,7 @@
 
 enum { EPHEMERAL_FIRST = 32768, EPHEMERAL_COUNT = 28232, TRIES = 128 };
 
-/* Who has it at this NIC's address or at all; NULL for nic: at any. */
+/* The owner of the port at this NIC's address or at all; NULL for nic: at any. */
 static struct cm_port *cm_port_find(struct cm *cm, const struct cm_nic *nic, uint16_t ps, uint16_t port)
 {
     struct sn_link *it, *tmp;

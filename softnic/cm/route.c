@@ -126,8 +126,8 @@ bool ucm_on_mad(void *user, const uint8_t dgid[16], const uint8_t sgid[16], int 
 }
 
 /*
- * On an adapter's host the kernel answers when a process is gone or has never been. Here nobody is left to:
- * so the answer is made where it is wanted.
+ * On an adapter's host the kernel answers when a process is gone or has never been. Here no kernel does: so
+ * the process that needs the answer makes it.
  */
 void ucm_on_refused(const uint8_t gid[16], const uint8_t *frame, size_t len)
 {

@@ -257,7 +257,7 @@ static void *cm_service_main(void *arg)
             else if (is_claim(ready[i].data.fd))
                 read_letters(ready[i].data.fd);
             else if (ready[i].data.fd == service.wake_fd && read(service.wake_fd, &count, sizeof(count)) < 0)
-                continue; /* somebody else's wish was taken with ours */
+                continue; /* another thread's request was taken with ours */
         }
         next = cm_tick(&the_cm);
         pthread_mutex_unlock(&the_cm.lock);
@@ -291,7 +291,7 @@ static int open_fds(void)
     return epoll_ctl(service.watch, EPOLL_CTL_ADD, service.mail[0], &ev) ? -errno : 0;
 }
 
-/* What there is at an address; of several NICs there the first, as an address is all that a peer can name. */
+/* The NIC at an address; of several there the first, because an address is all that a peer can name. */
 static void add_nic(struct cm_nic *nics, unsigned *count, unsigned index, const struct sn_process_info *info)
 {
     const uint8_t *gid = info->config.addr.gid;
@@ -381,8 +381,8 @@ static void close_claims(const struct cm_port *p)
         if (p->claims[i] >= 0) close(p->claims[i]);
 }
 
-/* The claims are the parent's: a copy here would keep them from being freed when it dies. Locks begin anew,
- * whether or not it was up: a thread that is not here may hold them. */
+/* The claims are the parent's: a copy here would keep them from being freed when it dies. Locks are
+ * initialized again, whether or not it was up: a thread that is not here may hold them. */
 void cm_service_fork_child(void)
 {
     struct sn_link *it, *tmp;
@@ -416,7 +416,7 @@ static bool anybody_waits_for_an_answer(void)
     return false;
 }
 
-/* A farewell may get lost, and after the process's end nobody repeats it: the peer would wait for ever.
+/* A farewell may get lost, and after the process's end it is not repeated: the peer would wait forever.
  * Leaves the lock for moments. False: it could not be had again. */
 static bool await_answers(int *ms)
 {

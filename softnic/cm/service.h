@@ -21,7 +21,7 @@ void cm_service_fork_child(void);
 
 /* route.c: messages between processes at one address. */
 struct cm_letter {
-    uint8_t at[16]; /* the address of who got it, zeros if nobody did */
+    uint8_t at[16]; /* the address that it came to, zeros if that is unknown */
     struct cm_origin from;
     uint8_t mad[ROCE_MAD_LEN];
 };

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Datagrams need no connection, but somebody has to ask which queue pair serves a port: SIDR_REQ, SIDR_REP.
+/* Datagrams need no connection, but their sender has to ask which queue pair serves a port: SIDR_REQ,
+ * SIDR_REP.
  */
 #include <errno.h>
 #include <string.h>

@@ -52,7 +52,7 @@ static void cm_timer_due(struct cm_id *id)
     } else {
         say_again_later(id);
     }
-    /* Without a program there is nobody that timewait protects. */
+    /* Without a program there is nothing that timewait protects. */
     if (!id->file && (id->state == CM_ENDED || id->state == CM_TIMEWAIT)) cm_id_free(id);
 }
 

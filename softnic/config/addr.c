@@ -132,7 +132,7 @@ bool sn_addr_source(const struct sn_addr *to, struct sn_addr *addr)
 
 void sn_addr_default(struct sn_addr *addr)
 {
-    /* Documentation addresses: nobody's, so only the default route leads there. */
+    /* Documentation addresses: no host has them, so only the default route leads there. */
     static const char *const nobody[] = {"203.0.113.1", "2001:db8::1"};
     struct sn_addr to;
 

@@ -44,8 +44,8 @@ bool sn_addr_source(const struct sn_addr *to, struct sn_addr *from);
 void sn_addr_default(struct sn_addr *addr);
 
 /*
- * The largest RoCE path MTU (256 … 4096) that fits the interface that has this address: the interface's MTU
- * less 80 bytes for headers, as Linux' own soft-RoCE reckons (1500 gives 1024).
+ * The largest RoCE path MTU (256 … 4096) that fits the interface that has this address. 80 bytes of the
+ * interface's MTU are for headers, as Linux' own soft-RoCE computes it (1500 gives 1024).
  */
 uint32_t sn_addr_path_mtu(const struct sn_addr *addr);
 /* The same for the interface of that name (256 if there is none), and for an MTU in bytes. */

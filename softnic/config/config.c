@@ -336,7 +336,7 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
 
 /* ---- several NICs ---- */
 
-/* The text of one NIC; NULL when there are not so many. */
+/* The text of one NIC; NULL when there are fewer. */
 static const char *section(const char *text, unsigned index, size_t *len)
 {
     if (!text) text = "";

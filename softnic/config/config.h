@@ -11,8 +11,8 @@
  *                         the same address share it.
  *     `poll=adaptive|busy`  How the NIC's own thread waits. The default is adaptive.
  *     `cpu=N`             Pins that thread to a CPU. By default it is not pinned.
- *     `threads=N`         So many threads receive packets, 1 … 16: the one above, and others that check what
- *                         they receive before it. The default is 1.
+ *     `threads=N` N threads receive packets, 1 … 16: the one above, and others that check packets before it.
+ *     The default is 1.
  *     `hostile=0|1|2`     Placement as unkind as a NIC is allowed to be. With 2 WRITEs overtake WRITEs
  *                         besides. The default is 0.
  *     `seed=N`            Of everything random. The default is from the system.
@@ -27,17 +27,18 @@
  *                         pair goes down when they were. The default is 1.
  *     `gpucopy=kernel|engine`  How copies of GPU memory that follow each other closely are made. With kernel
  *                         (the default) a kernel of the NIC's makes them, which takes a part of one of the
- *                         GPU's processors meanwhile. With engine copy engines make all. That counts for all
+ *                         GPU's processors while it runs. With engine copy engines make all. That counts for
+ *                         all
  *                         NICs of the process.
  *     `memlock=0|1`       With 1 regions and queues count against the process's limit of locked memory, as in
  *                         the kernel. The default is 0.
  *     `gids=…` `pkeys=…`  What stands in the port's tables: config/tables.h.
  *     `ring=record|index`  What says how far a send queue was posted to: the doorbell record (the default),
- *                         or the index in the ring. With index, a ring behind a newer one ends its queue
- *                         pair.
+ *                         or the index in the ring. With index, a ring that comes after a newer one ends its
+ *                         queue pair.
  *     `atomics=masked|ib|none`  The mode of atomics of its queue pairs: masked ones too (the default), only
  *                         those of InfiniBand, or none.
- *     `gpurings=lost`     The NIC does not hear GPUs' kernels ring, as behind a bridge that stops them. It
+ *     `gpurings=lost`     The NIC misses rings of GPUs' kernels, as if a bridge stopped them. It
  *                         looks at doorbells only when a thread of the process has posted.
  *     `gpudma=lost`       What the NIC writes to GPU memory that was registered by its address goes nowhere,
  *                         and reads there fail. That counts for all NICs of the process.
@@ -105,7 +106,7 @@ int sn_config_parse(const char *text, struct sn_config *config, char why[SN_CONF
  */
 int sn_config_count(const char *text, char why[SN_CONFIG_WHY]);
 
-/* The settings of one of them, by its place; as sn_config_parse. -EINVAL also when there are not so many. */
+/* The settings of one of them, by its place; as sn_config_parse. -EINVAL also when there are fewer. */
 int sn_config_nth(const char *text, unsigned index, struct sn_config *config, char why[SN_CONFIG_WHY]);
 
 #endif

@@ -90,8 +90,7 @@ static const struct key {
     {"delay", set_delay, DELAY},
     {"jitter", set_jitter, DELAY},
     {"rate", set_rate, "bits a second from 1k on, as in 500k, 100M or 2G"},
-    {"down", set_down,
-     "up to 4 periods FROM+LENGTH, as in 2s+500ms or 1s+1s/5s+1s; without length: for ever"},
+    {"down", set_down, "up to 4 periods FROM+LENGTH, as in 2s+500ms or 1s+1s/5s+1s; without length: forever"},
 };
 enum { KEYS = sizeof(keys) / sizeof(keys[0]), TX = 1, RX = 2 };
 

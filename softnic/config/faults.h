@@ -3,9 +3,9 @@
  * faults.h: how unkind the network is to be, as text and as numbers. What does it is wire/fault.h.
  *
  *     `loss=P` `dup=P` `reorder=P` `corrupt=P`  Probabilities from 0 to 1, or 0% to 100%, per frame.
- *     `delay=T` `jitter=T`  Every frame is later by T, and by up to so much more, at random.
+ *     `delay=T` `jitter=T`  Every frame is later by `delay`, and by a random time up to `jitter`.
  *     `rate=N`              Bits a second that the link carries (k, M, G), a frame as on Ethernet.
- *     `down=FROM[+LENGTH][/FROM+LENGTH…]`  The link is down from then on, so long or for ever.
+ *     `down=FROM[+LENGTH][/FROM+LENGTH…]`  The link is down from FROM on, for LENGTH or forever.
  *
  * With tx. or rx. before it a key is about one direction. Without, it is about what is sent; down is about
  * both. Times of `down` count from when it was set: the NIC's start, or now for a change of a live one.
@@ -20,7 +20,7 @@
 enum { SN_FAULT_DOWNS = 4 };
 
 struct sn_fault_down {
-    uint64_t from, until; /* nanoseconds since it was set; until UINT64_MAX: for ever */
+    uint64_t from, until; /* nanoseconds since it was set; until UINT64_MAX: forever */
 };
 
 struct sn_fault_params {

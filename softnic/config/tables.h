@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * tables.h: the port's GID and P_Key tables, as GPUWIRE_NIC says. By default there is one P_Key. The NIC's
- * address is GID 0, and GID 3: on a ConnectX that is usually the first RoCE v2 GID of an IPv4 address, and
+ * address is GID 0, and GID 3. On a ConnectX GID 3 is usually the first RoCE v2 GID of an IPv4 address, and
  * programs ask for it.
  *
  *     gids=ENTRY/ENTRY…   Entries are in the order of their index:

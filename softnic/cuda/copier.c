@@ -9,13 +9,13 @@
 
 #include "softnic/cuda/device.h"
 
-/* So many copies, none a millisecond after the one before, and it is worth a kernel. */
+/* After this number of copies, none a millisecond after the one before, a kernel is worth it. */
 #define WANTED_NS 1000000u
 enum { WANTED = 4 };
 /* How long a kernel stays with nothing to do, and at all. */
 #define IDLE_NS 500000u
 #define LIFE_NS 10000000u
-/* An answer takes 3 µs and 25 for a megabyte; if it takes so long, some other process had the GPU. */
+/* An answer takes 3 µs and 25 for a megabyte; if it takes this long, some other process had the GPU. */
 #define SLOW_NS      1000000u
 #define YIELD_NS     50000u
 #define PAUSE_MIN_NS 1000000000u
@@ -57,7 +57,7 @@ void sn_copier_make(struct sn_cuda_device *dev)
     if (!api->module_load || !api->module_function || !api->launch) return;
     if (!made(c, "cuModuleLoadData", api->module_load(&module, sn_kernel_text)) ||
         !made(c, "cuModuleGetFunction", api->module_function(&f, module, "gw_copy")) ||
-        /* Else the driver may put it off until the launch, which would then wait behind whatever runs. */
+        /* Otherwise the driver may put it off until the launch, which would then wait for whatever runs. */
         (api->function_load && !made(c, "cuFuncLoad", api->function_load(f))) ||
         !made(c, "cuStreamCreate", api->stream_create(&c->stream, GW_CU_STREAM_NON_BLOCKING)) ||
         !made(c, "cuEventCreate", api->event_create(&c->ended, GW_CU_EVENT_DISABLE_TIMING)) ||
@@ -81,7 +81,7 @@ static void pause_it(struct sn_copier *c, uint64_t now)
     if (c->pause_ns < PAUSE_MAX_NS) c->pause_ns *= 2;
 }
 
-/* Only with nothing under way: the new one begins behind what was issued. */
+/* Only with nothing under way: the new one begins after what was issued. */
 static void launch(struct sn_cuda_device *dev, uint64_t now)
 {
     struct sn_copier *c = &dev->copier;
@@ -120,7 +120,7 @@ static void see_done(struct sn_copier *c)
 {
     uint64_t done = __atomic_load_n(&c->ring->done, __ATOMIC_ACQUIRE);
 
-    /* Copies that a kernel left behind, and engines did, are done as well. */
+    /* Copies that a kernel left, and that engines did, are done as well. */
     if ((int64_t)(done - c->done) > 0) set_done(c, done);
 }
 
@@ -165,8 +165,8 @@ bool sn_copier_ready(struct sn_cuda_device *dev)
 
 /* ---- giving commands ----------------------------------------------------------------------------------- */
 
-/* The widest unit that both addresses allow; of short copies also one that they are whole words of, since
- * such a word may be a flag, which is not to be seen half written. */
+/* The widest unit that both addresses allow. A short copy must also be whole words of it: such a word may be
+ * a flag, which must not be seen half written. */
 static uint32_t unit_of(uint64_t dst, uint64_t src, uint32_t len)
 {
     uint64_t same = dst ^ src;
@@ -273,7 +273,7 @@ static gw_cu_result by_engine(struct sn_cuda_device *dev, const struct sn_kernel
     return bounce(dev, k, len);
 }
 
-/* The kernel has gone and left commands behind. */
+/* The kernel has gone and left commands. */
 static int redo(struct sn_cuda_device *dev)
 {
     struct sn_copier *c = &dev->copier;

@@ -1,14 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * copier.h: copies made by a kernel that stays on the GPU while there are some. A copy engine's takes 6
- * µs to start and to be seen to end, and several calls of the driver; one by this kernel 3 µs, and no call.
+ * copier.h: copies made by a kernel that stays on the GPU while there are some. A copy engine's copy takes 6
+ * µs to start and to be seen to end, and several calls of the driver. One by this kernel takes 3 µs, and no
+ * call.
  *
  * The kernel takes a place on one of the GPU's processors, so it is launched only when copies follow each
  * other closely. It ends when there were none for a moment, and in any case after a few milliseconds. A
- * kernel of the program that waits for the place gets it then. Nothing waits for it to begin, since that may
- * be never, beside kernels that fill the GPU: until it has said that it runs, copy engines do the work. Where
- * it answers slowly, because another process has the GPU in between, or the driver refuses to launch it, it
- * is not used for a while.
+ * kernel of the program that waits for the place gets it then. Nothing waits for it to begin, since beside
+ * kernels that fill the GPU that may be never. Until it has said that it runs, copy engines do the work.
+ * Where it answers slowly, because another process has the GPU in between, or the driver refuses to launch
+ * it, it is not used for a while.
  *
  * All of it with the device's lock held and its context current, save sn_copier_done and sn_copier_ended.
  */
@@ -69,7 +70,7 @@ int sn_copier_copy_peer(struct sn_cuda_device *dev, uint64_t dst, uint64_t src, 
 int sn_copier_wait(struct sn_cuda_device *dev, uint64_t number);
 
 /* Without the lock, and without waiting: are they done and visible? And would sn_copier_wait return at once,
- * or have engines do what a kernel left behind? */
+ * or have engines do what a kernel left? */
 bool sn_copier_done(const struct sn_copier *c, uint64_t number);
 bool sn_copier_ended(const struct sn_copier *c, uint64_t number);
 

@@ -9,8 +9,8 @@
 
 #include <gpuwire/detail/held.h>
 
-/* One per GPU context that ever held a region. Kept for ever: freeing pinned memory may wait behind a
- * resident kernel. */
+/* One per GPU context that ever held a region. Kept forever: freeing pinned memory may wait for a resident
+ * kernel. */
 enum { MAX_DEVICES = 64, BUFFER = SN_CUDA_STAGE + SN_CUDA_SKEW };
 static struct sn_cuda_device *devices[MAX_DEVICES];
 static pthread_mutex_t devices_lock = PTHREAD_MUTEX_INITIALIZER;
@@ -176,9 +176,9 @@ static int softnic_cuda_attribute(const struct gw_cuda_driver *api, int which, g
 }
 
 /*
- * GPUs before Hopper promise nothing that counts, nor do those with a second way to the processor: a
+ * GPUs before Hopper give no useful promise. Neither do those with a second way to the processor: a
  * completion may come by one, and data by the other. A driver that does not know the question is older than
- * the promise. But then nobody has asked for it.
+ * the promise. But then no program has asked for it.
  */
 static bool unordered(const struct gw_cuda_driver *api, int ordinal)
 {

@@ -4,14 +4,14 @@
  * follow each other, a kernel that copies (copier.h).
  *
  * A *region* is a range of GPU memory that the NIC may reach: a memory region's, or part of one. All regions
- * of a GPU context share its *device*: streams and pinned staging buffers. They are made when the first
- * region is made and never while a copy is wanted, because allocating can wait behind a kernel that never
- * ends. They are kept until the process ends, because freeing can wait too.
+ * of a GPU context share its *device*: streams and pinned staging buffers. They are made with the first
+ * region and never when a copy is due, because allocating can wait for a kernel that never ends. They are
+ * kept until the process ends, because freeing can wait too.
  *
- * Writes are gathered: the payloads of successive packets that continue each other become one copy, which is
- * started when its staging buffer is full, when something overlaps it, or by a flush. Reads run ahead inside
- * one work request. Several gathers and read-aheads are open at once, so that messages which arrive
- * interleaved combine all the same.
+ * Writes are gathered. The payloads of successive packets that continue each other become one copy. It starts
+ * when its staging buffer is full, when something overlaps it, or by a flush. Reads run ahead inside one work
+ * request. Several gathers and read-aheads are open at once, so that messages which arrive interleaved
+ * combine all the same.
  *
  * Any thread may call; calls for one device take turns on its lock.
  */
@@ -47,7 +47,7 @@ enum { SN_CUDA_FILES = 64, SN_CUDA_FILES_ALL = 256 };
 struct sn_cuda_files {
     unsigned n;
     int fd[SN_CUDA_FILES];
-    uint64_t size[SN_CUDA_FILES]; /* of what is mapped of each, from its beginning on, one behind the other */
+    uint64_t size[SN_CUDA_FILES]; /* of what is mapped of each, from its beginning on, one after the other */
 };
 struct sn_cuda_export;
 
@@ -101,14 +101,14 @@ void sn_cuda_files_close(struct sn_cuda_files *files);
  * that this process uses: its own one, or one that reaches it, whichever something is registered of. May wait
  * for the GPU, as long as a kernel runs. 0, or with one line in why: -ENODEV (this process uses no such GPU),
  * -ENOSYS, -EIO. files: those of the allocation, which stay the caller's, if it is opened by them.
- * sn_cuda_close, instead of sn_cuda_region_fini, when nobody uses it any more.
+ * sn_cuda_close, instead of sn_cuda_region_fini, when it is no longer used.
  */
 int sn_cuda_open(const struct gw_cuda_driver *api, const struct sn_gpu_share *share,
                  const struct sn_cuda_files *files, struct sn_cuda_region *region, char *why);
 void sn_cuda_close(struct sn_cuda_region *region);
 /*
- * May it be closed now? The driver closes memory only when no kernel runs, and meanwhile lets no other call
- * through: beside a kernel that waits for the network the NIC's own copies would stop for good. While the
+ * May it be closed now? The driver closes memory only when no kernel runs, and until then lets no other call
+ * through. Beside a kernel that waits for the network the NIC's own copies would stop for good. While the
  * process has memory of its own registered there, such a kernel may run.
  */
 bool sn_cuda_may_close(const struct sn_cuda_region *region);
@@ -163,11 +163,11 @@ int sn_cuda_read_by(struct sn_cuda_region *region, uint64_t addr, uint32_t len, 
 
 /*
  * As a write to `to` of len bytes at src of `from`, all earlier writes to these included; from may not be
- * written meanwhile. By the copy kernel at once. Where there is none, by two copy engine calls through
- * staging. A copy inside a GPU that is left to the driver may be a kernel's. That would wait for ever beside
- * a resident one that fills the GPU. Between two GPUs that reach each other it is one copy, short ones the
- * kernel's of the GPU copied to and others its engine's. -EXDEV: they belong to two GPU contexts, and neither
- * way is there.
+ * written until it ends. By the copy kernel at once. Where there is none, by two copy engine calls through
+ * staging. A copy inside a GPU that is left to the driver may be a kernel's. That would wait forever beside a
+ * resident one that fills the GPU. Between two GPUs that reach each other it is one copy. The kernel of the
+ * destination GPU makes short ones, its engine the others. -EXDEV: they belong to two GPU contexts, and
+ * neither way is there.
  */
 int sn_cuda_move(struct sn_cuda_region *to, uint64_t addr, const struct sn_cuda_region *from, uint64_t src,
                  uint32_t len);
@@ -178,7 +178,7 @@ struct sn_cuda_stats {
     uint64_t copies_out, bytes_out;       /* from the GPU */
     uint64_t read_hits;                   /* reads answered from what was fetched ahead */
     uint64_t kernel_copies, kernel_bytes; /* by the copy kernel, in any direction */
-    uint64_t launches, slow;              /* of that kernel, and times that it kept somebody waiting */
+    uint64_t launches, slow;              /* of that kernel, and times that it kept a thread waiting */
     uint64_t refused;                     /* times that the driver did not launch it */
     /* from another GPU, or to one, in any way but through the host's memory */
     uint64_t peer_copies, peer_bytes;
@@ -194,7 +194,7 @@ struct sn_cuda_view {
     char peers[SN_CUDA_SAY];  /* how memory comes from each other GPU; "": there is none */
     struct sn_cuda_stats stats;
 };
-/* The i'th of them, from 0 on. False: there are not so many. Waits half a second at most; any thread. */
+/* The i'th of them, from 0 on. False: there are fewer. Waits half a second at most; any thread. */
 bool sn_cuda_introspect(unsigned i, struct sn_cuda_view *view);
 
 #endif

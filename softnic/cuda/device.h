@@ -11,8 +11,8 @@
 /* A copy of 256 KiB takes 20 µs. One that has not ended after this never will: the GPU is lost. */
 #define SN_CUDA_DEADLINE_NS 10000000000ull
 
-/* A copy from or to the host's memory up to so long is the kernel's, if there is one; engines carry longer
- * ones faster. */
+/* The kernel makes copies from or to the host's memory up to this length, if there is one; engines carry
+ * longer ones faster. */
 enum { SN_CUDA_BY_KERNEL = 32768 };
 /* The same of a copy from another GPU's, or to one. */
 enum { SN_CUDA_PEER_BY_KERNEL = 131072 };
@@ -70,7 +70,7 @@ struct sn_cuda_device {
 
 uint64_t sn_cuda_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 
-/* The process's devices, in order; NULL behind the last one. Any thread. */
+/* The process's devices, in order; NULL after the last one. Any thread. */
 struct sn_cuda_device *sn_cuda_device(unsigned index);
 
 /* A region of memory that the context has, the GPU's or another one's; its addr and len are set. 0, or a

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory that was made by cuMemCreate and mapped by cuMemMap, given to other processes as files. A region may
- * lie in several such allocations, one mapped behind the other. The files are made when a region is
+ * lie in several such allocations, one mapped after the other. The files are made when a region is
  * registered, never when a peer asks for them, since the driver may keep that waiting. Regions of the same
  * allocations share theirs.
  */
@@ -159,7 +159,7 @@ static void unlist(struct sn_cuda_export *e)
 
 /* ---- for others ---------------------------------------------------------------------------------------- */
 
-/* Room for so many files more. */
+/* Room for N files more. */
 static bool cuda_export_reserve(unsigned n)
 {
     bool ok;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory of another process, by the files that it handed over, mapped here one behind the other. */
+/* Memory of another process, by the files that it handed over, mapped here one after the other. */
 #include "softnic/cuda/device.h"
 
 static bool has_imports(const struct gw_cuda_driver *api)

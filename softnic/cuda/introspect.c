@@ -118,7 +118,7 @@ static void say_peers(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
                  no_way(dev));
 }
 
-/* Somebody may be waiting for a copy inside. */
+/* A thread may be waiting for a copy inside. */
 static bool introspect_lock_soon(struct sn_cuda_device *dev)
 {
     const struct timespec nap = {.tv_nsec = 100000};

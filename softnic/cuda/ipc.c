@@ -142,7 +142,7 @@ static int ipc_open_in(const struct gw_cuda_driver *api, gw_cu_ctx ctx, int gpu,
     region->len = share->size;
     err = sn_cuda_region_in(api, ctx, gpu, region, why);
     if (!err && !find_allocation(region, &own, &ordinal)) {
-        /* The memory behind it may be anybody's. */
+        /* The memory after it may be anybody's. */
         sn_cuda_region_fini(region);
         err = ipc_refuse(why, -EIO, "the peer's memory is shorter than it says");
     }

@@ -5,7 +5,7 @@
  *
  * Warp 0 looks for commands, up to four in one look, and puts them into shared memory; then the whole block
  * executes one after the other. While long ones are copied the next look is on its way. It ends by its own
- * clock, whatever the host does, so nobody ever waits for it long.
+ * clock, whatever the host does, so no wait for it is long.
  */
 #include "softnic/cuda/kernel.h"
 
@@ -25,8 +25,8 @@ _Static_assert(SN_KERNEL_THREADS == 256 && SN_KERNEL_HERE == 16777216, "threads,
 #define LINE(s) " " s "\n"
 #define EIGHT(X) X(0) X(1) X(2) X(3) X(4) X(5) X(6) X(7)
 
-/* Eight units per thread are under way at once, since each takes most of a microsecond; those past the end
- * are left out. k * 256 units lie between two of a thread's. */
+/* Eight units per thread are under way at once, since each takes most of a microsecond. Units past the end
+ * are left out. Between two of a thread's units lie k * 256. */
 #define HAS(k) LINE("setp.gt.s32 %q" #k ", %left, 256*" #k ";")
 #define LOOP(name, unit, load, store)                                                                        \
     name ":\n" EIGHT(HAS) load store                                                                         \
@@ -38,7 +38,7 @@ _Static_assert(SN_KERNEL_THREADS == 256 && SN_KERNEL_HERE == 16777216, "threads,
 #define LOAD16(k)                                                                                            \
     LINE("@%q" #k " ld.global.cg.v4.u32 {%a" #k ", %b" #k ", %c" #k ", %d" #k "}, [%from+4096*" #k "];")
 #define STORE16(k) LINE("@%q" #k " st.global.v4.u32 [%to+4096*" #k "], {%a" #k ", %b" #k ", %c" #k ", %d" #k "};")
-/* Short ones may be flags that others look at meanwhile: each is read and written as one. */
+/* Short ones may be flags that other threads poll: each is read and written as one. */
 #define LOAD8(k)  LINE("@%q" #k " ld.relaxed.sys.u64 %w" #k ", [%from+2048*" #k "];")
 #define STORE8(k) LINE("@%q" #k " st.relaxed.sys.u64 [%to+2048*" #k "], %w" #k ";")
 #define LOAD4(k)  LINE("@%q" #k " ld.relaxed.sys.u32 %a" #k ", [%from+1024*" #k "];")
@@ -81,7 +81,7 @@ const char sn_kernel_text[] =
     /* Its time is over. The command's place is the host's again. */
     LINE("sub.u64 %x5, %now, %start;") LINE("setp.gt.u64 %p3, %x5, %life;") LINE("@%p3 bra LEAVE;")
 
-    /* How many are there, one behind the other? */
+    /* How many are there, one after the other? */
     LINE("mov.u32 %n, 0;")
     LINE("and.b32 %r13, %r11, 65535;") LINE("setp.ne.u32 %p4, %r13, 65535;") LINE("@%p4 bra COUNTED;")
     LINE("mov.u32 %n, 1;")
@@ -111,7 +111,7 @@ const char sn_kernel_text[] =
     LINE("add.u32 %r13, %r1, 2;") LINE("setp.lt.and.u32 %p3, %r13, %n, %p3;")
     LINE("or.pred %p2, %p2, %p3;") LINE("vote.sync.any.pred %p2, %p2, 0xffffffff;")
     LINE("@%p2 fence.acq_rel.sys;")
-    /* While long ones are copied (word 4: 2,048 units or more) the look for those behind them is on its way.
+    /* While long ones are copied (word 4: 2,048 units or more) the look for the next ones is on its way.
      * The end of short ones would wait for it. */
     LINE("setp.eq.u32 %p1, %r2, 4;")
     LINE("setp.gt.and.u32 %p2, %r7, 2047, %p1;") LINE("setp.lt.and.u32 %p2, %r1, %n, %p2;")
@@ -133,7 +133,7 @@ const char sn_kernel_text[] =
     LINE("cvt.u64.u32 %x0, %at;") LINE("add.u64 %x0, %x0, 24;") LINE("cvta.shared.u64 %src, %x0;")
     "ELSEWHERE:\n" LINE("and.b32 %r1, %how, 255;")
     LINE("bfe.u32 %r2, %how, 8, 8;") LINE("bfe.u32 %r3, %how, 16, 8;")
-    /* The odd bytes before and behind the units. */
+    /* The odd bytes before and after the units. */
     LINE("cvt.u64.u32 %x6, %me;")
     LINE("setp.ge.u32 %p1, %me, %r2;") LINE("@%p1 bra HEADED;")
     LINE("add.u64 %x0, %src, %x6;") LINE("add.u64 %x1, %dst, %x6;")

@@ -4,9 +4,9 @@
  * resident while there is work; the host's side of it is copier.c.
  *
  * Commands have numbers, from 1 on; number n stands in slot n % SN_KERNEL_SLOTS. A slot is 16 words of 8
- * bytes; each word holds 4 bytes of the command in its lower half and the lower half of the command's number
- * in its upper one. Words are read and written whole, so a slot whose words all name the command awaited has
- * been read right, by one trip over the bus and with no order among its words.
+ * bytes. Each word holds 4 bytes of the command in its lower half, and the lower half of the command's number
+ * in its upper one. Words are read and written whole. So a slot whose words all name the expected command has
+ * been read right, in one trip over the bus and with no order among its words.
  */
 #ifndef SOFTNIC_CUDA_KERNEL_H
 #define SOFTNIC_CUDA_KERNEL_H
@@ -19,8 +19,8 @@ enum {
     SN_KERNEL_BYTES = 40, /* that a command may bring along */
     SN_KERNEL_THREADS = 256,
 
-    /* How to copy: units of 1, 4, 8 or 16 bytes (its logarithm), so many bytes before them, and behind them.
-     * The addresses have the units' alignment after the first bytes. */
+    /* How to copy: units of 1, 4, 8 or 16 bytes (its logarithm), and the number of bytes before them and
+     * after them. The addresses have the units' alignment after the first bytes. */
     SN_KERNEL_HEAD_SHIFT = 8,
     SN_KERNEL_TAIL_SHIFT = 16,
     SN_KERNEL_HERE = 1 << 24,      /* the bytes are in the command; src is not looked at */
@@ -45,7 +45,7 @@ struct sn_kernel_ring {
     uint64_t alive, gone;
     /* The host's: the launch that is to end. */
     _Alignas(64) uint64_t stop;
-    /* The commands as they were given, in case that the kernel leaves some behind. */
+    /* The commands as they were given, in case the kernel leaves some. */
     struct sn_kernel_command sent[SN_KERNEL_SLOTS];
 };
 

@@ -42,7 +42,7 @@ static struct sn_cuda_reader *oldest_reader(struct sn_cuda_device *dev)
     return oldest;
 }
 
-/* Behind what was written to the range, in the kernel's order. */
+/* After what was written to the range, in the kernel's order. */
 static int fetch_kernel(struct sn_cuda_device *dev, uint64_t addr, uint8_t *to, uint32_t len)
 {
     int err = sn_copier_copy(dev, (uintptr_t)to, addr, len, SN_KERNEL_TO_HOST);

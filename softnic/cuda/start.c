@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Copies that nobody waits for: the copy kernel's commands have numbers, and it tells how far it is in memory
- * that the host reads. So a thread that waits for a copy has but to look, without the lock and without the
- * driver.
+ * Copies without a wait: the copy kernel's commands have numbers, and it tells how far it is in memory that
+ * the host reads. So a thread that waits for a copy has but to look, without the lock and without the driver.
  */
 #include "softnic/cuda/device.h"
 

@@ -53,7 +53,7 @@ int sn_cuda_started(struct sn_cuda_device *dev, struct sn_cuda_writer *w)
 {
     GW_ASSERT_HELD(&dev->lock);
     w->number = 0;
-    /* Else the copy runs and nobody can tell when it ends. */
+    /* Otherwise the copy runs and its end cannot be seen. */
     if (dev->api->event_record(w->done, dev->in)) dev->broken = true;
     w->state = SN_STAGE_COPYING;
     return dev->broken ? -EIO : 0;
@@ -247,7 +247,8 @@ void sn_cuda_order(struct sn_cuda_region *region)
 
 /* ---- copies within a GPU ------------------------------------------------------------------------------- */
 
-/* A buffer full: out of the GPU and into it again, in one stream, that nobody waits for before the flush. */
+/* A buffer full: out of the GPU and into it again, in one stream, which is not waited for before the flush.
+ * */
 static int cuda_write_pass(struct sn_cuda_region *to, uint64_t addr, uint64_t src, uint32_t len)
 {
     struct sn_cuda_device *dev = to->dev;
@@ -257,7 +258,7 @@ static int cuda_write_pass(struct sn_cuda_region *to, uint64_t addr, uint64_t sr
         w->state = SN_STAGE_FREE;
         return -EIO;
     }
-    /* A copy into the buffer is under way, and nobody can tell when it ends if no other follows it. */
+    /* A copy into the buffer is under way, and its end cannot be seen if no other follows it. */
     if (start_engine(dev, w)) {
         dev->broken = true;
         return -EIO;

@@ -3,21 +3,21 @@
  * Doorbell pages. They are ordinary memory that programs and GPU kernels store to, so nothing announces a
  * ring: pages are looked at. A ring is taken out by exchange, so that each is seen once. It says only which
  * queue to look at. Two queue pairs may share a register, and the later ring hides the earlier. So after a
- * ring the engine looks at all that share it, too, which is called a sweep. How far to go stands in the
- * doorbell records, and those are read for no other reason than a ring: a program that forgets to ring must
- * not work.
+ * ring the engine looks at all that share it, too, which is called a sweep. The doorbell records say how far
+ * to go, and only a ring makes the engine read them: a program that forgets to ring must not work.
  */
 #include <gpuwire/detail/held.h>
 
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
-/* How long a record may be ahead of the last ring before somebody is told. */
+/* How long a record may be ahead of the last ring before a line says so. */
 #define WATCH_NS 1000000000u
 
 /*
- * With no more than FEW to a register each ring sweeps it. Else whom the ring names is looked at, and the
- * others so often that sweeps, of a few nanoseconds for each, take a small part of the time.
+ * With at most FEW queue pairs to a register each ring sweeps it. Otherwise only the queue pair that the ring
+ * names is checked. The others are swept now and then, so that sweeps, of a few nanoseconds for each, take a
+ * small part of the time.
  */
 enum { FEW = 16, SWEEP_NS = 64 };
 
@@ -54,8 +54,8 @@ static void doorbell_walk(void *arg)
     w->at = w->r->count;
 }
 
-/* but: whose ring was taken just now, by its index. If a later one of its own is hidden, what hides it is
- * there. */
+/* but: the queue pair whose ring was taken just now, by its index. If another ring hides a later ring of this
+ * queue pair, that other ring is still in the register, so it comes next. */
 static void doorbell_sweep(struct sn_nic *nic, struct sn_register *r, const struct sn_qp *but)
 {
     struct walk w = {.r = r, .but = but};
@@ -188,7 +188,7 @@ void sn_report_missing_ring(struct sn_qp *qp)
 }
 
 /*
- * On hardware a program that forgets to ring waits for ever and nobody knows why. Once a second of NIC time:
+ * On hardware a program that forgets to ring waits forever, and nothing says why. Once a second of NIC time:
  * a record that is ahead by the same count as a second ago is no post in progress.
  */
 void sn_watch_records(struct sn_nic *nic)

@@ -13,8 +13,8 @@ enum { BUDGET = 256, WINDOW_PACKETS = 64, WINDOW_BYTES = 128 << 10, AGAIN_LIMIT 
 
 /*
  * COPY_LOOKS: looks for the end of a copy before the NIC waits for it, as nothing else will come. Every
- * WIRE_LOOKS of them it looks at the wire. COPY_ROUNDS: if something came so many times meanwhile, timers
- * have their turn, and so have the threads that want the lock.
+ * WIRE_LOOKS of them it looks at the wire. COPY_ROUNDS: after this number of rounds in which something came,
+ * timers have their turn, and so have the threads that wait for the lock.
  */
 enum { COPY_LOOKS = 1 << 12, WIRE_LOOKS = 64, COPY_ROUNDS = 64 };
 
@@ -164,14 +164,14 @@ static void try_parked(struct sn_nic *nic)
     while (!sn_list_empty(&nic->parked)) sn_qp_wake(sn_entry(nic->parked.next, struct sn_qp, run_link));
 }
 
-/* One turn of every queue pair that has work. false: nobody could do anything. */
+/* One turn of every queue pair that has work. false: none could do anything. */
 static bool run_qps(struct sn_nic *nic)
 {
     struct sn_link turn, *it;
     bool any = false;
 
     GW_ASSERT_HELD(&nic->lock);
-    /* Queue pairs that wake meanwhile wait for the next turn. */
+    /* Queue pairs that wake during the turn wait for the next one. */
     sn_list_init(&turn);
     while (!sn_list_empty(&nic->run)) {
         it = nic->run.next;
@@ -327,10 +327,10 @@ static uint64_t engine_nic_progress(struct sn_nic *nic)
 
 /*
  * `running` says whether the holder of the lock is inside engine_nic_progress(), and so will look at
- * `again` when it leaves; else it is a call that takes microseconds, and is waited for. Both and the try-
- * lock are sequentially consistent: with our store of `again` before our try and the holder's release of
- * the lock before its look at `again`, one of the two sees the other. Weaker orders would let a doorbell
- * go unseen.
+ * `again` when it leaves; otherwise it is a call that takes microseconds, and we wait for it. Both and the
+ * try- lock are sequentially consistent: with our store of `again` before our try and the holder's release of
+ * the lock before its look at `again`, one of the two sees the other. Weaker orders would let a doorbell go
+ * unseen.
  */
 static bool engine_nic_enter(struct sn_nic *nic)
 {
@@ -351,8 +351,8 @@ static uint64_t posted(struct sn_nic *nic)
     nic->budget = nic->cfg.budget;
     try_parked(nic);
     sn_doorbells(nic);
-    /* Once more after a push: what nobody acknowledges is complete when it has left. And what goes to a queue
-     * pair of this NIC is executed here too. */
+    /* Once more after a push: unacknowledged requests are complete when they have left. And what goes to a
+     * queue pair of this NIC is executed here too. */
     while (again && nic->budget) {
         again = sn_rx_looped(nic);
         if (run_qps(nic)) again = true;
@@ -389,9 +389,9 @@ static uint64_t go(struct sn_nic *nic, uint64_t now, uint64_t (*work)(struct sn_
         sn_nic_unlock(nic);
         __atomic_thread_fence(__ATOMIC_SEQ_CST);
         if (!__atomic_load_n(&nic->again, __ATOMIC_SEQ_CST)) return next;
-        work = engine_nic_progress; /* what whoever came meanwhile may have wanted */
+        work = engine_nic_progress; /* for a caller that came in between */
     }
-    return now; /* somebody comes all the time: whoever calls next looks */
+    return now; /* callers come all the time: the next one looks */
 }
 
 uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now)

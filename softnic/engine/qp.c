@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Queue pairs: making and ending, errors, and the list of those that have work. What a state means:
- * qp_state.c. */
+/* Queue pairs: making and ending, errors, and the list of those that have work. qp_state.c says what a state
+ * means. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -69,8 +69,8 @@ static int engine_qp_check_init(const struct sn_qp_init *i)
     return err ? err : sn_guard_load32(i->dbrec, &word);
 }
 
-/* 0, 1 and 0xffff are nobody's: management QPs in slot 0, and the number that must not be a doorbell's in
- * slot 255. */
+/* 0, 1 and 0xffff are not given out: management QPs in slot 0, and the number that must not be a doorbell's
+ * in slot 255. */
 static int engine_qp_take_number(struct sn_nic *nic, struct sn_qp *qp)
 {
     uint32_t n;
@@ -186,7 +186,7 @@ int sn_qp_create(struct sn_nic *nic, const struct sn_qp_init *init, struct sn_qp
 /*
  * A program may destroy a queue pair, and end, the moment it sees the completion of a message. An adapter has
  * acknowledged that message by then. Here the acknowledgement may wait for the NIC's next turn, and without
- * it the sender would repeat the message in vain.
+ * it the sender would repeat the message for nothing.
  */
 void sn_qp_last_word(struct sn_qp *qp)
 {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The states of a queue pair and the way from one to another: which attributes each transition needs and
- * which it allows, for each type (InfiniBand architecture volume 1, table 91, as ibv_modify_qp's manual page
- * gives it).
+ * The states of a queue pair and the transitions between them. For each type it says which attributes a
+ * transition needs and which it allows (InfiniBand architecture volume 1, table 91, as ibv_modify_qp's manual
+ * page gives it).
  */
 #include <errno.h>
 #include <string.h>
@@ -109,7 +109,7 @@ static const char *check_path(const struct sn_qp *qp, const struct ibv_qp_attr *
     if (wrong) return wrong;
     if ((mask & IBV_QP_PORT) && a->port_num != 1) return "the port is not 1";
     if ((mask & IBV_QP_PKEY_INDEX) && a->pkey_index >= qp->nic->cfg.pkeys)
-        return "the P_Key index is behind the table";
+        return "the P_Key index is past the end of the table";
     if (mask & IBV_QP_PATH_MTU) {
         uint32_t mtu = roce_mtu_bytes(a->path_mtu);
 
@@ -211,8 +211,7 @@ static void qp_state_enter(struct sn_qp *qp, const struct ibv_qp_attr *a, int ma
         sn_owner_note(qp);
     }
     if (to == IBV_QPS_ERR) {
-        if (from == IBV_QPS_RESET)
-            sn_qp_set_state(qp, IBV_QPS_INIT); /* which goes on to ERR like any other */
+        if (from == IBV_QPS_RESET) sn_qp_set_state(qp, IBV_QPS_INIT); /* it goes on to ERR like any other */
         sn_qp_error(qp);
         return;
     }

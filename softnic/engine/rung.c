@@ -2,7 +2,7 @@
 /*
  * The meaning of a ring for a send queue: its doorbell record says how far to go.
  *
- * A NIC may go by the index in the ring itself. With `by_index` this one does. A ring that comes behind a
+ * A NIC may go by the index in the ring itself. With `by_index` this one does. A ring that comes after a
  * newer one would then take the queue back: it ends the queue pair with a line. A NIC gets every ring. Here a
  * later ring of the same register hides an earlier one, so for queue pairs that a ring does not name the
  * record counts still.
@@ -115,7 +115,7 @@ void sn_sq_rung(struct sn_qp *qp, unsigned half, uint64_t ring)
     if (!takes_rings(qp->state)) {
         go_to(qp, record);
     } else if (is_behind(end, qp->sq_rung[half])) {
-        sn_report_qp(qp, "a ring for index %u came behind the ring for index %u: posters must ring in order",
+        sn_report_qp(qp, "a ring for index %u came after the ring for index %u: posters must ring in order",
                      end, qp->sq_rung[half]);
         sn_qp_fatal(qp);
     } else if (is_behind(record, end)) {

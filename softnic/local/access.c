@@ -12,8 +12,8 @@
 #include "softnic/local/table.h"
 #include "softnic/mem/pieces.h"
 
-/* A peer that was seen alive so long ago is asked again before its memory is touched: its number may be
- * another process's by then. */
+/* A peer that was last seen alive this long ago is asked again before its memory is touched: its number may
+ * be another process's by then. */
 #define ALIVE_NS 10000000u
 /* When to look first whether an awaited peer stands still, and when to say that one has to be awaited. */
 #define STILL_NS    10000000u
@@ -155,8 +155,8 @@ static void local_access_tell(pid_t pid)
 }
 
 /*
- * Memory is given back only when nobody writes to it any more. Of a process that stands still, for how long
- * nobody knows, the access is taken back; one that runs, or is inside a system call, gets on.
+ * Memory is given back only when no process writes to it any more. If a process stands still, for an unknown
+ * time, the access is taken back. One that runs, or is inside a system call, will finish.
  */
 static void local_access_wait_for(struct sn_local *h, uint64_t number, uint32_t epoch)
 {

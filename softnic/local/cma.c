@@ -9,8 +9,9 @@
 #include <unistd.h>
 
 /*
- * As guard.c's accesses, these are ordered by records and completions that ThreadSanitizer does not see, and
- * memory here is written by peers, too, at any time: it is not told of the copies that are made from here.
+ * As guard.c's accesses, these are ordered by records and completions that ThreadSanitizer does not see.
+ * Peers write to memory here, too, at any time. So ThreadSanitizer is not told of the copies that are made
+ * from here.
  */
 static ssize_t vm_copy(pid_t pid, bool write, const struct iovec *here, unsigned n_here,
                        const struct iovec *there, unsigned n_there)

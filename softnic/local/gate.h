@@ -3,14 +3,14 @@
  * gate.h: the one way from a process's engine to a copy in another's memory, which that one can shut.
  *
  * A process that gives memory back waits until no peer is in an access to it (the channel's epoch is even). A
- * peer that was stopped inside an access, by a debugger or a shell, say, would keep it waiting for as long as
- * it stands still, and goes on with the copy afterwards. So the pieces of the owner's memory that a copy is
- * to reach lie in the channel, where the system call reads them. The owner puts a length there with which the
- * whole call fails. (EINVAL: iovec(3) lengths are signed, and the kernel looks at all of them before it
- * copies anything.) That a thread was seen stopped afterwards means that it is not inside the call, so
- * whatever it does next in that access is refused, and its request goes by packets.
+ * peer may be stopped inside an access, by a debugger or a shell, say. It would keep us waiting for as long
+ * as it stands still, and would go on with the copy afterwards. So the pieces of the owner's memory that a
+ * copy is to reach lie in the channel, where the system call reads them. The owner puts a length there with
+ * which the whole call fails. (EINVAL: iovec(3) lengths are signed, and the kernel looks at all of them
+ * before it copies anything.) A thread that is seen stopped afterwards is not inside the call. So what it
+ * does next in that access is refused, and its request goes by packets.
  *
- * Copies by other means, copy engines and those within one process, cannot be taken back: they are told of.
+ * Copies by other means, copy engines and those within one process, cannot be taken back: they are announced.
  */
 #ifndef SOFTNIC_LOCAL_GATE_H
 #define SOFTNIC_LOCAL_GATE_H

@@ -23,7 +23,7 @@ enum state {
     WANTED,
     OPEN,
     REFUSED, /* as long as its region is there: asking again would give the same answer */
-    LEAVING, /* nobody uses it any more; the thread closes it as soon as that may be */
+    LEAVING, /* it is no longer used; the thread closes it as soon as possible */
 };
 
 struct map {
@@ -38,9 +38,9 @@ struct map {
 };
 
 /*
- * The lock is held for moments, never around a call of the driver. From WANTED to OPEN or REFUSED, and from
- * LEAVING to UNUSED, is the thread's; all other steps are made inside the NIC's lock, too: what is OPEN stays
- * so while that is held, that is, for a whole access.
+ * The lock is held for moments, never around a call of the driver. The thread makes the steps from WANTED to
+ * OPEN or REFUSED, and from LEAVING to UNUSED. All other steps are made inside the NIC's lock, too. So what
+ * is OPEN stays so while that is held, which is a whole access.
  */
 struct sn_gpu {
     pthread_mutex_t lock;
@@ -131,7 +131,7 @@ static void do_work(struct sn_gpu *g, struct map *m)
         ok = local_gpu_open_one(&copy, &copy.region, why);
     else
         local_gpu_close_one(copy.inside,
-                            &m->region); /* which nobody else looks at now; copies name it by its address */
+                            &m->region); /* no other thread looks at it now; copies name it by its address */
     pthread_mutex_lock(&g->lock);
     if (was == WANTED) {
         if (ok) m->region = copy.region;
@@ -159,7 +159,7 @@ static void *local_gpu_work(void *arg)
     return NULL;
 }
 
-/* Detached: nobody waits for it, since it may be waiting for the driver. */
+/* Detached: no thread joins it, since it may be waiting for the driver. */
 static bool local_gpu_start(struct sn_gpu *g)
 {
     pthread_t id;

@@ -3,8 +3,8 @@
  * gpu.h: peers' GPU memory, opened in this process.
  *
  * An allocation is opened when something in it was asked for. A thread of its own opens it, since the driver
- * may keep that waiting behind a kernel that never ends. Until then, and where it cannot be opened, packets
- * are used. It is closed when the region by which it was reached last is gone, or its process.
+ * may make that wait for a kernel that never ends. Until then, and where it cannot be opened, packets are
+ * used. It is closed when the region by which it was reached last is gone, or its process.
  *
  * "Inside": inside the NIC's lock.
  */

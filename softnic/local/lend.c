@@ -74,7 +74,7 @@ static int lend_ask(const uint8_t name[SN_MEET_NAME], pid_t pid, uint32_t key,
     return -1;
 }
 
-/* All that came, whatever it is; the control buffer has room for so many, and the kernel closes others. */
+/* All that came, whatever it is; the control buffer has room for these, and the kernel closes others. */
 static void take_files(struct msghdr *msg, struct sn_cuda_files *files)
 {
     struct cmsghdr *c = CMSG_FIRSTHDR(msg);

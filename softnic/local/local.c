@@ -16,8 +16,8 @@
 #include "src/roce/cm.h"
 #include "src/roce/hdr.h"
 
-/* Of whom has taken nothing from a full ring for so long: when to look first whether it stands still, and
- * when to give it up though it seems to run. */
+/* For a peer that takes nothing from a full ring. After the first time we look whether it stands still. After
+ * the second we give it up although it seems to run. */
 #define STILL_NS   10000000u
 #define GIVE_UP_NS 1000000000u
 
@@ -33,7 +33,7 @@ uint64_t sn_local_now(void)
 
 /* A program that registers memory again and again touches every page of the table in the end: keys are
  * random. For one that seems to do so the pages come now, some with each entry. From then on its memory does
- * not grow, and whoever looks for leaks sees none. */
+ * not grow, and a leak checker sees none. */
 static void local_touch(struct sn_touched *t, const void *table, size_t bytes)
 {
     enum { OFTEN = 64, AT_ONCE = 32, PAGE = 4096 };

@@ -3,8 +3,8 @@
  * local.h: the NIC's peers on the same host. It gives the engine direct access to their memory (struct
  * sn_peer_ops), and carries frames to them through shared memory.
  *
- * Peers are met by the NIC's own thread, in the background and only when something is to be sent to them;
- * until then, and where it does not work, everything goes over the wire.
+ * The NIC's own thread meets peers, in the background and only when something is to be sent to them. Until
+ * then, and where it does not work, everything goes over the wire.
  *
  * "Inside": inside the NIC's lock. "Thread": the NIC's own thread, not inside.
  */
@@ -26,8 +26,8 @@ struct sn_local_config {
     bool copy; /* memory may be copied directly, where that works; else frames only */
     /*
      * Asks the process that has the slot there for the name by which it is met; sn_local_told is called when
-     * it has answered. The answer must name the nonce, which only that process gets to know. False: nobody
-     * on this host is there. Thread.
+     * it has answered. The answer must name the nonce, which only that process gets to know. False: no
+     * process of this host is there. Thread.
      */
     bool (*ask)(void *ctx, const uint8_t gid[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE]);
     void *ask_ctx;

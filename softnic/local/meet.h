@@ -2,10 +2,10 @@
 /*
  * meet.h: how processes of one host find each other and exchange shared memory.
  *
- * A process listens on an abstract UNIX socket whose name is random, so that nobody can have it first. A
- * peer asks the process's slot for the name (wire/udp_hello.c): only the owner of a slot's port gets what is
- * sent there. Then it connects, hands over a channel and is given the table. That connection also tells of a
- * death, by its end, and wakes, by a byte.
+ * A process listens on an abstract UNIX socket whose name is random, so that no other process can have it
+ * first. A peer asks the process's slot for the name (wire/udp_hello.c): only the owner of a slot's port gets
+ * what is sent there. Then it connects, hands over a channel and is given the table. That connection also
+ * tells of a death, by its end, and wakes, by a byte.
  *
  * Nothing here waits. Negative errnos; -EAGAIN: later.
  */
@@ -49,7 +49,7 @@ bool sn_meet_alive(int fd);
 /* Sends a byte, which ends a sleep. */
 void sn_meet_wake(int fd);
 
-/* Memory to share, that cannot shrink any more; with read_only nobody but the maker can write to it. *at is
+/* Memory to share, that cannot shrink any more; with read_only only the maker can write to it. *at is
  * its place here. Returns its fd. */
 int sn_share_make(size_t size, bool read_only, void **at);
 /* Maps memory that came from a peer. -EPROTO: not of that size, or it could shrink under us. */

@@ -16,9 +16,9 @@ enum { LINE = 64, LONG = 1024 };
 _Static_assert(_Alignof(struct sn_share_frame) == LINE, "lines of a frame are its own");
 
 /*
- * The place's lines are in the reader's cache, and to get each from there before it is written costs more
- * than the copy: three times as much on a virtual machine (bench/copy_bench.c). Stores that go past the
- * caches need not. What is short is sooner read from a cache.
+ * The place's lines are in the reader's cache. Getting each from there before it is written costs more than
+ * the copy: three times as much on a virtual machine (bench/copy_bench.c). Stores that go past the caches
+ * need not. What is short is sooner read from a cache.
  */
 #ifdef __SSE2__
 static void copy_in(struct sn_share_frame *f, const uint8_t *from, uint32_t len)

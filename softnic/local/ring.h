@@ -3,7 +3,7 @@
  * ring.h: frames from one process to another through a channel's ring: one puts them in, the other takes them
  * out.
  *
- * Each side keeps its own place to itself and believes the other's only as far as it makes sense: a peer that
+ * Each side keeps its own place to itself and trusts the other's only as far as it makes sense. A peer that
  * writes nonsense breaks its own ring, and the reader is told.
  */
 #ifndef SOFTNIC_LOCAL_RING_H

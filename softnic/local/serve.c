@@ -19,7 +19,7 @@
 #include "softnic/local/state.h"
 #include "softnic/local/table.h"
 
-/* How soon somebody is asked for its name again; each time it is twice as long, and then it is given up. */
+/* How soon a peer is asked for its name again; each time it is twice as long, and then it is given up. */
 #define ASK_AGAIN_NS 20000000u
 /* A line about other users who connect is said so often at most. */
 #define TOLD_NS UINT64_C(10000000000)
@@ -129,7 +129,7 @@ static void accept_some(struct sn_local *h, const struct sn_local_guard *g)
     h->unaccepted = fd != -EAGAIN;
 }
 
-/* Somebody comes for files only: see lend.h. */
+/* A peer comes for files only: see lend.h. */
 static bool lend(struct sn_local *h, const struct sn_local_guard *g, int fd)
 {
     struct sn_want want;

@@ -7,7 +7,7 @@
  * a ring of frames to the peer. It also says whether the process is using the peer's memory right now, and
  * which pieces of it.
  *
- * All of it is in the other's hands: what is read here is copied out once, checked, and then believed only as
+ * All of it is in the other's hands. What is read here is copied out once, checked, and then trusted only as
  * far as the other could do the same harm by other means.
  */
 #ifndef SOFTNIC_LOCAL_SHARE_H
@@ -54,7 +54,7 @@ struct sn_table {
         /* The owner has this number at this place in its own memory. A peer that reads it there by process
          * number has the right process, and may read its memory. */
         uint64_t nonce, nonce_addr;
-        uint32_t sleeps; /* odd: nobody looks at rings until a byte comes over the socket */
+        uint32_t sleeps; /* odd: no thread looks at rings until a byte comes over the socket */
         uint32_t paused; /* not 0: everything is to come over the wire */
     } head __attribute__((aligned(4096)));
     struct sn_share_queue queue[SN_SHARE_QUEUES] __attribute__((aligned(4096)));

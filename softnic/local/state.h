@@ -11,10 +11,10 @@
 #include "softnic/local/local.h"
 #include "softnic/local/share.h"
 
-/* BEHIND: who has not taken so many frames. */
+/* BEHIND: a peer that has not taken this number of frames. */
 enum { SN_LOCAL_PEERS = 512, SN_LOCAL_SENDERS = 256, SN_LOCAL_BEHIND = 2 };
 
-/* For so long the thread does not look again for a peer that was not there. */
+/* How long the thread does not look again for a peer that was not there. */
 #define SN_LOCAL_RETRY_NS 500000000u
 
 enum sn_out_state {
@@ -78,12 +78,12 @@ struct sn_local {
     struct sn_local_config cfg;
     struct sn_table *table;
     struct sn_touched regions, gpus;      /* of the table; inside the NIC's lock */
-    int table_fd, listener, epoll, event; /* event: something is wanted */
+    int table_fd, listener, epoll, event; /* event: the thread is needed */
     uint64_t nonce;
     bool paused;
     uint8_t name[SN_MEET_NAME];
-    bool unaccepted;      /* somebody may still wait at the listener; the thread's */
-    bool more_waiting;    /* somebody does: not all are accepted at once */
+    bool unaccepted;      /* a peer may still wait at the listener; the thread's */
+    bool more_waiting;    /* a peer does: not all are accepted at once */
     uint64_t notified_at; /* when it was said last that another user connects */
     unsigned wanted;      /* atomic: peers that are to be met */
     struct sn_peer peer[SN_LOCAL_PEERS];

@@ -27,7 +27,7 @@ static uint64_t get64(const uint64_t *from)
 
 /* ---- writing ------------------------------------------------------------------------------------------- */
 
-/* The fence keeps the entry's stores behind that of the odd number: a reader that sees one of them sees it
+/* The fence keeps the entry's stores after that of the odd number: a reader that sees one of them sees it
  * too. */
 static void local_table_begin(uint32_t *seq)
 {

@@ -18,10 +18,10 @@ void sn_table_queue(struct sn_table *t, uint32_t qpn, const struct sn_peer_queue
 
 /*
  * Does the table of a peer, whatever is in it, allow the access? Then *addr is where it goes in the peer's
- * memory: an address that the peer named, valid or not. The rules are those of the responder: queue pair in a
- * state that takes requests from this requester, what it allows, key, protection domain, rights and bounds of
- * the region. An access of length 0 needs no region. If the memory is a GPU's, *gpu says which, and *addr
- * lies in it with all of the access; else gpu->size is 0.
+ * memory: an address that the peer named, valid or not. The rules are those of the responder. The queue pair
+ * must be in a state that takes requests from this requester, and allow this one. The region's key,
+ * protection domain, rights and bounds must fit. An access of length 0 needs no region. If the memory is a
+ * GPU's, *gpu says which, and *addr lies in it with all of the access; else gpu->size is 0.
  */
 bool sn_table_grants(const struct sn_table *t, const struct sn_peer_access *access, uint64_t *addr,
                      struct sn_gpu_share *gpu);

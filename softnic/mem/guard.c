@@ -74,7 +74,7 @@ int sn_guard_call(void (*fn)(void *arg), void *arg)
 
 /*
  * A NIC's access to the program's memory is ordered by records and completions that the program's own
- * libraries read, which ThreadSanitizer does not see: for it, these bytes move by other means than loads and
+ * libraries read. ThreadSanitizer does not see those. For it, these bytes move by other means than loads and
  * stores.
  */
 static void dma_copy(void *dst, const void *src, size_t n)

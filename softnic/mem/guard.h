@@ -4,7 +4,7 @@
  *
  * A NIC reads and writes memory that a program registered and may have unmapped since, or never owned: queue
  * addresses come from a command, too. A real NIC answers with an error, so a fault must not end the process.
- * Asking the kernel before (mincore) races with unmapping and does not see protections; letting it copy
+ * Asking the kernel before (mincore) races with unmapping and does not see protections. Letting it copy
  * (process_vm_writev) costs a system call per packet and is forbidden in some containers. So accesses are
  * made under a guard: a handler for SIGSEGV and SIGBUS that, if the faulting thread is inside a guarded
  * access, makes that access return -EFAULT. Every other fault goes to the program's own handler (handlers.h).
@@ -22,7 +22,7 @@
 #include <stdint.h>
 
 /*
- * Puts the handler in place, or in front again if the program put its own there behind our back. Cheap;
+ * Puts the handler in place, or in front again if the program put its own there without our knowledge. Cheap;
  * called when objects are made. 0 or a negative errno.
  */
 int sn_guard_install(void);

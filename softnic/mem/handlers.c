@@ -11,7 +11,7 @@
 
 #include <gpuwire/detail/assert.h>
 
-/* glibc's own name: nobody's replacement of sigaction() stands before it, ours included. */
+/* glibc's own name: no replacement of sigaction() stands before it, not even ours. */
 int __sigaction(int sig, const struct sigaction *action, struct sigaction *old);
 
 enum { WORDS = sizeof(struct sigaction) / sizeof(uint64_t) };
@@ -22,17 +22,18 @@ static struct one {
     int sig;
     unsigned version;
     uint64_t copy[2][WORDS];
-    /* The action before somebody took our place behind our back, and may chain to us. Under the lock. */
+    /* The action before another one took our place without our knowledge, and may chain to us. Under the
+     * lock. */
     struct sigaction beneath;
     bool taken;
 } table[2] = {{.sig = SIGSEGV}, {.sig = SIGBUS}};
 
 static const struct sigaction by_default; /* all zero: SIG_DFL */
 static sn_fault_taker *taker;
-static pid_t installed_by, locked_by; /* atomic; 0: nobody */
+static pid_t installed_by, locked_by; /* atomic; 0: none */
 
 /* The fault that this thread passes on to the program's handler: its context, and our frame. A handler that
- * jumps out of itself leaves them behind. */
+ * jumps out of itself leaves them. */
 static __thread struct {
     const void *ctx, *frame;
 } passing __attribute__((tls_model("initial-exec")));
@@ -70,8 +71,8 @@ static void handlers_publish(struct one *o, const struct sigaction *action)
     uint64_t words[WORDS], *to = o->copy[(o->version + 1) % 2];
 
     memcpy(words, action, sizeof(words));
-    /* Keeps these stores behind the last version's: who sees one of them sees that its copy is the old
-     * one. */
+    /* Keeps these stores after the last version's: a reader that sees one of them sees that its copy is the
+     * old one. */
     __atomic_thread_fence(__ATOMIC_RELEASE);
     for (int i = 0; i < WORDS; i++) __atomic_store_n(&to[i], words[i], __ATOMIC_RELAXED);
     /* Release: who sees the version sees the words. */
@@ -144,7 +145,7 @@ static int put_in_front(const struct one *o, const struct sigaction *action)
     return __sigaction(o->sig, &ours, NULL);
 }
 
-/* If somebody took our place behind our back, he is the program's handler from now on. */
+/* If another handler took our place without our knowledge, it is the program's handler from now on. */
 static int keep_in_front(struct one *o)
 {
     struct sigaction now;
@@ -219,8 +220,8 @@ int sn_handlers_install(sn_fault_taker *take)
 
 /* ---- faults -------------------------------------------------------------------------------------------- */
 
-/* Was it raised by an access, which is made again when the handler returns? The others were sent, or tell of
- * damaged memory that nobody has accessed yet. */
+/* Was it raised by an access, which is made again when the handler returns? The others were sent, or report
+ * damaged memory that has not been accessed yet. */
 static bool repeats(const siginfo_t *info)
 {
     return info->si_code > 0 && !(info->si_signo == SIGBUS && info->si_code == BUS_MCEERR_AO);
@@ -277,8 +278,8 @@ static void handlers_pass_on(const struct sigaction *action, int sig, siginfo_t 
 static void on_fault(int sig, siginfo_t *info, void *ctx)
 {
     const void *frame = __builtin_frame_address(0), *outer_ctx = passing.ctx, *outer_frame = passing.frame;
-    /* Called through it, we are below it on the same stack. A frame that a jump left behind lies where this
-     * one is. */
+    /* Called through it, we are below it on the same stack. A frame that a jump left lies where this one is.
+     * */
     bool circle = ctx == outer_ctx && (uintptr_t)frame < (uintptr_t)outer_frame;
     struct one *o = handlers_find(sig);
     struct sigaction action;

@@ -102,7 +102,7 @@ int64_t sn_pieces_copy(const struct sn_copy *c, struct sn_copying *under_way)
     if (under_way) under_way->to.dma = NULL;
     while (!err && (n = pieces_left(&from->at)) && (room = pieces_left(&to->at))) {
         if (n > room) n = room;
-        /* The next piece may be another request's, which nobody is to see before this one's. */
+        /* The next piece may be another request's, which must not be seen before this one's. */
         if (done && !to->at.used && to->by.dma && to->by.dma->order) to->by.dma->order(to->by.ctx);
         err = pieces_copy_part(to, from, n, request);
         if (err) break;

@@ -2,9 +2,9 @@
 /*
  * introspect.h: looking into a NIC while it works: what its objects are and how far they have come.
  *
- * Objects are copied out some at a time, the lock being held for microseconds each time: what is read of one
- * object belongs together, what is read of two need not. The functions wait for the lock until wait_ns are
- * over, then return -ETIMEDOUT: the engine has been inside one call for so long. Any thread.
+ * Objects are copied out some at a time, and the lock is held for microseconds each time. What is read of one
+ * object is consistent; what is read of two need not be. The functions wait for the lock until wait_ns are
+ * over, then return -ETIMEDOUT: the engine has been inside one call for that time. Any thread.
  */
 #ifndef SOFTNIC_NIC_INTROSPECT_H
 #define SOFTNIC_NIC_INTROSPECT_H

@@ -3,13 +3,12 @@
  * nic.h: the software NIC as an object model: what the kernel's driver would ask of a ConnectX.
  *
  * uverbs/ decodes the uverbs ABI into these calls; runtime/process.c gives the NIC a wire, a clock and a
- * thread. The engine itself is passive: it has no thread, no clock, no socket and no randomness of its own,
- * so that several of them run in one thread on virtual time. Everything happens inside sn_nic_progress().
+ * thread. The engine itself is passive: it has no thread, no clock, no socket and no randomness of its own.
+ * So several of them can run in one thread on virtual time. Everything happens inside sn_nic_progress().
  *
- * Unless said otherwise functions return 0 or a negative errno, and any thread may call them: they take the
- * NIC's lock, which is held for microseconds and never while waiting for anything. Callbacks of struct
- * sn_nic_config run inside the lock, on whatever thread caused them: they must not call the functions below
- * and must not block.
+ * Unless said otherwise functions return 0 or a negative errno, and any thread may call them. They take the
+ * NIC's lock, which is held for microseconds and never during a wait. Callbacks of struct sn_nic_config run
+ * inside the lock, on whatever thread caused them: they must not call the functions below and must not block.
  *
  * Memory that queues, records and doorbell pages live in belongs to the caller and must stay until the object
  * is destroyed. If it does not, accesses fail with an error (mem/guard.h), and do not end the process.
@@ -120,7 +119,7 @@ struct sn_gpu_share {
     uint8_t handle[64]; /* the driver's, of this allocation alone; BY_FILES: a number never given twice */
     uint8_t gpu[16];    /* its UUID */
     uint64_t base, size;
-    uint32_t way, files; /* BY_FILES: so many */
+    uint32_t way, files; /* BY_FILES: their number */
 };
 
 /*
@@ -133,7 +132,7 @@ struct sn_peer_region {
     const struct sn_gpu_share *gpu; /* memory of a GPU, which the region lies in; NULL: plain memory */
 };
 
-/* What both ends of a connection were told of its requester. Packets fail where they were told otherwise. */
+/* The terms of a connection's requester that both ends know. Packets fail where they were told otherwise. */
 struct sn_peer_terms {
     uint8_t gid[16]; /* its address */
     uint32_t psn;    /* of its first request */
@@ -163,8 +162,8 @@ enum { SN_PKEY_BASE = 0x7fff }; /* the bits that name a partition */
 
 /*
  * sn_peer_queue_takes - would the queue pair's responder take packets of this request? These are all of its
- * checks that do not look at a region: partition, the peer's address and number, PSN, path MTU, what the
- * queue pair allows, and how many READs it answers at a time.
+ * checks that do not look at a region. They are partition, the peer's address and number, PSN, path MTU, what
+ * the queue pair allows, and how many READs it answers at a time.
  */
 static inline bool sn_peer_queue_takes(const struct sn_peer_queue *q, const struct sn_peer_access *a)
 {
@@ -320,19 +319,19 @@ int sn_nic_destroy(struct sn_nic *nic);
 void sn_nic_fail(struct sn_nic *nic);
 
 /*
- * Does what there is to do: takes doorbells, receives and sends packets, runs timers; a bounded amount of it,
- * in turn for all queue pairs that have work. now: nanoseconds on a clock that never goes back; any epoch.
+ * Does the pending work: takes doorbells, receives and sends packets, runs timers. It does a bounded amount,
+ * in turn for all queue pairs that have work. `now`: nanoseconds on a clock that never goes back; any epoch.
  *
- * Returns when it wants to be called again: a time; `now` if there is work left; SN_NEVER if nothing is
- * pending (save what nobody can tell it: doorbells and packets). SN_CONTENDED: another thread is inside and
- * will look again before it leaves.
+ * Returns the time of the next call: `now` if there is work left; SN_NEVER if nothing is pending (except
+ * doorbells and packets, which are not announced). SN_CONTENDED: another thread is inside and will look again
+ * before it leaves.
  */
 #define SN_NEVER     UINT64_MAX
 #define SN_CONTENDED UINT64_C(0)
 uint64_t sn_nic_progress(struct sn_nic *nic, uint64_t now);
 
 /*
- * The same by a thread that has just posted, and will soon post again or call sn_nic_progress: takes
+ * The same by a thread that has just posted, and will soon post again or call sn_nic_progress. It takes
  * doorbells and makes packets, but leaves receiving and timers to others. A packet that follows others of its
  * queue pair that are not acknowledged yet waits for company, as small segments of TCP do (RFC 896). It waits
  * until there are enough for one system call, or until the next sn_nic_progress. The acknowledgement brings
@@ -349,7 +348,7 @@ unsigned sn_nic_ringable(const struct sn_nic *nic);
 /* Grows with every doorbell taken, packet received and completion written. For back-off. No lock. */
 uint64_t sn_nic_activity(const struct sn_nic *nic);
 
-/* Around fork(), and at the process's end: nobody is inside the engine while the lock is held. */
+/* Around fork(), and at the process's end: no thread is inside the engine while the lock is held. */
 void sn_nic_lock(struct sn_nic *nic);
 bool sn_nic_trylock(struct sn_nic *nic);
 void sn_nic_unlock(struct sn_nic *nic);
@@ -384,7 +383,7 @@ void sn_nic_counters(const struct sn_nic *nic,
                      struct sn_counters *out); /* no lock; each number by itself is right */
 
 /*
- * Sends a management datagram from queue pair 1 to queue pair 1 at dgid: it is on the wire when this returns,
+ * Sends a management datagram from queue pair 1 to queue pair 1 at dgid. It is on the wire when this returns,
  * also if dgid is the NIC's own. It may get lost. -EAGAIN: the wire takes nothing now.
  */
 int sn_nic_mad_send(struct sn_nic *nic, const uint8_t dgid[16], const uint8_t mad[SN_MAD_LEN]);
@@ -428,7 +427,7 @@ struct sn_dma_ops {
     /* Copies len bytes from src to addr. They may become visible as late as the next flush, in any order; of
      * two writes to one byte the later one stays. */
     int (*write)(void *ctx, uint64_t addr, const void *src, uint32_t len);
-    /* As a write of what fill(with, offset, to, n) puts at `to`: n bytes from offset on, one stretch behind
+    /* As a write of what fill(with, offset, to, n) puts at `to`: n bytes from offset on, one stretch after
      * the other. And as a read that drain(with, offset, from, n) takes. They save a copy, and use no region
      * of these functions. Their error ends it, and is returned. NULL: there is no such way. */
     int (*write_by)(void *ctx, uint64_t addr, uint32_t len, sn_dma_fill fill, void *with);
@@ -481,11 +480,12 @@ int sn_mr_destroy(struct sn_mr *mr);
 uint32_t sn_mr_key(const struct sn_mr *mr); /* lkey and rkey; never 0, never 0x100 */
 
 /*
- * A memory window: a key that grants nothing until a work request of a QP of its domain binds it to a part of
- * a region that was registered with IBV_ACCESS_MW_BIND. Its key's lower byte changes with every bind. It is
- * no lkey. A bound window of type 2 (type 2B: for the peer of that QP alone) is taken back before it is bound
- * again: by a work request, or by a SEND with invalidate of that peer. Type 1 is bound anew. Destroyed with
- * sn_mr_destroy, before or after its region. Without a region it grants nothing. -ENOMEM.
+ * A memory window: a key that grants nothing until a work request of a QP of its domain binds it. It is bound
+ * to a part of a region that was registered with IBV_ACCESS_MW_BIND. Its key's lower byte changes with every
+ * bind. It is no lkey. Type 2 is 2B: a bound window is for the peer of that QP alone. It must be taken back
+ * before it is bound again, by a work request, or by a SEND with invalidate of that peer. Type 1 is bound
+ * again. Destroyed with sn_mr_destroy, before or after its region. Without a region it grants nothing.
+ * -ENOMEM.
  */
 int sn_mw_create(struct sn_pd *pd, enum ibv_mw_type type, struct sn_mr **mw);
 
@@ -506,8 +506,8 @@ struct sn_cq_init {
 int sn_cq_create(struct sn_nic *nic, const struct sn_cq_init *init, struct sn_cq **cq);
 int sn_cq_destroy(struct sn_cq *cq); /* -EBUSY while a QP uses it. No cq_event for it after this returns */
 /*
- * Goes on in another buffer (as described by sn_cq_init): writes an entry of opcode 5 where the next
- * completion would be, in the old one, which nothing touches after it returns. The owner then moves what is
+ * Goes on in another buffer (as described by sn_cq_init). In the old one it writes an entry of opcode 5 where
+ * the next completion would be. Nothing touches the old one after it returns. The owner then moves what is
  * unpolled over, each entry to the next higher index, and consumes that one. Returns -EINVAL for wrong sizes,
  * or less room than there are unpolled entries. Returns -EBUSY if the old one is full, -EOPNOTSUPP with
  * ignore_overrun, -EIO if the CQ is dead, and -EFAULT.
@@ -548,14 +548,14 @@ struct sn_srq_init {
 int sn_srq_create(struct sn_nic *nic, const struct sn_srq_init *init, struct sn_srq **srq);
 /*
  * -EBUSY while a QP was made with it. No event names it, and no completion comes of it, after this returns.
- * To an XRC queue nobody holds on: peers that name it are refused from then on.
+ * An XRC queue is not kept alive by its peers: requests that name it are refused from then on.
  */
 int sn_srq_destroy(struct sn_srq *srq);
 uint32_t sn_srq_number(const struct sn_srq *srq);
 
 /*
- * Asks for one event when fewer than `limit` WQEs are left, which comes at once if that is so already; 0
- * takes it back. -EINVAL: not below the number of WQEs.
+ * Asks for one event when fewer than `limit` WQEs are left. It comes at once if that is so already. 0 takes
+ * it back. -EINVAL: not below the number of WQEs.
  */
 int sn_srq_set_limit(struct sn_srq *srq, uint32_t limit);
 uint32_t sn_srq_limit(struct sn_srq *srq); /* as set; 0 after the event */
@@ -566,8 +566,8 @@ struct sn_qp_init {
     enum ibv_qp_type type; /* IBV_QPT_RC, _UC, _UD, _XRC_SEND, _XRC_RECV; -EOPNOTSUPP otherwise */
     struct sn_pd *pd;
     struct sn_cq *send_cq, *recv_cq;
-    /* XRC_RECV: its domain; it has no PD, CQs, queues, records or doorbells: what it does is for the SRQ that
-     * each packet names, by the rights of that one's PD. XRC_SEND has no recv_cq and does not receive. */
+    /* XRC_RECV: its domain. It has no PD, CQs, queues, records or doorbells. It works for the SRQ that each
+     * packet names, with the rights of that one's PD. XRC_SEND has no recv_cq and does not receive. */
     struct sn_xrcd *xrcd;
     void *sq_buf;       /* aligned to 64 */
     uint32_t sq_wqebbs; /* power of two … SN_MAX_SQ_WQEBB, or 0: no send queue */
@@ -582,9 +582,9 @@ struct sn_qp_init {
     uint32_t bfreg; /* 0 … 3: which register of the page it is given (sharing is allowed) */
     bool sq_sig_all;
     uint32_t uidx; /* what CQEs name it by (cqe_version 1), 24 bits */
-    /* Scatter to CQE, in bytes: receives up to so many (0, 32, 64), and answers to READs and atomics (0, 32,
-     * 64). 64 needs 128-byte CQEs, else it counts as 32. The latter applies with sq_sig_all only; neither
-     * does to UD. */
+    /* Scatter to CQE, in bytes: the largest receive (0, 32, 64), and the largest answer to a READ or atomic
+     * (0, 32, 64). A 64 needs 128-byte CQEs, otherwise it counts as 32. The latter applies with sq_sig_all
+     * only; neither does to UD. */
     uint32_t scatter_recv, scatter_req;
     void *user;
 };

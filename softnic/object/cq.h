@@ -27,7 +27,7 @@ struct sn_cq {
     bool dead;                      /* overrun: nothing is written any more */
     enum sn_arm armed;
     uint32_t arm_seen; /* the record's arm word when it was last looked at, */
-    uint32_t arms;     /* which was after so many arms of its page */
+    uint32_t arms;     /* arms of its page before that */
     uint32_t events;   /* given; its lower two bits are the sequence number that an arm must carry */
     unsigned reports;
 };

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * direct.h: requests that are executed by copies between processes of one host instead of packets, and what a
- * request packet carries when its bytes come in such a way.
+ * direct.h: requests that are executed by copies between processes of one host instead of packets. It also
+ * has what a request packet carries when its bytes come in such a way.
  */
 #ifndef SOFTNIC_OBJECT_DIRECT_H
 #define SOFTNIC_OBJECT_DIRECT_H
@@ -38,10 +38,10 @@ struct sn_rndv {
 /* Of messages that are one frame instead of their packets, offered or placed. */
 enum {
     SN_RNDV_WINDOW = 4 * SN_RNDV_CHUNK, /* their bytes, of a queue pair, that are not acknowledged */
-    SN_RNDV_SKIP = 64,                  /* so many go as packets once one of that kind was refused */
+    SN_RNDV_SKIP = 64,                  /* this number goes as packets once one of that kind was refused */
 };
 
-/* A request packet carries bytes, the offer of so many, or nothing, as so many are in their place. */
+/* A request packet carries bytes, the offer of bytes, or nothing, because the bytes are in their place. */
 struct sn_body {
     const uint8_t *bytes;
     const struct sn_rndv *rndv; /* or NULL */
@@ -60,7 +60,7 @@ struct sn_batch {
     } item[SN_DIRECT_ITEMS];
     unsigned items;
     uint32_t bytes;
-    int64_t copied; /* once it is under way: so many bytes will be, or a negative errno */
+    int64_t copied; /* once it is under way: the bytes that will be, or a negative errno */
     struct sn_copying copy;
 };
 

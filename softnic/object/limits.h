@@ -15,7 +15,7 @@ enum {
     SN_SQ_ARENA = 16384,     /* bytes of private copies of their WQEs */
     SN_SQ_ROOMS = 256,       /* kept for QPs that become busy; 27 KB each */
     SN_LATE_CQES = 256,      /* hostile mode: completions held back */
-    SN_PIECES_BEHIND = 4096, /* hostile mode: pieces that stay behind their completions */
+    SN_PIECES_BEHIND = 4096, /* hostile mode: pieces that come after their completions */
     SN_PLACE_PIECES = 128,   /* hostile mode: pieces of payload held back, of all QPs */
     SN_PLACE_BYTES = 65536,
     SN_REPORTS = 4,                   /* lines about one object at most */

@@ -98,7 +98,7 @@ struct sn_nic {
     struct sn_piece_behind **behind;
     unsigned behind_count;
 
-    int heard;   /* atomic: somebody has posted since the doorbells were looked at (cfg.deaf) */
+    int heard;   /* atomic: a thread has posted since the doorbells were looked at (cfg.deaf) */
     bool failed; /* sn_nic_fail */
 
     uint64_t guess_reported_at; /* when a line said that a peer may be guessing keys; 0: never */

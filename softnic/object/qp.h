@@ -37,13 +37,13 @@ struct sn_qp {
     struct sn_owner owner;        /* who had its slot when it was connected; transport/owner.c */
     uint64_t owner_look, gone_at; /* when to look whether it still has; when it was found to be gone */
     bool published;               /* peers on this host know that it takes requests */
-    bool parked;                  /* whom it would send to has no room: it is in nic->parked */
+    bool parked;                  /* its receiver has no room: it is in nic->parked */
     bool copy_waits; /* found no room in a batch of direct accesses in its last turn: it is in nic->behind */
 
     /* Send queue, WQEBB counters mod 2^16. */
     uint16_t sq_pi;      /* rung */
     uint16_t sq_rung[2]; /* no ring of either half for less can be there (cfg.by_index) */
-    uint16_t sq_left;    /* what its record said when it was reset: libmlx5 clears it only behind that */
+    uint16_t sq_left;    /* what its record said when it was reset: libmlx5 clears it only after that */
     uint16_t sq_next;    /* next to be read */
     uint16_t sq_ci;      /* oldest not complete */
     uint16_t rq_ci;      /* next receive WQE to be used */
@@ -92,7 +92,7 @@ struct sn_qp *sn_qp_find(struct sn_nic *nic, uint32_t qpn);
 void sn_qp_wake(struct sn_qp *qp); /* it may have something to do */
 void sn_qp_set_state(struct sn_qp *qp, enum ibv_qp_state state);
 
-/* report.c: one line to the user. It says so much per queue pair and then nothing more. */
+/* report.c: one line to the user. It says this much per queue pair and then nothing more. */
 void sn_report_qp(struct sn_qp *qp, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* timer.c: one timer for each queue pair. */
@@ -110,7 +110,7 @@ void sn_publish_queue(struct sn_qp *qp); /* its state, or what it allows, has ch
  * accesses? */
 bool sn_qp_takes_direct(const struct sn_qp *qp);
 uint32_t sn_qp_direct_access(const struct sn_qp *qp);
-/* What peers are told of it as a responder, and what it says of itself as a requester. */
+/* The terms that peers learn of it as a responder, and that it states as a requester. */
 void sn_qp_peer_queue(const struct sn_qp *qp, struct sn_peer_queue *q);
 void sn_qp_peer_terms(const struct sn_qp *qp, struct sn_peer_terms *t);
 

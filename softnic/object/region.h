@@ -33,7 +33,7 @@ struct sn_mr {
     struct sn_link of_qp;   /* type 2, bound: its place among that QP's */
 };
 
-/* Keys are an index into the table of regions and so many random bits. */
+/* Keys are an index into the table of regions and this number of random bits. */
 enum { SN_KEY_SHIFT = 12, SN_MRS_GONE = 64, SN_WHY = 160 };
 
 /* A region that was deregistered: remembered to explain accesses that come too late. */

@@ -20,7 +20,7 @@ struct sn_read {
  */
 struct sn_early {
     uint32_t rndv_skip, eager_skip; /* messages that go as packets, because one of their kind was refused */
-    uint32_t other_end;             /* behind the newest request that changes bytes when it is executed */
+    uint32_t other_end;             /* after the newest request that changes bytes when it is executed */
     /* requests in batches of direct accesses; those of them that are eager copies */
     uint32_t batched, batched_eager;
     uint32_t batched_from; /* none of them stands before this one */
@@ -31,10 +31,10 @@ struct sn_requester {
     struct sn_sreq *ring;
     uint8_t *arena;
     uint32_t arena_head, arena_used;
-    uint32_t una, cur, end; /* free-running: oldest not complete, being sent, behind the last that was read */
+    uint32_t una, cur, end; /* free-running: oldest not complete, being sent, after the last that was read */
     uint32_t cur_packet;    /* packets of request cur that were made on this pass */
     uint32_t una_psn;       /* oldest not acknowledged */
-    uint32_t max_psn;       /* behind the newest that was ever sent */
+    uint32_t max_psn;       /* after the newest that was ever sent */
     uint32_t tail_psn;      /* of the next WQE that is read */
     struct sn_read reads[SN_MAX_RD_ATOMIC];
     uint32_t read_head, read_tail; /* free-running */

@@ -33,7 +33,7 @@ struct sn_sreq {
     bool eager;              /* its bytes are where they belong: what is sent says so */
     uint32_t copied;         /* bytes that direct accesses have moved so far */
     bool looped;             /* UC, UD: which ring its last frame stands in, */
-    uint32_t tx_end;         /* and the ring's position behind that */
+    uint32_t tx_end;         /* and the ring's position after that */
     struct sn_cursor cursor; /* of the sender, or for READs the receiver */
 };
 

@@ -71,7 +71,7 @@ void *sn_uar_page(struct sn_uar *uar)
     return uar->page;
 }
 
-/* Only pages that somebody uses are looked at. */
+/* Only pages in use are looked at. */
 void sn_uar_attach(struct sn_uar *uar, struct sn_link *list, struct sn_link *user)
 {
     GW_ASSERT_HELD(&uar->nic->lock);

@@ -9,7 +9,7 @@
 #include "softnic/base/list.h"
 #include "softnic/nic/nic.h"
 
-/* Nobody rang: doorbells have a ds of at most 63, and no QP has number 0xffffff. */
+/* No ring: doorbells have a ds of at most 63, and no QP has number 0xffffff. */
 #define SN_NOT_RUNG UINT64_MAX
 
 /* The queues that ring a register, with all that a look at the record needs. There may be thousands to a

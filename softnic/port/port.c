@@ -73,7 +73,7 @@ static int lower_send(struct sn_port *port, const struct sn_frame *frames, int n
 
 /*
  * To ask the sockets is a system call or two. A thread that polls, with peers that send through shared
- * memory, would notice their frames later for it: so when the sockets have had nothing for a while it asks
+ * memory, would notice their frames later for it. So when the sockets have had nothing for a while it asks
  * them only now and then.
  */
 static bool spare_the_sockets(struct sn_port *port)

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * port.h: what a process's NIC is connected to: UDP sockets, or an Ethernet link. If GPUWIRE_NIC, or somebody
- * later, asks for it, there is a capture at the sockets, and an unkind network between those and the engine,
- * in each direction.
+ * port.h: what a process's NIC is connected to: UDP sockets, or an Ethernet link. If GPUWIRE_NIC, or a later
+ * call, asks for it, there is a capture at the sockets, and a faulty network between those and the engine, in
+ * each direction.
  */
 #ifndef SOFTNIC_PORT_PORT_H
 #define SOFTNIC_PORT_PORT_H
@@ -33,7 +33,7 @@ void sn_port_close(struct sn_port *port);
 /* Inside the NIC's lock, or when it is gone. Frames that the faults hold back leave now: they have left the
  * process, and its end does not take them back. sn_port_close does so, too. */
 void sn_port_let_go(struct sn_port *port);
-/* See sn_udp_on_refused; nothing on a wire where nobody says so. */
+/* See sn_udp_on_refused; nothing on a wire that does not report it. */
 void sn_port_on_refused(struct sn_port *port, sn_udp_refused *refused);
 
 /* Any thread: */
@@ -67,13 +67,13 @@ uint64_t sn_port_next(const struct sn_port *port);
 /* NULL: there is no capture. */
 struct sn_pcap *sn_port_pcap(const struct sn_port *port);
 
-/* How often receives by the calling thread ask the system: seldom, when shared memory is the more likely to
- * bring something (what threads begin with); never, since nothing waits or others see to it; every time. */
+/* How often receives by the calling thread ask the system: seldom, when shared memory is more likely to bring
+ * something (what threads begin with); never, because nothing waits or other threads ask; every time. */
 enum sn_port_ask { SN_ASK_SELDOM, SN_ASK_NEVER, SN_ASK_ALWAYS };
 void sn_port_ask(enum sn_port_ask ask);
 
-/* Inside the engine's lock: from now on the network is as `faults` say; what happens by chance begins anew
- * with *seed, or goes on if that is NULL. 0 or -ENOMEM, and not all is changed. */
+/* Inside the engine's lock: from now on the network is as `faults` say; random faults start again with *seed,
+ * or go on if that is NULL. 0 or -ENOMEM, and not all is changed. */
 int sn_port_set_faults(struct sn_port *port, const struct sn_faults *faults, const uint64_t *seed);
 /* Inside the engine's lock: how the network is, and what it did so far. */
 struct sn_port_faults {

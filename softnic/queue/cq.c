@@ -124,8 +124,8 @@ static uint32_t older(uint32_t age)
 
 /*
  * Only a completion that the program had not polled when it armed, and that no event has told of, is news.
- * One that an event told of and that is still unpolled is not: a program that takes its completions one by
- * one would get event after event for it.
+ * One that an event announced and that is still unpolled is not. Otherwise a program that takes its
+ * completions one by one would get event after event for it.
  */
 static void maybe_fire(struct sn_cq *cq, uint32_t unpolled)
 {
@@ -206,7 +206,7 @@ static int put_entry(const struct sn_cq *cq, const struct entry *e, uint8_t last
     uint32_t before = cq->init.cqe_size - 64;
 
     if (sn_guard_copy(slot, (const uint8_t *)&e->cqe - before, before + 63)) return -EFAULT;
-    /* Release: nobody sees the owner bit before the rest of the entry, or before the payload, which was
+    /* Release: no reader sees the owner bit before the rest of the entry, or before the payload, which was
      * stored earlier. */
     return sn_guard_store8(slot + before + 63, last);
 }
@@ -300,7 +300,7 @@ static int cq_resize(struct sn_cq *cq, void *buf, uint32_t cqe_count)
 
     GW_ASSERT_HELD(&cq->nic->lock);
     if (cq->dead) return -EIO;
-    if (cq->init.ignore_overrun) return -EOPNOTSUPP; /* nobody knows what is unpolled */
+    if (cq->init.ignore_overrun) return -EOPNOTSUPP; /* what is unpolled is unknown */
     err = unconsumed(cq, &n);
     if (err) return err;
     if (n >= cqe_count) return -EINVAL;

@@ -8,11 +8,12 @@
 #include "softnic/region/region.h"
 
 /* error.c */
-/* sn_vendor_error - the code that a ConnectX puts beside a syndrome of a completion; 0: nobody told. */
+/* sn_vendor_error - the code that a ConnectX puts beside a syndrome of a completion; 0: none is known. */
 uint8_t sn_vendor_error(uint8_t syndrome);
-void sn_qp_error(struct sn_qp *qp);      /* to ERR; everything posted will be flushed */
-void sn_qp_send_error(struct sn_qp *qp); /* a send request failed: to ERR, or to SQE where nobody answers */
-void sn_qp_fatal(struct sn_qp *qp);      /* to ERR, and an event says so */
+void sn_qp_error(struct sn_qp *qp); /* to ERR; everything posted will be flushed */
+void sn_qp_send_error(
+    struct sn_qp *qp); /* a send request failed: to ERR, or to SQE on unacknowledged transports */
+void sn_qp_fatal(struct sn_qp *qp); /* to ERR, and an event says so */
 
 /* sq.c */
 /* What else is wrong with a request, or NULL; s->error then says what its completion will. */
@@ -40,8 +41,8 @@ bool sn_rq_waiting(struct sn_qp *qp); /* are there receive WQEs */
 int sn_srq_take(struct sn_srq *srq, struct sn_qp *qp);
 /* The XRC queue of that number that a QP of this domain may take from, or NULL. */
 struct sn_srq *sn_srq_find(struct sn_nic *nic, const struct sn_xrcd *xrcd, uint32_t number);
-/* Whose regions a peer may name: the QP's, or with XRC those of the queue that the packet is for. NULL:
- * nobody's. */
+/* Whose regions a peer may name: the QP's, or with XRC those of the queue that the packet is for. NULL: none.
+ * */
 const struct sn_pd *sn_resp_pd(const struct sn_qp *qp, uint32_t srqn);
 
 /* cq.c: 0, or -EOVERFLOW: the CQ is dead, and the QP has been put into ERR. scatter: payload for the CQE. */

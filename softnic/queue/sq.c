@@ -372,7 +372,7 @@ bool sn_sq_flush_one(struct sn_qp *qp)
     }
     if (qp->sq_next == qp->sq_pi) return false;
     if (parse_next(qp, &qp->nic->scratch, &wqebbs) == -EFAULT) {
-        qp->sq_next = qp->sq_ci = qp->sq_pi; /* nobody can want them back */
+        qp->sq_next = qp->sq_ci = qp->sq_pi; /* they cannot be claimed back */
         return false;
     }
     post_error(qp, qp->sq_next, qp->nic->scratch.opcode, GW_MLX5_SYND_FLUSHED);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Shared receive queues. Their WQEs form a list: a program links those that it has got back in whatever order
- * that was, and the record says how many of the list are posted. A queue pair takes a WQE when a message
- * begins, and its completion names it.
+ * Shared receive queues. Their WQEs form a list. A program links those that it has got back, in any order,
+ * and the record says how many of the list are posted. A queue pair takes a WQE when a message begins, and
+ * its completion names it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -22,7 +22,7 @@ static const char *missing_right(uint32_t missing)
     return "that";
 }
 
-/* How far [va, +len) sticks out of a region: before its beginning, or behind its end. */
+/* How far [va, +len) sticks out of a region: before its beginning, or past its end. */
 static uint64_t sticks_out(const struct sn_mr *mr, uint64_t va, uint64_t len, bool *before)
 {
     uint64_t end = mr->init.iova + mr->init.length, behind = va + len - end;

@@ -40,7 +40,7 @@ static int mr_grow(struct sn_nic *nic)
     struct sn_mr **mrs;
 
     if (room > SN_MAX_MR) return -ENOMEM;
-    mrs = calloc(room, sizeof(*mrs)); /* pages that nobody uses stay out of memory */
+    mrs = calloc(room, sizeof(*mrs)); /* unused pages stay out of memory */
     if (!mrs) return -ENOMEM;
     if (nic->mrs) memcpy(mrs, nic->mrs, nic->mr_room * sizeof(*mrs));
     free(nic->mrs);

@@ -5,18 +5,18 @@
  * completion and acknowledgement that vouches for them. It also comes before the next message is done, and
  * before a READ or atomic of the same connection.
  *
- * In hostile mode payload is cut into pieces of random length that are held back, all queue pairs' together,
+ * In hostile mode payload is cut into pieces of random length. They are held back, all queue pairs' together,
  * and written in random order, some early, the rest when flushed.
  *
  * A network that takes several paths, or a bus with relaxed ordering, may put a WRITE in front of what is
  * left of an earlier one. With `overtake`, or where the region allows relaxed ordering, a WRITE's pieces are
- * held back beyond its end, each for a time of its own. What the responder must put behind them writes them
+ * held back beyond its end, each for a time of its own. These must come after them, so they write the pieces
  * first: a SEND, an immediate, a READ and an atomic of the same connection. So does each completion that this
  * NIC writes, of any connection: no completion passes data on the bus. An acknowledgement does not: it says
  * only that the responder has the WRITE.
  *
  * A GPU may not promise that who sees a completion sees its data. Then in hostile mode what goes to its
- * memory stays behind (on the bus, as it were) until this NIC reads from there, which pushes it.
+ * memory is held back (as if on the bus) until this NIC reads from there, which pushes it.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -55,7 +55,7 @@ void sn_place_due(struct sn_nic *nic);
 void sn_place_push(struct sn_nic *nic);
 uint64_t sn_place_next(const struct sn_nic *nic);
 void sn_place_drop(struct sn_qp *qp);
-/* Before the region is read: what waits behind completions for that is written. */
+/* Before the region is read: data that was held back past its completion is written. */
 void sn_place_read(struct sn_mr *mr);
 void sn_place_forget_mr(struct sn_nic *nic, struct sn_mr *mr);
 
@@ -78,7 +78,7 @@ struct sn_places {
 };
 int sn_list_recv(struct sn_qp *qp, uint32_t offset, uint32_t len, struct sn_places *places);
 /* Calls fn for each piece of bytes skip … skip + len of a send request, cut to them; mr is NULL for inline
- * data, else a region that can be copied. False: fn said so, a key or a right is wrong, or it is another
+ * data, otherwise a region that can be copied. False: fn said so, a key or a right is wrong, or it is another
  * region. */
 typedef bool sn_piece_fn(void *arg, const struct gw_mlx5_piece *p, const struct sn_mr *mr);
 bool sn_sreq_pieces(struct sn_qp *qp, const struct sn_sreq *s, uint32_t skip, uint32_t len, uint32_t access,

@@ -2,7 +2,7 @@
 /*
  * Memory windows (InfiniBand architecture volume 1, 10.6.7): keys that grant a part of a region for a while.
  * A bound window is a region by itself, with the same way to the memory, so whatever accesses regions need
- * not know of windows. It ends with its region, or when it is bound anew or invalidated.
+ * not know of windows. It ends with its region, or when it is bound again or invalidated.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -56,8 +56,8 @@ void sn_window_unbind_all(struct sn_mr *mr)
     sn_list_each(it, tmp, &mr->windows) unbind(sn_entry(it, struct sn_mr, windows));
 }
 
-/* Else it would belong to the peer of the queue pair that gets that number next, and nobody could invalidate
- * it. */
+/* Otherwise it would belong to the peer of the queue pair that gets that number next, and could not be
+ * invalidated. */
 void sn_window_unbind_qp(struct sn_qp *qp)
 {
     struct sn_link *it, *tmp;

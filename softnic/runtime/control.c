@@ -19,7 +19,7 @@
 #include "softnic/base/spawn.h"
 #include "softnic/nic/introspect.h"
 
-/* CLIENT_SECONDS: for somebody who neither asks nor reads; SERVED_SECONDS: for one who does so byte by
+/* CLIENT_SECONDS: for a client that neither asks nor reads; SERVED_SECONDS: for one who does so byte by
  * byte. */
 enum { STACK = 256 << 10, BACKLOG = 8, CLIENT_SECONDS = 1, SERVED_SECONDS = 5 };
 /* After a stranger was refused: strangers who connect without end take next to no processor time. */

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * control.h: what `gpuwire nic` speaks with: a socket of the process's NIC, and a thread ("gw-see") that
- * sleeps until somebody asks. It is not the NIC's thread, and takes the NIC's lock only for moments and never
- * for long: so it costs work nothing, and answers when everything else is stuck.
+ * sleeps until a client asks. It is not the NIC's thread, and takes the NIC's lock only for moments. So it
+ * costs work nothing, and answers when everything else is stuck.
  *
  * The socket is a stream in the abstract UNIX name space, "gpuwire-nic-PID-NUMBER": seen by all processes of
  * the network name space, gone with the process. Only root and the process's own user are answered. A
@@ -11,7 +11,7 @@
  *     show           all there is
  *     show QPN       the same, of queue pairs that one alone (a number as C writes them)
  *     fault LIST     the network is as LIST says from now on (config/faults.h)
- *     event NAME     what a device tells of itself: device-fatal, with which it ends; port-err, port-active
+ *     event NAME     an event of the device: device-fatal, with which it ends; port-err, port-active
  *
  * The answer is one JSON object, with a member "error" when the request failed; then the connection ends.
  */
@@ -38,13 +38,13 @@ struct sn_control_parts {
     const struct sn_config *config;
     struct sn_thread *thread;
     uint64_t started;     /* CLOCK_MONOTONIC, ns */
-    const char *settings; /* GPUWIRE_NIC as it was then: the program may change its environment meanwhile */
+    const char *settings; /* GPUWIRE_NIC as it was then: the program may have changed its environment since */
     sn_device_event *event;
 };
 
 struct sn_control;
 
-/* 0 or a negative errno: then nobody can look in, and everything else works. */
+/* 0 or a negative errno: then `gpuwire nic` does not see it, and everything else works. */
 int sn_control_start(const struct sn_control_parts *parts, struct sn_control **control);
 /* Within the time that one answer takes, some seconds at most. NULL is fine. */
 void sn_control_stop(struct sn_control *control);

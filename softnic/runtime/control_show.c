@@ -299,7 +299,7 @@ void sn_control_show(const struct sn_control_parts *p, uint32_t qpn, FILE *f)
     control_show_identity(p, f);
     control_show_statistics(p, f);
     control_show_gpus(f);
-    /* The rest needs the lock. Whoever does not give it up in time will hardly do so for the next. */
+    /* The rest needs the lock. A thread that does not release it in time will hardly do so for the next. */
     err = totals(p->nic, f);
     if (!err) err = faults(p, f);
     if (!err) err = qps(p->nic, qpn, f);

@@ -18,7 +18,7 @@ static pthread_mutex_t process_lock = PTHREAD_MUTEX_INITIALIZER;
 struct sn_process_nic sn_process_table[SN_MAX_NICS];
 
 /*
- * In the child: nothing may take a lock, which a thread that is not here may hold; and the child must not
+ * In the child: nothing may take a lock, because a thread that is not here may hold it. The child must not
  * touch doorbell pages, which it shares with the parent. So it lets go of the parent's NICs, also of one that
  * another thread was making, and leaves their memory alone. Then it may make NICs of its own.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * process.h: the NICs of this process, as GPUWIRE_NIC says: one or several, each at an address of its own,
- * with a thread that serves what no application thread drives.
+ * process.h: the NICs of this process, as GPUWIRE_NIC says: one or several, each at an address of its own.
+ * Each has a thread that serves what no application thread drives.
  *
  * The first user of one makes it, the last destroys it. A forked child has none of its parent's: their queues
  * are in memory that it does not share with the NIC's thread, which stayed with the parent. It may make NICs
@@ -24,7 +24,7 @@ struct sn_process_callbacks {
     bool (*mad)(void *user, const uint8_t dgid[16], const uint8_t sgid[16], int slot,
                 uint8_t mad[SN_MAD_LEN]);
     sn_udp_refused *refused; /* may be NULL */
-    /* This one by a thread that holds no lock of the NIC's: programs are to hear of the device itself. */
+    /* This one by a thread that holds no lock of the NIC's: programs must get the device's own event. */
     void (*device_event)(struct sn_nic *nic, enum ibv_event_type type);
     void *user;
 };
@@ -78,7 +78,7 @@ int sn_process_config(unsigned index, struct sn_config *config, char why[SN_CONF
 struct sn_process_info {
     struct sn_config config; /* address and MTU filled in */
     unsigned slot;
-    bool has_port;   /* it listens to port 4791, so nobody but its own user does at this address */
+    bool has_port;   /* it listens to port 4791, so only its own user does at this address */
     char note[256];  /* "" or one line on what does not work here: port 4791 is another's */
     char local[384]; /* how peers on the same host are reached */
     struct sn_udp_stats wire;

@@ -7,19 +7,19 @@
 enum { VAIN_NS = 20000, VAIN_STEP_NS = 20000 };
 /*
  * Posts that come within 0.3 to 0.5 µs of each other: faster than any answer. From the fourth on they wait
- * until there are 32, or the thread polls, or the NIC's thread comes by; but not when it turned out that
- * executing them takes long anyhow.
+ * until there are 32, or the thread polls, or the NIC's thread comes by. They do not wait when executing them
+ * has taken long anyhow.
  */
 enum { QUICK_TICKS = 1000, ROW_BEGINS = 4, ROW_DRIVES = 32, LONG_TICKS = 1 << 16 };
 
 /*
- * A thread that polls in vain keeps a CPU from the peer it waits for, if that is on the same host and CPUs
- * are few. So it gives the CPU up now and then; but not before a peer that runs would have answered: to be
- * let in again may take many milliseconds where others want the CPU too.
+ * A thread that polls and finds nothing keeps a CPU from the peer it waits for, if that is on the same host
+ * and CPUs are few. So it yields the CPU now and then, but not before a peer that runs would have answered.
+ * It may take many milliseconds to get the CPU back where others want it too.
  */
 static void polled(bool in_vain, uint64_t now)
 {
-    static _Thread_local uint64_t yield_at; /* 0: not in vain until now */
+    static _Thread_local uint64_t yield_at; /* 0: it has found something until now */
 
     if (!in_vain) {
         yield_at = 0;
@@ -52,7 +52,7 @@ uint64_t sn_process_nic_posted(struct sn_nic *nic)
 {
     static _Thread_local struct {
         uint64_t last;
-        unsigned row; /* posts in a row, one right behind the other */
+        unsigned row; /* posts in a row, one right after the other */
     } posts __attribute__((tls_model("initial-exec")));
     struct sn_thread *thread = sn_process_thread_of(nic);
     uint64_t start = ticks(), now, next;

@@ -218,7 +218,7 @@ void sn_process_stop(struct sn_process_nic *p)
     sn_process_set_thread(p, NULL);
     /* A thread that did not end in time is inside the NIC: then the process rather leaks than crashes. */
     if (stop_threads(p, thread, STOP_MS)) {
-        fprintf(stderr, "gpuwire: a thread of the NIC did not end within %d ms; its memory is left behind\n",
+        fprintf(stderr, "gpuwire: a thread of the NIC did not end within %d ms; its memory is leaked\n",
                 STOP_MS);
         return;
     }
@@ -226,7 +226,7 @@ void sn_process_stop(struct sn_process_nic *p)
     p->workers = NULL;
     if (thread) sn_thread_free(thread);
     if (sn_nic_destroy(p->nic)) {
-        fprintf(stderr, "gpuwire: the NIC still has queues or regions; its memory is left behind\n");
+        fprintf(stderr, "gpuwire: the NIC still has queues or regions; its memory is leaked\n");
         return;
     }
     sn_port_close(p->port);

@@ -29,7 +29,7 @@ struct sn_process_nic {
     struct sn_nic *nic;
     struct sn_thread *thread;
     struct sn_workers *workers; /* NULL: GPUWIRE_NIC asks for one thread */
-    struct sn_control *control; /* NULL: nobody can look in */
+    struct sn_control *control; /* NULL: `gpuwire nic` does not see it */
 };
 
 /* process.c: the NICs, in the order of GPUWIRE_NIC; each is made by its first user. Under the process's lock

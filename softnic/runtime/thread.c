@@ -22,8 +22,8 @@
 
 #define SHORT_TURN_NS 100000u /* the shortest that the kernel gives */
 #define PAUSE_NS      2000u
-/* A sleep so long that nobody's post, which the poster would have announced in the next moment, ended it by
- * chance. */
+/* A sleep so long that no post, which the poster would have announced in the next moment, ended it by chance.
+ * */
 #define LONG_NAP_NS 1000000u
 /* One that follows work closely. */
 #define SHORT_NAP_NS 50000u
@@ -44,7 +44,7 @@ static void drain_kick(struct sn_thread *t)
 {
     uint64_t n;
 
-    if (read(t->kick_fd, &n, sizeof(n)) < 0) return; /* somebody's kick is late: it will end the next sleep */
+    if (read(t->kick_fd, &n, sizeof(n)) < 0) return; /* a thread's kick is late: it will end the next sleep */
 }
 
 static void go_to_sleep(struct sn_thread *t, const struct plan *plan)
@@ -120,7 +120,7 @@ static void adaptive_loop(struct sn_thread *t)
         was_away = false;
         if (t->overslept && after != before) t->unannounced = true;
         t->overslept = false;
-        /* What it slept past, a kernel's post say, may have others behind it. */
+        /* Others may follow what it slept past, such as a kernel's post. */
         if (t->napped && after != before) sn_thread_woken(t, 0);
         t->napped = false;
         meet_peers(t);
@@ -128,8 +128,8 @@ static void adaptive_loop(struct sn_thread *t)
         /* Others worked without us. */
         if (after != before) t->active_at = now;
         plan = sn_thread_plan(t, now, next);
-        /* What this look brought may bring more in its wake; but never spin against one that polls, or runs
-         * beside us: the less time we took, the sooner we get the next turn. */
+        /* More may follow what this look brought. But never spin against a thread that polls, or runs beside
+         * us: the less time we took, the sooner we get the next turn. */
         if (after != before && plan.sleep != AWAY && !t->distrust) continue;
         if (plan.sleep != AWAY && !t->distrust && sn_thread_linger(t)) continue;
         /* Work that is left although nothing could be done waits for others: the system takes no frames, say.
@@ -160,7 +160,7 @@ static void busy_loop(struct sn_thread *t)
 }
 
 /*
- * It works for microseconds at a time, often beside a thread that spins until that work is done, and should
+ * It works for microseconds at a time, often beside a thread that spins until that work is done. It should
  * not wait for the end of that one's turn. To ask for short turns of its own is to get them soon (Linux 6.12
  * and later; others take no notice).
  */

@@ -1,21 +1,21 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * thread.h: the thread "gw-nic" that drives a NIC when nobody else does.
+ * thread.h: the thread "gw-nic" that drives a NIC when no other thread does.
  *
- * Doorbells are stores to memory and wake nobody, so somebody has to look. The thread looks, and sleeps in
- * between, the longer the longer nothing happened: a sixteenth of that, between 20 µs and 8 ms, or 32 ms
- * until a first post was found that no library call had announced. So a post after t of silence is seen after
- * t/16 at most. Packets end its sleep at once. While nothing can be rung it sleeps until a packet, a timer or
- * a kick. (In a virtual machine a wake-up by a timer alone may cost 17 to 60 µs of a core: 125 a second took
- * 0.4 to 0.8 % of one.)
+ * Doorbells are stores to memory and wake no thread, so a thread has to look. The thread looks, and sleeps in
+ * between. The longer nothing happened, the longer it sleeps: a sixteenth of that time, between 20 µs and 8
+ * ms. Until a first post was found that no library call had announced, it is up to 32 ms. So a post after t
+ * of silence is seen after t/16 at most. Packets end its sleep at once. While nothing can be rung it sleeps
+ * until a packet, a timer or a kick. (In a virtual machine a wake-up by a timer alone may cost 17 to 60 µs of
+ * a core. 125 a second took 0.4 to 0.8 % of one.)
  *
- * Where packets, or a kernel's posts, come one behind the other it looks on for up to 50 µs before it sleeps,
- * and gives the CPU to other threads meanwhile. Sleeping and being woken cost more, and the peer, or the
+ * Where packets, or a kernel's posts, come one after the other it looks on for up to 50 µs before it sleeps.
+ * During that it yields the CPU to other threads. Sleeping and being woken cost more, and the peer, or the
  * kernel, would wait for that.
  *
  * An application thread that polls drives the NIC itself. Then this one stays away: it sleeps without
  * watching the sockets, until the other stops polling or says (by a kick) that it goes to sleep. When it
- * finds on its return that packets lay there and nobody cared, it stays for a while, and longer each time.
+ * finds on its return that packets were left waiting, it stays for a while, and longer each time.
  *
  * In busy mode it never sleeps, and threads that poll leave the NIC to it. With two CPUs or fewer to run on
  * it yields after each look, so that the thread that it works for can run.
@@ -42,7 +42,7 @@ int sn_thread_start(struct sn_nic *nic, struct sn_port *port, enum sn_poll poll,
  * the thread itself. */
 int sn_thread_stop(struct sn_thread *thread, int wait_ms);
 
-/* Frees one that ended, when nobody uses it any more. */
+/* Frees one that ended, when it is no longer used. */
 void sn_thread_free(struct sn_thread *thread);
 
 /* An application thread drives the NIC now. Called often: two relaxed accesses. */

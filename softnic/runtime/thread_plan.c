@@ -1,32 +1,35 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long the NIC's thread sleeps, and whether packets are to wake it: that depends on who else drives. */
+/* How long the NIC's thread sleeps, and whether packets wake it: that depends on which other threads drive.
+ * */
 #include <sched.h>
 
 #include "softnic/nic/nic.h"
 #include "softnic/port/port.h"
 #include "softnic/runtime/thread_state.h"
 
-/* An application thread counts as polling when it drove the NIC so often since our last look. One that posts,
- * and then waits for a change of memory, drives it two or three times per message, and needs us in between.
+/* An application thread counts as polling when it drove the NIC this often since our last look. One that
+ * posts, and then waits for a change of memory, drives it two or three times per message, and needs us in
+ * between.
  */
 enum { POLLING_CALLS = 8 };
-/* It stays one for so many looks, since it may have lost its CPU for a moment. */
+/* It stays one for this number of looks, since it may have lost its CPU for a moment. */
 enum { POLLING_CREDIT = 2 };
-/* An application that polled and yet left packets waiting is not relied on for so many looks, every time for
- * twice as many. */
+/* An application that polled and yet left packets waiting is not relied on for a number of looks, which
+ * doubles every time. */
 #define BESIDE_NS 200000u
 /* And when packets have come for such a one, which is inside: they wait no longer should it leave without a
  * look. */
 #define DEAF_NS 20000u
 enum { DISTRUST_MAX = 1 << 16 };
-/* One that was seen polling so often in a row is distrusted half as long the next time: it did not poll while
- * it connected, say. */
+/* One that was seen polling this often in a row is distrusted half as long the next time: it did not poll
+ * while it connected, say. */
 enum { RELIED_ROW = 8 };
-/* One that polls may stand still because we have its CPU: it gets so long to be seen at it. */
+/* One that polls may stand still because we have its CPU: this is the time we allow it to show that it is
+ * polling. */
 #define STILL_NS 10000u
-/* Somebody who stops polling without saying so waits this long for us. */
+/* A thread that stops polling without saying so waits this long for us. */
 #define AWAY_MAX_NS 1000000u
-/* Sleeps that packets end sooner than this are not worth it; so often in a row it lingers for nothing. */
+/* Sleeps that packets end sooner than this are not worth it; it lingers for nothing this often in a row. */
 #define LINGER_NS 50000u
 enum { LINGER_VAIN = 4 };
 /* It was not let run since if it looked longer ago. */

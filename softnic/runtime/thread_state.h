@@ -45,11 +45,11 @@ struct sn_thread {
     int credit;
     uint32_t distrust, distrust_next; /* looks for which it does not stay away */
     uint32_t relied;                  /* times in a row that it stayed away rightly */
-    unsigned linger;                  /* times more that it lingers in vain */
+    unsigned linger;                  /* times more that it lingers for nothing */
     bool heard;                       /* packets ended its last sleep, and it has not been inside since */
     bool overslept;                   /* its last sleep was long, and nothing ended it */
     bool napped;                      /* its last sleep was short, and nothing ended it */
-    bool unannounced;                 /* after such a sleep there was a post: somebody posts without a word */
+    bool unannounced; /* after such a sleep there was a post: a thread posts without an announcement */
 };
 
 uint64_t sn_now_ns(void); /* of CLOCK_MONOTONIC */
@@ -71,7 +71,7 @@ bool sn_thread_kicked(const struct sn_thread *t);
 bool sn_thread_still_polls(struct sn_thread *t);
 void sn_thread_relied(struct sn_thread *t); /* one did */
 /*
- * It stayed away for somebody who polls, and then found work that nobody was about to do: a program that
+ * It stayed away for a thread that polls, and then found work that no thread was about to do. Such a program
  * polls for its completions in turn with watching memory, as latency tests do.
  */
 void sn_thread_deserted(struct sn_thread *t);
@@ -80,11 +80,11 @@ static inline void sn_thread_looked(struct sn_thread *t, uint64_t at)
 {
     __atomic_store_n(&t->looked_at, at, __ATOMIC_RELAXED);
 }
-/* Packets ended a sleep after so long; 0: work was found at the end of a short one. */
+/* The time after which packets ended a sleep; 0: work was found at the end of a short one. */
 void sn_thread_woken(struct sn_thread *t, uint64_t ns);
 /*
- * Before a sleep: where work has been coming, one piece behind the other, to look on for a moment costs less
- * than to sleep and to be woken, for us and for the peer that would wake us. True: something came.
+ * Before a sleep. Where work has been coming, one piece after the other, looking on for a moment costs less
+ * than sleeping and being woken. That holds for us and for the peer that would wake us. True: something came.
  */
 bool sn_thread_linger(struct sn_thread *t);
 /* After a look, once. next: what sn_nic_progress said. */

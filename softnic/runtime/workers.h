@@ -15,7 +15,7 @@ struct sn_port;
 struct sn_thread;
 struct sn_workers;
 
-/* Starts so many, 0 … SN_MAX_THREADS - 1. thread: the NIC's own, which gets what work is left. 0, or a
+/* Starts N, 0 … SN_MAX_THREADS - 1. thread: the NIC's own, which gets what work is left. 0, or a
  * negative errno with one line in why, and none is running. */
 int sn_workers_start(struct sn_nic *nic, struct sn_port *port, struct sn_thread *thread, unsigned count,
                      struct sn_workers **workers, char why[256]);

@@ -14,7 +14,7 @@
 #include "softnic/sysfs/tree.h"
 
 /*
- * No firmware gives out this PCI domain, so the addresses are nobody else's. Programs take NICs whose
+ * No firmware gives out this PCI domain, so no other device has the addresses. Programs take NICs whose
  * addresses differ in the last digits for functions of one card. So each has a bus of its own, behind a
  * bridge of its own.
  */
@@ -314,7 +314,7 @@ static int write_uverbs(int top, const char *device, unsigned index)
     put_link(&f, "subsystem", "../../../../../../class/infiniband_verbs");
     snprintf(name, sizeof(name), "uverbs%u", index);
     put_link(&list, name, "../../%s", f.path);
-    put_text(&dev, name, ""); /* listed there; whoever opens it gets the device */
+    put_text(&dev, name, ""); /* listed there; opening it gives the device */
     return f.err ? f.err : list.err ? list.err : dev.err;
 }
 

@@ -40,7 +40,7 @@ static char root[PATH_LIMIT + 24]; /* this process's tree */
 static int lock_fd = -1;
 static pid_t owner;
 
-/* A folder of this user that nobody else can write to or plant links in. */
+/* A folder of this user that no other user can write to or plant links in. */
 static bool own_folder(const char *path)
 {
     struct stat st;
@@ -83,7 +83,7 @@ static bool choose_home(void)
     return false;
 }
 
-/* Another user may have taken those names. This one nobody foresees, and nobody else sweeps it. */
+/* Another user may have taken those names. This one cannot be predicted, and no other process sweeps it. */
 static bool choose_odd_home(void)
 {
     static const char *const parents[] = {"/tmp", "/var/tmp"};
@@ -167,7 +167,7 @@ static bool try_lock(int fd)
     return !fcntl(fd, F_SETLK, &f);
 }
 
-/* Does nobody hold the lock of the tree `name`? `without`: what to say of one that has none. */
+/* Is the lock of the tree `name` free? `without`: what to say of one that has none. */
 static bool unlocked(int home_fd, const char *name, bool without)
 {
     char path[300];
@@ -294,12 +294,12 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
         if (!tree_path_locked()) {
             err = -EACCES;
         } else {
-            /* Somebody's last sweep may have removed the empty folder meanwhile; make it again, twice at
-             * most. */
+            /* Another process's last sweep may have removed the empty folder; make it again, twice at most.
+             * */
             for (int attempt = 0; attempt < 3; attempt++) {
                 int fd = own_folder(home) ? open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
-                /* Says to sweepers that somebody makes a tree. It does not wait: if a process sweeps just now
-                 * and takes ours for a dead process's, we try again. */
+                /* Says to sweepers that a process makes a tree. It does not wait: if a process sweeps just
+                 * now and takes ours for a dead process's, we try again. */
                 if (fd >= 0) flock(fd, LOCK_SH | LOCK_NB);
                 err = fd < 0 ? -errno : make_tree(fd, nics, n);
                 if (fd >= 0) close(fd);
@@ -329,14 +329,14 @@ void sn_tree_remove(void)
         }
         close(lock_fd);
         lock_fd = -1;
-        sweep_locked(); /* peers that were killed meanwhile left theirs */
+        sweep_locked(); /* peers that were killed since left theirs */
     }
     pthread_mutex_unlock(&lock);
 }
 
 void sn_tree_forget(void)
 {
-    /* The parent may have held the lock at the fork, with nobody left here to release it. */
+    /* The parent may have held the lock at the fork, with no thread left here to release it. */
     pthread_mutex_init(&lock, NULL);
     if (lock_fd >= 0) close(lock_fd);
     lock_fd = -1;

@@ -72,7 +72,7 @@ void sn_tree_remove(void);
 /* sn_tree_forget - in a forked child: the tree belongs to the parent; a new one gets a new name. */
 void sn_tree_forget(void);
 
-/* sn_tree_sweep - removes the trees that dead processes left behind; what `gpuwire run` does at its end. */
+/* sn_tree_sweep - removes the trees that dead processes left; what `gpuwire run` does at its end. */
 void sn_tree_sweep(void);
 
 /* sn_guid - the node GUID of NIC number `index` of a process, at an address, in host byte order. */

@@ -1,24 +1,24 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Direct access to peers on the same host: a WRITE without immediate data or a READ is executed by the
- * requester, by a copy between the two processes, instead of being sent. It takes no PSNs. The bytes of a
- * WRITE with immediate data go in the same way, ahead of a frame that says so: eager_copy.c.
+ * Direct access to peers on the same host: the requester executes a WRITE without immediate data, or a READ,
+ * by a copy between the two processes. It does not send it. It takes no PSNs. The bytes of a WRITE with
+ * immediate data go in the same way, ahead of a frame that says so: eager_copy.c.
  *
- * Only a request before which nothing of its queue pair is under way may go like this: then all that was
- * posted earlier has been executed, as an RC queue pair promises, and it has ended well. Requests that follow
- * each other join one batch, also those of several queue pairs to one process. A copy keeps the order of its
+ * A request may go like this only if nothing of its queue pair is under way before it. Then all earlier
+ * requests have been executed, as an RC queue pair promises, and have succeeded. Requests that follow each
+ * other join one batch, also those of several queue pairs to one process. A copy keeps the order of its
  * pieces. Batches end one after the other, though some may be under way at once (direct_batch.c).
  *
- * Whatever is not plainly allowed goes by packets. So errors are found and told by the responder, at both
- * ends, in one way only.
+ * Whatever is not plainly allowed goes by packets. So the responder finds and reports errors, at both ends,
+ * in one way only.
  */
 #include <gpuwire/detail/held.h>
 
 #include "softnic/transport/direct.h"
 
 enum {
-    CHUNK = 1 << 20,    /* bytes copied at once: nobody waits longer than that takes for the lock */
-    CHUNK_BUDGET = 32,  /* a chunk counts as so many packets */
+    CHUNK = 1 << 20,    /* bytes copied at once: no thread waits longer than that takes for the lock */
+    CHUNK_BUDGET = 32,  /* packets that a chunk counts as */
     BATCHED_MAX = 8192, /* a longer request in plain memory is copied without waiting for others */
     SMALL = 4096,
 };
@@ -222,7 +222,7 @@ static bool try_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did)
     if (!sn_batch_room(qp->nic)) return behind_others(qp, did);
     peer = peers.ops->find(peers.ctx, qp->peer.gid, qp->attr.dest_qp_num);
     if (!peer) return false;
-    /* It has to wait for all others', so that they do not go on for ever before it. */
+    /* It has to wait for all others', so that they do not go on forever before it. */
     if (d->peer && (!whole || !sn_batch_fits(d, peer, !direct_is_read(s)))) return sn_direct_drain(qp->nic);
     /* Placed bytes may have to be sent again, over the bytes of this write. */
     if (qp->req.early.batched_eager && !sn_eager_kind(s)) return behind_own(qp, did);

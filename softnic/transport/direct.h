@@ -28,7 +28,7 @@ int64_t sn_batch_copy_alone(struct sn_nic *nic);
 
 /* direct_end.c. The batch's copy has ended: so have its requests, or they are sent. */
 void sn_batch_end(const struct sn_batch *b);
-/* Requests from `at` on, none of which was sent, get their PSNs anew. */
+/* Requests from `at` on, none of which was sent, get new PSNs. */
 void sn_batch_renumber(struct sn_qp *qp, uint32_t at, uint32_t psn);
 /* The copy stopped in this request: packets find out why. */
 void sn_batch_stopped(struct sn_qp *qp, struct sn_sreq *s);

@@ -4,19 +4,20 @@
  * request joins the one that gathers when all of its pieces are listed, and leaves it copied, or to be sent
  * after all: direct_end.c.
  *
- * Where the memory lets (struct sn_dma_ops: start), a copy is not waited for: a few batches are under way
- * while the next one gathers, frames are sent and received, and rings are seen. The one thing that requests
- * see of it is that they end later: batches end in order, and until then a request of one is `copying`, which
- * keeps its completion, its frame and all frames of what stands behind it. If an error of its queue pair ends
- * a request otherwise, the copies are settled first: its memory is the program's again.
+ * Where the memory allows (struct sn_dma_ops: start), the NIC does not wait for a copy. A few batches are
+ * under way while the next one gathers, frames are sent and received, and rings are seen. Requests only end
+ * later. Batches end in order, and until then a request of one is `copying`. That keeps its completion, its
+ * frame and all frames of the requests after it. If an error of its queue pair ends a request otherwise, the
+ * copies are settled first: its memory is the program's again.
  */
 #include <gpuwire/detail/held.h>
 
 #include "softnic/transport/direct.h"
 
 /*
- * A batch within a GPU has enough when it is so long, or has so many requests. Its end is told once for all
- * of it, so shorter ones end sooner, and longer ones cost less. The copy kernel takes 64 commands at a time.
+ * A batch within a GPU has enough when it reaches this length, or this number of requests. Its end is told
+ * once for all of it, so shorter ones end sooner, and longer ones cost less. The copy kernel takes 64
+ * commands at a time.
  */
 enum { GPU_BYTES = 256 << 10, GPU_ITEMS = 16 };
 
@@ -134,8 +135,8 @@ static void direct_batch_finish(struct sn_nic *nic)
     wake_one(nic);
     await(b);
     if (b->copied > 0) sn_count(&nic->count.direct_bytes, (uint64_t)b->copied);
-    /* What is behind those that are put back, and is put back with them, must not be copied any more
-     * either. */
+    /* Requests after those that are put back are put back with them, and must not be copied any more either.
+     * */
     if (b->copied < b->bytes) sn_direct_settle(nic);
     sn_batch_end(b);
     d->first++;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How batches of direct accesses end: what that means to the requests in them. One is done, or what was
- * placed is told of; or, from the first on that was not copied, they are sent after all, with the PSNs that
- * they did not take.
+ * How batches of direct accesses end: what that means to the requests in them. One is done, or a placed one
+ * is announced. From the first on that was not copied, they are sent after all, with the PSNs that they did
+ * not take.
  */
 #include <gpuwire/detail/assert.h>
 
@@ -55,7 +55,7 @@ static void copied_whole(struct sn_qp *qp, struct sn_sreq *s)
 {
     s->copying = false;
     if (sn_eager_kind(s)) {
-        s->eager = !s->by_packets; /* what stands before it is sent as packets meanwhile: eager_copy.c */
+        s->eager = !s->by_packets; /* requests before it are sent as packets at the same time: eager_copy.c */
         return;
     }
     GW_TRACE(softnic, copied, qp->number, s->index);

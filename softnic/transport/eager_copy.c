@@ -1,23 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Placed messages: a WRITE with immediate data to a peer on the same host whose bytes the requester has
- * copied to their place before it sends it, as direct.c does it, with the same rights asked for. What it then
- * sends is one frame that carries none and stands for as many packets, and PSNs, as they would take. So
+ * Placed messages. Such a message is a WRITE with immediate data to a peer on the same host. The requester
+ * has copied its bytes to their place before it sends it, as direct.c does, and with the same rights. What it
+ * then sends is one frame that carries none and stands for as many packets, and PSNs, as they would take. So
  * order, the receive that it consumes, rights, acknowledgement, RNR, repeats and errors are those of packets.
  *
  * Bytes are copied once, before the first frame, never when it is repeated: the receiver may have its
  * completion by then, and the memory be its program's. A peer that does not believe it, or answers nothing,
- * gets the bytes, and if it had the message it takes them for a repeat. Bytes placed behind it go as packets
- * too: else the older bytes could come last.
+ * gets the bytes, and if it had the message it takes them for a repeat. Bytes placed after it go as packets
+ * too: otherwise the older bytes could come last.
  *
  * A message may be placed while others are not acknowledged, if those are placed ones or have no bytes. So
- * behind a message that the receiver is not ready for memory may hold the next ones' bytes early, as it may
+ * after a message that the receiver is not ready for, memory may hold the next ones' bytes early, as it may
  * hold the first packets of one. A request that changes bytes when it is executed is awaited, or the message
- * goes behind it as packets.
+ * goes after it as packets.
  *
  * The responder believes what comes through shared memory alone, and of memory alone that it has lent that
  * peer: who could have written there. And only while no other request has changed bytes since: a frame may be
- * late, and those before it have come as packets meanwhile. So a frame carries the PSN, its base, from which
+ * late, and those before it may have come as packets since. So a frame carries the PSN, its base, from which
  * on all requests before it were placed, or had no bytes, when its bytes were.
  */
 #include <string.h>
@@ -177,7 +177,7 @@ void sn_eager_executed(struct sn_qp *qp, uint32_t psn, bool changed)
         r->changed_psn = roce_psn_add(r->changed_psn, FAR / 2);
 }
 
-/* Windows are lent to nobody, and what was another region's memory before may be where the bytes are. */
+/* Windows are not lent to other processes, and the bytes may lie where another region's memory was before. */
 bool sn_eager_believed(struct sn_qp *qp, const struct sn_mr *mr, const struct sn_body *body)
 {
     struct sn_peers peers = sn_peers_of(qp);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Queue pair 1: management datagrams, which have no work queues here. Each is one packet that nobody
- * acknowledges; what is to arrive for certain is repeated by those who talk to each other through it.
+ * Queue pair 1: management datagrams, which have no work queues here. Each is one packet without an
+ * acknowledgement. The two ends that talk through it repeat what must arrive.
  */
 #include <errno.h>
 #include <string.h>

@@ -11,7 +11,7 @@
 /* How often to look: what is sent before the next look may reach a process that has just taken the slot. */
 #define LOOK_NS 500000u
 
-/* A peer's last packets may lie in the socket for so long after its end was noticed. */
+/* How long a peer's last packets may lie in the socket after its end was noticed. */
 #define LATE_NS 10000000u
 
 static struct sn_owner owner_ask(const struct sn_qp *qp)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Packets, out and in: frames are built in place in a ring, from which the wire takes them; those for a queue
- * pair of the same NIC go through a ring of their own and never see the wire. A packet that comes in is
+ * Packets, out and in. Frames are built in place in a ring, from which the wire takes them. Frames for a
+ * queue pair of the same NIC go through a ring of their own and never see the wire. A packet that comes in is
  * checked before anything is believed.
  */
 #include <string.h>
@@ -97,7 +97,7 @@ static uint32_t packet_icrc_of(struct sn_route *to, uint8_t *frame, uint32_t len
     return roce_icrc_from(to->icrc_start, frame, len);
 }
 
-/* The payload stands behind the headers' place already. */
+/* The payload stands after the headers' place already. */
 void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
                   uint32_t payload_len)
 {

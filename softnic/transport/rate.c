@@ -17,10 +17,9 @@
 
 #define CNP_EVERY_NS 50000u  /* as often as one is sent, and as one counts */
 #define PERIOD_NS    55000u  /* of both clocks: how congested it was, and the way up */
-#define BURST_NS     100000u /* clocks are coarse: so much may be made up for at once */
+#define BURST_NS     100000u /* clocks are coarse: how much may be made up for at once */
 
-#define RATE_MIN                                                                                             \
-    UINT64_C(8000000) /* bytes per second: whoever sends notifications cannot stop a queue pair */
+#define RATE_MIN  UINT64_C(8000000) /* bytes per second: a sender of notifications cannot stop a queue pair */
 #define RATE_MAX  UINT64_C(12500000000)
 #define RATE_STEP UINT64_C(5000000)
 

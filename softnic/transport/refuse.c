@@ -76,7 +76,7 @@ void sn_resp_not_repeated(struct sn_qp *qp, const struct roce_hdr *h, const char
     sn_responder_fatal(qp, ROCE_NAK_REMOTE_ACCESS, h->psn, IBV_EVENT_QP_ACCESS_ERR);
 }
 
-/* Nobody answers, so the peer could go on trying. */
+/* The peer gets no answer, so it could go on trying. */
 static void drop_guess(struct sn_qp *qp)
 {
     struct sn_nic *nic = qp->nic;

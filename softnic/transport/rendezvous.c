@@ -4,15 +4,15 @@
  * Their payload is not the bytes but where these lie. The responder copies them from there to their place,
  * once.
  *
- * An offer is the packet that a path MTU of SN_RNDV_CHUNK would give, and stands for as many packets, and
+ * An offer is the packet that a path MTU of SN_RNDV_CHUNK would give. It stands for as many packets, and
  * PSNs, as the path's own MTU makes of it. So order, receives, rights, acknowledgements, RNR, repeats and
- * errors are those of packets; and what becomes of the connection does not depend on which of a message's
- * parts went in which way.
+ * errors are those of packets. The connection's fate does not depend on which way the parts of a message
+ * went.
  *
- * The responder, while it copies, is to the requester's memory what any peer is that accesses it: it asks for
- * each piece, by its lkey, whether it is still lent, and memory that goes is waited for. Whatever keeps it
- * from copying it answers like a packet lost, and the requester then sends this request's bytes. These find
- * out, and tell, what was wrong.
+ * While it copies, the responder follows the rules of any peer that accesses the requester's memory. It asks
+ * for each piece, by its lkey, whether it is still lent, and memory that goes waits for it. If it cannot
+ * copy, it answers as for a lost packet, and the requester then sends this request's bytes. These show what
+ * was wrong.
  */
 #include <errno.h>
 
@@ -22,7 +22,7 @@
 
 enum {
     MIN = 16384,     /* below, two copies cost less than the answers that a window of offers waits for */
-    COST_SHIFT = 15, /* so many bytes copied count as a packet */
+    COST_SHIFT = 15, /* bytes copied that count as a packet */
 };
 
 /* ---- the requester's side ------------------------------------------------------------------------------ */

@@ -4,9 +4,9 @@
  * fences and outstanding READs allow. Going back after a loss is nothing but moving the place where the next
  * packet is made.
  *
- * A READ is asked for in chunks of a window's half, each a READ request of its own with the PSNs of its
- * answer: so answers never arrive in larger bursts than requests do. Chunks begin at fixed places in the
- * message. A repeated request thus never reaches past what the responder saw before.
+ * A READ is requested in chunks of half a window, each a READ request of its own with the PSNs of its answer.
+ * So answers never arrive in larger bursts than requests do. Chunks begin at fixed places in the message. A
+ * repeated request thus never reaches past what the responder saw before.
  */
 #include <string.h>
 
@@ -43,7 +43,7 @@ void sn_requester_init(struct sn_qp *qp, uint32_t psn)
     r->no_loss = true;
 }
 
-/* Packets of the READ request that packet k of a READ of so many begins or stands in, from k on. */
+/* Packets left, from packet k on, in the READ request that holds k. */
 static uint32_t chunk_from(const struct sn_qp *qp, const struct sn_sreq *s, uint32_t k)
 {
     uint32_t size = qp->req.window_max / 2, left = s->packets - k, rest = size - k % size;
@@ -72,8 +72,9 @@ static bool window_open(const struct sn_requester *r, uint32_t psn, uint32_t n)
 
 /*
  * A full window opens only when there is room for as many packets as are worth a system call and the peer's
- * being woken. So TCP avoids small segments (RFC 1122, 4.2.3.4). Else the answer to each few packets would
- * let a few more out, for ever. The packet that filled it asked for an answer, so there will be room.
+ * being woken. TCP avoids small segments in the same way (RFC 1122, 4.2.3.4). Otherwise the answer to each
+ * few packets would let a few more out, again and again. The packet that filled it asked for an answer, so
+ * there will be room.
  */
 static bool may_send(struct sn_requester *r, uint32_t psn, uint32_t n)
 {
@@ -96,7 +97,7 @@ static bool requester_allowed(const struct sn_qp *qp, const struct sn_sreq *s)
     return !(requester_is_read(s) || is_atomic(s)) || reads < qp->attr.max_rd_atomic;
 }
 
-/* It waits for what the program has taken away meanwhile. */
+/* max_rd_atomic was set to 0 after the post: it can never start. */
 static bool requester_never(const struct sn_qp *qp, const struct sn_sreq *s)
 {
     return (requester_is_read(s) || is_atomic(s)) && !qp->attr.max_rd_atomic;
@@ -110,7 +111,7 @@ static bool ack_wanted(struct sn_qp *qp, bool last)
     uint32_t psn = psn_of_cur(r);
 
     r->since_ackreq++;
-    /* The packet that closes the window, too: else nobody would open it. */
+    /* The packet that closes the window, too: otherwise nothing would open it. */
     /* At a limited rate a window's part takes longer than answers are waited for. */
     if (last || qp->rate.bytes_per_s || r->since_ackreq >= r->window / ACKREQ_PER_WINDOW ||
         !window_open(r, roce_psn_add(psn, 1), 1)) {
@@ -232,7 +233,7 @@ static enum sn_step stuck(struct sn_qp *qp, const struct sn_sreq *s)
     return SN_DID;
 }
 
-/* Its turn would never come: the program has taken away meanwhile what it waits for. */
+/* Its turn would never come: the program has since set max_rd_atomic to 0. */
 static enum sn_step never_sent(struct sn_qp *qp, struct sn_sreq *s)
 {
     sn_report_qp(qp, "send WQE at index %u: max_rd_atomic was lowered to 0 before it began", s->index);
@@ -317,7 +318,7 @@ enum sn_step sn_requester_step(struct sn_qp *qp)
     GW_ASSERT_HELD(&qp->nic->lock);
     if (qp->state != IBV_QPS_RTS && qp->state != IBV_QPS_SQD) return SN_IDLE;
     if (r->rnr_wait) return SN_IDLE;
-    /* Until they are copied what stands behind these has its turn. */
+    /* Until they are copied, the requests after these have their turn. */
     while (r->cur != r->end && r->ring[r->cur % SN_SQ_WINDOW].copying) r->cur++;
     if (r->cur == r->end && !sn_sq_fetch(qp, NULL)) {
         if (r->una == r->end) sn_requester_drained(qp);

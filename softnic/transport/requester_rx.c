@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The requester's receiving half. Everything comes down to moving una_psn, the oldest PSN that is not
- * acknowledged, forward: by acknowledgements up to the first READ or atomic that waits for its answer, and by
- * those answers themselves. A responder answers in order, so an acknowledgement from beyond such a READ says
- * that its answer was lost: it is asked for again, and never taken as done.
+ * acknowledged, forward. Acknowledgements move it up to the first READ or atomic that waits for its answer,
+ * and those answers move it on. A responder answers in order, so an acknowledgement from beyond such a READ
+ * says that its answer was lost. It is requested again, and never taken as done.
  */
 #include <string.h>
 
@@ -218,7 +218,7 @@ static void atomic_response(struct sn_qp *qp, const struct roce_hdr *h)
 
 /* ---- acknowledgements ---------------------------------------------------------------------------------- */
 
-/* It may be tried for ever, and then nobody would know what a program waits for. */
+/* It may be tried forever, and then nothing would say what a program waits for. */
 static void waits_for_receive(struct sn_qp *qp)
 {
     struct sn_requester *r = &qp->req;

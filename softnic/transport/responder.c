@@ -5,8 +5,8 @@
  * what every request packet goes through; responder.h names the rest.
  *
  * A packet that is refused changes nothing: the next PSN expected stays, so it is the same packet that is
- * tried again. UC, where nothing is said, goes the same way, but that what is refused is dropped:
- * unreliable.c.
+ * tried again. UC sends no answers; otherwise it takes the same path, except that refused packets are
+ * dropped: unreliable.c.
  */
 #include <gpuwire/detail/held.h>
 
@@ -22,9 +22,9 @@ static void duplicate(struct sn_qp *qp, const struct roce_hdr *h)
         sn_take_again(qp, h);
         return;
     }
-    /* All that came in meanwhile is acknowledged with it, so it has to be in memory. Not the READs and
-     * atomics after the last SEND or WRITE: their answers do that, and there are requesters (Linux' rxe) that
-     * take an acknowledgement with a READ's or atomic's own PSN for its answer. */
+    /* All that came in since is acknowledged with it, so it has to be in memory. Not the READs and atomics
+     * after the last SEND or WRITE: their answers do that. Some requesters (Linux' rxe) take an
+     * acknowledgement with a READ's or atomic's own PSN for its answer. */
     if (r->nak_pending || !sn_resp_settle(qp, h)) return;
     r->ack_pending = true;
     r->ack_psn = r->plain_psn;

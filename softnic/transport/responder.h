@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * responder.h: what the files of the responder's receiving half share. responder.c looks whether a request
- * packet may be executed, responder_write.c executes SENDs and WRITEs, responder_read.c READs and atomics,
+ * packet may be executed. responder_write.c executes SENDs and WRITEs, responder_read.c READs and atomics.
  * refuse.c says why one is refused. All of it under the NIC's lock.
  */
 #ifndef SOFTNIC_TRANSPORT_RESPONDER_H
@@ -9,11 +9,11 @@
 
 #include "softnic/transport/transport.h"
 
-/* refuse.c: the packet is refused. What was wrong with it: */
+/* refuse.c: the packet is refused. The fault of the packet: */
 void sn_resp_invalid(struct sn_qp *qp, const struct roce_hdr *h, const char *what);
 /* A READ or atomic whose PSN was taken before names what the first one did not, which is `what`. */
 void sn_resp_not_repeated(struct sn_qp *qp, const struct roce_hdr *h, const char *what);
-/* The peer named a key, or a range, that nobody gave it: counted, and said if it looks like guessing.
+/* The peer named a key, or a range, that it was never given: counted, and reported if it looks like guessing.
  * certain: no mistake looks like that. */
 void sn_resp_guessed(struct sn_qp *qp, bool certain);
 /* The registered memory itself failed. */

@@ -38,7 +38,7 @@ static void read_failed(struct sn_qp *qp, struct sn_slot_rd *slot, enum roce_nak
     for (uint32_t i = 0; i < SN_MAX_RD_ATOMIC; i++) qp->resp.slots[i].pending = false;
     sn_report_qp(qp, "memory that its peer (QP 0x%06x) reads, rkey 0x%x, %s", qp->attr.dest_qp_num,
                  slot->rkey,
-                 nak == ROCE_NAK_REMOTE_ACCESS ? "was deregistered meanwhile" : "cannot be accessed");
+                 nak == ROCE_NAK_REMOTE_ACCESS ? "was deregistered in the meantime" : "cannot be accessed");
     sn_responder_fatal(qp, nak, psn, IBV_EVENT_QP_ACCESS_ERR);
 }
 

@@ -233,7 +233,7 @@ void sn_take_write(struct sn_qp *qp, const struct roce_hdr *h, uint32_t flags, c
     }
     if ((flags & ROCE_F_IMM) && !responder_write_need_wqe(qp, h)) return;
     if (mr && !place_write(qp, h, mr, body)) {
-        r->received = total; /* which taking a receive began anew */
+        r->received = total; /* taking a receive has set it back */
         return;
     }
     if (((flags & ROCE_F_ENDS) || h->ackreq) && !settle_write(qp, h, flags)) return;

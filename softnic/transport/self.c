@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A NIC's own queue pairs as peers of each other: what direct.c and rendezvous.c ask of another process's
- * table and copy from its memory, looked up and copied here. Nothing can be taken back meanwhile: that needs
- * the lock.
+ * A NIC's own queue pairs as peers of each other. direct.c and rendezvous.c look up another process's table
+ * and copy from its memory; here is the same within one NIC. Nothing can be taken back during the copy: that
+ * needs the lock.
  */
 #include "softnic/mem/pieces.h"
 #include "softnic/transport/transport.h"
@@ -11,7 +11,7 @@ static struct sn_peer *self_find(void *ctx, const uint8_t gid[16], uint32_t qpn)
 {
     (void)gid;
     (void)qpn;
-    return ctx; /* a name for the NIC itself, which nobody else's can be */
+    return ctx; /* a name for the NIC itself, which no other peer can have */
 }
 
 static bool always(void *ctx, const uint8_t gid[16], uint32_t qpn)

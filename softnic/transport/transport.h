@@ -22,7 +22,7 @@
 #include "src/roce/icrc.h"
 #include "src/roce/segment.h"
 
-/* A message that waits so long for a receive is worth a line, at either end. */
+/* A message that waits this long for a receive is worth a line, at either end. */
 #define SN_STARVED_NS UINT64_C(1000000000)
 
 /*
@@ -52,8 +52,8 @@ uint8_t *sn_tx_begin_to(struct sn_nic *nic, const struct sn_route *to);
 void sn_tx_end_to(struct sn_nic *nic, struct sn_route *to, uint8_t *frame, struct roce_hdr *h,
                   uint32_t payload_len);
 void sn_tx_mark_rndv(struct sn_qp *qp); /* what sn_tx_end has just made is one */
-void sn_tx_count(struct sn_qp *qp, const struct roce_hdr *h, uint32_t payload_len); /* for whoever looks in */
-/* The ring's position behind the last frame that was made; has it been reached by what was taken out? */
+void sn_tx_count(struct sn_qp *qp, const struct roce_hdr *h, uint32_t payload_len); /* for `gpuwire nic` */
+/* The ring's position after the last frame that was made; have the frames up to a position been taken out? */
 uint32_t sn_tx_position(const struct sn_nic *nic, bool looped);
 void sn_tx_push(struct sn_nic *nic);   /* offers the wire what there is */
 bool sn_rx_looped(struct sn_nic *nic); /* what this NIC has sent to itself. false: nothing */
@@ -104,12 +104,12 @@ void sn_answer_rx(struct sn_qp *qp, const struct roce_hdr *h, const uint8_t *pay
 /* transport/direct.c: WRITEs and READs executed by copies between processes of one host. */
 bool sn_direct_step(struct sn_qp *qp, struct sn_sreq *s, enum sn_step *did); /* false: not this way */
 /* transport/direct_batch.c */
-/* What has ended is, and the next one is put on its way if there would soon be nothing. False: nothing has
+/* Ended batches are completed, and the next one is started if there would soon be none. False: nothing has
  * changed. */
 bool sn_direct_go(struct sn_nic *nic);
 /* All accesses are made, and have ended; not inside the end of one. false: there were none. */
 bool sn_direct_drain(struct sn_nic *nic);
-/* Nobody's bytes are being copied any more, or will be; what that means to requests comes later. */
+/* No bytes are being copied any more, or will be; what that means to requests comes later. */
 void sn_direct_settle(struct sn_nic *nic);
 /* Is this process inside that peer's memory already? */
 static inline bool sn_direct_is_inside(const struct sn_nic *nic, const struct sn_peer *peer)
@@ -122,7 +122,7 @@ bool sn_eager_kind(const struct sn_sreq *s);
 bool sn_eager_like(const struct sn_sreq *s); /* it changes no bytes any more: it was placed, or has none */
 /* The same for one that may be placed, as far as its queue pair's past goes. false: by packets. */
 bool sn_eager_wanted(struct sn_qp *qp, struct sn_sreq *s);
-/* This request changes bytes when it is executed: nothing behind it is placed before that. */
+/* This request changes bytes when it is executed: nothing after it is placed before that. */
 void sn_eager_not_before(struct sn_requester *r, uint32_t at);
 /* May bytes be placed although requests of the queue pair are under way? */
 bool sn_eager_may_follow(const struct sn_qp *qp);
@@ -144,13 +144,14 @@ bool sn_eager_believed(struct sn_qp *qp, const struct sn_mr *mr, const struct sn
 /* The packet that ends at this PSN was executed: did it change bytes? */
 void sn_eager_executed(struct sn_qp *qp, uint32_t psn, bool changed);
 
-/* transport/self.c: whom a queue pair's peer is to be looked up with. */
+/* transport/self.c: with what a queue pair's peer is looked up. */
 struct sn_peers sn_peers_of(const struct sn_qp *qp);
 
 /* transport/rendezvous.c: long SENDs and WRITEs that the responder fetches. */
 uint32_t sn_rndv_min(uint32_t configured);
 bool sn_rndv_wanted(struct sn_qp *qp, struct sn_sreq *s); /* may the next packet be an offer? */
-uint32_t sn_rndv_packets(const struct sn_qp *qp, const struct sn_sreq *s); /* which stands for so many */
+uint32_t sn_rndv_packets(const struct sn_qp *qp,
+                         const struct sn_sreq *s); /* how many packets it stands for */
 bool sn_rndv_window_open(const struct sn_qp *qp, uint32_t n);
 bool sn_rndv_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame); /* false: by packets after all */
 /* The oldest request goes by packets, if it was offered: its peer cannot fetch it, or says nothing. */

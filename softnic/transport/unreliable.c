@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Code that UC and UD share, and UC's own. Nobody answers, so nothing is ever sent again and nothing is
- * waited for but the wire: a request is done when its last frame has been taken from the NIC's ring. The ring
- * is also what holds a sender back.
+ * Code that UC and UD share, and UC's own. There are no answers, so nothing is ever sent again, and the NIC
+ * waits for nothing but the wire. A request is done when its last frame has been taken from the NIC's ring.
+ * The ring is also what holds a sender back.
  *
  * A UC responder (InfiniBand architecture volume 1, 9.8.2) takes a message whole or not at all. A packet that
- * is not the next one of the message under way ends that without a word; with the first packet of another
- * message, whatever its PSN, things go on. The receive WQE of a message that was given up serves the next.
+ * is not the next one of the message under way silently ends that message. The first packet of another
+ * message, whatever its PSN, starts a new one. The receive WQE of a message that was given up serves the
+ * next.
  */
 #include <gpuwire/detail/held.h>
 
@@ -91,8 +92,8 @@ bool sn_unreliable_resume(struct sn_qp *qp)
 /* ---- UC: receiving ------------------------------------------------------------------------------------- */
 
 /* Gives the message under way up. Its bytes that are still on their way into memory have to be there before
- * the next one is placed, which may go to the same place. That it fails is nobody's concern any more, nor
- * that a first packet did, with which no message is under way yet. */
+ * the next one is placed, which may go to the same place. That it fails no longer matters. Neither does a
+ * failed first packet, with which no message is under way yet. */
 static void unreliable_give_up(struct sn_qp *qp)
 {
     sn_place_flush(qp);

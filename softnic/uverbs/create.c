@@ -61,7 +61,7 @@ static int uv_create_run(const struct uv_request *r, struct command *cmd,
     return err;
 }
 
-/* The last answer is the handle. An object that its maker does not hear of is not kept. */
+/* The last answer is the handle. An object is not kept if its maker is not told of it. */
 static int uv_create_finish(struct command *cmd, const struct uv_request *r, enum uv_type type, uint16_t id,
                             uint32_t handle, int err)
 {

@@ -17,7 +17,7 @@
 
 #define PAGE          4096u
 #define LOG_PAGE      12u
-#define INDEX_NUMBERS 65536u /* so many can be named in an mmap offset */
+#define INDEX_NUMBERS 65536u /* the number that an mmap offset can name */
 
 static uint64_t uv_dm_whole_pages(uint64_t length)
 {
@@ -136,7 +136,7 @@ static int uv_dm_read_region(const struct uv_request *r, const struct uv_dm *dm,
     if (!err) err = uv_attr_in(r, UVERBS_ATTR_REG_DM_MR_ACCESS_FLAGS, access, sizeof(*access));
     if (!err) err = uv_mr_check(*access);
     if (err) return err;
-    /* Nobody knows its address but the library, so its bytes are named by where they are in it. */
+    /* Only the library knows its address, so its bytes are named by where they are in it. */
     if (!(*access & IB_UVERBS_ACCESS_ZERO_BASED)) return -EINVAL;
     if (*access & (IB_UVERBS_ACCESS_ON_DEMAND | IB_UVERBS_ACCESS_HUGETLB | IB_UVERBS_ACCESS_MW_BIND))
         return -EINVAL;

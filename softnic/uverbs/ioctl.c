@@ -21,7 +21,7 @@
 #define EX(cmd) (IB_USER_VERBS_CMD_FLAG_EXTENDED | (cmd))
 
 /*
- * A legacy command. The kernel wants at least the sizes of its structs (-ENOSPC); the extended ones may be
+ * A legacy command. The kernel expects at least the sizes of its structs (-ENOSPC). The extended ones may be
  * cut short or be longer, so theirs are the sizes of the first version.
  */
 struct legacy {

@@ -227,7 +227,7 @@ static int64_t uv_mr_length_of(int fd)
 
 /*
  * The NIC reaches the memory as the program would: by mapping it. -EOPNOTSUPP: the driver whose memory it is
- * lets nobody.
+ * does not allow that.
  */
 static int map_fd(int fd, uint64_t offset, uint64_t length, uint32_t access, void **map, size_t *map_length)
 {
@@ -285,7 +285,7 @@ static int uv_mr_answer(const struct uv_request *r, const struct uv_mr *mr)
 }
 
 /*
- * What of a dma-buf cannot be mapped is a GPU's memory. The GPU knows it by its address. Programs give
+ * A dma-buf that cannot be mapped is a GPU's memory. The GPU finds it by its address. Programs give
  * that as the iova, since they want the same number in their requests. softnic does not compare it with what
  * the fd stands for.
  */

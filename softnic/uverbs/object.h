@@ -124,7 +124,7 @@ struct uv_ah {
 
 struct uv_uars {
     uint32_t static_pages;
-    uint32_t low_latency; /* of the static registers, the last so many serve one QP each */
+    uint32_t low_latency; /* the number of static registers, the last ones, that serve one QP each */
     struct sn_uar *pages[UV_MAX_STATIC_PAGES];
     struct sn_uar *dynamic[UV_MAX_DYNAMIC_PAGES];
     uint16_t users[UV_MAX_STATIC_PAGES * UV_BFREGS_PER_PAGE];
@@ -305,10 +305,10 @@ bool uv_dma_unordered(const void *ctx);
 void uv_dma_end(void *ctx);
 
 /*
- * uv_wrap_context - puts progress behind a libmlx5 context's post and poll (ops.c). uv_wrapped counts them.
- * Programs, and librdmacm, hand a context from thread to thread by means of their own: release when it was
- * wrapped, and acquire before it is used, let every thread see it, and libmlx5's entry points, as they were
- * then.
+ * uv_wrap_context - adds progress to a libmlx5 context's post and poll (ops.c). uv_wrapped counts them.
+ * Programs, and librdmacm, hand a context from thread to thread by means of their own. So wrapping it is a
+ * release, and using it an acquire. Every thread then sees it, and libmlx5's entry points, as they were at
+ * that time.
  */
 void uv_wrap_context(struct ibv_context *ctx);
 extern unsigned uv_wrapped;
@@ -331,8 +331,8 @@ struct sn_nic *uv_driven(const struct ibv_context *ctx);
 
 /*
  * uv_wrap_cq, uv_wrap_qp - the same for the extended interfaces of an object, given by what its creation
- * calls user_handle: libmlx5's own struct, else nothing happens (ops_ex.c). uv_real_ops: a function of the
- * libmlx5 whose entry points are wrapped, or NULL.
+ * calls user_handle. That is libmlx5's own struct; otherwise nothing happens (ops_ex.c). uv_real_ops: a
+ * function of the libmlx5 whose entry points are wrapped, or NULL.
  */
 void uv_wrap_cq(uint64_t user_handle);
 void uv_wrap_qp(uint64_t user_handle);

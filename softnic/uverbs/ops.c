@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Posting and polling make no system call, so the NIC would not know that anybody waits. Behind libmlx5's own
- * entry points these let the calling thread do the NIC's work itself: a thread that posts to a peer on the
+ * Posting and polling make no system call, so the NIC would not know that anybody waits. These wrap libmlx5's
+ * own entry points and let the calling thread do the NIC's work itself. A thread that posts to a peer on the
  * same host completes it without any other thread.
  */
 #include <errno.h>

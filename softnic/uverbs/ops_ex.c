@@ -1,15 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The extended interfaces, ibv_wr_start … ibv_wr_complete and ibv_start_poll …, are function pointers in the
- * QP and the CQ themselves, which libmlx5 fills in before it asks for the object. The request names the
+ * QP and the CQ themselves. libmlx5 fills them in before it asks for the object. The request names the
  * object's address (user_handle), so that is where ours are put in front.
  *
  * libmlx5 has one start_poll for each combination of locking, stalling and time stamps, and the CQ has no
- * room to say which it had. So there is a wrapper for each that was ever seen, with the same few lines behind
- * it.
+ * room to say which it had. So there is a wrapper for each that was ever seen, with the same few lines in it.
  *
- * It writes wr_complete anew with every change of state, but never wr_start, and a post begins with that: so
- * it is wr_start that puts our wr_complete in place, in the thread that will call it.
+ * It writes wr_complete again with every change of state, but never wr_start, and a post begins with that. So
+ * wr_start puts our wr_complete in place, in the thread that will call it.
  */
 #include <dlfcn.h>
 #include <errno.h>

@@ -21,7 +21,7 @@ static bool size_ok(uint32_t n, uint32_t limit)
     return n <= limit && !(n & (n - 1));
 }
 
-/* The queues as libmlx5 laid them out: receive queue first, send queue behind it. */
+/* The queues as libmlx5 laid them out: receive queue first, then the send queue. */
 static int read_queues(const struct mlx5_ib_create_qp *drv, struct sn_qp_init *init)
 {
     if (!size_ok(drv->sq_wqe_count, SN_MAX_SQ_WQEBB) || !size_ok(drv->rq_wqe_count, SN_MAX_RQ_WQE))

@@ -31,8 +31,8 @@ static uint32_t round_up(uint32_t n)
     return p;
 }
 
-/* The queue's size goes by what was asked for, in the way that libmlx5 and the kernel both reckon it: a link
- * and max_sge segments to a WQE, and one WQE more than can be posted. */
+/* The queue's size follows from what was asked for, as libmlx5 and the kernel both compute it. A WQE has a
+ * link and max_sge segments, and there is one WQE more than can be posted. */
 static int uv_srq_read_layout(const struct srq_request *rq, const struct mlx5_ib_create_srq *drv,
                               struct sn_srq_init *init)
 {

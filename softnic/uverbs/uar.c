@@ -48,8 +48,8 @@ void uv_uars_end(struct uv_file *f)
 }
 
 /*
- * libmlx5 takes the rules of the kernel's driver for granted: the last `low_latency` registers serve one QP
- * each, so it rings them without a lock; the others are shared and locked; register 0 is for doorbells
+ * libmlx5 takes the rules of the kernel's driver for granted. The last `low_latency` registers serve one QP
+ * each, so it rings them without a lock. The others are shared and locked. Register 0 is for doorbells
  * without BlueFlame.
  */
 int uv_bfreg_take(struct uv_file *f, int *index)

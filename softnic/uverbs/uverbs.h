@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The kernel's uverbs interface, in this process: what opening, mapping and closing the character device do,
- * and its one ioctl. attach/ leads the libraries' calls here; the objects below are the ones of
- * softnic/nic/nic.h.
+ * The kernel's uverbs interface, in this process: opening, mapping and closing the character device, and its
+ * one ioctl. attach/ leads the libraries' calls here; the objects below are the ones of softnic/nic/nic.h.
  */
 #ifndef SOFTNIC_UVERBS_UVERBS_H
 #define SOFTNIC_UVERBS_UVERBS_H

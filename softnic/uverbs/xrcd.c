@@ -20,7 +20,7 @@ struct uv_domain {
     struct uv_domain *next;
     struct sn_nic *nic;
     struct sn_xrcd *xrcd;
-    int fd; /* keeps the file's number from becoming another's; -1: nobody else's domain */
+    int fd; /* keeps the file's number from becoming another's; -1: a domain that is not shared */
     dev_t dev;
     ino_t ino;
     unsigned holders;
@@ -52,7 +52,7 @@ static void uv_xrcd_drop(struct uv_domain *d)
     free(d);
 }
 
-/* st NULL: a domain of its own, that nobody can name. */
+/* st NULL: a domain of its own, which has no name. */
 static int uv_xrcd_make(struct sn_nic *nic, int fd, const struct stat *st, struct uv_domain **out)
 {
     struct uv_domain *d = calloc(1, sizeof(*d));

@@ -66,7 +66,7 @@ static const uint8_t *next_hop(const struct sn_eth *eth, const uint8_t *gid)
     return gid;
 }
 
-/* One that gets lost is sent again when somebody wants to send there. A refusal is about an earlier datagram,
+/* One that gets lost is sent again at the next send there. A refusal is about an earlier datagram,
  * and is told once. */
 static void send_message(struct sn_eth *eth, const uint8_t *message, uint32_t len)
 {
@@ -144,7 +144,7 @@ static int send_out(struct sn_eth *eth, int n)
             sn_udp_count(&eth->stats.tx_waits, 1);
             break;
         } else if (errno == ECONNREFUSED && tries++ < 2) {
-            sn_udp_count(&eth->stats.refused, 1); /* about an earlier datagram: nobody is at the port yet */
+            sn_udp_count(&eth->stats.refused, 1); /* about an earlier datagram: the port is not open yet */
         } else if (errno != EINTR) {
             sn_udp_count(&eth->stats.tx_errors, 1);
             done++;

@@ -2,12 +2,14 @@
 /*
  * eth.h: RoCEv2 frames as whole Ethernet frames: a NIC that is a station of its own on the link.
  *
- * Two ways to the link: an interface of this host, by a packet socket (CAP_NET_RAW); or UDP datagrams that
- * hold one Ethernet frame each, which is what QEMU's `-netdev dgram` speaks and needs no privilege.
+ * There are two ways to the link. One is an interface of this host, by a packet socket (CAP_NET_RAW). The
+ * other is UDP datagrams that hold one Ethernet frame each, which QEMU's `-netdev dgram` speaks, and which
+ * needs no privilege.
  *
  * The address belongs to the NIC and must not be the host's: the kernel would answer for it too. The NIC
- * answers ARP and neighbour solicitations for it, finds its peers' MAC addresses the same way, and takes only
- * what is sent to its MAC address, its IP address and UDP port 4791. One process per address and interface.
+ * answers ARP and neighbour solicitations for it, and finds its peers' MAC addresses the same way. It takes
+ * only what is sent to its MAC address, its IP address and UDP port 4791. One process per address and
+ * interface.
  *
  * The IP header is seen whole, both ways, so the ICRC is exact: IPv4 ID and DF as they are, congestion marks
  * read and written. VLAN tags, IP options, extension headers and fragments are not taken.
@@ -46,9 +48,9 @@ uint32_t sn_eth_room(const struct sn_eth *eth); /* bytes of frames that wait to 
 void sn_eth_stats(const struct sn_eth *eth, struct sn_udp_stats *stats);
 
 /*
- * Sends frames in order. Returns how many were taken: fewer than n when the system's buffer is full. Frames
- * to an address whose MAC address is being asked for are kept until the answer comes, the last 16 of them;
- * others count as taken and lost, as what the system refuses does.
+ * Sends frames in order. Returns how many were taken: fewer than n when the system's buffer is full. While an
+ * address's MAC address is being asked for, the last 16 frames there are kept until the answer comes. Others
+ * count as taken and lost, like frames that the system refuses.
  */
 int sn_eth_send(struct sn_eth *eth, const struct sn_frame *tx, int n);
 

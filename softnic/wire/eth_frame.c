@@ -125,7 +125,7 @@ static enum sn_eth_kind eth_frame_parse_arp(const uint8_t *p, size_t len, const 
     memcpy(peer->mac, p + 8, 6);
     memcpy(peer->gid, self->gid, 12);
     memcpy(peer->gid + 12, p + 14, 4);
-    if (peer->mac[0] & 1) return SN_ETH_OTHER; /* nobody is reached at a group's address */
+    if (peer->mac[0] & 1) return SN_ETH_OTHER; /* no host is reached at a group's address */
     if (memcmp(peer->gid, self->gid, 16) == 0)
         return memcmp(peer->mac, self->mac, 6) ? SN_ETH_CONFLICT : SN_ETH_OTHER;
     if (memcmp(p + 24, self->gid + 12, 4) != 0) return SN_ETH_OTHER;

@@ -50,7 +50,7 @@ enum sn_eth_kind sn_eth_parse(uint8_t *p, size_t len, const struct sn_station *s
                               struct sn_station *peer);
 
 /*
- * Messages, written to p. Each returns its length. ask: who has `gid`? answer: tells `peer`, who asked, our
+ * Messages, written to p. Each returns its length. ask: who has `gid`? answer: tells `peer`, which asked, our
  * MAC address. announce: tells everybody.
  */
 uint32_t sn_neigh_ask(uint8_t p[SN_NEIGH_MESSAGE], const struct sn_station *self, const uint8_t gid[16]);

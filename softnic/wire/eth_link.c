@@ -198,7 +198,7 @@ static int refuse_own(const struct sn_addr *addr, char *why)
     if (!sn_addr_is_local(addr)) return 0;
     snprintf(why, 256,
              "%s is an address of this host, which would answer for it too; with wire=eth the NIC needs one "
-             "that nobody else has",
+             "that no other host has",
              sn_addr_text(addr, text));
     return -EADDRINUSE;
 }

@@ -26,7 +26,7 @@ struct sn_neigh_entry {
 };
 
 struct sn_neigh {
-    uint64_t salt; /* so that nobody can choose addresses that drive each other out */
+    uint64_t salt; /* so that strangers cannot choose addresses that drive each other out */
     struct sn_neigh_entry entry[SN_NEIGH_SETS][SN_NEIGH_WAYS];
 };
 
@@ -34,8 +34,8 @@ struct sn_neigh {
  * known. */
 const uint8_t *sn_neigh_find(struct sn_neigh *n, const uint8_t gid[16], uint64_t now, bool *ask);
 
-/* gid said that it is at mac. create: remember it although nobody asked. Returns true if it was being waited
- * for. */
+/* gid said that it is at mac. create: remember it although it was not asked for. Returns true if it was being
+ * waited for. */
 bool sn_neigh_learn(struct sn_neigh *n, const uint8_t gid[16], const uint8_t mac[6], uint64_t now,
                     bool create);
 

@@ -40,7 +40,7 @@ static bool chance(struct sn_fault *f, double p)
     return (double)(fault_draw(f) >> 11) * 0x1p-53 < p;
 }
 
-/* Other threads read the numbers meanwhile. */
+/* Other threads read the numbers at the same time. */
 static void fault_count(uint64_t *counter)
 {
     __atomic_store_n(counter, *counter + 1, __ATOMIC_RELAXED);

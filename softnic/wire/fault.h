@@ -4,7 +4,7 @@
  * link is slow, or down for a while.
  *
  * It stands between a source of frames and a sink, in one direction, on any clock. There is one before and
- * one behind the process's wire, or in a simulation on virtual time. The same seed, calls and times give the
+ * one after the process's wire, or in a simulation on virtual time. The same seed, calls and times give the
  * same result. One thread at a time, save sn_fault_stats.
  */
 #ifndef SOFTNIC_WIRE_FAULT_H
@@ -22,7 +22,7 @@ enum {
     SN_FAULT_GAPS = 66, /* bytes that a frame takes on Ethernet besides its own: headers, preamble, gap */
 };
 
-/* A frame that is overtaken stays behind for up to this long. */
+/* A frame that is overtaken is held back for up to this long. */
 #define SN_FAULT_BEHIND_NS 300000
 
 struct sn_fault_stats {
@@ -45,7 +45,7 @@ void sn_fault_free(struct sn_fault *fault); /* frames under way are lost; NULL i
 /* From now on as `params` say. Frames under way stay so; chance goes on where it was. */
 void sn_fault_set(struct sn_fault *fault, const struct sn_fault_params *params, uint64_t now);
 
-/* Chance begins anew. */
+/* Random numbers start again. */
 void sn_fault_seed(struct sn_fault *fault, uint64_t seed);
 
 /* Sends one frame at time `now`. False when the sink takes none now: offer it again (its luck may be another

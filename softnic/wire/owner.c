@@ -73,7 +73,7 @@ static void make_question(const struct sn_owners *o, struct question *q, const s
     q->req.id.idiag_cookie[0] = q->req.id.idiag_cookie[1] = INET_DIAG_NOCOOKIE;
 }
 
-/* The answer to question `seq`: 0 and *owner, or a negative errno: -ENOENT nobody, or no such service. */
+/* The answer to question `seq`: 0 and *owner, or a negative errno: -ENOENT no owner, or no such service. */
 static int slot_owner_read_answer(int fd, uint32_t seq, struct sn_owner *owner)
 {
     union {

@@ -64,7 +64,8 @@ static void put_packet(struct sn_pcap *c, const struct sn_frame *f, bool out, ui
 
 /*
  * Wakes the file's thread if it sleeps. Its store of `sleeping` comes before its last look at `taken`, ours
- * of `taken` before this look at `sleeping`, all sequentially consistent: one of the two sees the other.
+ * of `taken` before this look at `sleeping`. All are sequentially consistent, so one of the two sees the
+ * other.
  */
 static void pcap_wake(struct sn_pcap *c)
 {
@@ -177,7 +178,7 @@ void sn_pcap_close(struct sn_pcap *c)
     __atomic_store_n(&c->stop, 1, __ATOMIC_SEQ_CST);
     pcap_wake(c);
     for (int ms = 0; pthread_tryjoin_np(c->thread, NULL); ms++) {
-        if (ms == CLOSE_MS) { /* a pipe that nobody reads: rather leak than crash */
+        if (ms == CLOSE_MS) { /* a pipe without a reader: rather leak than crash */
             fprintf(stderr, "gpuwire: the end of the capture %s could not be written in time\n", c->name);
             return;
         }

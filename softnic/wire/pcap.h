@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * pcap.h: a capture of what goes over the wire, as Wireshark and tshark read it: pcapng (RFC draft
- * ietf-opsawg-pcapng), packets from their IP headers on, nanoseconds, each marked as going out or coming in.
+ * pcap.h: a capture of what goes over the wire, as Wireshark and tshark read it. It is pcapng (RFC draft
+ * ietf-opsawg-pcapng) with nanoseconds. It has packets from their IP headers on, each marked as going out or
+ * coming in.
  *
  * A packet is written as it counts for the ICRC: to UDP port 4791, with "don't fragment" set and the IPv4 ID
  * with which its ICRC is right. Fields that the sockets do not tell (TTL, flow label) are filled in; the ICRC

@@ -185,7 +185,7 @@ void sn_slot_release(struct sn_slot *slot)
 {
     close_fd(&slot->fd);
     close_fd(&slot->shared_fd);
-    /* These last: until the slot's own socket is closed nobody else is to send from its port. */
+    /* These last: until the slot's own socket is closed no other process may send from its port. */
     close_fd(&slot->guard_fd);
     close_fd(&slot->claim_fd);
 }

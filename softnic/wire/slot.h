@@ -11,11 +11,11 @@
  *  - one at port 0xc100 + s of the address. It is never shared, so of a user's processes one has the slot.
  *  - one at port 0xc000 + s of all addresses. The same user's slots at other addresses share it
  *    (SO_REUSEPORT). It keeps other users from that port number at every address. Without it a socket at
- *    another address could send from the slot's address: IP_PKTINFO sets the source address of a packet, and
+ *    another address could send from the slot's address. IP_PKTINFO sets the source address of a packet, and
  *    the kernel asks only whether it is the host's. A frame for that slot number at another address of the
  *    host, where no process has the slot, ends in this socket: its sender gets no ICMP refusal. A narrower
- *    socket would not do. A process may bind any address, even none of this host's (IP_FREEBIND), so a list
- *    of addresses leaves some out. connect() would keep frames out, but it binds the socket to one address.
+ *    socket would not do. A process may bind any address, even none of this host's (IP_FREEBIND). So a list
+ *    of addresses leaves some out. A connect() would keep frames out, but it binds the socket to one address.
  *
  * Frames from other hosts arrive at port 4791. Every process at the address tries to have that too, by
  * SO_REUSEPORT; the kernel gives each flow to one of them, which passes on what is another's.
@@ -29,8 +29,8 @@
 #include "softnic/config/addr.h"
 #include "softnic/nic/nic.h"
 
-/* Processes of one user meet by a random name of so many bytes. The owner of a slot tells it to a process
- * that asks with a random nonce: wire/udp_hello.c, local/meet.c. */
+/* Processes of one user meet by a random name of this length in bytes. The owner of a slot tells it to a
+ * process that asks with a random nonce: wire/udp_hello.c, local/meet.c. */
 enum { SN_MEET_NAME = 16, SN_MEET_NONCE = 16 };
 
 enum { SN_SLOTS = 256, SN_CLAIM_PORT = SN_SLOT_PORT + SN_SLOTS };

@@ -3,16 +3,16 @@
  * udp.h: RoCEv2 frames over the host's UDP sockets.
  *
  * A frame is a UDP payload: BTH … ICRC. A frame to an address of this host goes straight to the port of the
- * slot that its queue pair's number names, so that no other process there can hold it up. Any other goes to
- * port 4791, as on the wire. Each counts as sent to port 4791 for the ICRC, from the port of the sender's
- * slot. See slot.h and near.h for the receivers of each frame.
+ * slot that its queue pair's number names. So no other process there can hold it up. Any other goes to port
+ * 4791, as on the wire. Each counts as sent to port 4791 for the ICRC, from the port of the sender's slot.
+ * See slot.h and near.h for the receivers of each frame.
  *
  * Frames of one length to one slot leave as one message that the kernel need not take apart: many times
  * faster than one by one. Nothing of the kind leaves the host, because the ICRC covers the IPv4 IDs.
  *
  * A frame that came to port 4791 and is another process's is passed on to it, once, in a wrapper that names
  * where it came from. Wrappers are accepted only from slot ports of the own address, and only from the user
- * who has port 4791 there.
+ * of port 4791 there.
  *
  * One thread at a time (the engine's lock), save the functions marked "any thread". Other threads may receive
  * from the sockets, and check the ICRCs, while one is inside the engine: sn_udp_fetch. Frames are given out
@@ -44,7 +44,8 @@ struct sn_udp_stats {
     uint64_t passed_on;    /* frames for other slots, passed on */
     uint64_t pass_failed;  /* that could not be passed on */
     uint64_t rx_dropped;   /* neither a frame nor a wrapper for this process, too long, from a wrong port */
-    uint64_t refused; /* nobody was at the port or host a frame went to (it may be told late or not at all) */
+    /* no process at the port or no host that a frame went to (it may be reported late or not at all) */
+    uint64_t refused;
     uint64_t memory_lost; /* not over the wire: a peer of this host took no frames from shared memory */
 };
 
@@ -58,15 +59,15 @@ void sn_udp_close(struct sn_udp *udp);
 /* Frames leave and arrive one to a message from now on. Before anything is sent. */
 void sn_udp_no_segments(struct sn_udp *udp);
 
-/* So many threads will receive, 1 … SN_MAX_THREADS; before any does. 0 or -ENOMEM. */
+/* Sets how many threads will receive, 1 … SN_MAX_THREADS; before any does. 0 or -ENOMEM. */
 int sn_udp_threads(struct sn_udp *udp, unsigned threads);
 
 /* The congestion marks in the IP headers of frames sent from now on: sn_frame.ecn. */
 void sn_udp_mark(struct sn_udp *udp, uint8_t ecn);
 
 /*
- * Called when nobody has the port that a frame went to (the host there said so), with the address, and the
- * beginning of the frame. Called within sends and receives. Before the first of them.
+ * Called when no process has the port that a frame went to (the host there said so), with the address, and
+ * the beginning of the frame. Called within sends and receives. Before the first of them.
  */
 typedef void sn_udp_refused(const uint8_t gid[16], const uint8_t *frame, size_t len);
 void sn_udp_on_refused(struct sn_udp *udp, sn_udp_refused *refused);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * From the sockets into batches, by whichever thread comes: the system call in turn, so that batches keep the
- * order in which frames came; the check of the ICRCs, which is most of the work, side by side.
+ * From the sockets into batches, by whichever thread comes. Threads take turns in the system call, so batches
+ * keep the order in which frames came. They check the ICRCs, which is most of the work, side by side.
  */
 #include "softnic/wire/udp_state.h"
 
@@ -47,8 +47,8 @@ static int receive_messages(struct sn_udp *udp, struct sn_udp_in *in, int fd, bo
 
 /*
  * Is it to be asked this time? Where all peers are at this address nothing ever comes to port 4791, and
- * asking is a system call: after many in vain only every eighth time. A thread that waits for the sockets
- * waits for both.
+ * asking is a system call: after many without result only every eighth time. A thread that waits for the
+ * sockets waits for both.
  */
 static bool ask_shared(struct sn_udp *udp)
 {

@@ -10,7 +10,7 @@
 
 #include "softnic/wire/udp_state.h"
 
-/* As with wrappers, the first byte is no opcode of a frame; behind it the version of the layout. */
+/* As with wrappers, the first byte is no opcode of a frame; after it comes the version of the layout. */
 static const uint8_t hello_magic[4] = {SN_UDP_WRAPPED, 'g', 'h', 1};
 
 enum hello_kind { HELLO_QUESTION = 1, HELLO_ANSWER = 2 };

@@ -8,7 +8,7 @@
 
 #include "src/roce/hdr.h"
 
-/* Behind the first byte: the version of its layout. */
+/* After the first byte: the version of its layout. */
 static const uint8_t wrapper_magic[4] = {SN_UDP_WRAPPED, 'g', 'w', 1};
 
 /* A wrapper: magic, ECN bits, a zero, source port (big-endian), source GID, destination GID. Then the frame.
@@ -47,9 +47,9 @@ static void udp_recv_pass_on(struct sn_udp *udp)
 }
 
 /*
- * Is the frame in a wrapper from that port to be believed? The user who has port 4791 gets the flows from
- * other hosts and could change them anyhow, so that user's processes may pass them on. For an address of
- * this host only our own user's processes, or root's, may speak.
+ * Is the frame in a wrapper from that port to be believed? The user of port 4791 gets the flows from other
+ * hosts and could change them anyhow, so that user's processes may pass them on. For an address of this host
+ * only our own user's processes, or root's, may speak.
  */
 static bool may_pass_on(struct sn_udp *udp, uint16_t port, const struct sn_frame *frame)
 {
@@ -92,9 +92,9 @@ static bool udp_recv_is_ours(const struct sn_udp *udp, const struct sn_frame *fr
 }
 
 /*
- * A frame that came to the slot's port: from a NIC of this host, or passed on by a process at this address,
- * in a wrapper, which none elsewhere may make. Its ICRC was computed with IPv4 ID 0, whatever the kernel put
- * there.
+ * A frame that came to the slot's port. It is from a NIC of this host, or passed on by a process at this
+ * address, in a wrapper, which no other may make. Its ICRC was computed with IPv4 ID 0, whatever the kernel
+ * put there.
  */
 static bool take_direct(struct sn_udp *udp, struct sn_frame *frame)
 {

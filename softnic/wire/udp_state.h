@@ -17,7 +17,7 @@ enum {
     SN_UDP_DATAGRAM = 65507,  /* bytes of them */
     SN_UDP_MESSAGES = 32,     /* messages received by one system call */
     SN_UDP_LONG = 16384,      /* bytes of messages that are long, */
-    SN_UDP_LONG_MESSAGES = 4, /* and of which so many are a batch where several threads check them */
+    SN_UDP_LONG_MESSAGES = 4, /* and how many of them are a batch where several threads check them */
     SN_UDP_BATCHES = 2 * SN_MAX_THREADS,
     /* Of a receive buffer. Not a power of two: the buffers' beginnings would compete for the same cache
        lines. */
@@ -43,7 +43,7 @@ struct sn_udp_cut {
 
 /* Messages received by one system call, and how far they have been taken apart into frames. */
 struct sn_udp_in {
-    int ready; /* atomic: whoever received them is done with them */
+    int ready; /* atomic: the thread that received them is done with them */
     int messages, next;
     bool shared;                       /* they came to port 4791 */
     bool full;                         /* there may be more where they come from */
@@ -122,8 +122,8 @@ void sn_udp_out_add(struct sn_udp_out *out, int message, const void *data, size_
  */
 int sn_udp_out_send(struct sn_udp *udp, uint64_t *lost, bool *full);
 
-/* Fills in a batch that nobody else sees, inside fetch_lock; in_engine: also inside the engine's lock. True:
- * all sockets were asked, and there was nothing. */
+/* Fills in a batch that no other thread sees, inside fetch_lock; in_engine: also inside the engine's lock.
+ * True: all sockets were asked, and there was nothing. */
 bool sn_udp_fill(struct sn_udp *udp, struct sn_udp_in *in, bool in_engine);
 
 /* Once for each message, then for each of its frames: the one at `offset`. False if it cannot be one, but its
