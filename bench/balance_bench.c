@@ -139,7 +139,7 @@ static double rate(struct core *c, void (*pass)(struct core *c))
     return TURNS * (double)PACKETS / seconds / 1e6;
 }
 
-/* What the cores are to do, and all of them at once: the sum of their rates. */
+/* The work of the cores, and all of them at once: the sum of their rates. */
 static void (*pass_of_cores)(struct core *c);
 
 static void *run_core(void *arg)

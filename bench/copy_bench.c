@@ -92,7 +92,7 @@ static void have_memory(void *at)
     for (;;) pause();
 }
 
-/* By the time that the thread had a CPU: nobody else takes part. */
+/* By the time that the thread had a CPU: no other thread takes part. */
 static double copy_once(pid_t pid, uint8_t *from, uint8_t *to, size_t len)
 {
     double since = time_of(CLOCK_THREAD_CPUTIME_ID);

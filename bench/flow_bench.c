@@ -3,7 +3,7 @@
  * The flow table beside DPDK's rte_hash, on one core: lookups, and whole steps of connection tracking. Such a
  * step finds the flow or opens one, touches it, and frees those whose time is over. The tables take turns,
  * and medians are printed. The limit is how many random lines of as much memory this core can read, one for
- * each key. A second one begins anew with each burst, as a lookup must. Rates count the seconds that the
+ * each key. A second one starts again with each burst, as a lookup must. Rates count the seconds that the
  * thread ran.
  *
  *     flow_bench [ROUNDS]      5 when not given

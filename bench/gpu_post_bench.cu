@@ -40,7 +40,7 @@
 struct run_args {
     struct gw_qp_handle *qps; /* GW_HANDLE_BYTES apart */
     uint32_t one_qp;          /* all blocks share the first; else block i has queue pair i */
-    uint32_t place;           /* so many blocks leave at once: the others land on other multiprocessors */
+    uint32_t place;           /* blocks that leave at once: the others land on other multiprocessors */
     uint32_t posts;           /* of each thread */
     uint32_t len;             /* of each request */
     uint64_t limit_ns;
@@ -100,7 +100,7 @@ __global__ static void by_warp(struct run_args a)
     if (err || gw_tx_wait_warp(&tx, t & ~tx.mask, start + 2 * a.limit_ns)) atomicAdd(a.failed, 1);
 }
 
-/* Limit: a submit's stores, and nothing else. Each lane stores a WQE of so many times 16 bytes. Then the
+/* Limit: a submit's stores, and nothing else. Each lane stores a WQE of `units` times 16 bytes. Then the
  * first lane releases it and stores a record of 4 bytes. It releases that, too, and stores a ring of 8. */
 __global__ static void submits(uint8_t *area, size_t apart, uint32_t place, uint32_t units, uint32_t n,
                                uint64_t *start, uint64_t *stop)

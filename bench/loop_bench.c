@@ -63,7 +63,7 @@ static void stop(struct gw_loop *loop, struct gw_loop_end *end)
     must(gw_loop_destroy(loop), "gw_loop_destroy");
 }
 
-/* The owner sleeps meanwhile: nothing but the loop runs. */
+/* The owner sleeps during that: nothing but the loop runs. */
 static double iteration_ns(uint32_t stages, uint32_t grid, uint32_t block)
 {
     struct gw_loop *loop = new_loop();

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 #include "bench/nic_kernels.h"
 
-/* Writes of one size, one behind the other, as fast as the queue takes them; until the last is complete. */
+/* Writes of one size, one after the other, as fast as the queue takes them; until the last is complete. */
 GW_KERNEL(stream_kernel, struct nic_args, a)
 {
     uint64_t start = gw_clock_ns(), deadline = start + a->limit_ns;

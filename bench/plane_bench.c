@@ -7,7 +7,7 @@
  *                                                 bytes or without payload
  *     plane_bench run FILE dr|nat SECONDS         prints how many packets it took and forwarded, how many
  *                                                 connections it opened, and the nanoseconds that its thread
- *                                                 ran meanwhile
+ *                                                 ran in that time
  *
  * FLOWS connections are there before the first packet comes. A packet of the file belongs to any of them. But
  * some SYNs open one again that a RST, far away in the file, has closed: so each turn of the file opens as

@@ -3,15 +3,15 @@
  * The cost of a post alone on a CPU thread: our calls beside libmlx5's ibv_post_send, with no NIC at work.
  *
  *     post_bench [ROUNDS]    default 101
- *     post_bench --threads N [ROUNDS]   so many (2 to 32) post to one queue pair at once
+ *     post_bench --threads N [ROUNDS]   N threads (2 to 32) post to one queue pair at once
  *     post_bench --payload   against the payload that it announces: lines "cpu,BYTES,NANOSECONDS" and
  *                            "ibv,BYTES,NANOSECONDS", for bench/figures
  *
  * All write into queues of libmlx5's and ring libmlx5's registers. The queue pairs are stopped (SQD), so that
- * the NIC executes nothing. Nor does the posting thread drive a software NIC: the benchmark calls libmlx5's
- * own entry, and leaves out the steps of our calls that tell such a NIC. So both do what they would do for a
- * device. They take turns to post a burst into an emptied queue. Median and minimum of the bursts' times are
- * printed.
+ * the NIC executes nothing. The posting thread does not drive a software NIC, either: the benchmark calls
+ * libmlx5's own entry, and leaves out the steps of our calls that tell such a NIC. So both do what they would
+ * do for a device. They take turns to post a burst into an emptied queue. Median and minimum of the bursts'
+ * times are printed.
  */
 #include <stdio.h>
 #include <stdlib.h>
@@ -51,7 +51,7 @@ static void measure(struct side *s, struct work *w, uint32_t rounds, struct figu
         for (unsigned how = 0; how < WAYS; how++)
             if (can(how, w)) {
                 f[how].ns[i] = post_burst(s, w, how, &count[how]);
-                bench_check(count[how] == count[IBV] ? 0 : gw_error(-5, "not so many WQEBBs"),
+                bench_check(count[how] == count[IBV] ? 0 : gw_error(-5, "the number of WQEBBs differs"),
                             ways[how].name);
             }
     for (unsigned how = 0; how < WAYS; how++) {

@@ -30,7 +30,7 @@ static void *posts(void *arg)
     return NULL;
 }
 
-/* As post_burst, by so many threads; from the first one's begin to the last one's end, for a request of
+/* As post_burst, by several threads; from the first one's begin to the last one's end, for a request of
  * all. */
 static double burst_of(struct side *s, const struct work *w, void *from, unsigned how, uint32_t threads,
                        uint32_t *count)
@@ -68,7 +68,8 @@ static void by_several(struct side *s, const struct work *w, void *from, uint32_
             if (k == WAYS) continue; /* libmlx5's way is the same */
             s->h->flags = k < WAYS ? s->h->flags | GW_LOCKED_ : s->h->flags & ~(uint32_t)GW_LOCKED_;
             ns[k * rounds + i] = burst_of(s, w, from, k % WAYS, threads, &count[k]);
-            bench_check(count[k] == count[IBV] ? 0 : gw_error(-5, "not so many WQEBBs"), ways[k % WAYS].name);
+            bench_check(count[k] == count[IBV] ? 0 : gw_error(-5, "the number of WQEBBs differs"),
+                        ways[k % WAYS].name);
         }
     }
     printf("%s by %u threads:\n", w->name, threads);

@@ -14,12 +14,12 @@
 struct work {
     const char *name;
     enum ibv_wr_opcode opcode;
-    uint32_t length, inlined, list; /* list: so many with one doorbell */
+    uint32_t length, inlined, list; /* list: requests with one doorbell */
     struct ibv_sge sge;
     struct ibv_send_wr wr[LIST];
 };
 
-/* Makes the requests that w describes: from `from` to MOST behind it. */
+/* Makes the requests that w describes: from `from` to MOST after it. */
 void work_prepare(struct work *w, void *from);
 
 /* Posts n requests, and returns 0 or an errno value. */
@@ -35,7 +35,7 @@ extern const struct post_way {
  * then. */
 double post_burst(struct side *s, struct work *w, unsigned how, uint32_t *count);
 
-/* The same by so many threads (2 to POST_THREADS) at once, and by each call, as a table. */
+/* The same by several threads (2 to POST_THREADS) at once, and by each call, as a table. */
 #define POST_THREADS 32u
 void post_several(struct gw_device *dev, void *from, uint32_t threads, uint32_t rounds);
 

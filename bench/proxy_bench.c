@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The thread that posts for kernels (gw-proxy): its cost while nothing is posted, and how late it then sees a
- * post. And a round trip in each posting mode, where nobody tells the NIC or the proxy of a post, as from a
+ * post. And a round trip in each posting mode, where no call tells the NIC or the proxy of a post, as from a
  * GPU. It uses the software NIC, or the device that GPUWIRE_DEVICE names. usage: proxy_bench [SECONDS], of
  * each row; default 2
  */
@@ -154,7 +154,7 @@ static int later(const void *a, const void *b)
     return x < y ? -1 : x > y;
 }
 
-/* The handles have no host side, as on a GPU: posts and polls are stores and loads, and wake nobody. */
+/* The handles have no host side, as on a GPU: posts and polls are stores and loads, and wake no thread. */
 static void round_trips(const char *name, uint32_t mode)
 {
     enum { ROUNDS = 1000 };

@@ -57,7 +57,7 @@ static uint8_t *memory(size_t size, int huge)
     return p;
 }
 
-/* Half number i of those that are filled: two of each ring, one ring behind the other. */
+/* Half number i of those that are filled: two of each ring, one ring after the other. */
 static uint64_t place(const struct side *s, uint64_t i)
 {
     return i % (2 * s->rings_count) * s->half;

@@ -22,7 +22,7 @@
 #include <gpuwire/socket.h>
 
 #define LIMIT_NS 60000000000u
-#define MEMORY   (2u << 20) /* for raw writes: so much lies in a huge page, as the buffers of sockets do */
+#define MEMORY   (2u << 20) /* for raw writes: this much lies in a huge page, as the buffers of sockets do */
 
 static struct gw_net *net;
 static struct sockaddr_in addr;

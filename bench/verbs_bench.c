@@ -4,7 +4,7 @@
  * small RDMA writes to itself and completes them, with one doorbell per request and one per sixteen. Both
  * libraries take turns, several times; medians and minima are printed. (post_bench measures a post alone.)
  *
- *     verbs_bench [SECONDS]   each of the two numbers of requests per doorbell takes so long; default 2
+ *     verbs_bench [SECONDS]   the time for each of the two numbers of requests per doorbell; default 2
  *     verbs_bench --stream    throughput of libibverbs' writes against their size: lines
  *                             "ibv,BYTES,GBIT_PER_SECOND"
  */

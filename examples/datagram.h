@@ -60,7 +60,7 @@ GW_DEV int answer(const struct datagrams *d, uint64_t deadline)
     return gw_recv(e->qp, e->addr, e->lkey, ROOM, 0);
 }
 
-/* With the struct calls of libibverbs; what is sent lies behind the place for the answer. */
+/* With the struct calls of libibverbs; the sent bytes lie after the place for the answer. */
 GW_DEV int ask(const struct datagrams *d, const struct end *e, uint64_t number)
 {
     struct ibv_send_wr wr, *bad;
@@ -113,7 +113,7 @@ GW_DEV int take_immediates(const struct end *e, uint32_t n, uint32_t *seen, uint
 
 /*
  * A client's warp sends a datagram from each of its first lanes, with one reservation and one doorbell:
- * gw_post_op_warp; then one thread sends one more, and two by tickets, which are good when the packet has
+ * gw_post_op_warp. Then one thread sends one more, and two by tickets, which complete when the packet has
  * left. The server counts.
  */
 GW_KERNEL(datagram_warp, struct datagrams, d)

@@ -36,7 +36,7 @@ int main(int argc, char **argv)
     say("posting, proxy-doorbell", gw_post_try(dev, GW_POST_PROXY_DOORBELL));
     say("posting, proxy-post", gw_post_try(dev, GW_POST_PROXY_POST));
 
-    /* What lies underneath is libibverbs' own. */
+    /* The objects underneath are libibverbs' own. */
     int same = !strcmp(info.name, ibv_get_device_name(gw_device_context(dev)->device));
     return gw_device_close(dev) || gw_exec_destroy(exec) || !same;
 }

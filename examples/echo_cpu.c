@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * An echo with sockets, as every textbook has it: nothing of gpuwire. What echo.c's kernels talk to, as they
- * talk to each other.
+ * An echo with sockets, as every textbook has it: nothing of gpuwire. A peer of echo.c's kernels, which it
+ * talks to as they talk to each other.
  *
  *     echo_cpu PORT          answers one connection with what it says
  *     echo_cpu PORT HOST     says something, a hundred times, and looks at the answers

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gw_fault_of, gw_qp_fault, gw_fault_text, gw_qp_reset: what a failed request leaves behind, and going on
- * after it. */
+/* gw_fault_of, gw_qp_fault, gw_fault_text, gw_qp_reset: what a failed request leaves, and how to go on after
+ * it. */
 #include <stdio.h>
 
 #include "fault.h"

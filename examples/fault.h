@@ -15,7 +15,7 @@ GW_KERNEL(fault, struct ends, e)
     if (!err && gw_wait_cq(e->a.send_cq, 1, &wc, deadline, NULL, -1) != 1) err = -ETIMEDOUT;
     if (!err && wc.status != IBV_WC_REM_ACCESS_ERR) err = -EBADMSG;
 
-    /* The first error is kept, whoever has polled it; and nothing more is posted. */
+    /* The first error is kept, whichever thread has polled it; and nothing more is posted. */
     if (!err && (!gw_fault_of(e->a.qp, &f) || f.status != IBV_WC_REM_ACCESS_ERR || f.wr_id != 1))
         err = -EBADMSG;
     if (!err && gw_post_op(e->a.qp, gw_put_op(e->a.addr, e->a.lkey, e->b.addr, e->b.rkey, 8), 0, 2) != -EIO)

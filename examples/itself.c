@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gw_endpoint_format, gw_endpoint_parse, gw_mr_rekey, gw_cq_wait, gw_device_progress, gw_qp_abort: a CPU
- * thread alone, without a kernel, gives its memory new keys and writes through a queue pair that is connected
+ * gw_endpoint_format, gw_endpoint_parse, gw_mr_rekey, gw_cq_wait, gw_device_progress, gw_qp_abort: A CPU
+ * thread alone, without a kernel, gives its memory new keys. It writes through a queue pair that is connected
  * to itself. It sleeps until there is a completion, and takes the queue pair down.
  */
 #include <stdio.h>
@@ -51,7 +51,7 @@ int main(void)
     must(!gw_qp_create(pd, &qa, &qp) && !gw_mr_register(pd, word, sizeof(word), 0, &mr), "queue pair");
     connect_to_itself(qp);
 
-    /* As between two peers: who has the old key, and comes late, writes nothing. */
+    /* As between two peers: a late request with the old key writes nothing. */
     old = mr->rkey;
     must(!gw_mr_rekey(mr) && mr->rkey != old, "new keys");
 
@@ -59,7 +59,7 @@ int main(void)
     must(!gw_post_op(gw_qp_handle(qp), gw_put_op(mr->addr, mr->lkey, mr->addr + 8, mr->rkey, 8), GW_SIGNALED,
                      1),
          "write");
-    gw_device_progress(dev); /* a software NIC may use this thread; a real one needs nobody */
+    gw_device_progress(dev); /* a software NIC may use this thread; a real one needs no thread */
     must(gw_cq_wait(cq, gw_deadline(LIMIT), NULL, -1) == 1, "nothing in ten seconds");
     must(gw_poll_cq(gw_cq_handle(cq), 1, &wc) == 1 && wc.status == IBV_WC_SUCCESS && word[1] == 42,
          "what was written");

@@ -30,7 +30,7 @@ GW_KERNEL(launch, struct launch_args, a)
     uint64_t ticket;
 
     /* Every thread of the block makes the calls. The first waits for the kernel's end; the second does not,
-     * and is waited for by its ticket. What they wrote is visible then. */
+     * and is waited for by its ticket. Their writes are visible then. */
     if (err >= 0) err = gw_host_launch(a->host, (uint32_t)add, 4, 32, &args, gw_clock_ns() + LIMIT);
     if (!err && gw_thread_idx() == 0)
         gw_printf(a->host, "%lu at %lu ns\n", gw_ld_relaxed_u64(a->sum), gw_time(a->host));

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gw_cm_port, gw_cm_peer, gw_cm_offer, gw_cm_refuse, gw_cm_ended: who is let in. A thread asks twice to be
- * connected: the first time without the word that the listening side wants to hear, and is turned away with a
- * reason; then with it. Each side then knows where the other's memory is, and hears of the connection's end.
- * (The calls that every program needs, without these, are in pingpong_kernel.c.)
+ * gw_cm_port, gw_cm_peer, gw_cm_offer, gw_cm_refuse, gw_cm_ended: accepting and refusing peers. A thread asks
+ * twice for a connection. The first time it lacks the word that the listening side expects, and is refused
+ * with a reason. The second time it has it. Each side then knows where the other's memory is, and learns of
+ * the connection's end. (The calls that every program needs, without these, are in pingpong_kernel.c.)
  */
 #include <pthread.h>
 #include <stdio.h>
@@ -69,7 +69,7 @@ static void *asks(void *arg)
     must(!gw_qp_reset(s.qp, GW_RESET_QUIET, 0), "once more");
     must(!gw_cm_connect(s.qp, host, port, NULL, &mine, -1, gw_deadline(LIMIT), &theirs, &link), "connecting");
     must(theirs.region.length == 4096, "its region");
-    gw_cm_close(link); /* the other hears of it */
+    gw_cm_close(link); /* the other side gets an event */
     unmake(&s);
     return arg;
 }
@@ -81,7 +81,7 @@ static struct gw_link *let_in(struct gw_listener *listener, struct gw_qp *qp, co
     struct gw_link *link;
 
     for (;;) {
-        must(!gw_cm_next(listener, -1, gw_deadline(LIMIT), &request), "nobody came");
+        must(!gw_cm_next(listener, -1, gw_deadline(LIMIT), &request), "no client came");
         const struct gw_offer *his = gw_cm_offer(request);
 
         printf("%s asks, and says %u bytes\n", gw_cm_peer(request), his->data_len);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The set-up that the examples share: two connected queue pairs, a and b, of one program, each with a send
- * and a receive CQ and BYTES bytes of memory that the CPU, the kernel and the NIC see. As in life a and b may
- * as well lie in two programs on two hosts: record.c and pingpong_kernel.c connect them so.
+ * The set-up that the examples share: two connected queue pairs, a and b, of one program. Each has a send and
+ * a receive CQ, and BYTES bytes of memory that the CPU, the kernel and the NIC see. As in life a and b may as
+ * well lie in two programs on two hosts: record.c and pingpong_kernel.c connect them so.
  *
  * Options of every example: --exec cpu|gpu, --lanes N (threads in a block of the CPU executor).
  */
@@ -23,7 +23,7 @@ struct end {
     uint32_t lkey, rkey;
 };
 
-/* What every example's kernel is given. */
+/* The argument of every example's kernel. */
 struct ends {
     struct end a, b;
     int *result; /* 0, or what went wrong, as a negative errno */

@@ -29,7 +29,7 @@ pair_of() {
             return 1
         fi
         kill -0 "$first" 2>/dev/null || break
-        grep -qiE 'refused|nobody' "$work/asks" || break # it does not listen yet
+        grep -qiE 'refused|no program listens' "$work/asks" || break # it does not listen yet
     done
     cat "$work/asks" >&2
     return 1

@@ -82,7 +82,7 @@ int main(int argc, char **argv)
 
     if (argc != 2 && argc != 3) return fprintf(stderr, "usage: %s PORT [HOST]\n", argv[0]), 2;
     if (strtol(argv[1], NULL, 10) < 1 || strtol(argv[1], NULL, 10) > 65535)
-        return fprintf(stderr, "port %s: a number from 1 to 65535 is wanted\n", argv[1]), 2;
+        return fprintf(stderr, "port %s: must be a number from 1 to 65535\n", argv[1]), 2;
     if (rdma_getaddrinfo(client ? argv[2] : NULL, argv[1], &hints, &where))
         return fprintf(stderr, "%s, port %s: no such address\n", client ? argv[2] : "any", argv[1]), 1;
     must(!rdma_create_ep(&id, where, NULL, &attr), "endpoint");

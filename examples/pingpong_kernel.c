@@ -26,7 +26,7 @@ static uint16_t port_of(const char *said)
     unsigned long port = strtoul(said, &end, 10);
 
     if (*said >= '0' && *said <= '9' && !*end && port >= 1 && port <= 65535) return (uint16_t)port;
-    fprintf(stderr, "port %s: a number from 1 to 65535 is wanted\n", said);
+    fprintf(stderr, "port %s: must be a number from 1 to 65535\n", said);
     exit(2);
 }
 
@@ -67,7 +67,7 @@ int main(int argc, char **argv)
     must(!gw_device_open(NULL, exec, &dev) && !gw_pd_create(dev, &pd), "network device");
     must(!gw_cq_create(dev, &ca, &qa.send_cq) && !gw_cq_create(dev, &ca, &qa.recv_cq), "completion queue");
     must(!gw_qp_create(pd, &qa, &qp), "queue pair");
-    must(!gw_mem_alloc(exec, GW_MEM_HOST, 4096, &mem), "memory"); /* word, and the result behind it */
+    must(!gw_mem_alloc(exec, GW_MEM_HOST, 4096, &mem), "memory"); /* word, and the result after it */
     must(!gw_mr_register(pd, mem.host, 4096, GW_MR_LOCAL_WRITE, &mr), "memory region");
 
     args.qp = gw_qp_handle(qp);

@@ -38,7 +38,7 @@ GW_KERNEL(post_send, struct ends, e)
     recv.num_sge = 1;
     err = -gw_post_recv(e->b.qp, &recv, &bad_recv); /* positive errno values, as libibverbs returns */
 
-    /* A list of two: a write, and a message behind it. */
+    /* A list of two: a write, and a message after it. */
     memset(&write, 0, sizeof(write));
     write.next = &send;
     write.sg_list = &from;

@@ -4,8 +4,7 @@
 
 enum { RANKS = 4 };
 
-/* What one rank knows: a set of queue pairs, two to each rank, and where in each rank's memory its place
- * is. */
+/* One rank's data: a set of queue pairs, two to each rank, and where in each rank's memory its place is. */
 struct rank {
     const struct gw_qp_set_handle *set;
     uint64_t *word; /* [r]: what rank r says; [RANKS]: what this one does */

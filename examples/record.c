@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * gw_record_of, gw_record_format, gw_record_parse, gw_qp_connect: two programs meet by a line of text each.
- * Prints its own line, reads the other's, connects, and writes a word into the other's memory, with the
- * functions that kernels call: on a CPU thread they work outside kernels, too.
+ * Prints its own line, reads the other's, connects, and writes a word into the other's memory. It does so
+ * with the functions that kernels call: on a CPU thread they work outside kernels, too.
  */
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * gw_with_signal: a write, and behind it a word that the peer polls for in its memory. No receive and no
+ * gw_with_signal: a write, and after it a word that the peer polls for in its memory. No receive and no
  * completion at the peer. Where the peer may do so: docs/verbs.md, "Fast calls".
  */
 #include "signal.h"

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gw_tx_open, gw_tx_post, gw_tx_wait, gw_tx_flush, gw_put_op: the fast calls. A post gives a ticket; nobody
- * polls. */
+/* gw_tx_open, gw_tx_post, gw_tx_wait, gw_tx_flush, gw_put_op: the fast calls. A post gives a ticket; the
+ * program does not poll. */
 #include "ticket.h"
 
 int main(int argc, char **argv)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory of a test that unmaps some of it and then looks at what becomes of accesses to the hole. The kernel
- * gives a hole to whoever maps something next: a thread that allocates, a sanitizer. So it lies where the
+ * gives a hole to the next mapping: of a thread that allocates, or of a sanitizer. So it lies where the
  * kernel places nothing by itself, hundreds of gigabytes below where it begins, and a hole stays one.
  */
 #ifndef TESTS_APART_H

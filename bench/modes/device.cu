@@ -27,7 +27,7 @@ struct modes_device {
     struct modes_device_opts opts;
     cudaStream_t stream;
     cudaGraphExec_t exec;
-    cudaEvent_t event[4]; /* before the copy in, behind it, behind the model, behind the copy out */
+    cudaEvent_t event[4]; /* before the copy in, after it, after the model, after the copy out */
     struct modes_times times;
     struct job *job, *job_dev;
     uint32_t *ended;         /* blocks that have copied their share of an output */
@@ -194,7 +194,7 @@ static int run_copy(struct modes_device *d, const struct modes_work *work)
     return 0;
 }
 
-/* Puts a launch into the stream; MODES_QUEUED: behind a wait for its number. */
+/* Puts a launch into the stream; MODES_QUEUED: after a wait for its number. */
 static int launch(struct modes_device *d)
 {
     d->queued++;

@@ -23,7 +23,7 @@ static void arrived(const struct modes_loop *l, const struct ibv_wc *wc, uint64_
     r.priority = GW_SERVE_PRIORITY;
     if (r.slot >= a->session[r.session].slots || r.closing ||
         wc->byte_len != sizeof(struct gw_serve_request) + gw_layout_bytes(&a->in, 1)) {
-        gw_serve_broken(a, r.session); /* it hears of it when its session is closed */
+        gw_serve_broken(a, r.session); /* it learns that when its session is closed */
         return;
     }
     gw_serve_enqueue(a, &r);

@@ -83,7 +83,7 @@ static int describe(struct modes *m, const struct gw_serving_tensor *t, int outp
 static int take_model(struct modes *m, const struct modes_opts *o, const struct gw_serving_captured *c)
 {
     if (c->inputs != 1 || c->outputs != 1 || c->graphs != 1 || c->graph[0].rows > 1)
-        return gw_error(-ENOTSUP, "modes: a model of one input, one output and one row is wanted");
+        return gw_error(-ENOTSUP, "modes: the model must have one input, one output and one row");
     int error = describe(m, &c->input[0], 0, c->graph[0].rows);
     if (!error) error = describe(m, &c->output[0], 1, c->graph[0].rows);
     if (error) return error;

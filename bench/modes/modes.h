@@ -8,8 +8,8 @@
  *   MODES_DIRECT  Slots lie in GPU memory. The thread launches one graph. It takes the input from the slot,
  *                 runs the model, and writes output and header into the answer's slot. A word in host memory
  *                 tells the thread.
- *   MODES_QUEUED  As MODES_DIRECT, but the launch is already in the stream, behind a wait for a word in host
- *                 memory. The thread writes that word, and queues the next launch while the model runs.
+ *   MODES_QUEUED As MODES_DIRECT, but the launch is already in the stream, after a wait for a word in host
+ *   memory. The thread writes that word, and queues the next launch while the model runs.
  *
  * The thread polls and never sleeps. One request is in work at a time. Clients are trusted: bench programs
  * alone use this.

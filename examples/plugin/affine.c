@@ -87,7 +87,7 @@ static const struct gw_tensor_info *info(const void *model, int output, uint32_t
     return output ? &m->y : &m->x;
 }
 
-/* ---- its plans: for so many rows, on the CPU or a GPU ---- */
+/* ---- its plans: for `rows` rows, on the CPU or a GPU ---- */
 
 static int make_plan(const void *model, const struct gw_plan_options *options, void **plan, char *err,
                      size_t errlen)
@@ -129,7 +129,7 @@ static int enqueue(void *plan, void *stream, const void *const in[], void *const
     return p->on_gpu ? affine_enqueue(&p->affine, stream, in[0], out[0]) : -ENOTSUP;
 }
 
-/* What the server's loop uses on a GPU: the addresses are another slot's each time. */
+/* The server's loop uses this on a GPU: the addresses are another slot's each time. */
 static int enqueue_indirect(void *plan, void *stream, const struct gw_plan_io *io)
 {
     const struct plan *p = plan;

@@ -87,10 +87,10 @@ struct gw_client_request {
 };
 
 /* Where a request's time went, in nanoseconds. On one machine client and worker (on CPU threads) read the
- * same clock. Else the client estimates the clocks' difference from the exchange itself, as NTP does: from
- * the request with the least time on the network so far. Until the first answers are in, net_in and net_out
- * are halves of what the network took in all. A worker sees no arrivals while it runs the model: what then
- * waits in its NIC counts as net_in. Over HTTP only `total` is known; the others are 0. */
+ * same clock. Otherwise the client estimates the clocks' difference from the exchange itself, as NTP does:
+ * from the request with the least time on the network so far. Until the first answers are in, net_in and
+ * net_out are halves of what the network took in all. A worker sees no arrivals while it runs the model: what
+ * then waits in its NIC counts as net_in. Over HTTP only `total` is known; the others are 0. */
 struct gw_client_times {
     int64_t total;  /* submit to answer, on the client's clock */
     int64_t net_in; /* from submit until the worker's NIC had announced the request */

@@ -61,7 +61,7 @@ GW_API uint32_t gw_exec_lanes(const struct gw_exec *exec);
  */
 GW_API uint32_t gw_exec_resident_blocks(const struct gw_exec *exec);
 
-/* 1 when this program can use a GPU here. Else 0 and, in why (may be NULL), one line that says what is
+/* 1 when this program can use a GPU here. Otherwise 0 and, in why (may be NULL), one line that says what is
  * missing: built without nvcc, no driver, no device, a driver that is too old. */
 GW_API int gw_exec_gpu_available(char *why, size_t size);
 

@@ -101,7 +101,7 @@ struct gw_serving_opts {
     /* Names of the server that a call's Host may have, with commas between them, beside addresses, localhost
      * and the host's own name. NULL: none. With a token any name will do. */
     const char *host_names;
-    /* Whose X-Forwarded-For names the client: "10.0.0.7, 10.1.0.0/16, user 33". NULL: nobody's. */
+    /* Whose X-Forwarded-For names the client: "10.0.0.7, 10.1.0.0/16, user 33". NULL: none. */
     const char *trusted_proxies;
 };
 

@@ -386,7 +386,7 @@ struct gw_connect_opts {
  * RESET → INIT → RTR → RTS towards the peer (which may be the queue pair itself, or another one of this
  * process). Receives may be posted before. The host may call it while kernels run, but not while one posts
  * sends to this queue pair. Returns -EINVAL if an option or the endpoint is out of range, or for a UD queue
- * pair. Else the driver's error.
+ * pair. Otherwise the driver's error.
  */
 GW_API int gw_qp_connect(struct gw_qp *qp, const struct gw_endpoint *peer,
                          const struct gw_connect_opts *opts);

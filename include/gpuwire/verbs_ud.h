@@ -6,7 +6,7 @@
  * which host it goes, to which queue pair there, and with which Q_Key. A host is an address handle, which the
  * CPU makes: gw_ah_create. A message is one packet: at most the port's MTU (gw_device_info.mtu), else the
  * request completes with IBV_WC_LOC_LEN_ERR. There are no acknowledgements. A request completes when the
- * packet has left. The receiver drops a packet without a word if no receive is posted for it, or if its Q_Key
+ * packet has left. The receiver drops a packet silently if no receive is posted for it, or if its Q_Key
  * is not the receiver's.
  *
  * A receive needs GW_GRH bytes more than the message: what the network said of the packet lies in front of

@@ -33,7 +33,7 @@ def _machine_has_verbs() -> bool:
 
 
 def _load_verbs() -> None:
-    """RDMA's libraries are the machine's where it has them: they fit its driver. Else they are the wheel's. Both at once
+    """RDMA's libraries are the machine's where it has them: they fit its driver. Otherwise they are the wheel's. Both at once
     would be two drivers for one device, so all come from one place."""
     folder = _HERE / "verbs"
     want = os.environ.get("GPUWIRE_VERBS", "")

@@ -164,7 +164,7 @@ class Client:
             timeout: seconds to wait; None waits as long as the connection lives.
         Returns:
             The output, or a dict of names to outputs where the model has several. They are PyTorch tensors on the same
-            device if the first input was one. Else they are numpy arrays, or memoryviews where there is no numpy.
+            device if the first input was one. Otherwise they are numpy arrays, or memoryviews where there is no numpy.
             numpy has no BF16: such outputs are uint16, the upper halves of the floats.
         """
         return self.infer_async(inputs, out=out, priority=priority, deadline=deadline).result(timeout)

@@ -326,7 +326,7 @@ static ssize_t hook_lgetxattr(const char *path, const char *name, void *value, s
 }
 
 /* The kernel tells of its RDMA devices in a protocol of its own, too. Without it, all libraries read sysfs.
- * */
+ */
 static int hook_socket(int family, int type, int protocol)
 {
     paths_find_libc();

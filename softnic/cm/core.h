@@ -303,7 +303,7 @@ void cm_sidr_input(struct cm *cm, const struct cm_nic *nic, const struct cm_orig
 
 /* input.c */
 /* A message that came to one of our addresses; zeros if the address is not known: then requests are not ours.
- * */
+ */
 void cm_input(struct cm *cm, const uint8_t at[16], const struct cm_origin *from,
               const uint8_t mad[ROCE_MAD_LEN]);
 struct cm_id *cm_child(struct cm_id *listener, const struct cm_nic *nic, const struct cm_origin *from,
@@ -313,12 +313,12 @@ void cm_child_tell(struct cm_id *listener, struct cm_id *id, const struct roce_c
 /* origin.c: each refusal is counted, and said in a line now and then. */
 /* Does a REQ or SIDR_REQ name what is its sender's? If not it is dropped. */
 bool cm_request_is_its_own(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m);
-/* NULL: the message may be from the connection's peer. Else the text says what shows that it is not. */
+/* NULL: the message may be from the connection's peer. Otherwise the text says what shows that it is not. */
 const char *cm_not_its_peers(const struct cm_id *id, const struct cm_origin *from, const struct roce_cm *m);
 /* Has its sender too many requests under way for one more? */
 bool cm_too_many(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m);
 /* A message that no honest peer would have sent; and one about no connection, because those may just be late.
- * */
+ */
 void cm_suspect(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m, const char *why);
 void cm_suspect_stray(struct cm *cm, const struct cm_origin *from, const struct roce_cm *m);
 

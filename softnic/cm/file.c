@@ -116,8 +116,7 @@ void ucm_close(int fd)
     __atomic_store_n(&is_ours[fd], 0, __ATOMIC_RELAXED);
     pthread_mutex_unlock(&table_lock);
     if (!f) return;
-    if (cm_file_inherited(
-            f)) { /* what it belongs to is the parent's, and absent threads may hold its locks */
+    if (cm_file_inherited(f)) { /* what it belongs to is the parent's; absent threads may hold its locks */
         close(f->file.fd);
         close(f->file.token);
         return;

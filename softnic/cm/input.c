@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Messages received. A message about a connection counts only if it is the peer's, which origin.c decides,
- * and fits the state. Else it is dropped, or answered as if there were no connection.
+ * and fits the state. Otherwise it is dropped, or answered as if there were no connection.
  */
 #include <string.h>
 #include <sys/socket.h>

@@ -11,8 +11,8 @@
  *                         the same address share it.
  *     `poll=adaptive|busy`  How the NIC's own thread waits. The default is adaptive.
  *     `cpu=N`             Pins that thread to a CPU. By default it is not pinned.
- *     `threads=N` N threads receive packets, 1 … 16: the one above, and others that check packets before it.
- *     The default is 1.
+ *     `threads=N`         N threads receive packets, 1 … 16: the one above, and others that check packets
+ *                         before it. The default is 1.
  *     `hostile=0|1|2`     Placement as unkind as a NIC is allowed to be. With 2 WRITEs overtake WRITEs
  *                         besides. The default is 0.
  *     `seed=N`            Of everything random. The default is from the system.
@@ -28,8 +28,7 @@
  *     `gpucopy=kernel|engine`  How copies of GPU memory that follow each other closely are made. With kernel
  *                         (the default) a kernel of the NIC's makes them, which takes a part of one of the
  *                         GPU's processors while it runs. With engine copy engines make all. That counts for
- *                         all
- *                         NICs of the process.
+ *                         all NICs of the process.
  *     `memlock=0|1`       With 1 regions and queues count against the process's limit of locked memory, as in
  *                         the kernel. The default is 0.
  *     `gids=…` `pkeys=…`  What stands in the port's tables: config/tables.h.

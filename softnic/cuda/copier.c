@@ -302,7 +302,7 @@ static bool asked(struct sn_cuda_device *dev, uint64_t since, uint64_t now)
 {
     gw_cu_result r = dev->api->event_query(dev->copier.ended);
 
-    /* Ended, and without a word: no kernel of ours does that. */
+    /* Ended, and silently: no kernel of ours does that. */
     if (r == GW_CU_SUCCESS && copier_gone(&dev->copier)) return true;
     return r == GW_CU_NOT_READY && now - since < SN_CUDA_DEADLINE_NS;
 }

@@ -115,7 +115,7 @@ int sn_cuda_wait_event(struct sn_cuda_device *dev, gw_cu_event event);
 
 /*
  * Kernel and engines take turns: what one of them copies is not ordered with what the other does. May the
- * kernel copy now? Else engines are to, after sn_cuda_engines.
+ * kernel copy now? Otherwise engines are to, after sn_cuda_engines.
  */
 bool sn_cuda_kernel_ready(struct sn_cuda_device *dev);
 /* Waits for the kernel's copies. 0 or -EIO. */

@@ -248,7 +248,7 @@ void sn_cuda_order(struct sn_cuda_region *region)
 /* ---- copies within a GPU ------------------------------------------------------------------------------- */
 
 /* A buffer full: out of the GPU and into it again, in one stream, which is not waited for before the flush.
- * */
+ */
 static int cuda_write_pass(struct sn_cuda_region *to, uint64_t addr, uint64_t src, uint32_t len)
 {
     struct sn_cuda_device *dev = to->dev;

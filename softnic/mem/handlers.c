@@ -279,7 +279,7 @@ static void on_fault(int sig, siginfo_t *info, void *ctx)
 {
     const void *frame = __builtin_frame_address(0), *outer_ctx = passing.ctx, *outer_frame = passing.frame;
     /* Called through it, we are below it on the same stack. A frame that a jump left lies where this one is.
-     * */
+     */
     bool circle = ctx == outer_ctx && (uintptr_t)frame < (uintptr_t)outer_frame;
     struct one *o = handlers_find(sig);
     struct sigaction action;

@@ -47,7 +47,8 @@ enum { SN_PORT_FDS = 3 };
 int sn_port_fds(const struct sn_port *port, int fds[SN_PORT_FDS]);
 /* Of these the sockets that packets come to. */
 int sn_port_sockets(const struct sn_port *port, int fds[SN_PORT_FDS]);
-/* More that a forked child is to close, lest it keep the parent's address or slot taken. Returns how many. */
+/* More that a forked child is to close, or it would keep the parent's address or slot taken. Returns how
+ * many. */
 enum { SN_PORT_CLAIMS = 2 };
 int sn_port_claim_fds(const struct sn_port *port, int fds[SN_PORT_CLAIMS]);
 /* Peers of this host; NULL: none are looked for. */

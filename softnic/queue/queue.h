@@ -42,7 +42,7 @@ int sn_srq_take(struct sn_srq *srq, struct sn_qp *qp);
 /* The XRC queue of that number that a QP of this domain may take from, or NULL. */
 struct sn_srq *sn_srq_find(struct sn_nic *nic, const struct sn_xrcd *xrcd, uint32_t number);
 /* Whose regions a peer may name: the QP's, or with XRC those of the queue that the packet is for. NULL: none.
- * */
+ */
 const struct sn_pd *sn_resp_pd(const struct sn_qp *qp, uint32_t srqn);
 
 /* cq.c: 0, or -EOVERFLOW: the CQ is dead, and the QP has been put into ERR. scatter: payload for the CQE. */

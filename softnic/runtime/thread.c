@@ -23,7 +23,7 @@
 #define SHORT_TURN_NS 100000u /* the shortest that the kernel gives */
 #define PAUSE_NS      2000u
 /* A sleep so long that no post, which the poster would have announced in the next moment, ended it by chance.
- * */
+ */
 #define LONG_NAP_NS 1000000u
 /* One that follows work closely. */
 #define SHORT_NAP_NS 50000u

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* How long the NIC's thread sleeps, and whether packets wake it: that depends on which other threads drive.
- * */
+ */
 #include <sched.h>
 
 #include "softnic/nic/nic.h"

@@ -295,7 +295,7 @@ int sn_tree_build(const struct sn_tree_info *nics, unsigned n)
             err = -EACCES;
         } else {
             /* Another process's last sweep may have removed the empty folder; make it again, twice at most.
-             * */
+             */
             for (int attempt = 0; attempt < 3; attempt++) {
                 int fd = own_folder(home) ? open(home, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC) : -1;
                 /* Says to sweepers that a process makes a tree. It does not wait: if a process sweeps just

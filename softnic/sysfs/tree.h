@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The part of sysfs that shows the software NIC: files and folders as the kernel makes them for a ConnectX.
- * */
+ */
 #ifndef SOFTNIC_SYSFS_TREE_H
 #define SOFTNIC_SYSFS_TREE_H
 

@@ -136,7 +136,7 @@ static void direct_batch_finish(struct sn_nic *nic)
     await(b);
     if (b->copied > 0) sn_count(&nic->count.direct_bytes, (uint64_t)b->copied);
     /* Requests after those that are put back are put back with them, and must not be copied any more either.
-     * */
+     */
     if (b->copied < b->bytes) sn_direct_settle(nic);
     sn_batch_end(b);
     d->first++;

@@ -32,7 +32,7 @@ void sn_resp_guessed(struct sn_qp *qp, bool certain)
             (unsigned long long)nic->count.wrong_keys, qp->attr.dest_qp_num, peer, qp->number);
 }
 
-/* Says so once; what comes until then is dropped without a word. A NAK acknowledges all before it, too. */
+/* Says so once; what comes until then is dropped silently. A NAK acknowledges all before it, too. */
 void sn_responder_nak(struct sn_qp *qp, uint8_t syndrome, uint32_t psn)
 {
     struct sn_responder *r = &qp->resp;

@@ -120,9 +120,9 @@ static struct sn_slot_rd *find_slot(struct sn_qp *qp, uint32_t psn)
 }
 
 /*
- * A repeated request may name no more than the first one: the same key, and no byte outside its range. Else a
- * connected peer could try one key after the other, while a wrong key in a new READ ends the connection.
- * NULL, or what is wrong.
+ * A repeated request may name no more than the first one: the same key, and no byte outside its range.
+ * Otherwise a connected peer could try one key after the other, while a wrong key in a new READ ends the
+ * connection. NULL, or what is wrong.
  */
 static const char *not_repeated(const struct sn_qp *qp, const struct sn_slot_rd *slot,
                                 const struct roce_hdr *h)

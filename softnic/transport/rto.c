@@ -111,7 +111,7 @@ static void rto_probe(struct sn_qp *qp)
 }
 
 /* An answer that reaches past what was repeated is to what was sent before: nothing is known to be lost, and
- * all goes on where it was. Else the rest is repeated, too. */
+ * all goes on where it was. Otherwise the rest is repeated, too. */
 void sn_requester_probed(struct sn_qp *qp, uint32_t end)
 {
     struct sn_requester *r = &qp->req;

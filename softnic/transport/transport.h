@@ -130,7 +130,8 @@ bool sn_eager_may_follow(const struct sn_qp *qp);
 bool sn_eager_waits(struct sn_qp *qp, const struct sn_sreq *s);
 /* Is it worth placing at all? dma: not all of its memory is plain. */
 bool sn_eager_worth(struct sn_qp *qp, const struct sn_sreq *s, bool dma);
-/* Is the next request, which was placed, to be sent as such? Else it goes by packets, as what follows. */
+/* Is the next request, which was placed, to be sent as such? Otherwise it goes by packets, as what follows.
+ */
 bool sn_eager_stands(struct sn_qp *qp);
 bool sn_eager_window_open(const struct sn_qp *qp, const struct sn_sreq *s);
 void sn_eager_make(struct sn_qp *qp, struct sn_sreq *s, uint8_t *frame);
@@ -181,7 +182,8 @@ enum sn_step sn_unreliable_step(struct sn_qp *qp);
 /* In SQE: flushes what was posted until now, which must not come to life again. false: the QP is in ERR now.
  */
 bool sn_unreliable_resume(struct sn_qp *qp);
-/* UC: is this packet the next of the message under way, or the first of a new one? Else it is dropped. */
+/* UC: is this packet the next of the message under way, or the first of a new one? Otherwise it is dropped.
+ */
 bool sn_uc_in_order(struct sn_qp *qp, const struct roce_hdr *h);
 void sn_uc_drop(struct sn_qp *qp, uint64_t *counter); /* this packet, and with it its message */
 

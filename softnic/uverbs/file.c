@@ -359,7 +359,7 @@ int uv_refuse_child(void)
 }
 
 /* In a child: puts a file without a NIC in the place of the parent's, whose locks no thread here can release.
- * */
+ */
 static struct uv_file *in_its_place(int fd, const struct uv_file *parents)
 {
     struct uv_file *f = calloc(1, sizeof(*f));

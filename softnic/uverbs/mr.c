@@ -158,7 +158,7 @@ int uv_query_mr(struct uv_file *f, const struct uv_request *r)
     return err ? err : uv_attr_out(r, UVERBS_ATTR_QUERY_MR_RESP_IOVA, &mr->user.iova, sizeof(uint64_t));
 }
 
-/* ---- registering anew ---- */
+/* ---- registering again ---- */
 
 /*
  * Anything that can fail comes before the change, so that a region that could not be changed is as it was.

@@ -16,7 +16,8 @@
 enum {
     BATCH = 32,
     HELD = 16, /* frames kept for addresses that are being asked for */
-    /* Of a receive buffer: not a power of two, lest the buffers' beginnings compete for the same cache lines.
+    /* Of a receive buffer: not a power of two, so that the buffers' beginnings do not compete for the same
+     * cache lines.
      */
     ROOM = 4096 + 320,
 };

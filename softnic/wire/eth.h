@@ -14,7 +14,7 @@
  * The IP header is seen whole, both ways, so the ICRC is exact: IPv4 ID and DF as they are, congestion marks
  * read and written. VLAN tags, IP options, extension headers and fragments are not taken.
  *
- * One thread at a time (the engine's lock), save the functions marked "any thread".
+ * One thread at a time (the engine's lock), except the functions marked "any thread".
  */
 #ifndef SOFTNIC_WIRE_ETH_H
 #define SOFTNIC_WIRE_ETH_H

@@ -14,9 +14,9 @@
  * where it came from. Wrappers are accepted only from slot ports of the own address, and only from the user
  * of port 4791 there.
  *
- * One thread at a time (the engine's lock), save the functions marked "any thread". Other threads may receive
- * from the sockets, and check the ICRCs, while one is inside the engine: sn_udp_fetch. Frames are given out
- * in the order in which the threads received them.
+ * One thread at a time (the engine's lock), except the functions marked "any thread". Other threads may
+ * receive from the sockets, and check the ICRCs, while one is inside the engine: sn_udp_fetch. Frames are
+ * given out in the order in which the threads received them.
  */
 #ifndef SOFTNIC_WIRE_UDP_H
 #define SOFTNIC_WIRE_UDP_H

@@ -55,13 +55,14 @@ struct bal_choice {                /* what a core remembers for choosing */
     int64_t credit[BAL_WORKERS];   /* wrr */
     uint64_t seen_ns[BAL_WORKERS]; /* the telemetry's time when `since` began */
     uint32_t since[BAL_WORKERS];   /* flows opened since then */
-    uint64_t bytes[BAL_WORKERS];   /* bytes forwarded since then; without telemetry: of late */
+    uint64_t bytes[BAL_WORKERS];   /* bytes forwarded since then; without telemetry: lately */
     uint64_t random;
 };
 
 enum { BAL_CLASSES = 512 };
 
-/* What happened to the tables in this burst: what was found before may have moved, or be in another state. */
+/* Changes of the tables in this burst: a flow that was found before may have moved, or be in another state.
+ */
 struct bal_burst {
     bool inserted, any_changed;
     uint64_t packets, bytes;            /* forwarded: counted at its end */

@@ -22,8 +22,8 @@ int bal_check_worker(const struct bal_port *ports, const struct bal_service *s, 
 
 enum bal_object { BAL_A_PORT, BAL_A_SERVICE, BAL_A_WORKER };
 typedef void bal_refused(void *ctx, enum bal_object kind, uint32_t number, const char *why);
-/* All of these, and what one object forbids another. What cannot run is told, and taken out of the
- * configuration: `used` becomes false. The workers of such a service go with it. 0 or -ENOMEM. */
+/* All of these, and what one object forbids another. Objects that cannot run are reported, and taken out of
+ * the configuration: `used` becomes false. The workers of such a service go with it. 0 or -ENOMEM. */
 int bal_check_config(struct bal_config *c, bal_refused *tell, void *ctx);
 
 #endif

@@ -40,7 +40,7 @@ static inline bool bal_header_ok(const uint8_t *ip, size_t n)
     return bal_sum_fold(sum) == 0xffff;
 }
 
-/* What n bytes (even, at an even place) add to the sum when `from` becomes `to`. */
+/* The change of the sum when n bytes (even, at an even place) go from `from` to `to`. */
 static inline uint64_t bal_sum_change(const void *from, const void *to, size_t n)
 {
     const uint8_t *a = from, *b = to;

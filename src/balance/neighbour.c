@@ -19,9 +19,8 @@
 #define AGAIN_NS UINT64_C(200000000)    /* until an unanswered question is asked once more */
 #define FRESH_NS UINT64_C(20000000000)  /* a MAC that is older is asked for again, and used in that time */
 #define OLD_NS   UINT64_C(600000000000) /* a client's MAC that is older is not used */
-#define QUIET_NS                                                                                             \
-    UINT64_C(60000000000)            /* a client that was not needed for so long makes room without a word */
-#define WAIT_NS UINT64_C(3000000000) /* so long an asked address waits for its answer */
+#define QUIET_NS UINT64_C(60000000000)  /* a client that was not needed for so long makes room silently */
+#define WAIT_NS  UINT64_C(3000000000)   /* so long an asked address waits for its answer */
 #define USED_NS                                                                                              \
     UINT64_C(1000000000) /* a use is noted that often: each note takes the line from other cores */
 

@@ -3,9 +3,9 @@
  * neighbour.h: which MAC an IP address has on a link.
  *
  * Next hops of the configuration have places of their own, which nothing else takes. Clients on the link have
- * others: an address that nobody has told its MAC yet waits among the asked ones, where newer ones take the
- * place of older ones. When it answers it becomes a known one. So addresses that no host has displace no
- * client. Cores look addresses up without a lock.
+ * others: an address whose MAC is not known yet waits among the asked ones, where newer ones take the place
+ * of older ones. When it answers it becomes a known one. So addresses that no host has displace no client.
+ * Cores look addresses up without a lock.
  */
 #ifndef GW_SRC_BALANCE_NEIGHBOUR_H
 #define GW_SRC_BALANCE_NEIGHBOUR_H
@@ -35,7 +35,7 @@ void bal_neighbour_release(struct bal_neighbours *n, uint32_t place);
 bool bal_neighbour_mac(const struct bal_neighbours *n, uint32_t place, uint8_t mac[6]);
 /* Is it time to ask for the MAC? Then the caller asks; no other caller does for a while. */
 bool bal_neighbour_ask(struct bal_neighbours *n, uint32_t place, uint64_t now_ns);
-/* What a place stands for. */
+/* The meaning of a place. */
 void bal_neighbour_name(const struct bal_neighbours *n, uint32_t place, uint8_t *port, struct bal_addr *addr);
 
 /* ---- clients on the link ---- */

@@ -30,7 +30,7 @@ uint16_t bal_client_worker(struct bal_core *core, const struct bal_work *w);
 /* A connection to this worker begins: the client sticks to it from now on. */
 void bal_client_chose(struct bal_core *core, uint32_t service, const uint8_t *client, bool ipv6,
                       uint16_t worker);
-/* A flow was opened. It begins, or it is one whose beginning nobody saw. */
+/* A flow was opened. It begins, or we have not seen its beginning. */
 void bal_client_opened(struct bal_core *core, const struct bal_work *w, uint16_t worker, bool begins);
 /* A packet of a connection with this worker. `proven`: no stranger made it up. */
 void bal_client_seen(struct bal_core *core, const struct bal_work *w, uint16_t worker, bool proven);

@@ -49,8 +49,8 @@ static bool may_be_told(const struct bal_core *core, const struct bal_work *w)
     return !(w->m.kind == BAL_K_TCP && w->m.flags & BAL_RST) && refuse_is_host(core, w);
 }
 
-/* The balancer's own address on the port, so that a worker or a trace sees who speaks. Else the one that the
- * packet was for. */
+/* The balancer's own address on the port, so that a worker or a trace sees who speaks. Otherwise the one that
+ * the packet was for. */
 static struct bal_addr speaker(const struct bal_core *core, const struct bal_work *w)
 {
     const struct bal_addr *own = core->snap->config.port[w->p->port].addr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * refuse.h: what a sender hears of a packet that goes nowhere: a TCP RST, or an ICMP error. Each client hears
+ * refuse.h: the answer to a packet that cannot be delivered: a TCP RST, or an ICMP error. Each client hears
  * some tens of these a second, and all clients of a core some thousands.
  */
 #ifndef GW_SRC_BALANCE_REFUSE_H

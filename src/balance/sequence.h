@@ -11,7 +11,7 @@
 
 #include "src/balance/step.h"
 
-/* What the segment's numbers say (enum bal_evidence); it has been looked up. */
+/* The evidence of the segment's numbers (enum bal_evidence); it has been looked up. */
 unsigned bal_seq_evidence(struct bal_core *core, const struct bal_work *w);
 /* Notes what follows the segment, if it has a SYN or FIN. */
 void bal_seq_note(struct bal_core *core, const struct bal_work *w);

@@ -19,7 +19,7 @@ enum bal_flow_state {
     BAL_LAST_ACK,   /* the other side's FIN */
     BAL_TIME_WAIT,
     BAL_CLOSE, /* reset */
-    BAL_LOOSE, /* a segment in the middle of a connection whose beginning nobody saw */
+    BAL_LOOSE, /* a segment in the middle of a connection whose beginning we have not seen */
     BAL_UDP_NEW,
     BAL_UDP_STREAM,
     BAL_ROCE_OPENING,
@@ -37,15 +37,15 @@ enum bal_flow_state {
     (1u << BAL_UNPROVEN | 1u << BAL_FIN_WAIT | 1u << BAL_CLOSE_WAIT | 1u << BAL_LAST_ACK |                   \
      1u << BAL_UDP_STREAM)
 
-/* Who sees what: with NAT both directions, otherwise the client's segments alone. */
+/* Which segments we see: with NAT both directions, otherwise the client's segments alone. */
 enum bal_side { BAL_FROM_CLIENT, BAL_FROM_WORKER, BAL_CLIENT_ONLY };
 
 enum {
     BAL_REOPEN = 0x100, /* not a state: this SYN begins a new connection in the place of one that has ended */
-    BAL_RENEW,          /* the same where nobody knows that it has ended: it keeps its worker */
+    BAL_RENEW,          /* the same where its end is not known: it keeps its worker */
 };
 
-/* What a segment's numbers say, beside what was noted of earlier segments (sequence.h). */
+/* The evidence of a segment's numbers, beside the notes of earlier segments (sequence.h). */
 enum bal_evidence {
     BAL_ACKS = 1,   /* it acknowledges exactly the other side's SYN or FIN */
     BAL_NOTED = 2,  /* the other side's SYN or FIN is noted */

@@ -43,7 +43,8 @@ static inline struct bal_wide bal_wide_key(enum bal_wide_kind kind, const uint8_
 
 enum bal_where { BAL_NOWHERE, BAL_NARROW, BAL_WIDE };
 
-/* One in so many packets proves a flow whose answers nobody sees. A stranger would have to send as many. */
+/* One in this number of packets proves a flow whose answers we do not see. A stranger would have to send as
+ * many. */
 enum { BAL_LOT = 16 };
 
 struct bal_work {

@@ -20,7 +20,7 @@
 #include "src/cli/options.h"
 
 #define READY_NS  60000000000u /* a GPU worker loads and times its kernels first */
-#define REQUESTS  100          /* at least so many, for percentiles that mean something */
+#define REQUESTS  100          /* at least this number, for percentiles that mean something */
 #define SCALE     3
 #define BORDER    SCALE
 #define CLIENT_NS 10000000000u
@@ -67,7 +67,7 @@ static void become_worker(const struct demo *d, int output, const sigset_t *mask
     setpgid(0, 0); /* the terminal's Ctrl-C is for the client, which then ends the worker in order */
     if (getppid() != d->client) _exit(GW_EXIT_FAILURE); /* it ended before the line above */
     signal(SIGPIPE, SIG_DFL);
-    /* This process' handlers would keep a signal that the program started below never hears of. */
+    /* This process' handlers would keep a signal that the program started below would then miss. */
     signal(SIGINT, SIG_DFL);
     signal(SIGTERM, SIG_DFL);
     sigprocmask(SIG_SETMASK, mask, NULL);
@@ -248,7 +248,7 @@ int gw_cli_demo(int argc, char **argv)
     }
     if (optind < argc) return gw_usage_error("demo", "%s: not an option", argv[optind]);
     if (strcmp(d.exec, "gpu") && strcmp(d.exec, "cpu") && strcmp(d.exec, "auto"))
-        return gw_usage_error("demo", "--exec %s: gpu, cpu or auto is wanted", d.exec);
+        return gw_usage_error("demo", "--exec %s: must be gpu, cpu or auto", d.exec);
     if (!d.models) {
         fprintf(stderr, "gpuwire demo: the models that come with gpuwire are not beside the program\n");
         return GW_EXIT_FAILURE;

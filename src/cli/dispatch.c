@@ -30,12 +30,12 @@ static void dispatch_print_usage(FILE *f, const struct gw_command *commands)
             "\n`gpuwire COMMAND --help` says more about each, `gpuwire --version` which version this is.\n");
 }
 
-/* The output has arrived, or the exit code tells: nobody takes half a table for a whole one. */
+/* The output has arrived, or the exit code says so: half a table must not pass for a whole one. */
 static int dispatch_said(int code)
 {
     errno = 0;
     if (!fflush(stdout) && !ferror(stdout)) return code;
-    int err = errno; /* 0: of an earlier write, which nobody kept */
+    int err = errno; /* 0: of an earlier write, whose error was not kept */
     struct pollfd out = {.fd = STDOUT_FILENO};
     if (err == EPIPE || (poll(&out, 1, 0) == 1 && out.revents & POLLERR))
         return 128 + SIGPIPE; /* `| head`: not worth a word */

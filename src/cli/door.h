@@ -35,7 +35,7 @@ struct gw_door_options {
 /* 0: it was one of these options; GW_EXIT_USAGE: the same, and what is wrong with its value is said; -1: it
  * was none. */
 int gw_door_option(const char *command, struct gw_door_options *d, int option, const char *value);
-/* Reads what stands behind the options: one word, the model. 0, or GW_EXIT_USAGE after saying what is
+/* Reads what follows the options: one word, the model. 0, or GW_EXIT_USAGE after saying what is
  * wrong. */
 int gw_door_model(const char *command, int argc, char **argv, struct gw_client_opts *opts);
 /* Reads the token, and fills the client's part; *d must outlive it. 0, or a negative errno with

@@ -6,7 +6,7 @@
 
 #define HALF_BITS (GW_HISTOGRAM_BITS - 1)
 
-/* Behind the first 2^BITS cells, each doubling has half as many: the upper half of the bits that count. */
+/* After the first 2^BITS cells, each doubling has half as many: the upper half of the bits that count. */
 static uint32_t cell_of(uint64_t value)
 {
     if (value >> GW_HISTOGRAM_BITS == 0) return (uint32_t)value;

@@ -139,7 +139,7 @@ static void print_soft(void)
     json_decref(all);
 }
 
-/* What connections are made with, where a program does not say it. */
+/* The settings of connections that a program does not set. */
 static void print_settings(void)
 {
     static const char *const names[] = {"GPUWIRE_GID_INDEX",
@@ -328,6 +328,6 @@ int gw_cli_info(int argc, char **argv)
     }
     if (optind != argc) return gw_usage_error("info", "%s: not understood", argv[optind]);
     if (strcmp(which, "auto") && strcmp(which, "cpu") && strcmp(which, "gpu"))
-        return gw_usage_error("info", "--exec %s: gpu, cpu or auto is wanted", which);
+        return gw_usage_error("info", "--exec %s: must be gpu, cpu or auto", which);
     return info_report(device, which);
 }

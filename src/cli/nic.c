@@ -169,7 +169,7 @@ static int read_qpn(struct asked *a, const char *said)
     unsigned long n = strtoul(said, &end, 0);
 
     if (said[0] < '0' || said[0] > '9' || *end || !n || n > 0xffffff)
-        return gw_usage_error("nic", "--qp %s: a queue pair's number is wanted, as in 0x12abcd", said);
+        return gw_usage_error("nic", "--qp %s: must be a queue pair's number, as in 0x12abcd", said);
     a->qpn = n;
     return 0;
 }

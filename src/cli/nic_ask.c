@@ -160,7 +160,8 @@ static void nic_ask_tell(const struct search *s)
         fprintf(stderr, "gpuwire nic: process %d is user %u's: only that user and root may ask it\n",
                 (int)s->pid, (unsigned)s->other.uid);
     if (full)
-        fprintf(stderr, "gpuwire nic: %zu sockets that are named as a NIC's let nobody in: left out\n", full);
+        fprintf(stderr, "gpuwire nic: %zu sockets that are named as a NIC's accept no connection: left out\n",
+                full);
 }
 
 json_t *gw_nic_ask(const char *request, pid_t pid)

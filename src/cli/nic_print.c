@@ -62,7 +62,7 @@ static void print_traffic(const struct way *w, const json_t *now, const json_t *
 
 enum { LINE_WIDTH = 118, LINE_INDENT = 12 };
 
-/* The counters that are not 0, but for those that were printed. In brackets: so many a second. */
+/* The counters that are not 0, but for those that were printed. In brackets: per second. */
 static void print_counters(const char *what, const json_t *now, const json_t *before, double seconds,
                            const char *const * not )
 {
@@ -100,7 +100,7 @@ static void print_line(const char *what, const char *said)
     if (*said) printf("  %-9s %s\n", what, said);
 }
 
-/* What peers on this host get without packets is no part of the first two. */
+/* The first two leave out what peers on this host get without packets. */
 static const struct way ways[] = {{"sent", "packets", "tx_packets", "tx_bytes"},
                                   {"received", "packets", "rx_packets", "rx_bytes"},
                                   {"one-copy", "requests", "direct_requests", "direct_bytes"},

@@ -90,7 +90,7 @@ static size_t nic_talk_receive(void *buffer, size_t size, void *arg)
         return (size_t)-1;
     }
     if (nic_talk_fits(r->room, buffer, (size_t)n)) return (size_t)n;
-    r->wrong = "answers more than any software NIC has to say";
+    r->wrong = "sends a longer answer than any software NIC";
     return (size_t)-1;
 }
 

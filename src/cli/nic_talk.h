@@ -3,8 +3,8 @@
  * One question to a software NIC's control socket (softnic/runtime/control.h), and its answer.
  *
  * Anybody can take such a socket's name. So the socket's process and user are looked at before a word is
- * said. The process that answers is not believed either: an answer takes a bounded time and a bounded memory,
- * and what would disturb a terminal is taken out of its strings.
+ * said. The process that answers is not trusted either. An answer takes a bounded time and a bounded memory,
+ * and characters that would disturb a terminal are taken out of its strings.
  */
 #ifndef GW_CLI_NIC_TALK_H
 #define GW_CLI_NIC_TALK_H

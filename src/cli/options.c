@@ -48,7 +48,7 @@ int gw_option_number(const char *command, const char *option, const char *text, 
     errno = 0;
     unsigned long long value = strtoull(text, &end, 10);
     if (text[0] < '0' || text[0] > '9' || errno || *end || value < min || value > max)
-        return gw_usage_error(command, "%s %s: a number from %llu to %llu is wanted", option, text,
+        return gw_usage_error(command, "%s %s: must be a number from %llu to %llu", option, text,
                               (unsigned long long)min, (unsigned long long)max);
     *out = value;
     return 0;

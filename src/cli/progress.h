@@ -16,12 +16,12 @@ struct gw_progress {
 
 /* Shows nothing yet: work that is done in a moment needs no bar. `what` must outlive it. */
 void gw_progress_begin(struct gw_progress *p, const char *what, uint64_t total);
-/* Says that so many of the total are done now. Cheap to call often: it draws ten times a second at most. */
+/* Says how many of the total are done now. Cheap to call often: it draws ten times a second at most. */
 void gw_progress_at(struct gw_progress *p, uint64_t done);
 /* Takes the bar off the terminal again. May be called twice. */
 void gw_progress_end(struct gw_progress *p);
 
-/* The line itself, at `now_ns`, for a terminal so many columns wide; never wider. Returns its length in
+/* The line itself, at `now_ns`, for a terminal of that width in columns; never wider. Returns its length in
  * bytes. */
 size_t gw_progress_line(const struct gw_progress *p, uint64_t done, uint64_t now_ns, unsigned columns,
                         char *to, size_t room);

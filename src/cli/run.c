@@ -88,7 +88,7 @@ static int set_environment(const char *nic, const char *faults)
         return -EINVAL;
     }
     gw_softnic_library(library);
-    /* Behind what is there: a sanitizer's runtime has to come first, and the NIC need not. */
+    /* After what is there: a sanitizer's runtime has to come first, and the NIC need not. */
     const char *old = getenv("LD_PRELOAD");
     char *list = NULL;
     if (asprintf(&list, "%s%s%s", old ? old : "", old && *old ? ":" : "", library) < 0) return -ENOMEM;
@@ -110,7 +110,7 @@ static void steering(sigset_t *set)
 /* The child's half: never returns. An errno that goes through the pipe says why the program did not start. */
 static void cli_run_become(char **argv, const sigset_t *mask, int report, pid_t parent)
 {
-    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a killed `gpuwire run` leaves no program behind */
+    prctl(PR_SET_PDEATHSIG, SIGTERM); /* a killed `gpuwire run` leaves no program running */
     /* Shells start background jobs with these ignored; sent to the tool, they are meant for the program. */
     signal(SIGINT, SIG_DFL);
     signal(SIGQUIT, SIG_DFL);

@@ -41,8 +41,8 @@ static void serve_warn(const struct gw_http_door_opts *o)
 {
     gw_log(GW_LOG_WARNING, "listening on %s: %s, and %s; tensors that go by RDMA are never encrypted",
            o->host,
-           o->token_file ? "whoever has the token may use every model"
-                         : "whoever reaches it may use every model (see --token-file)",
+           o->token_file ? "every client with the token may use every model"
+                         : "every client that reaches it may use every model (see --token-file)",
            o->cert ? "HTTP is encrypted" : "HTTP is not encrypted (see --tls-cert)");
 }
 
@@ -123,9 +123,8 @@ static int serve_start(struct gw_cli_serving *all, struct running *r)
     return err ? err : serve_open_doors(all, r);
 }
 
-/* Does the start fail again as long as nobody changes a setting, or a file that a setting names? systemd
- * does not try again then. What is not there yet (an address, a port, memory, a device that no setting
- * names) may come. */
+/* Will the start fail again until a setting changes, or a file that a setting names? systemd does not try
+ * again then. What is not there yet (an address, a port, memory, a device that no setting names) may come. */
 static bool is_a_setting(const struct gw_cli_serving *all, int err)
 {
     switch (err) {
@@ -188,7 +187,7 @@ static void serve_drain(const struct gw_cli_serving *all, struct running *r)
 static int serve_stop(struct running *r, uint64_t *stop_ns)
 {
     gw_cli_balancer_leave(r->balancer);
-    gw_control_close(r->control); /* nobody waits for it any more */
+    gw_control_close(r->control); /* no caller waits for it any more */
     int err = gw_server_stop(r->server, stop_ns);
     if (err) return err;               /* nothing was freed */
     gw_cli_balancer_stop(r->balancer); /* the last sessions have ended */
@@ -199,7 +198,7 @@ static int serve_stop(struct running *r, uint64_t *stop_ns)
 }
 
 /* Messages of some hundred kilobytes come and go. Memory that each of them gave back to the kernel would come
- * again page by page, with a fault for each. malloc keeps so much of every arena. */
+ * again page by page, with a fault for each. malloc keeps this much of every arena. */
 static void keep_memory(void)
 {
     mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);

@@ -48,13 +48,13 @@ static const char usage[] =
     "and the "
     "host's\n"
     "                   own name\n"
-    "  --idle SECONDS   a session without requests for so long is closed, 0 for never (default {idle}); one "
+    "  --idle SECONDS   a session is closed after this time without requests, 0: never (default {idle}); one "
     "that never had\n"
     "                   any after 10 s\n"
     "  --slots N        requests in flight of each session (default {slots})\n"
-    "  --max-batch N    requests share runs of the models that allow it, up to so many samples together "
+    "  --max-batch N    requests share runs of the models that allow it, at most N samples together "
     "(default {max-batch})\n"
-    "  --batch-delay US a request waits so long for others to share its run, in microseconds (default "
+    "  --batch-delay US how long a request waits for others to share its run, in microseconds (default "
     "{batch-delay})\n"
     "  --resident WHICH small models run inside the kernel that waits for requests: auto, always or never "
     "(default {resident})\n"
@@ -63,11 +63,11 @@ static const char usage[] =
     "                   what a model may take with the slots of its sessions (default {model-memory-limit})\n"
     "  --max-body MIB   the longest body of an inference over HTTP, the longest message over gRPC (default "
     "{max-body})\n"
-    "  --tls-cert FILE  HTTP and gRPC are encrypted, with this certificate (PEM, with the chain behind it)\n"
+    "  --tls-cert FILE  HTTP and gRPC are encrypted, with this certificate (PEM, followed by the chain)\n"
     "  --tls-key FILE   and its key\n"
     "  --token-file FILE\n"
     "                   every call must bring the token in this file: \"Authorization: Bearer TOKEN\"\n"
-    "  --open-health    but for v2/health and its like, which whoever reaches the server may ask\n"
+    "  --open-health    but for v2/health and its like, which every client may ask\n"
     "  --metrics-port N metrics are answered on this port, too, and nothing else is\n"
     "  --balancer URL   this server is a worker of that service of a load balancer (gpuwire balance): "
     "http://HOST:PORT/SERVICE\n"
@@ -79,7 +79,7 @@ static const char usage[] =
     "  --watch          models and versions that come into the repository are served, those that go are not "
     "any more\n"
     "  --drain-seconds N\n"
-    "                   what is under way when the server ends gets so long to finish (default "
+    "                   how long requests under way may take when the server ends (default "
     "{drain-seconds})\n"
     "  --access-log FILE\n"
     "                   a line of JSON for each request, - for standard output; SIGHUP opens the file again\n"
@@ -167,7 +167,7 @@ static const struct option options[] = {
     {0},
 };
 
-/* What holds when nobody says otherwise. The program sets these as if they stood before the command line,
+/* The defaults. The program sets these as if they stood before the command line,
  * and --help prints them. */
 static const struct {
     int id;
@@ -197,7 +197,7 @@ static const struct {
     {BODY, 1, 2048},
 };
 
-/* -1: the option is no number. Else as `set`. */
+/* -1: the option is no number. Otherwise as `set`. */
 static int serve_args_set_number(struct gw_cli_serving *all, int id, const char *name, const char *value)
 {
     struct gw_server_opts *o = &all->server;
@@ -225,25 +225,25 @@ static int serve_args_set_number(struct gw_cli_serving *all, int id, const char 
     return wrong;
 }
 
-/* Options that are one of a few words. -1: this is none. Else as `set`. */
+/* Options that are one of a few words. -1: this is none. Otherwise as `set`. */
 static int serve_args_set_word(struct gw_cli_serving *all, int id, const char *name, const char *value)
 {
     int word = 0;
     switch (id) {
     case EXEC:
         if (strcmp(value, "gpu") && strcmp(value, "cpu") && strcmp(value, "auto"))
-            return gw_usage_error("serve", "%s %s: gpu, cpu or auto is wanted", name, value);
+            return gw_usage_error("serve", "%s %s: must be gpu, cpu or auto", name, value);
         all->server.exec = value;
         return 0;
     case RESIDENT:
         word = gw_resident_parse(value);
-        if (word < 0) return gw_usage_error("serve", "%s %s: auto, always or never is wanted", name, value);
+        if (word < 0) return gw_usage_error("serve", "%s %s: must be auto, always or never", name, value);
         all->server.resident = (enum gw_resident_mode)word;
         return 0;
     case LEVEL:
         word = gw_log_parse(value);
         if (word < 0)
-            return gw_usage_error("serve", "%s %s: error, warning, info or debug is wanted", name, value);
+            return gw_usage_error("serve", "%s %s: must be error, warning, info or debug", name, value);
         gw_log_set((enum gw_log_level)word);
         return 0;
     case GRPC: return gw_cli_grpc_port(name, value, &all->grpc);
@@ -292,7 +292,7 @@ static int set_line(void *args, const struct gw_setting *s)
     all->in_file |= bit;
     if (o->has_arg) return set(all, o->val, s->said, s->value);
     if (!strcmp(s->value, "yes")) return set(all, o->val, s->said, NULL);
-    return strcmp(s->value, "no") ? gw_usage_error("serve", "%s %s: yes or no is wanted", s->said, s->value)
+    return strcmp(s->value, "no") ? gw_usage_error("serve", "%s %s: must be yes or no", s->said, s->value)
                                   : 0;
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `gpuwire serve` is asked to do: its command line, and the file of --config. */
+/* The options of `gpuwire serve`: its command line, and the file of --config. */
 #ifndef GW_CLI_SERVE_ARGS_H
 #define GW_CLI_SERVE_ARGS_H
 
@@ -17,7 +17,7 @@ struct gw_cli_serving {
     struct gw_cli_balancer_opts balancer;
     int control;            /* clients may load and unload models */
     int watch;              /* the repository's changes are served */
-    uint64_t drain_ns;      /* what is under way when the server ends gets so long */
+    uint64_t drain_ns;      /* how long requests under way may take when the server ends */
     const char *access_log; /* a file, or "-": standard output; NULL: none */
     uint64_t in_file;       /* a bit for each option that the file has set */
 };

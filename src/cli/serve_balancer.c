@@ -48,7 +48,7 @@ static int split_url(struct gw_cli_balancer *b, const char *url, const char **se
     const char *host = strstr(url, "://"), *slash = host ? strchr(host + 3, '/') : NULL;
     if (!slash || !slash[1] || strchr(slash + 1, '/') ||
         (strncmp(url, "http://", 7) && strncmp(url, "https://", 8)))
-        return gw_error(-EINVAL, "--balancer %s: http://HOST:PORT/SERVICE is wanted", url);
+        return gw_error(-EINVAL, "--balancer %s: expected http://HOST:PORT/SERVICE", url);
     *service = slash + 1;
     b->base = strndup(url, (size_t)(slash + 1 - url));
     return b->base ? 0 : gw_error_errno(-ENOMEM, "balancer");

@@ -22,7 +22,7 @@ struct gw_cli_balancer;
  * when there is none to tell. 0 or a negative errno with the reason in gw_last_error(). */
 int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer *infer,
                           struct gw_table *sessions, uint16_t port, struct gw_cli_balancer **out);
-/* Takes leave: the balancer gives this server no more connections, and those that it has go on. From now on
+/* Deregisters: the balancer gives this server no more connections, and those that it has go on. From now on
  * `infer` is not used any more. It takes some seconds when the balancer does not answer. NULL is allowed. */
 void gw_cli_balancer_leave(struct gw_cli_balancer *b);
 /* After that, and after the server has stopped: its last sessions have ended. NULL is allowed. */

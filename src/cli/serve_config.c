@@ -63,10 +63,10 @@ int gw_config_read(const char *command, const char *path,
         line = trimmed(line);
         if (!*line) continue;
         char *equals = strchr(line, '=');
-        if (!equals) return gw_usage_error(command, "%s:%u: %s: NAME = VALUE is wanted", path, number, line);
+        if (!equals) return gw_usage_error(command, "%s:%u: %s: expected NAME = VALUE", path, number, line);
         *equals = 0;
         struct gw_setting s = {trimmed(line), trimmed(equals + 1), said};
-        if (!*s.name) return gw_usage_error(command, "%s:%u: NAME = VALUE is wanted", path, number);
+        if (!*s.name) return gw_usage_error(command, "%s:%u: expected NAME = VALUE", path, number);
         snprintf(said, sizeof(said), "%s:%u: %s", path, number, s.name);
         wrong = *s.value ? set(context, &s) : gw_usage_error(command, "%s: it wants a value", said);
     }

@@ -22,7 +22,7 @@ enum state {
     KNOWN,   /* it knows */
     REFUSED, /* it does not want it; the thread that waits takes note */
     ENDING,  /* it is to be told */
-    OVER     /* nobody needs it any more */
+    OVER     /* it is no longer needed */
 };
 
 struct gw_cli_pair {
@@ -217,7 +217,7 @@ void gw_cli_pairs_beat(struct gw_cli_pairs *p, struct gw_http *http, json_t *bod
     json_decref(reply);
 }
 
-/* What is to be told next; whatever nobody needs is freed. With the lock. */
+/* The next one to report; unused ones are freed. With the lock. */
 static struct gw_cli_pair *next_of(struct gw_cli_pairs *p)
 {
     for (struct gw_cli_pair **link = &p->first; *link;) {

@@ -20,7 +20,7 @@ struct gw_cli_pairs {
     pthread_cond_t moved;
     int wake_fd; /* an eventfd: gw_cli_pairs_sync has something to do */
     struct gw_cli_pair *first;
-    /* What the balancer has said last. */
+    /* The balancer's last answer. */
     int told; /* it answers */
     char why[200];
     uint8_t vip[16];              /* a GID; zeros: not known yet */
@@ -45,7 +45,7 @@ void gw_cli_pairs_hear(struct gw_cli_pairs *p, const json_t *answer);
 void gw_cli_pairs_beat(struct gw_cli_pairs *p, struct gw_http *http, json_t *body);
 /* Tells the balancer what has begun and what has ended. */
 void gw_cli_pairs_sync(struct gw_cli_pairs *p, struct gw_http *http);
-/* All have ended: takes leave of that service. */
+/* All have ended: deregisters from that service. */
 void gw_cli_pairs_leave(struct gw_cli_pairs *p, struct gw_http *http);
 
 #endif

@@ -21,7 +21,7 @@ int gw_files_add(const char *command, const char *option, struct gw_files *f, co
     if (f->count == GW_CLIENT_MAX_IO)
         return gw_usage_error(command, "%s: given more than %d times", option, GW_CLIENT_MAX_IO);
     if (length >= GW_CLIENT_NAME || (named && !length) || !(named ? equals[1] : text[0]))
-        return gw_usage_error(command, "%s %s: NAME=FILE is wanted", option, text);
+        return gw_usage_error(command, "%s %s: expected NAME=FILE", option, text);
     memcpy(f->file[f->count].name, text, length);
     f->file[f->count].name[length] = 0;
     f->file[f->count].unnamed = !named;

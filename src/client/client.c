@@ -238,8 +238,7 @@ int gw_client_register(struct gw_client *c, const void *addr, size_t bytes)
         if (from < c->region[i].addr + c->region[i].bytes && c->region[i].addr < from + bytes)
             return gw_error(-EINVAL, "client: the memory at %p overlaps a region that is registered", addr);
     if (c->regions == GW_CLIENT_REGIONS)
-        return gw_error(-ENOSPC, "client: %d regions are registered, as many as there may be",
-                        GW_CLIENT_REGIONS);
+        return gw_error(-ENOSPC, "client: %d regions are registered, which is the limit", GW_CLIENT_REGIONS);
     int err = c->door->add_region ? c->door->add_region(c, &r) : 0;
     if (!err) c->region[c->regions++] = r;
     return err;

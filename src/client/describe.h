@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a server says of a model: its tensors, and what it has counted. */
+/* A server's description of a model: its tensors, and what it has counted. */
 #ifndef GW_CLIENT_DESCRIBE_H
 #define GW_CLIENT_DESCRIBE_H
 

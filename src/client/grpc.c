@@ -16,7 +16,7 @@
 #define LOOK_NS    100000000u  /* how often give_up is asked */
 #define QUESTION   (1u << 20)  /* bytes of a description, at most */
 #define HEAD       (64u << 10) /* of an answer, beside its tensors */
-#define ANY_ANSWER (1u << 30)  /* of one whose size nobody knows before */
+#define ANY_ANSWER (1u << 30)  /* of one whose size is not known before */
 #define METHOD(m)  "/inference.GRPCInferenceService/" m
 
 struct call {
@@ -253,7 +253,7 @@ static int client_grpc_wait_answer(struct gw_client *c, uint64_t deadline_ns, st
 {
     struct door *d = c->own;
     int slot;
-    /* Also when the time is over it is looked once: nobody else receives. */
+    /* Also when the time is over it looks once: no other thread receives. */
     for (int looked = 0; (slot = client_grpc_first_seen(c)) < 0; looked = 1) {
         if (looked && gw_deadline(0) >= deadline_ns)
             return gw_error(-ETIMEDOUT, "the server has not answered in time");

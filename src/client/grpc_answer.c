@@ -139,7 +139,7 @@ static int copy_all(struct reading *r)
 
 static int grpc_answer_read_all(struct reading *r)
 {
-    if (!r->m) return grpc_answer_wrong(r->to, -EPROTO, "the answer is not a sound ModelInferResponse");
+    if (!r->m) return grpc_answer_wrong(r->to, -EPROTO, "the answer is not a valid ModelInferResponse");
     ssize_t room = describe_all(r);
     if (room < 0) return (int)room;
     int err = grpc_answer_make_room(r->to, (size_t)room);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a gRPC server answers: a ModelInferResponse becomes a reply, descriptions become the JSON that HTTP
+/* Answers of a gRPC server: a ModelInferResponse becomes a reply, descriptions become the JSON that HTTP
  * gives. It needs no gRPC. */
 #ifndef GW_CLIENT_GRPC_ANSWER_H
 #define GW_CLIENT_GRPC_ANSWER_H
@@ -14,7 +14,7 @@ struct gw_grpc_outputs {
     char why[320];
 };
 
-/* Reads a ModelInferResponse to a request of so many rows; fills error, why, outputs and out of *reply. */
+/* Reads a ModelInferResponse to a request of `rows` rows; fills error, why, outputs and out of *reply. */
 void gw_grpc_read_answer(const struct gw_client *c, struct gw_grpc_outputs *to, const uint8_t *message,
                          size_t bytes, uint32_t rows, struct gw_client_reply *reply);
 void gw_grpc_outputs_free(struct gw_grpc_outputs *to);

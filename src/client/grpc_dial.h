@@ -17,8 +17,8 @@ struct gw_dial {
 /* Finds the addresses of "host:port" or "[ipv6]:port", and begins to connect to the first. 0; or a negative
  * errno and *why, -EHOSTUNREACH: there is no such name. gw_dial_end follows in any case. */
 int gw_dial_begin(struct gw_dial *d, const char *authority, const char **why);
-/* The socket is writable. 0: connected. -EAGAIN: not yet, maybe at another address. Else no address is left:
- * the last one's error. */
+/* The socket is writable. 0: connected. -EAGAIN: not yet, maybe at another address. Otherwise no address is
+ * left: the last one's error. */
 int gw_dial_next(struct gw_dial *d);
 /* The descriptor is the caller's when he has taken it out. */
 void gw_dial_end(struct gw_dial *d);

@@ -30,7 +30,7 @@ void gw_rpc_lost(struct gw_rpc *r, const char *why)
     end_rpc(r, GW_GRPC_UNAVAILABLE, why);
 }
 
-/* The server hears that nobody waits any more. */
+/* The server learns that the client no longer waits. */
 static void forget_stream(struct gw_rpc *r)
 {
     nghttp2_session *s = r->link->h2.session;
@@ -285,7 +285,7 @@ void gw_rpc_end(struct gw_link *l, struct gw_rpc *r)
     if (!r->link) return;
     int under_way = !r->seen;
     forget_stream(r);
-    if (under_way) gw_link_pump(l, 0); /* the server hears of it */
+    if (under_way) gw_link_pump(l, 0); /* the server gets it */
     *r->place = r->next;
     if (r->next) r->next->place = r->place;
     gw_grpc_inbox_free(&r->inbox);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a connection to a gRPC server (grpc_link.c) and its calls (grpc_rpc.c) know of each other. */
+/* The common part of a connection to a gRPC server (grpc_link.c) and its calls (grpc_rpc.c). */
 #ifndef GW_CLIENT_GRPC_RPC_H
 #define GW_CLIENT_GRPC_RPC_H
 

@@ -19,7 +19,7 @@
 #define LOOK_MS     100u
 #define JSON_LIMIT  (1u << 20) /* of an answer, beside its tensors */
 #define TEXT_FACTOR 32u        /* a number as text takes no more for each byte of it */
-#define ANY_LIMIT   (1u << 30) /* of an answer whose size nobody knows before */
+#define ANY_LIMIT   (1u << 30) /* of an answer whose size is not known before */
 #define CURL_BUFFER (256 << 10)
 
 struct transfer {
@@ -27,7 +27,7 @@ struct transfer {
     struct gw_client *c;
     uint32_t slot;
     char why[CURL_ERROR_SIZE];
-    /* What the head of the request says; it is kept while requests are alike. */
+    /* The fields of the request's head; they are kept while requests are alike. */
     uint32_t rows, priority;
     uint64_t budget_ns;
     char *head;
@@ -313,7 +313,7 @@ static struct transfer *client_http_first_seen(struct gw_client *c)
     return first;
 }
 
-/* Curl counts in milliseconds; who sends requests at their times needs less. */
+/* Curl counts in milliseconds; sending requests at their times needs less. */
 static void client_http_sleep_until_news(CURLM *multi, uint64_t ns)
 {
     fd_set readable, writable, broken;

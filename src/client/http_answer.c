@@ -143,7 +143,7 @@ static int http_answer_read_shape(const json_t *shape, const struct gw_client_te
     return 0;
 }
 
-/* Tensors lie one behind the other; those that begin at a multiple of 64 may stay there. */
+/* Tensors lie one after the other; those that begin at a multiple of 64 may stay there. */
 static int take_binary(struct reading *r, uint64_t bytes, struct gw_client_output *out)
 {
     const uint8_t *at = r->at;

@@ -47,7 +47,7 @@ int gw_http_socket(const struct gw_http *h);
 /* The server's address of that connection, in digits; "" when there is none. */
 #define GW_HTTP_PEER 64
 void gw_http_peer(const struct gw_http *h, char text[GW_HTTP_PEER]);
-/* Calls end after so long from now on. */
+/* Sets the time after which calls end, from now on. */
 void gw_http_set_timeout(struct gw_http *h, uint64_t timeout_ns);
 /* Has the other side closed that connection? It reads nothing from it. -1: it has not, and has sent
  * something. */

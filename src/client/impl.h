@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a client is, whatever its door. */
+/* The client, whatever its door. */
 #ifndef GW_CLIENT_IMPL_H
 #define GW_CLIENT_IMPL_H
 
@@ -32,7 +32,7 @@ enum gw_client_question { GW_CLIENT_ASK_MODEL, GW_CLIENT_ASK_CONFIG, GW_CLIENT_A
 /* How requests travel. Calls of one client come one at a time; arguments were checked. */
 struct gw_client_door {
     const char *name;
-    /* What the server says of the model, in HTTP's form, which the caller frees. Errors are those of
+    /* The server's description of the model, in HTTP's form, which the caller frees. Errors are those of
      * gw_http_call; -ENOENT: there is no such model. Also before open. */
     int (*ask)(struct gw_client *c, enum gw_client_question what, json_t **answer);
     /* Fills c->slots, c->in and what else it needs; when it fails, close is called. */
@@ -87,7 +87,7 @@ static inline uint8_t *gw_client_slot_at(const struct gw_client *c, uint32_t slo
     return c->in + slot * c->in_stride;
 }
 
-/* Fills the shape and place of output i of an answer with so many rows. */
+/* Fills the shape and place of output i of an answer with `rows` rows. */
 void gw_client_output_fill(const struct gw_client_tensor *t, uint32_t rows, const void *data,
                            struct gw_client_output *out);
 

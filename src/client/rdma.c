@@ -56,7 +56,7 @@ static void client_rdma_gather(const struct gw_client *c, uint32_t slot, uint32_
 }
 
 /* The send queue holds twice as many requests as there are slots, and an answer mostly comes after its
- * request's acknowledgement. So there nearly always is room. Else there is when acknowledgements have
+ * request's acknowledgement. So there nearly always is room. Otherwise there is when acknowledgements have
  * come. */
 static int client_rdma_post(struct gw_client *c, uint32_t slot, struct pieces *p)
 {
@@ -121,8 +121,8 @@ static int64_t client_rdma_between(uint64_t a, uint64_t b)
     return d > most ? most : d < -most ? -most : d;
 }
 
-/* Splits the time between submit and answer. Every difference of two stamps of one clock is exact; what lies
- * between the two clocks is the network, and its two directions are told apart by the clocks' offset. */
+/* Splits the time between submit and answer. Every difference of two stamps of one clock is exact. The
+ * network lies between the two clocks, and the clocks' offset tells its two directions apart. */
 static void client_rdma_split(struct gw_client_session *s, const struct gw_serve_reply *r, uint64_t sent,
                               uint64_t seen, struct gw_client_times *t)
 {
@@ -199,8 +199,8 @@ static int client_rdma_take_answer(struct gw_client *c, const struct ibv_wc *wc,
     return 0;
 }
 
-/* A process that dies answers nothing more, and its NIC tells nobody. But its connections end. What it has
- * sent before may still be on the way. 0: nothing until the deadline. */
+/* A process that dies answers nothing more, and its NIC does not report that. But its connections end. What
+ * it has sent before may still be on the way. 0: nothing until the deadline. */
 static int wait_once(struct gw_client *c, uint64_t deadline_ns, struct ibv_wc *wc)
 {
     struct gw_client_session *s = c->own;
@@ -227,7 +227,7 @@ static int client_rdma_wait_answer(struct gw_client *c, uint64_t deadline_ns, st
         if (n < 0) return over ? over : n;
         if (n == 0 && over) return over;
         if (n == 0 && gw_deadline(0) >= ask_at)
-            over = gw_session_confirm(c); /* an answer may come meanwhile */
+            over = gw_session_confirm(c); /* an answer may come during this call */
         if (n == 0 && !over && gw_deadline(0) >= deadline_ns)
             return gw_error(-ETIMEDOUT, "the worker has not answered in time");
         if (n == 0) continue;

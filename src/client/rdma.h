@@ -39,13 +39,14 @@ struct gw_client_session {
 /* Makes queues and memory and opens a session. */
 int gw_session_begin(struct gw_client *c);
 void gw_session_end(struct gw_client *c);
-/* Before a request: the server ends sessions that nobody uses. When half of that time has passed the client
+/* Before a request: the server ends unused sessions. When half of that time has passed the client
  * asks it to keep this one. It opens another session when this one has ended, or had no request yet. */
 int gw_session_keep(struct gw_client *c);
 /* Nothing has been answered since `heard`: when the client is to ask. UINT64_MAX: it waits for nothing. */
 uint64_t gw_session_confirm_at(const struct gw_client *c);
-/* Asks whether the server has the session still. 0: it has, or does not say. Else the session is over, and
- * its requests will not be answered: -EIO, or -ECONNRESET as the server has gone. Takes a second at most. */
+/* Asks whether the server has the session still. 0: it has, or does not say. Otherwise the session is over,
+ * and its requests will not be answered: -EIO, or -ECONNRESET as the server has gone. Takes a second at most.
+ */
 int gw_session_confirm(struct gw_client *c);
 /* Why the connection is broken, as gw_last_error() then says: looks whether the server is still there. */
 int gw_session_broken(struct gw_client *c, int err);

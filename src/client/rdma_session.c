@@ -14,10 +14,10 @@
 #include "src/server/wire/clock.h"
 #include "src/server/wire/wire.h"
 
-#define RETRY_NS       2000000000u /* so long a server may need to make a session ready */
+#define RETRY_NS       2000000000u /* how long a server may need to make a session ready */
 #define RETRY_PAUSE_NS 5000000
-#define GONE_NS        1000000000u /* a server that does not answer for so long has gone */
-#define ASK_NS         2000000000u /* no answer for so long: the server is asked whether it has the session */
+#define GONE_NS        1000000000u /* a server that does not answer for this long has gone */
+#define ASK_NS         2000000000u /* no answer for this long: the server is asked whether it has the session */
 #define MOST_PIECES    30u         /* of a work request, as ConnectX takes them */
 
 /* ---- over HTTP ---- */
@@ -258,9 +258,9 @@ static int ask_server(const struct gw_client *c, const char *method, const char 
     return err;
 }
 
-/* The session's server, and what is behind its address: */
+/* The session's server, and what is at its address: */
 enum there {
-    IS_THERE, /* it, or nobody could tell */
+    IS_THERE, /* it, or that cannot be known */
     OTHER,    /* another server: it was started again, or a load balancer has several */
     NOBODY,
 };

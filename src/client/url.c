@@ -54,8 +54,7 @@ int gw_url_parse(const char *server, struct gw_url *url)
     memset(url, 0, sizeof(*url));
     if (!s)
         return gw_error(
-            -ENOTSUP,
-            "server %s: rdma://, rdmas://, http://, https://, grpc:// or grpcs:// is wanted in front",
+            -ENOTSUP, "server %s: must begin with rdma://, rdmas://, http://, https://, grpc:// or grpcs://",
             server);
     const char *host = strstr(server, "://") ? server + strlen(s->name) : server;
     size_t length = strcspn(host, "/");

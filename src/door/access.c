@@ -22,7 +22,7 @@
 #include "src/door/plain.h"
 #include "src/trace/trace.h"
 
-#define GATHER_NS 20000000 /* after the first line the writer waits so long for others */
+#define GATHER_NS 20000000 /* how long the writer waits for others after the first line */
 #define CLOSE_NS  200000000u
 #define LOOK_MS   50   /* while the file takes nothing, the writer looks so often whether it is to end */
 #define AT_ONCE   4096 /* what a pipe takes without making the writer wait, when it takes anything */
@@ -78,7 +78,7 @@ static void put_out(struct gw_access *a, const char *data, size_t bytes)
         struct pollfd p = {.fd = a->fd, .events = POLLOUT};
         if (!poll(&p, 1, LOOK_MS)) {
             if (!out_of_time(a)) continue;
-            access_log_lose(a, data, bytes, "nobody reads it");
+            access_log_lose(a, data, bytes, "it has no reader");
             return;
         }
         ssize_t n = write(a->fd, data, bytes < AT_ONCE ? bytes : AT_ONCE);
@@ -104,7 +104,7 @@ static void access_log_open_again(struct gw_access *a)
     a->fd = fd;
 }
 
-/* With the lock held: writes what is in the buffer now. Nobody else moves the tail. */
+/* With the lock held: writes what is in the buffer now. No other thread moves the tail. */
 static void access_log_empty(struct gw_access *a)
 {
     uint64_t head = a->head;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How many lines of the access log a client may cause with requests that the model does not answer. Those
+/* How many lines of the access log a client may cause with requests that the model does not answer. Requests
  * that it answers cost its time, and always have a line. */
 #ifndef GW_DOOR_ACCESS_SHARE_H
 #define GW_DOOR_ACCESS_SHARE_H

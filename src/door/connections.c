@@ -95,8 +95,7 @@ static struct gw_visitor *make_visitor(struct gw_door *d, int fd, const void *co
 void gw_door_reason(const struct gw_door *d, const struct gw_visitor *v, char *why, size_t room)
 {
     if (v->crowded)
-        snprintf(why, room, "%u connections are open, as many as there may be: further ones are closed",
-                 d->most);
+        snprintf(why, room, "%u connections are open, which is the limit: further ones are closed", d->most);
     else
         snprintf(
             why, room, "%s has %u connections open, as many as one client may: further ones are closed%s%s%s",

@@ -4,7 +4,7 @@
 #include <string.h>
 #include <strings.h>
 
-/* What the headers say of the body's end, and of the server. */
+/* Reads from the headers where the body ends, and which server they name. */
 struct framing {
     const char *length;
     unsigned hosts, codings;
@@ -26,7 +26,7 @@ static enum MHD_Result look_at_header(void *arg, enum MHD_ValueKind kind, const 
     return MHD_YES;
 }
 
-/* A proxy before us may have understood another of two ends: what follows would be somebody else's call. */
+/* A proxy before us may have understood another of two ends: then the rest would be another client's call. */
 const char *gw_http_framing(struct MHD_Connection *c)
 {
     struct framing f = {0};

@@ -5,8 +5,8 @@
 
 #include <microhttpd.h>
 
-/* NULL: there is one way to find the call's end, one Host, and no header's name has a space. Else why the
- * call is refused. */
+/* NULL: there is one way to find the call's end, one Host, and no header's name has a space. Otherwise why
+ * the call is refused. */
 const char *gw_http_framing(struct MHD_Connection *c);
 
 #endif

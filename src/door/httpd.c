@@ -21,13 +21,12 @@
 #include "src/door/listen.h"
 #include "src/door/secret.h"
 
-#define PATIENCE_NS  20000000000u
-#define MAX_BODY     (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
-#define MAX_DEPTH    16 /* of a body: jansson calls itself for each level, on the thread's small stack */
-#define STACK_BYTES  (256u << 10)                                 /* of a connection's thread */
-#define TLS_VERSIONS "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as GnuTLS writes it: nothing older */
-#define CONNECTION_BYTES                                                                                     \
-    (128u << 10) /* of its buffers: the larger, the fewer pieces does a long body come in */
+#define PATIENCE_NS      20000000000u
+#define MAX_BODY         (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
+#define MAX_DEPTH        16 /* of a body: jansson calls itself for each level, on the thread's small stack */
+#define STACK_BYTES      (256u << 10)                                 /* of a connection's thread */
+#define TLS_VERSIONS     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as GnuTLS writes it: nothing older */
+#define CONNECTION_BYTES (128u << 10) /* of its buffers: larger means fewer pieces per body */
 
 struct gw_httpd {
     struct MHD_Daemon *daemon;
@@ -68,7 +67,7 @@ json_t *gw_http_error(const char *why)
 
 /* ---- answers ---- */
 
-/* What a response sends from where it lies, until it is destroyed. */
+/* The memory that a response is sent from, until it is destroyed. */
 struct parts {
     char *text;
     void (*release)(void *ctx);
@@ -353,7 +352,7 @@ static bool refused_at_once(struct gw_httpd *h, struct MHD_Connection *c, struct
     return true;
 }
 
-/* Who calls, by the connection or by what a proxy says. */
+/* The caller's name, by the connection or by what a proxy says. */
 static void name_client(struct gw_httpd *h, struct MHD_Connection *c, char who[GW_WHO_TEXT])
 {
     const struct gw_visitor *v = visitor_of(c);
@@ -445,8 +444,8 @@ static void on_call_done(void *arg, struct MHD_Connection *c, void **state,
     free(call);
 }
 
-/* With no room left a connection is told so, or closed at once: in the queue it would wait without knowing
- * for what. */
+/* With no room left a connection gets a refusal, or is closed at once: in the queue it would wait without a
+ * reason. */
 static enum MHD_Result on_knock(void *arg, const struct sockaddr *address, socklen_t length)
 {
     struct gw_httpd *h = arg;

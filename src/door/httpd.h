@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The HTTP server under the serving API: a thread of libmicrohttpd for each connection, all of which sleep
- * when nobody calls. So a call that takes its time delays no other connection's. Bodies are short JSON, or
+ * when no call comes. So a call that takes its time delays no other connection's. Bodies are short JSON, or
  * come in pieces; they may be compressed (gzip, deflate). */
 #ifndef GW_DOOR_HTTPD_H
 #define GW_DOOR_HTTPD_H
@@ -28,7 +28,7 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name);
 bool gw_http_is_here(const struct gw_http_request *r);
 /* Has the client closed its end of the connection, or gone? Its calls need not be answered. */
 int gw_http_gone(void *connection);
-/* While it is busy, nobody blames the client for the time that passes. A call sets it, and ends it. */
+/* While it is busy, the time that passes does not count against the client. A call sets it, and ends it. */
 void gw_http_busy(const void *connection, int busy);
 /* {"error": why}; what is no UTF-8 in it becomes a question mark. */
 json_t *gw_http_error(const char *why);
@@ -42,12 +42,12 @@ struct gw_http_part {
 
 struct gw_http_answer {
     unsigned status;
-    int last;     /* 1: the connection is closed behind it */
+    int last;     /* 1: the connection is closed after it */
     json_t *json; /* the reference is the server's; or */
     char *text;   /* the server frees it; JSON unless `type` says otherwise */
     size_t bytes;
     const char *type;
-    /* What follows the text: an answer of the binary tensor data extension. */
+    /* The bytes after the text: an answer of the binary tensor data extension. */
     uint32_t parts;
     struct gw_http_part part[GW_HTTP_PARTS];
     void (*release)(void *ctx); /* NULL, or called once when all has been sent, or nothing more will be */
@@ -88,7 +88,7 @@ struct gw_httpd_opts {
     const char *host;       /* a numeric address; NULL: 127.0.0.1 */
     uint16_t port;          /* 0: any free one */
     uint32_t most_each;     /* connections that one client may have; 0: a quarter of all there may be */
-    uint64_t patience_ns;   /* a connection that nothing vouches for has so long for each call; 0: 20 s */
+    uint64_t patience_ns;   /* time for each call on a connection without a session; 0: 20 s */
     uint64_t most_body;     /* bytes of a body that comes in pieces; 0: GW_HTTP_MOST_BODY */
     const char *cert, *key; /* PEM texts: the server speaks TLS; NULL: plain */
     const char *token;      /* that each call must bring ("Authorization: Bearer …"); NULL: none */
@@ -100,11 +100,11 @@ struct gw_httpd_opts {
     const char *host_names;
     const char *host_option;          /* that sets them, for messages; NULL: --host-name */
     const char *each_option;          /* that sets most_each, for messages; NULL: none */
-    const struct gw_proxies *proxies; /* whose X-Forwarded-For counts; NULL: nobody's */
+    const struct gw_proxies *proxies; /* whose X-Forwarded-For counts; NULL: none */
 };
 
-/* Listens. How many connections there may be follows from the descriptors that the process may have:
- * some are left over. 0 or a negative errno with the reason in gw_last_error(). */
+/* Listens. The number of connections follows from the descriptors that the process may have: some are left
+ * over. 0 or a negative errno with the reason in gw_last_error(). */
 int gw_httpd_start(const struct gw_httpd_opts *opts, const struct gw_httpd_handler *handler,
                    struct gw_httpd **out);
 uint16_t gw_httpd_port(const struct gw_httpd *h);

@@ -7,8 +7,8 @@
 
 struct gw_inflate;
 
-/* Does the server take this Content-Encoding? 1: yes, and *out unpacks it (NULL: nothing is to be unpacked;
- * text NULL stands for that); 0: no; -1: out of memory. */
+/* Does the server take this Content-Encoding? 1: yes, and *out unpacks it (NULL: it is not packed; text NULL
+ * means the same); 0: no; -1: out of memory. */
 int gw_inflate_open(const char *encoding, struct gw_inflate **out);
 /* Unpacks the next piece, and gives what comes out to `take`. 0; -1: it is damaged. */
 int gw_inflate_piece(struct gw_inflate *z, const void *data, size_t bytes,

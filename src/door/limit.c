@@ -16,7 +16,7 @@ void gw_say(struct gw_say_limit *limit, const char *format, ...)
     uint64_t now = gw_deadline(0), next = gw_ld_relaxed_u64(&limit->next);
     char line[400];
     va_list args;
-    /* One thread gets to say it. The numbers stand alone, so no order is wanted. */
+    /* One thread gets to say it. The numbers stand alone, so no order is needed. */
     if (now < next || gw_cas_relaxed_u64(&limit->next, next, now + PAUSE_NS) != next) {
         gw_add_relaxed_u64(&limit->unsaid, 1);
         return;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server's doors do alike: listening on TCP, and how many connections each may have. */
+/* The common part of the server's doors: listening on TCP, and how many connections each may have. */
 #ifndef GW_DOOR_LISTEN_H
 #define GW_DOOR_LISTEN_H
 

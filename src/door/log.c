@@ -95,6 +95,6 @@ void gw_log(enum gw_log_level level, const char *format, ...)
     va_end(args);
     size_t n = gw_log_format(line, sizeof(line) - 1, level, to_journal(), text);
     line[n++] = '\n';
-    /* In one piece, so that lines of several threads stay whole. There is nobody to tell when it fails. */
+    /* In one piece, so that lines of several threads stay whole. There is no one to tell when it fails. */
     if (write(STDERR_FILENO, line, n) < 0) return;
 }

@@ -8,7 +8,7 @@
 
 enum gw_log_level {
     GW_LOG_ERROR,   /* something that the server was to do has failed */
-    GW_LOG_WARNING, /* somebody should look at it; the server goes on */
+    GW_LOG_WARNING, /* an operator should look at it; the server goes on */
     GW_LOG_INFO,    /* what the operator did has happened: models come and go, the server ends */
     GW_LOG_DEBUG    /* what single clients do */
 };

@@ -47,7 +47,7 @@ struct answer {
 };
 
 /* One request, one answer, which the kernel writes while the request is sent. Returns the answer's bytes
- * behind its head, when it is of that type; else 0. */
+ * after its head, when it is of that type; otherwise 0. */
 static size_t kernel_ask(int protocol, const struct nlmsghdr *request, uint16_t type, struct answer *a)
 {
     struct sockaddr_nl from = {0};
@@ -121,8 +121,8 @@ static enum gw_peer_end peer_end_of(const struct inet_diag_msg *m)
 
 enum gw_peer_end gw_peer_look(const struct gw_peer *p, uint32_t *uid)
 {
-    /* The interface: a socket that is bound to none is found by any, and one that is bound to the loopback
-     * interface only by that one, through which the host's packets to itself go. */
+    /* The interface. A socket that is bound to none is found by any. One that is bound to the loopback
+     * interface is found only by that one, through which the host's packets to itself go. */
     uint32_t link = link_of(&p->them);
     struct {
         struct nlmsghdr head;

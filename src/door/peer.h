@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel knows of the other end of a TCP connection: whether it is on this host, and which user has
- * it. */
+/* Asks the kernel about the other end of a TCP connection: whether it is on this host, and which user has it.
+ */
 #ifndef GW_DOOR_PEER_H
 #define GW_DOOR_PEER_H
 

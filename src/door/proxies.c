@@ -118,7 +118,7 @@ bool gw_proxies_has(const struct gw_proxies *p, int fd, const char *who)
     return knows_address(p, address);
 }
 
-/* ---- the client behind a proxy ---- */
+/* ---- a proxy's client ---- */
 
 /* "192.0.2.7", "192.0.2.7:1234", "2001:db8::7" or "[2001:db8::7]:1234". */
 static int read_client(char *text, union gw_peer_address *a)

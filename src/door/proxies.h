@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Reverse proxies that the server's owner trusts: their calls are their clients', whom X-Forwarded-For
- * names. */
+/* Reverse proxies that the server's owner trusts: X-Forwarded-For names the client of their calls. */
 #ifndef GW_DOOR_PROXIES_H
 #define GW_DOOR_PROXIES_H
 
@@ -25,12 +24,12 @@ struct gw_proxies {
  * messages call it. 0 or -EINVAL with the reason in gw_last_error(). NULL is an empty list. */
 int gw_proxies_parse(const char *option, const char *list, struct gw_proxies *out);
 
-/* Is the peer of that socket, who has that name, one of them? */
+/* Is the peer of that socket, with that name, one of them? */
 bool gw_proxies_has(const struct gw_proxies *p, int fd, const char *who);
 
-/* Whom a proxy speaks for: the last address of its X-Forwarded-For that is no proxy itself, as gw_who names
- * hosts. An address of this host, or what is no address, leaves the proxy's own name in `who`: a forwarded
- * name never has the rights of a user. */
+/* The client that a proxy speaks for: the last address of its X-Forwarded-For that is no proxy itself, as
+ * gw_who names hosts. An address of this host, or what is no address, leaves the proxy's own name in `who`: a
+ * forwarded name never has the rights of a user. */
 void gw_proxies_client(const struct gw_proxies *p, const char *forwarded_for, char who[GW_WHO_TEXT]);
 
 #endif

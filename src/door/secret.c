@@ -41,7 +41,7 @@ static int door_secret_read_token(const char *path, char **token)
     if (n >= TOKEN_LEAST && !more && strlen(*token) == n) return 0;
     free(*token);
     *token = NULL;
-    return gw_error(-EINVAL, "--token-file %s: one line with a token of at least %u characters is wanted",
+    return gw_error(-EINVAL, "--token-file %s: expected one line with a token of at least %u characters",
                     path, TOKEN_LEAST);
 }
 

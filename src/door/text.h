@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A text that grows: what answers are written into. When memory is lacking it stays `broken`, and appending
- * goes on doing nothing: whoever takes the text looks once. */
+ * goes on doing nothing: the reader of the text looks once. */
 #ifndef GW_DOOR_TEXT_H
 #define GW_DOOR_TEXT_H
 
@@ -13,7 +13,7 @@ struct gw_text {
     int broken;
 };
 
-/* Room for so many bytes more: where they go, or NULL. The caller adds what it wrote to t->bytes. */
+/* Room for `bytes` bytes more: where they go, or NULL. The caller adds what it wrote to t->bytes. */
 char *gw_text_room(struct gw_text *t, size_t more);
 void gw_text_add(struct gw_text *t, const void *data, size_t bytes);
 void gw_text_printf(struct gw_text *t, const char *format, ...) __attribute__((format(printf, 2, 3)));

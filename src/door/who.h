@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Who is at the other end of a TCP connection: a user of this host, or another host. Every door asks here,
  * once, when the connection is accepted. The name then belongs to the connection: bytes that arrive later
- * were written by the same socket, whoever may have its port by then. */
+ * were written by the same socket, even if another process has its port by then. */
 #ifndef GW_DOOR_WHO_H
 #define GW_DOOR_WHO_H
 
@@ -27,7 +27,7 @@ void gw_who_host(const union gw_peer_address *a, char who[GW_WHO_TEXT]);
  * what gives a client more than limits (its own shared memory) asks this first. */
 bool gw_who_is_here(int fd, const char *who);
 
-/* 1 and *uid: the name is a user's of this host. 0: it is nobody's that has rights here. */
+/* 1 and *uid: the name is a user's of this host. 0: it belongs to no user with rights here. */
 int gw_who_user(const char *who, uint32_t *uid);
 
 #endif

@@ -73,7 +73,8 @@ static void cpu_mem_unregister(struct gw_mem *mem)
     (void)mem;
 }
 
-/* Kernels may run meanwhile, and count in there: aligned words are read and written whole, as a GPU's are. */
+/* Kernels may run at that time, and count in there: aligned words are read and written whole, as a GPU's are.
+ */
 static int cpu_copy(struct gw_exec *exec, void *to, const void *from, size_t size)
 {
     uintptr_t all = (uintptr_t)to | (uintptr_t)from | size;
@@ -172,7 +173,7 @@ static int cpu_sync(struct gw_exec *exec, uint64_t deadline_ns)
     if (e->put != e->done) {
         const char *name = e->queue[e->done % QUEUE].kernel->name;
 
-        err = gw_error(-ETIMEDOUT, "kernel %s still runs at the deadline, %u launches wait behind it", name,
+        err = gw_error(-ETIMEDOUT, "kernel %s still runs at the deadline, %u launches wait for it", name,
                        (uint32_t)(e->put - e->done - 1));
     } else {
         err = e->error ? gw_error(e->error, "%s", e->why) : 0;

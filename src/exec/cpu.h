@@ -21,7 +21,7 @@ void gw_futex_wake(uint32_t *word);
 /* ---- one block ----------------------------------------------------------------------------------------- */
 
 struct gw_cpu_lane {
-    uint32_t mask; /* whom this lane waits for; 0: it is not in a warp function */
+    uint32_t mask; /* the lanes that this lane waits for; 0: it is not in a warp function */
     uint32_t op, src;
     uint32_t done; /* the result is there; written under the lock, polled by the lane */
     uint64_t value, result;

@@ -50,7 +50,7 @@ void gw_cpu_syncthreads(void)
 
         last = arrived == EXPECTED(s);
         /* Release: what this thread wrote is visible to those that see the new generation. Acquire: for the
-         * last one, which waits for nobody, what the others wrote before they arrived is visible. */
+         * last one, which does not wait, what the others wrote before they arrived is visible. */
         old = gw_cas_acq_rel_u64(&b->barrier, s,
                                  last ? STATE(GENERATION(s) + 1, 0, EXPECTED(s)) : s + STATE(0, 1, 0));
         if (old == s) break;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * GW_SHARED on the CPU. All threads of a block that come to the same declaration (its key) get the same
- * object, laid out in the block's arena by the first one that comes. Outside a kernel every thread is a block
+ * object. The first one that comes lays it out in the block's arena. Outside a kernel every thread is a block
  * of its own, whose objects live as long as the thread.
  */
 #include <stdio.h>

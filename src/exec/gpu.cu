@@ -52,8 +52,8 @@ int gw_gpu_use(struct gw_exec *exec)
 
 /* ---- is there one -------------------------------------------------------------------------------------- */
 
-/* A kernel that is loaded lazily waits for the device to be idle, which it never is behind a resident loop.
- * CUDA looks at this when it starts. */
+/* A kernel that is loaded lazily waits for the device to be idle, which it never is while a resident loop
+ * runs. CUDA looks at this when it starts. */
 static void load_eagerly(void)
 {
     setenv("CUDA_MODULE_LOADING", "EAGER", 0);

@@ -31,7 +31,7 @@ void gw_news_wait(uint32_t *news, uint32_t *sleepers, uint32_t seen, uint64_t de
     uint64_t now = gw_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
     struct timespec t;
 
-    if (left > 1000000000u) left = 1000000000u; /* whoever sleeps looks again now and then */
+    if (left > 1000000000u) left = 1000000000u; /* a sleeper looks again now and then */
     t.tv_sec = (time_t)(left / 1000000000u);
     t.tv_nsec = (long)(left % 1000000000u);
     gw_add_acq_rel_u32(sleepers, 1);
@@ -45,7 +45,7 @@ void gw_helper_tell(struct gw_helper *h)
     uint64_t count;
 
     gw_news_tell(&h->news, &h->sleepers);
-    count = gw_ld_relaxed_u32(&h->pollers); /* behind the fence in there, as for the others */
+    count = gw_ld_relaxed_u32(&h->pollers); /* after the fence in there, as for the others */
     if (count) (void)!write(h->poll_fd, &count, sizeof(count)); /* fails when it is full of them anyway */
 }
 
@@ -104,7 +104,7 @@ void gw_helper_wake(struct gw_helper *h)
     if (gw_ld_relaxed_u32(&h->asleep)) ring(h);
 }
 
-/* For so long at most; 0: not at all. */
+/* For `ns` at most; 0: not at all. */
 static void exec_helper_wait_for(struct gw_helper *h, uint64_t ns)
 {
     uint64_t count;
@@ -122,7 +122,7 @@ static void wait_and_tell_how_long(struct gw_helper *h, uint64_t ns)
     h->brief = begin && gw_clock_ns() - begin < h->linger_ns;
 }
 
-/* Announces that it sleeps, looks once more, and sleeps for so long if there was nothing; whether there was.
+/* Announces that it sleeps, looks once more, and sleeps for `ns` if there was nothing; whether there was.
  */
 static bool sleep_for(struct gw_helper *h, uint64_t ns)
 {

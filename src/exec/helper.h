@@ -30,25 +30,25 @@ struct gw_helper {
     void *arg;
     bool polled, running;
     bool busy;          /* it never sleeps: a processor of its own, for the sake of latency */
-    uint64_t linger_ns; /* it looks on for so long while its sleeps turn out to be shorter; 0: it does not */
+    uint64_t linger_ns; /* how long it looks on while its sleeps turn out to be shorter; 0: it does not */
     bool brief;         /* the last one did */
     int fd[1 + GW_HELPER_FDS]; /* [0]: wakes it. The others too, and look empties them; -1: none */
     uint32_t stop, asleep;
     uint32_t news; /* a futex */
     uint32_t sleepers;
     int poll_fd;      /* told for each of those who wait for descriptors as well, */
-    uint32_t pollers; /* … who are so many */
+    uint32_t pollers; /* … and their number */
     pthread_t thread;
 };
 
 /*
- * How long a thread sleeps that nobody wakes, and that has had nothing to do for so long. It is a sixteenth
+ * How long a thread sleeps that is not woken, after it has had nothing to do for idle_ns. It is a sixteenth
  * of that, so that it sees an event after an idle time t at most t/16 later. It is 20 µs at least, and `most`
  * at most.
  */
 uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t most_ns);
-/* The calling thread's sleeps end when they should: else they take up to 50 µs more, which is more than a
- * nap. */
+/* The calling thread's sleeps end when they should. Otherwise they take up to 50 µs more, which is more than
+ * a nap. */
 void gw_nap_exactly(void);
 
 /* A count of news on which CPU threads of this process sleep, and how many do. The first adds one. The second

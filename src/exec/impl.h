@@ -43,7 +43,8 @@ int gw_cpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec);
 int gw_gpu_exec_create(const struct gw_exec_opts *opts, struct gw_exec **exec);
 int gw_gpu_available(char *why, size_t size);
 
-/* The host's: 4 KiB, or 64 KiB on some Arm hosts. What shares a page cannot be registered with CUDA twice. */
+/* The host's: 4 KiB, or 64 KiB on some Arm hosts. Memory that shares a page cannot be registered with CUDA
+ * twice. */
 static inline size_t gw_page(void)
 {
     return (size_t)sysconf(_SC_PAGESIZE);

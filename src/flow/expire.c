@@ -29,7 +29,7 @@ static void flow_expire_sweep_all(struct gw_flow_table *t)
 
 /*
  * A flow's epoch wraps around. A flow that the sweep has not visited for the epoch's whole range would look
- * young again. So the clock never runs ahead of the sweep by as much: it sweeps by itself where nobody else
+ * young again. So the clock never runs ahead of the sweep by as much: it sweeps by itself where no caller
  * did. After two such sweeps no flow with a time-out is left, however far the clock jumps.
  */
 void gw_flow_clock(struct gw_flow_table *t, uint64_t now_ns)

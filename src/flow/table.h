@@ -18,11 +18,11 @@
 
 #define WAYS       5u
 #define ALL_WAYS   ((1u << WAYS) - 1)
-#define SPILL_FULL 255u /* then nobody knows how many: it stays so, and costs lookups a line */
+#define SPILL_FULL 255u /* then the count is lost: it stays so, and costs lookups a line */
 #define EPOCH_BITS 14
 #define EPOCH_MASK ((1u << EPOCH_BITS) - 1)
 #define MOST_TICKS                                                                                           \
-    8000u /* of a time-out: what is left of the epoch's range is for flows that nobody has freed yet */
+    8000u /* of a time-out: what is left of the epoch's range is for flows that have not been freed yet */
 #define KEY_WORDS (GW_FLOW_KEY_MAX / 8)
 
 struct bucket {
@@ -42,7 +42,7 @@ struct gw_flow_table {
     uint8_t *long_keys; /* NULL, or GW_FLOW_KEY_MAX bytes for each slot */
     uint32_t key_bytes, evictable;
     uint64_t seed[4];
-    uint32_t life[GW_FLOW_STATES]; /* ticks; EPOCH_MASK: for ever */
+    uint32_t life[GW_FLOW_STATES]; /* ticks; EPOCH_MASK: forever */
     uint64_t tick_ns, now_ns, tick, next_tick_ns;
     lookup_fn *lookup;
     const char *simd;
@@ -105,7 +105,7 @@ static inline struct place short_place(const struct gw_flow_table *t, const void
     p.hash = flow_mix(flow_mix(p.tag ^ t->seed[0], t->seed[1]) ^ t->seed[2], t->seed[3]);
     return p;
 }
-/* A long key in words, with zeros behind it. Nearly all have the greatest length, which is a constant. */
+/* A long key in words, followed by zeros. Nearly all have the greatest length, which is a constant. */
 static inline void key_words(const struct gw_flow_table *t, const void *key, uint64_t word[KEY_WORDS])
 {
     if (t->key_bytes == GW_FLOW_KEY_MAX) {
@@ -160,7 +160,7 @@ static inline uint8_t *long_key(const struct gw_flow_table *t, uint32_t slot)
 {
     return t->long_keys + (size_t)slot * GW_FLOW_KEY_MAX;
 }
-/* Is it the key in a slot? What is stored has zeros behind it, too. */
+/* Is it the key in a slot? A stored key is followed by zeros, too. */
 static inline bool is_long_key(const struct gw_flow_table *t, uint32_t slot, const void *key)
 {
     uint64_t a[KEY_WORDS], b[KEY_WORDS];

@@ -55,11 +55,12 @@ bool gw_host_launches(struct gw_host_server *s)
     bool any = launch_reap(s);
     struct gw_host_runner *r = free_runner(s);
 
-    /* From another slot each time, so that none is passed over for ever when there are many. */
+    /* From another slot each time, so that none is passed over forever when there are many. */
     for (uint32_t i = 0; r && i < GW_HOST_ASKS_; i++) {
         struct gw_host_ask_ *ask = &s->ask[(s->next + i) % GW_HOST_ASKS_];
 
-        if (gw_ld_acquire_u32(&ask->state) != GW_HOST_ASKED_) continue; /* acquire: the question behind it */
+        if (gw_ld_acquire_u32(&ask->state) != GW_HOST_ASKED_)
+            continue; /* acquire: the question is read after it */
         launch_start(s, r, ask);
         r = free_runner(s);
         any = true;

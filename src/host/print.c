@@ -37,7 +37,7 @@ bool gw_host_prints(struct gw_host_server *s)
     for (; n < AT_A_TIME; n++) {
         struct gw_print_line_ *l = &s->line[s->printed & (s->attr.lines - 1)];
 
-        /* Acquire: the line behind it. */
+        /* Acquire: the line is read after it. */
         if (gw_ld_acquire_u32(&l->seq) != (uint32_t)s->printed + 1) break;
         gw_host_tell_lost(s, l->lost);
         host_print_put(s, text, gw_host_format(l, text, sizeof(text)));

@@ -87,7 +87,7 @@ static int host_server_make_memory(struct gw_host_server *s)
     return 0;
 }
 
-/* Kernels get the handle and, behind it, the table. */
+/* Kernels get the handle and, after it, the table. */
 static int host_server_publish(struct gw_host_server *s)
 {
     struct layout l = host_server_layout(&s->attr);

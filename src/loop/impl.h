@@ -14,7 +14,7 @@ extern "C" {
 #endif
 
 struct gw_loop_ops {
-    int (*prepare)(struct gw_loop *loop); /* leaves nothing behind when it fails */
+    int (*prepare)(struct gw_loop *loop); /* undoes everything when it fails */
     int (*start)(struct gw_loop *loop);   /* of a prepared one; again when it has ended */
     void (*join)(struct gw_loop *loop); /* what start began is over: nothing of it is under way afterwards */
     int (*ended)(
@@ -22,7 +22,7 @@ struct gw_loop_ops {
     void (*destroy)(struct gw_loop *loop); /* what prepare and start made */
 };
 
-/* What a loop on a GPU may launch next: cudaGraphExec_t; NULL where there is no such variant. */
+/* The graphs that a loop on a GPU may launch next: cudaGraphExec_t; NULL where there is no such variant. */
 struct gw_loop_graphs {
     void *exec[GW_LOOP_VARIANTS + 1];
 };
@@ -36,7 +36,7 @@ struct gw_loop {
     uint32_t variants; /* the highest that a stage belongs to */
     struct gw_mem shared_mem, ctl_mem;
     struct gw_loop_shared *shared; /* where the host sees it */
-    int wake_fd;                   /* readable for ever once the loop is to end: what CPU stages sleep on */
+    int wake_fd;                   /* stays readable once the loop must end: CPU stages sleep on it */
     int owner_fd;                  /* readable when the owner has something to look at */
     int prepared, started;
     uint32_t woken;    /* gw_loop_wake was called; atomic */

@@ -210,7 +210,7 @@ static void loop_poke(int fd)
 void gw_loop_stop(struct gw_loop *l)
 {
     gw_cas_relaxed_u64(&l->stop_ns, 0, gw_clock_ns());
-    /* Release, before the pokes: whoever they wake sees that the loop is to end. */
+    /* Release, before the pokes: threads that they wake see that the loop must end. */
     gw_st_release_u32(&l->shared->stop, 1);
     loop_poke(l->wake_fd);
     loop_poke(l->owner_fd);
@@ -238,7 +238,7 @@ static void loop_report(struct gw_loop *l, struct gw_loop_end *end)
     if (end->error) gw_error_errno(end->error, "%s: %s", l->name, l->why[0] ? l->why : "a stage failed");
 }
 
-/* When the owner is to look again although nobody wakes it. */
+/* When the owner looks again although it is not woken. */
 static uint64_t next_look(const struct gw_loop *l, uint64_t now)
 {
     if (gw_exec_kind(l->exec) == GW_EXEC_CPU) return GW_NEVER;

@@ -12,7 +12,7 @@ static int run_stage(struct gw_loop *l, const struct gw_loop_stage *s)
     return s->run(s->ctx);
 }
 
-/* All stages of a variant, also behind one that failed: a GPU cannot leave out the rest of a graph either.
+/* All stages of a variant, also after one that failed: a GPU cannot leave out the rest of a graph either.
  * Returns how many there were. */
 static uint32_t run_stages(struct gw_loop *l, struct gw_loop_ctl *ctl, uint32_t variant)
 {

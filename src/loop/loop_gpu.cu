@@ -3,9 +3,9 @@
  * A loop on a GPU: the stages are captured into a graph whose last node launches the graph again. The host
  * launches it once.
  *
- * A graph that a tail launch starts takes the place of the one that launched it inside the stream, so that
- * what the host put behind its own launch runs when the last of them is over: that is how the end is
- * announced without a thread that polls.
+ * A graph that a tail launch starts takes the place of the one that launched it inside the stream. So what
+ * the host puts after its own launch runs when the last of them is over. That announces the end without a
+ * thread that polls.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -98,7 +98,7 @@ static int enqueue_stages(struct gw_loop *l, uint32_t variant, cudaStream_t stre
     return err;
 }
 
-/* What a graph holds before its tail: one stage, or a variant and the common stages. */
+/* The part of a graph before its tail: one stage, or a variant and the common stages. */
 struct content {
     const struct gw_loop_stage *only; /* NULL: the variant */
     uint32_t variant;
@@ -113,7 +113,7 @@ static int enqueue_content(struct gw_loop *l, const struct content *c, cudaStrea
     return err ? err : enqueue_stages(l, 0, stream);
 }
 
-/* Captures the content and the tail. Thread-local mode: other threads go on using CUDA meanwhile. */
+/* Captures the content and the tail. Thread-local mode: other threads go on using CUDA at the same time. */
 static int loop_gpu_capture(struct gw_loop *l, const struct content *content, cudaGraph_t *graph)
 {
     cudaStream_t stream = (cudaStream_t)l->stream;

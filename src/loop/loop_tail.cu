@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The end of an iteration on a GPU: a kernel that launches its own graph again. It is the only code of the
- * project that calls CUDA from the device, and so the only file that needs relocatable device code; the
- * library it is in is linked for the device by itself (CUDA_RESOLVE_DEVICE_SYMBOLS), so that whoever links
- * the library needs nothing special.
+ * project that calls CUDA from the device, and so the only file that needs relocatable device code. Its
+ * library is linked for the device by itself (CUDA_RESOLVE_DEVICE_SYMBOLS), so a program that links the
+ * library needs nothing special.
  */
 #include <errno.h>
 
@@ -48,7 +48,8 @@ static __global__ void tail_kernel(struct gw_loop_ctl *ctl, const struct gw_loop
         loop_tail_end(ctl);
         return;
     }
-    /* What was picked still runs; behind it, in its graph, are the common stages, which pick nothing more. */
+    /* The picked variant still runs; after it, in its graph, are the common stages, which pick nothing more.
+     */
     ctl->ending = (uint32_t)stop;
     next = next_graph(ctl, graphs);
     if (!next) gw_loop_fail(ctl, -EINVAL);

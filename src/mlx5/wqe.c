@@ -34,7 +34,7 @@ static bool wqe_power_of_two(uint32_t x)
 }
 
 /*
- * Copies n units out of the ring. Each 16 bytes are read once, by volatile loads: the compiler may neither
+ * Copies n units out of the ring. Each 16 bytes are read once, by volatile loads. The compiler may neither
  * merge this with another copy nor come back to the ring for a value it already checked.
  */
 static void copy_units(uint8_t *dst, const void *base, uint32_t ring_units, uint32_t first, uint32_t n)
@@ -185,7 +185,7 @@ static enum gw_mlx5_why parse_fixed(struct gw_mlx5_wqe *w, enum gw_mlx5_form for
 }
 
 /*
- * The segment at *unit of an entry of `end` units: its piece, and *unit moved behind it. Returns false at the
+ * The segment at *unit of an entry of `end` units: its piece, and *unit moved past it. Returns false at the
  * end, or when an inline segment does not fit. In the second case *unit stays below end. An inline segment of
  * no bytes gives a piece of length 0.
  */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * wqe.h: reads work-queue entries that somebody else wrote, as a NIC does.
+ * wqe.h: reads work-queue entries that another party wrote, as a NIC does.
  *
  * Queue memory belongs to the program that posts, which may be wrong or hostile and may change it at any
  * time. So the parsers copy an entry out once, reading each byte once. They look at nothing but the copy
@@ -80,7 +80,7 @@ struct gw_mlx5_piece {
     const uint8_t *inl;
 };
 
-/* Each kind of queue pair puts something else behind the control segment. */
+/* Each kind of queue pair puts something else after the control segment. */
 enum gw_mlx5_form {
     GW_MLX5_FORM_CONNECTED, /* RC and UC: nothing else */
     GW_MLX5_FORM_XRC,       /* the number of the shared receive queue */

@@ -151,7 +151,7 @@ struct roce_hdr {
     uint32_t rkey;
     uint32_t dlen;
     uint64_t swap_or_add, compare;    /* MASKED_FETCH_ADD: compare is the fields' boundaries */
-    uint64_t swap_mask, compare_mask; /* MaskETH, behind AtomicETH */
+    uint64_t swap_mask, compare_mask; /* MaskETH, after AtomicETH */
     /* AETH, AtomicAckETH */
     uint8_t syndrome;
     uint32_t msn;
@@ -176,8 +176,8 @@ const char *roce_why_text(enum roce_why why);
 
 /*
  * Parses the UDP payload of len bytes at p, ICRC included (but not checked: icrc.h). On success returns the
- * headers' length, which is where the payload starts, and sets *payload_len (pad and ICRC taken off). Else a
- * negative enum roce_why; *h is then undefined.
+ * headers' length, which is where the payload starts, and sets *payload_len (pad and ICRC taken off).
+ * Otherwise a negative enum roce_why; *h is then undefined.
  */
 int roce_parse(const uint8_t *p, size_t len, struct roce_hdr *h, uint32_t *payload_len);
 

@@ -200,7 +200,7 @@ bool roce_icrc_match_ipv4_any_id(const struct roce_path *path, const uint8_t *p,
     zero.ip_id = 0;
     /*
      * CRC is linear. So the carried value differs from the one for ID 0 only by the part of the ID's two
-     * bytes. That is the register after these alone, the 22 - 8 + 8 bytes of headers, and the payload behind
+     * bytes. That is the register after these alone, the 22 - 8 + 8 bytes of headers, and the payload after
      * them. Two bytes enter a register's low half, so taken back over themselves too, the difference must be
      * a 16-bit number, and that is the ID.
      */

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Datagram sockets over RDMA, on the host's side. A set has so many *ends* as were asked for, made once; a
+ * Datagram sockets over RDMA, on the host's side. A set has as many *ends* as were asked for, made once; a
  * socket gets one while it is open. The kernels' part is in gpuwire/detail/socket/datagram.h.
  */
 #ifndef GW_SOCKET_RD_H
@@ -44,7 +44,7 @@ struct datagram_host {
     uint64_t used; /* when, in notes that came */
 };
 
-/* A handle that nobody finds any more. */
+/* A handle that cannot be found any more. */
 struct datagram_leaving {
     struct gw_ah *ah;
     uint64_t since;
@@ -61,8 +61,8 @@ struct gw_datagrams {
     uint32_t hosts, leaves, went;
     uint64_t uses;
     struct datagram_post post;
-    struct rdma_cm_id *
-        id; /* at the device's address, to hear of its removal; NULL: it was removed, or nobody listens yet */
+    /* at the device's address, to get its removal; NULL: removed, or no socket listens yet */
+    struct rdma_cm_id *id;
     bool removed;
 };
 
@@ -86,14 +86,14 @@ void gw_datagram_removed(struct gw_sockets *set);
 int gw_datagram_open(struct gw_sockets *set, struct sock *k, int domain);
 void gw_datagram_close(struct gw_sockets *set, struct sock *k);
 
-/* datagram_post.c: gives the socket of `end` a datagram from somebody. False: it is dropped. */
+/* datagram_post.c: gives the socket of `end` a datagram that came by UDP. False: it is dropped. */
 int gw_datagram_post_create(struct gw_sockets *set);
 void gw_datagram_post_destroy(struct gw_sockets *set);
 bool gw_datagram_deliver(struct gw_sockets *set, const struct datagram_end *end,
                          const struct gw_datagram_addr *from, const uint8_t *payload, uint32_t n);
 
-/* datagram_hosts.c: the way to the host of that address, as queue pairs of the set go there; NULL: none, or
- * too many others have been made room for lately. In the helper's thread. */
+/* datagram_hosts.c: the way to the host of that address, as queue pairs of the set go there. NULL: none, or
+ * too many others have been added lately. In the helper's thread. */
 const struct gw_ah_handle *gw_datagram_way_to(struct gw_sockets *set, const struct gw_datagram_addr *a);
 void gw_datagram_hosts_destroy(struct gw_datagrams *datagrams);
 

@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The ways to the hosts that a set's datagram sockets send to: an address handle for each, for so many hosts
- * at most. The one that nothing has come from for longest makes room for another. Its peers lose their places
- * in the sockets' tables, and are asked by UDP again. But a kernel may have read such a place just now, and
- * to a proxy that posts, a handle is a number. So handles are kept for a while after nobody can find them any
- * more.
+ * The ways to the hosts that a set's datagram sockets send to: an address handle for each, for a limited
+ * number of hosts. The one that nothing has come from for longest makes room for another. Its peers lose
+ * their places in the sockets' tables, and are asked by UDP again. But a kernel may have read such a place
+ * just now, and to a proxy that posts, a handle is a number. So handles are kept for a while after they can
+ * no longer be found.
  */
 #include <string.h>
 
@@ -12,7 +12,7 @@
 
 #define LEAVING_NS UINT64_C(10000000000)
 
-/* Peers there have no place any more. Their addresses become nobody's: a place between others is not to be
+/* Peers there have no place any more. Their places keep no address: a place between others must not become
  * free. */
 static void forget_peers(struct gw_sockets *set, uint32_t number)
 {
@@ -47,7 +47,7 @@ static void datagram_hosts_let_go(struct gw_datagrams *datagrams)
     }
 }
 
-/* A place for one more; NULL: all others were given to somebody within the last seconds. */
+/* A place for one more; NULL: all others were given out within the last seconds. */
 static struct datagram_host *datagram_hosts_room(struct gw_sockets *set)
 {
     struct gw_datagrams *datagrams = set->datagrams;

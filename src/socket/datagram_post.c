@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How kernels get datagrams that came by UDP: the host sends them on by a queue pair of its own, with the
+/* How kernels get datagrams that came by UDP. The host sends them on by a queue pair of its own, with the
  * head that their sender would have written. */
 #include <errno.h>
 #include <stdlib.h>

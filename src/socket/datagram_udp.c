@@ -57,7 +57,7 @@ static void datagram_udp_publish(struct datagram_end *e, const struct gw_datagra
 
 /* ---- UDP ---------------------------------------------------------------------------------------------- */
 
-/* A note from k's socket, and n bytes behind it. */
+/* A note from k's socket, and n bytes after it. */
 static int send_note(const struct sock *k, const struct sockaddr_storage *to, uint32_t len,
                      const uint8_t *payload, uint32_t n, bool data)
 {
@@ -156,7 +156,7 @@ static int connect_asked(struct gw_sockets *set, struct sock *k, const struct gw
     return 0;
 }
 
-/* The first to somebody, whose queue pair is not known. */
+/* The first to a peer, whose queue pair is not known. */
 static int send_asked(struct gw_sockets *set, struct sock *k, const struct gw_datagram_addr *to, int n)
 {
     struct sockaddr_storage sa;

@@ -84,7 +84,7 @@ struct sock *gw_sock_take_free(struct gw_sockets *set)
 void gw_sock_release(struct gw_sockets *set, struct sock *k)
 {
     GW_ASSERT(k->step != SOCK_BROKEN && !k->requests && gw_ld_relaxed_u32(&set->open) > 0);
-    k->listener = NULL; /* nobody closes it a second time with the one that it came to */
+    k->listener = NULL; /* it must not be closed a second time with the one that it came to */
     gw_sock_cm_close(k);
     if (k->fd >= 0) close(k->fd);
     k->fd = -1;
@@ -184,7 +184,7 @@ static int open_sock(struct gw_sockets *set, int domain, int type)
 static int close_sock(struct gw_sockets *set, struct sock *k, struct gw_sock_ask_ *ask)
 {
     gw_sock_close_waiting(set, k);
-    gw_sock_cm_close(k); /* nobody else comes by RDMA while the other half closes */
+    gw_sock_cm_close(k); /* no other peer comes by RDMA while the other half closes */
     if (k->fd >= 0 && gw_socket_proxy_close(set, k)) {
         k->closer = ask;
         return ANSWER_LATER;
@@ -260,7 +260,8 @@ static uint32_t answer_all(struct gw_sockets *set)
     gw_st_relaxed_u32(set->asked, 0);
     gw_fence_sc(); /* cleared before the slots are looked at: who asks after that sets it again */
     for (uint32_t i = 0; i < GW_SOCK_ASKS_; i++, ask++) {
-        if (gw_ld_acquire_u32(&ask->state) != GW_SOCK_ASKED_) continue; /* acquire: the question behind it */
+        if (gw_ld_acquire_u32(&ask->state) != GW_SOCK_ASKED_)
+            continue; /* acquire: the question is read after it */
         gw_st_relaxed_u32(&ask->state, GW_SOCK_LATER_);
         result = sock_helper_answer(set, ask);
         if (result != ANSWER_LATER) sock_helper_say(ask, result);

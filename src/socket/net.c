@@ -10,7 +10,7 @@
 #define COUNT_MAX  65536u
 #define BUFFER_MAX (256u << 20)
 #define LINE       64u /* bytes that the tables are a multiple of */
-/* In sets of so many sockets those who wait for acknowledgements sleep: it takes descriptors. */
+/* In sets of this number of sockets, waits for acknowledgements sleep: it takes descriptors. */
 #define SENDERS_SLEEP 64u
 
 static uint32_t net_pow2(uint32_t n, uint32_t otherwise)
@@ -60,7 +60,7 @@ static struct layout net_layout(const struct gw_sockets *set)
            datagram_ends = set->datagrams ? a->datagrams : 0;
     struct layout l;
 
-    l.sock = 256; /* behind struct gw_net */
+    l.sock = 256; /* after struct gw_net */
     l.stream = l.sock + a->count * sizeof(struct gw_sock_);
     l.host_stream = l.stream + streams * sizeof(struct gw_stream_);
     l.mark = l.host_stream + host_streams * sizeof(struct gw_host_stream_);
@@ -277,7 +277,7 @@ static int make_sock(struct gw_sockets *set, uint32_t i)
     return err;
 }
 
-/* The ends of datagrams over RDMA, behind all sockets. */
+/* The ends of datagrams over RDMA, after all sockets. */
 static int make_rds(struct gw_sockets *set)
 {
     struct layout l = net_layout(set);

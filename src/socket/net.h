@@ -47,7 +47,7 @@ struct sock {
     uint32_t requests;               /* of the ring, under way */
     uint32_t shut;                   /* what the host's socket has been told, of enum gw_host_stream_shut_ */
     uint32_t ready_rdma, ready_host; /* listening: connections to accept; of the host's: is there any? */
-    struct gw_sock_addr_ to;         /* connecting by whatever works: to whom */
+    struct gw_sock_addr_ to;         /* the address to connect to, by whatever works */
     uint32_t attempt;                /* … which time */
     bool watched;                    /* … a request waits for the next one; not while some are there */
     bool receiving, sending;
@@ -101,7 +101,7 @@ struct sock *gw_sock_take_free(struct gw_sockets *set);
 void gw_sock_say_ready(struct gw_sockets *set, struct sock *l);
 /* Accepts one who came by RDMA. */
 int gw_sock_take_ready(struct gw_sockets *set, struct sock *l, struct gw_sock_addr_ *peer);
-/* Closes connections to a listening socket that nobody will accept any more. */
+/* Closes connections to a listening socket that will not be accepted any more. */
 void gw_sock_close_waiting(struct gw_sockets *set, struct sock *l);
 /* Gives a socket back. */
 void gw_sock_release(struct gw_sockets *set, struct sock *k);

@@ -68,7 +68,7 @@ static int set_flag(struct sock *k, enum gw_sock_opt_ which, int value)
 
 static int set_reuse(struct gw_sockets *set, struct sock *k, int value)
 {
-    /* Behind bind it has no effect, as TCP's. */
+    /* After bind it has no effect, as TCP's. */
     int err = k->info->opt[GW_SOCK_OPT_RDMA_] && k->step == SOCK_OPENED && !k->bound
                   ? gw_sock_cm_reuse(set, k, value != 0)
                   : 0;

@@ -15,10 +15,10 @@
 #define CQ_MAX      16384u
 #define OP_BITS     8
 #define NOBODY      0xffffffu /* the set's own requests */
-#define LOOKS_MAX   4u        /* requests wait for so many looks at most while kernels ring and ring */
+#define LOOKS_MAX   4u        /* looks that requests wait at most while kernels ring and ring */
 #define PENDING_MAX 64u
 #define ASK_EVERY   64u
-#define LEAVE_NS    1000000000u /* requests that are cancelled end at once; nothing waits for ever */
+#define LEAVE_NS    1000000000u /* requests that are cancelled end at once; nothing waits forever */
 
 /* ---- requests ----------------------------------------------------------------------------------------- */
 
@@ -69,7 +69,7 @@ struct io_uring_sqe *gw_socket_proxy_sqe(struct gw_sockets *set, struct sock *k,
         if (!sqe) sock_proxy_give_up(set, err < 0 ? err : -EBUSY);
     }
     if (!sqe) sqe = &p->spare;
-    /* An attempt's time may end when the socket is another one: it counts for nobody. */
+    /* An attempt's time may end when the socket is another one: it then counts for no socket. */
     if (k && sqe != &p->spare && op != PROXY_TRY) k->requests++;
     sqe->user_data = (k ? (uint32_t)(k - set->sock) : NOBODY) << OP_BITS | (uint32_t)op;
     if (op == PROXY_TRY) sqe->user_data |= (uint64_t)k->attempt << 32;

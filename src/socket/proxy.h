@@ -19,7 +19,7 @@
 enum gw_socket_proxy_op {
     PROXY_WAKE,    /* the helper's eventfd */
     PROXY_CHANNEL, /* rdma_cm has news */
-    PROXY_LISTEN,  /* somebody waits to be accepted */
+    PROXY_LISTEN,  /* a connection waits to be accepted */
     PROXY_CONNECT,
     PROXY_RECV,
     PROXY_SEND,

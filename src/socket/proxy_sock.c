@@ -75,7 +75,7 @@ static bool proxy_sock_somebody_waits(const struct sock *l)
     return poll(&f, 1, 0) == 1;
 }
 
-/* While some wait nobody watches for more: those that come meanwhile cost nothing. */
+/* While some wait we do not watch for more: those that come in that time cost nothing. */
 static void watch_listener(struct gw_sockets *set, struct sock *l)
 {
     if (l->watched || l->ready_host) return;
@@ -94,7 +94,7 @@ void gw_socket_proxy_listening(struct gw_sockets *set, struct sock *l, int resul
 {
     l->watched = false;
     if (l->step != SOCK_LISTENING || result < 0) return;
-    l->ready_host = 1; /* whoever is gone again is not there to accept, which says so */
+    l->ready_host = 1; /* a peer that has gone again is not there to accept, which says so */
     gw_sock_say_ready(set, l);
 }
 
@@ -164,7 +164,7 @@ int gw_socket_proxy_accept(struct gw_sockets *set, struct sock *l, struct gw_soc
     return (int)(k - set->sock);
 }
 
-/* At once: it only says where datagrams go, and whence they come. */
+/* At once: it only says where datagrams go, and where they come from. */
 static int connect_dgram(struct gw_sockets *set, struct sock *k, const struct gw_sock_addr_ *addr)
 {
     if (connect(k->fd, (const struct sockaddr *)addr->bytes, addr->len)) return -errno;
@@ -184,7 +184,7 @@ int gw_socket_proxy_connect(struct gw_sockets *set, struct sock *k, const struct
     if (sa->sa_family != k->info->opt[GW_SOCK_OPT_DOMAIN_])
         return k->info->opt[GW_SOCK_OPT_DOMAIN_] == AF_UNIX ? -EINVAL : -EAFNOSUPPORT;
     if (k->info->kind == GW_SOCK_HOST_DATAGRAM_) return connect_dgram(set, k, addr);
-    k->info->remote = *addr; /* until it is connected nobody reads that: it lies there for the request */
+    k->info->remote = *addr; /* until it is connected that is not read: it lies there for the request */
     k->step = SOCK_ASKED;
     io_uring_prep_connect(gw_socket_proxy_sqe(set, k, PROXY_CONNECT), k->fd,
                           (const struct sockaddr *)k->info->remote.bytes, addr->len);
@@ -210,7 +210,7 @@ void gw_socket_proxy_connected(struct gw_sockets *set, struct sock *k, int resul
 
 bool gw_socket_proxy_close(struct gw_sockets *set, struct sock *k)
 {
-    /* As Linux does it: bytes that nobody has read make the goodbye a reset, as lingering for no time does.
+    /* As Linux does it: unread bytes make the goodbye a reset, as lingering for no time does.
      */
     struct linger now = {.l_onoff = 1, .l_linger = 0};
     struct io_uring_sqe *sqe;

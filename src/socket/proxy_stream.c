@@ -86,7 +86,7 @@ static void proxy_stream_receive(struct gw_sockets *set, struct sock *k)
     if (!k->more) sqe->ioprio |= IORING_RECVSEND_POLL_FIRST;
 }
 
-/* The end of what comes in. Sent bytes may fail later, and nobody would hear of it without a send. */
+/* The end of what comes in. Sent bytes may fail later, and that would not be noticed without a send. */
 static void proxy_stream_end(struct gw_sockets *set, struct sock *k)
 {
     int err = (int)gw_ld_relaxed_u32(&k->ends->refused);

@@ -1,10 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * trace.h: tracepoints for developers (USDT). Each is one nop, and a note in the binary that says where it is
- * and where its arguments lie. bpftrace, perf and gdb put a breakpoint there: docs/debugging.md has them all.
+ * and where its arguments lie. Tools such as bpftrace, perf and gdb put a breakpoint there: docs/debugging.md
+ * has them all.
  *
  * An argument is a number or a pointer that the code has at hand, in a register or in memory. Nothing may be
- * computed for a tracepoint, since that would be done also when nobody traces. gcc takes a tracepoint for
+ * computed for a tracepoint, since that would be done also without a tracer. gcc takes a tracepoint for
  * long code: put none into a function that is to be inlined where time counts. Without <sys/sdt.h>, and in
  * code for GPUs, nothing is left of them.
  */

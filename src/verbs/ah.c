@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Address handles. libmlx5's hold the vector that stands in a WQE, and kernels copy that. A posting proxy
- * needs the handle itself, and finds it by its number: it may not be led by what stands in a kernel's queue
- * to any other memory.
+ * needs the handle itself, and finds it by its number: the content of a kernel's queue must not lead it to
+ * any other memory.
  */
 #include <errno.h>
 #include <stdlib.h>

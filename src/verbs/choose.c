@@ -128,8 +128,8 @@ static void *try_open(const char *path)
     return access(path, R_OK) ? NULL : dlopen(path, RTLD_NOW | RTLD_GLOBAL);
 }
 
-/* Beside the library or program that this code lies in, in lib/ next to it (Debian: in a folder of that for
- * the processor), or wherever the loader looks. */
+/* Beside the library or program that this code lies in, in lib/ next to it, or wherever the loader looks.
+ * (Debian has a folder in lib/ for the processor.) */
 static void *load_softnic(void)
 {
     static const char *const places[] = {"", "/../lib", ("/../lib/" GW_LIBRARY_ARCH)};

@@ -34,7 +34,7 @@ int gw_cannot_open(const char *device, int err)
 {
     char file[64], path[96];
 
-    err = err && err != ENOENT ? -err : -EIO; /* -ENOENT is for names that nobody knows */
+    err = err && err != ENOENT ? -err : -EIO; /* -ENOENT is for unknown names */
     if (!uverbs_of(device, file)) return gw_error_errno(err, "cannot open %s", device);
     snprintf(path, sizeof(path), "/dev/infiniband/%s", file);
     if (!faccessat(AT_FDCWD, path, R_OK | W_OK, AT_EACCESS))

@@ -10,7 +10,7 @@
 #include "src/verbs/impl.h"
 
 struct gw_link {
-    struct rdma_event_channel *ch; /* its own: nobody else waits on it */
+    struct rdma_event_channel *ch; /* its own: no other thread waits on it */
     struct rdma_cm_id *id;
     bool ended;
 };
@@ -45,15 +45,15 @@ int gw_cm_event(struct rdma_event_channel *ch, int stop_fd, uint64_t deadline_ns
  * host is in the same subnet. 0, or -1 and errno.
  */
 int gw_cm_resolve(const struct gw_device *dev, struct rdma_cm_id *id, struct sockaddr *to, int ms);
-/* What rdma_cm lacks on this device, as the end of an error's line; empty: nothing that is known. */
+/* The end of an error's line that says what rdma_cm lacks on this device; empty: nothing that is known. */
 const char *gw_cm_lacks(const struct gw_device *dev);
 /* Does the id lie on the device? else -EXDEV. */
 int gw_cm_same_device(const struct gw_device *dev, const struct rdma_cm_id *id);
 void gw_cm_address(const struct sockaddr *sa, char *text, size_t size);
 /* The meaning of an event that ends an attempt, as an error with its line; `who` is the peer. */
 int gw_cm_failure(const struct rdma_cm_event *ev, const char *who);
-/* rdma_cm tells nobody that a peer has left before it was accepted. Its calls on that id fail instead, with
- * -EINVAL: -ECONNRESET then, and else err. */
+/* rdma_cm does not report that a peer has left before it was accepted. Its calls on that id fail instead,
+ * with -EINVAL: -ECONNRESET then, and else err. */
 int gw_cm_gave_up(int err);
 /* RESET → INIT → RTR → RTS as rdma_cm says. -ECONNRESET: the peer has left. */
 int gw_cm_bring_up(struct gw_qp *qp, struct rdma_cm_id *id, const struct gw_connect_opts *o,

@@ -101,7 +101,7 @@ static int cm_event_refused(const struct rdma_cm_event *ev, const char *who)
     char why[GW_CM_REFUSE_BYTES];
 
     if (ev->status == REJECT_SERVICE_ID)
-        return gw_error(-ECONNREFUSED, "%s: nobody listens on that port", who);
+        return gw_error(-ECONNREFUSED, "%s: no program listens on that port", who);
     if (ev->status == REJECT_COMM_ID) /* it knows of no such connection any more */
         return gw_error(-ECONNRESET, "%s gave up while connecting", who);
     if (ev->status != REJECT_CONSUMER)

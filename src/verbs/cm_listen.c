@@ -95,7 +95,7 @@ uint16_t gw_cm_port(const struct gw_listener *l)
     return ntohs(rdma_get_src_port(l->id));
 }
 
-/* Requests that came meanwhile are ids of their own. */
+/* Requests that came in that time are ids of their own. */
 static void turn_away_all(struct gw_listener *l)
 {
     struct rdma_cm_event *ev;
@@ -135,7 +135,7 @@ void gw_cm_refuse(struct gw_request *r, const char *why)
     free_request(r);
 }
 
-/* An id of its own, on a channel of its own: what happens to it concerns nobody else. */
+/* An id of its own, on a channel of its own: its events concern no other id. */
 static int adopt(struct gw_request *r, struct rdma_cm_id *id)
 {
     r->link = calloc(1, sizeof(*r->link));
@@ -193,7 +193,7 @@ int gw_cm_next(struct gw_listener *l, int stop_fd, uint64_t deadline_ns, struct 
         }
         rdma_ack_cm_event(ev); /* of a request that was given up before it was taken */
     }
-    return err == -ETIMEDOUT ? gw_error(err, "nobody asked for a connection before the deadline") : err;
+    return err == -ETIMEDOUT ? gw_error(err, "no peer asked for a connection before the deadline") : err;
 }
 
 const struct gw_offer *gw_cm_offer(const struct gw_request *r)

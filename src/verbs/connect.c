@@ -189,7 +189,7 @@ int gw_qp_reset(struct gw_qp *qp, uint32_t flags, uint64_t deadline_ns)
     if (!err) err = to_plain(qp, IBV_QPS_RESET, "RESET");
     if (!err) err = gw_cq_clean(qp->send_cq, gw_qp_num(qp), quiet, deadline_ns);
     if (!err && qp->recv_cq != qp->send_cq) err = gw_cq_clean(qp->recv_cq, gw_qp_num(qp), quiet, deadline_ns);
-    /* Indices begin anew: what a slot said of one must not be taken for what is posted there next. */
+    /* Indices start again: an old slot's content must not pass for that of the next post there. */
     if (!err) err = gw_arena_clear(&qp->dev->handles, &qp->slots);
     if (!err && qp->rq.wqes) err = gw_arena_clear(&qp->dev->handles, &qp->rq_slots);
     if (err) return err;

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Drops the completions of a queue pair that went back to RESET from a CQ. The NIC writes no more of them.
- * But those that nobody has polled yet would pass for completions of the queue pair's next life.
+ * But those that are still unpolled would pass for completions of the queue pair's next life.
  *
- * When nobody polls (or the poller's lock can be taken) they are squeezed out of the ring. Otherwise the
+ * When no thread polls (or the poller's lock can be taken) they are squeezed out of the ring. Otherwise the
  * poller cannot be stopped. They are made out to belong to no queue pair, and the poller drops such entries.
  * Since it may have read one just before, the caller waits until its consumer index has passed them.
  */
@@ -37,7 +37,7 @@ static uint32_t cq_clean_end_of(const struct gw_cq *cq, uint32_t ci)
     return ci + n;
 }
 
-/* Nobody polls: moves the other queue pairs' completions up, from the newest down, and the consumer index
+/* No thread polls: moves the other queue pairs' completions up, from the newest down, and the consumer index
  * with them. */
 static int cq_clean_squeeze(struct gw_cq *cq, uint32_t qpn)
 {
@@ -50,8 +50,7 @@ static int cq_clean_squeeze(struct gw_cq *cq, uint32_t qpn)
         struct gw_mlx5_cqe *from = entry(cq, at), *to = entry(cq, at + freed);
         uint8_t owner = to->op_own & 1;
 
-        if (belongs(from, qpn) ||
-            belongs(from, 0)) { /* 0: disowned by an earlier call that nobody's polling ended */
+        if (belongs(from, qpn) || belongs(from, 0)) { /* 0: disowned by an earlier call that no poll ended */
             freed++;
         } else if (freed) {
             /* Pollers look at the owner byte before they take the lock, so it is stored last and in one
@@ -73,10 +72,10 @@ static uint32_t record_ci(const struct gw_cq *cq)
     return gw_be32(gw_ld_acquire_u32(&cq->dbrec[GW_MLX5_DBREC_CQ_CI]));
 }
 
-/* Must the poller pass this entry before the queue pair begins anew? The poller may do so meanwhile, and the
- * NIC may then write another queue pair's completion there. So the word is exchanged only while it names this
- * queue pair; the NIC writes nothing more that does. An entry of nobody counts: an earlier call may have
- * given up waiting for it. */
+/* Must the poller pass this entry before the queue pair starts again? The poller may do so at any time, and
+ * the NIC may then write another queue pair's completion there. So the word is exchanged only while it names
+ * this queue pair; the NIC writes nothing more that does. An entry of no queue pair counts: an earlier call
+ * may have given up waiting for it. */
 static bool disown_one(struct gw_mlx5_cqe *cqe, uint32_t qpn)
 {
     uint32_t word = gw_ld_relaxed_u32(&cqe->wqe_opcode_qpn_be), owner = gw_be32(word) & 0xffffff;

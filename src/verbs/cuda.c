@@ -155,9 +155,9 @@ static int verbs_cuda_attribute(int device, int which)
 
 /*
  * CUDA's word is about writes to the GPU. Our completions go to the host's memory. NCCL flushes for every GPU
- * before Hopper, whatever CUDA says, and so do we. On a GPU with a coherent link of its own to the processor
- * (Grace), a completion comes over that link, and data may still be on its way over PCIe. NCCL flushes there,
- * too.
+ * before Hopper, whatever CUDA says, and so do we. Some GPUs have a coherent link of their own to the
+ * processor (Grace). A completion comes over that link, and data may still be on its way over PCIe. NCCL
+ * flushes there, too.
  */
 static const char *against(int device)
 {
@@ -171,7 +171,7 @@ static const char *against(int device)
 
 enum gw_cuda_order gw_cuda_order(int gpu, const char **why)
 {
-    const char *reason = "nobody can tell";
+    const char *reason = "it cannot be known";
     int device;
 
     pthread_once(&once, verbs_cuda_load);

@@ -22,15 +22,15 @@ enum { GW_CUDA_NO_EXPORT = -1 };
 /* *fd: a dma-buf of these whole pages. 0, an error of CUDA's, or GW_CUDA_NO_EXPORT: the driver is too old. */
 int gw_cuda_export(const void *from, size_t bytes, int *fd);
 
-/* A NIC writes data to a GPU's memory, and then a completion elsewhere. Whoever of these sees the completion
- * sees the data. */
+/* A NIC writes data to a GPU's memory, and then a completion elsewhere. Each of these that sees the
+ * completion sees the data. */
 enum gw_cuda_order {
     GW_CUDA_UNORDERED = 0,
     GW_CUDA_OWNER = 100,
     GW_CUDA_ALL = 200, /* other GPUs, too */
 };
-/* The GPU of that ordinal promises this. UNORDERED where nobody can tell; *why has the reason then (NULL: it
- * is not wanted). */
+/* The GPU of that ordinal promises this. UNORDERED where that cannot be known; *why has the reason then
+ * (NULL: it is not needed). */
 enum gw_cuda_order gw_cuda_order(int gpu, const char **why);
 
 #endif

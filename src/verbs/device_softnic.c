@@ -46,7 +46,7 @@ static void rang(struct gw_device *dev)
 }
 
 /*
- * Polls the NIC once more, and tells it that it is on its own from now on: its thread stays away from what
+ * Polls the NIC once more, and tells it that it is on its own from now on. Its thread stays away from what
  * application threads poll, for up to a millisecond. From ibv_req_notify_cq, of any CQ, it learns that a
  * thread is about to sleep.
  */

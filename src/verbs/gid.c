@@ -4,8 +4,8 @@
  * device.
  *
  * On RoCE a GID is an address of a network interface. A port has several, and most of them lead nowhere.
- * Link-local ones reach one subnet alone. Those of a VLAN reach only its members, and those of an interface
- * that is down reach nobody.
+ * Link-local ones reach one subnet alone. Addresses of a VLAN reach only its members, and those of an
+ * interface that is down reach no host.
  */
 #include <endian.h>
 #include <errno.h>

@@ -114,7 +114,7 @@ struct gw_own_ah {
 struct gw_pd {
     struct gw_device *dev;
     struct ibv_pd *pd, *parent;
-    struct gw_piece sink;   /* where answers of atomics go that nobody reads, in host memory */
+    struct gw_piece sink;   /* where unused answers of atomics go, in host memory */
     struct ibv_mr *sink_mr; /* NULL: the device has no atomics */
     uint32_t objects;
 };
@@ -135,7 +135,7 @@ struct gw_cq {
     struct gw_qp_entry *table;   /* what the executor's table holds, and as much again as scratch */
     uint32_t table_size, qps, max_qps;
     uint32_t room;          /* entries not spoken for */
-    int alarm_fd;           /* readable for ever, once it is dead; -1: as event_fd */
+    int alarm_fd;           /* stays readable once it is dead; -1: as event_fd */
     struct gw_flush *flush; /* flush.c; NULL: none is needed */
     struct gw_cq *next;     /* of the device's: watch.c */
 };
@@ -173,7 +173,7 @@ static inline bool gw_is_ud(const struct gw_qp *qp)
 /* ---- queues -------------------------------------------------------------------------------------------- */
 
 /*
- * Who makes queues decides where they lie and who reads them: the rest of verbs/ knows only what this says.
+ * The maker of queues decides where they lie and what reads them. The rest of verbs/ knows only these calls.
  * All in mlx5's format, in memory that the executor sees. native.c: a ConnectX' own queues, through libmlx5,
  * in host memory. repost.c: queues that a CPU thread reads, for any NIC. Functions return 0 or a negative
  * errno with a line; they are called under dev->lock, but cq_arm, cq_event and qp_modify. */
@@ -185,9 +185,9 @@ struct gw_queue_ops {
 
     /* Also sets qp->fresh.db, and how a ring of CPU threads is heard. *cap: what became of the attributes. */
     int (*qp_make)(struct gw_qp *qp, const struct gw_qp_attr *attr, struct ibv_qp_cap *cap);
-    /* What there is of it. Afterwards nobody writes completions of it. */
+    /* Its parts. Afterwards nothing writes completions of it. */
     void (*qp_free)(struct gw_qp *qp);
-    /* As ibv_modify_qp, but a negative errno and no line. After RESET nobody writes completions of the queue
+    /* As ibv_modify_qp, but a negative errno and no line. After RESET nothing writes completions of the queue
      * pair's earlier life, and the doorbell record is zero. */
     int (*qp_modify)(struct gw_qp *qp, struct ibv_qp_attr *attr, int mask);
 };
@@ -215,11 +215,11 @@ bool gw_first_line(const char *path, char *line, size_t size);
 int gw_cannot_open(const char *device, int err);
 int gw_no_device(const char *name, int err);
 
-/* gid.c: the GID and the P_Key that are used, of so many. They fill in info.gid, .gid_index and .gid_why,
- * roce and pkey_index. 0, or -ENODEV or -EINVAL with a line. */
+/* gid.c: the GID and the P_Key that are used, of all that exist. They fill in info.gid, .gid_index and
+ * .gid_why, roce and pkey_index. 0, or -ENODEV or -EINVAL with a line. */
 int gw_gid_choose(struct gw_device *dev, uint32_t gids);
 int gw_pkey_choose(struct gw_device *dev, uint32_t keys);
-/* The IP address of the device, of that family, by which rdma_cm knows it; false: it has none. */
+/* The IP address, of that family, that the device has for rdma_cm; false: it has none. */
 struct sockaddr_storage;
 bool gw_own_address(const struct gw_device *dev, int family, struct sockaddr_storage *sa);
 
@@ -308,10 +308,11 @@ int gw_flush_make(struct gw_device *dev, uint32_t mode, struct gw_flush **out);
 void gw_flush_free(struct gw_device *dev, struct gw_flush *flush);
 struct gw_flush_handle *gw_flush_handle_of(const struct gw_flush *flush); /* where the executor sees it */
 
-/* watch.c: a thread that hears of the death of the device, or of a queue. 0 or a negative errno. */
+/* watch.c: a thread that gets the events when the device, or a queue, dies. 0 or a negative errno. */
 int gw_watch_start(struct gw_device *dev);
 void gw_watch_stop(struct gw_device *dev);
-/* Whom it tells. `del` comes before libibverbs destroys the queue, and outside of no lock but dev->lock. */
+/* The objects that it tells. `del` comes before libibverbs destroys the queue, and outside of no lock but
+ * dev->lock. */
 void gw_watch_cq(struct gw_cq *cq);
 void gw_watch_cq_del(struct gw_cq *cq);
 void gw_watch_qp(struct gw_qp *qp);

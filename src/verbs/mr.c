@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Memory regions. Host memory is registered by its address. GPU memory goes as a dma-buf (any recent kernel
- * and driver) or by its address, which works where the kernel has peer memory (nvidia_peermem) or the NIC
- * copies by the GPU driver. The device says which way is tried first (gw_device_ops.ways).
+ * and driver) or by its address. The latter works where the kernel has peer memory (nvidia_peermem) or the
+ * NIC copies by the GPU driver. The device says which way is tried first (gw_device_ops.ways).
  */
 #include <errno.h>
 #include <stdio.h>
@@ -220,7 +220,7 @@ int gw_mr_rekey(struct gw_mr *mr)
         r->mr.rkey = fresh->rkey;
     }
     pthread_mutex_unlock(&dev->lock);
-    return err ? gw_error_errno(-err, "%s: cannot register a memory region anew", dev->info.name) : 0;
+    return err ? gw_error_errno(-err, "%s: cannot register a memory region again", dev->info.name) : 0;
 }
 
 /* ---- does it work -------------------------------------------------------------------------------------- */

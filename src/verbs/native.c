@@ -148,7 +148,7 @@ static void native_cq_arm(struct gw_cq *cq)
         n->armed = true;
     }
     pthread_mutex_unlock(&n->lock);
-    /* Armed before the caller looks at the ring once more, lest both miss a completion. */
+    /* Armed before the caller looks at the ring once more, or both could miss a completion. */
     gw_fence_sc();
 }
 

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Whether a NIC hears a GPU's rings and reaches its memory, found out by doing it. A mapping that was granted
- * says little. Behind PCIe access control, an IOMMU or a virtual machine the stores may still go nowhere. So
- * a kernel posts over a queue pair that is connected to itself, and has a limited time for it.
+ * Finds out, by trying, whether a NIC notices a GPU's rings and reaches its memory. A mapping that was
+ * granted says little. Behind PCIe access control, an IOMMU or a virtual machine the stores may still go
+ * nowhere. So a kernel posts over a queue pair that is connected to itself, and has a limited time for it.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -11,7 +11,7 @@
 #include "src/verbs/probe_steps.h"
 
 #define LIMIT_NS 1000000000u /* what takes microseconds, and more where others want the processors */
-#define SLICE_NS 20000u      /* a NIC in this process gets the calling thread so often meanwhile */
+#define SLICE_NS 20000u      /* how often a NIC in this process gets the calling thread during that */
 #define BYTES    65536u      /* of memory: whole pages, whatever the GPU's are */
 
 GW_KERNEL_DECLARE(gw_probe_kernel);

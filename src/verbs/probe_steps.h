@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel of probe_kernel.h does, step by step; a CPU thread may do the same. */
+/* The steps of probe_kernel.h's kernel; a CPU thread may do the same. */
 #ifndef GW_VERBS_PROBE_STEPS_H
 #define GW_VERBS_PROBE_STEPS_H
 

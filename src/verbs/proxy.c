@@ -3,9 +3,9 @@
  * The proxy's thread: when it looks and when it sleeps.
  *
  * It looks at everything in turn. With nothing to do it sleeps ever longer, a sixteenth of the time it has
- * been idle: what a kernel writes after an idle time t is seen t/16 later at most. The longest sleep is 1 ms,
- * or 256 times the cost of one look where that is more. Idle, the thread takes 0.4 % of a core, or a little
- * of what 1 ms allows. Completions of the NIC wake it at once, and so do CPU threads that ring.
+ * been idle. So it sees what a kernel writes after an idle time t at most t/16 later. The longest sleep is 1
+ * ms, or 256 times the cost of one look where that is more. Idle, the thread takes 0.4 % of a core, or a
+ * little of what 1 ms allows. Completions of the NIC wake it at once, and so do CPU threads that ring.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -39,8 +39,8 @@ static bool verbs_proxy_look(struct gw_proxy *p, bool quiet)
     return rung || posted;
 }
 
-/* A look, and when there was nothing a sleep of that length at most. True when there was something or
- * somebody woke it. */
+/* A look, and when there was nothing a sleep of that length at most. True when there was something or a
+ * thread woke it. */
 static bool verbs_proxy_nap(struct gw_proxy *p, uint64_t ns)
 {
     int fds[2] = {p->wake_fd, -1};
@@ -68,7 +68,7 @@ static bool verbs_proxy_nap(struct gw_proxy *p, uint64_t ns)
     return true;
 }
 
-/* How long to sleep after so long without anything to do. cost: what a nap costs, as far as it is known. */
+/* How long to sleep after idle_ns without anything to do. cost: what a nap costs, as far as it is known. */
 static uint64_t nap_ns(uint64_t idle, uint64_t cost)
 {
     uint64_t most = cost * NAP_COSTS;
@@ -78,7 +78,7 @@ static uint64_t nap_ns(uint64_t idle, uint64_t cost)
     return gw_nap_ns(idle, most);
 }
 
-/* Naps until there was something, or somebody has woken it. last: when there was something. */
+/* Naps until there was something, or a thread has woken it. last: when there was something. */
 static void idle(struct gw_proxy *p, uint64_t last)
 {
     uint64_t cost = 0, before = cpu_ns(), now;

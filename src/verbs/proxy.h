@@ -36,7 +36,7 @@ bool gw_doorbell_round(struct gw_proxy *p);
 /* quiet: completions are not looked for where an event has been asked for. */
 bool gw_repost_round(struct gw_proxy *p, bool quiet);
 /* Before a sleep: asks for an event at the next completion; true when that had not been done before, so that
- * one may have come meanwhile. After it: takes the events. */
+ * one may have come in between. After it: takes the events. */
 bool gw_repost_arm(struct gw_proxy *p);
 void gw_repost_events(struct gw_proxy *p);
 

@@ -47,7 +47,7 @@ static int record_digit(char c, unsigned base)
     return v < base ? (int)v : -1;
 }
 
-/* One number up to max; moves *p behind it. */
+/* One number up to max; moves *p past it. */
 static bool record_number(const char **p, unsigned base, uint64_t max, uint64_t *out)
 {
     uint64_t v = 0;
@@ -77,7 +77,7 @@ static int parse_endpoint(const char **p, struct gw_endpoint *e)
     if (strncmp(*p, VERSION ":", 2)) {
         size_t n = strspn(*p, "0123456789");
 
-        if (!n || n > 9 || (*p)[n] != ':') return gw_error(-EINVAL, "record: there is no version behind gw:");
+        if (!n || n > 9 || (*p)[n] != ':') return gw_error(-EINVAL, "record: no version after gw:");
         return gw_error(-EPROTONOSUPPORT,
                         "record of version %.*s, and this program reads " VERSION
                         ": use the same release at both ends",
@@ -107,7 +107,7 @@ static int parse_region(const char **p, struct gw_region *g)
 
 static int at_end(const char *p)
 {
-    return *p ? gw_error(-EINVAL, "record: there is something behind its end") : 0;
+    return *p ? gw_error(-EINVAL, "record: there is something after its end") : 0;
 }
 
 int gw_endpoint_parse(const char *text, struct gw_endpoint *ep)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel refuses for want of memory that may be locked. It pins the pages of regions and of queues
- * alike, and says nothing but ENOMEM. In containers the limit is often 64 KiB or 8 MiB. */
+/* Explains what the kernel refuses for lack of memory that may be locked. It pins the pages of regions and of
+ * queues alike, and says nothing but ENOMEM. In containers the limit is often 64 KiB or 8 MiB. */
 #include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>

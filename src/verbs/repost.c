@@ -120,7 +120,7 @@ static int repost_shape(struct gw_qp *qp, const struct gw_qp_attr *a, struct ibv
     cap->max_recv_sge = a->max_recv_sge ? a->max_recv_sge : 1;
     cap->max_inline_data = a->max_inline;
     list = cap->max_send_sge;
-    inl = (a->max_inline + 4 + GW_MLX5_UNIT - 1) / GW_MLX5_UNIT; /* behind its length */
+    inl = (a->max_inline + 4 + GW_MLX5_UNIT - 1) / GW_MLX5_UNIT; /* after its length */
     /* The longest head of a connected queue pair is an atomic's. */
     units = (gw_is_ud(qp) ? GW_MLX5_UD_HEAD : 3u) + (list > inl ? list : inl);
     if (a->max_send_sge > GW_MLX5_MAX_DS || a->max_recv_sge > GW_MLX5_MAX_DS || a->max_inline > 1024 ||
@@ -221,7 +221,7 @@ static int repost_qp_make(struct gw_qp *qp, const struct gw_qp_attr *a, struct i
     return 0;
 }
 
-/* The queue pair makes no more completions: takes those that nobody has polled yet, and drops them. */
+/* The queue pair makes no more completions: takes the unpolled ones, and drops them. */
 static void drop_completions(struct gw_repost_qp *q)
 {
     struct gw_qp *qp = q->qp;

@@ -14,7 +14,7 @@
 #include "src/mlx5/wqe.h"
 #include "src/verbs/proxy.h"
 
-/* A posted request leaves this behind for its completion, whose wr_id is its address. */
+/* A posted request leaves this for its completion, whose wr_id is its address. */
 struct gw_repost_sent {
     struct gw_repost_qp *q;
     uint32_t index, wqebbs; /* first WQEBB (or receive); how many */
@@ -38,7 +38,7 @@ struct gw_repost_qp {
     bool stuck;        /* nothing is posted until the request that could not be has been reported */
     bool stuck_marked; /* … by an empty request in its place */
     bool recv_stuck;   /* the same for receives, without such a mark */
-    bool flushing;     /* UD: a request was refused, and all behind it are flushed */
+    bool flushing;     /* UD: a request was refused, and all after it are flushed */
     bool mute;         /* completions are dropped */
     struct gw_repost_qp *next;
 };
@@ -47,7 +47,7 @@ struct gw_repost_cq {
     struct gw_cq *cq;
     struct gw_piece ring;
     uint32_t pi;
-    uint32_t armed; /* somebody sleeps on event_fd */
+    uint32_t armed; /* a thread sleeps on event_fd */
     bool notified;  /* the NIC has been asked for an event */
     struct gw_repost_cq *next;
 };
@@ -56,10 +56,10 @@ struct gw_repost_cq {
 void gw_repost_report(struct gw_repost_cq *c, const struct gw_repost_sent *s, enum ibv_wc_status status,
                       uint8_t vendor);
 void gw_repost_to_error(struct gw_repost_qp *q);
-/* Polls a CQ until it is empty, or for so many completions. True when there was one. */
+/* Polls a CQ until it is empty, or for n completions. True when there was one. */
 bool gw_repost_poll(struct gw_repost_cq *c, uint32_t most);
 /* repost_wr.c: the WQE at `at`, as gw_mlx5_wqe_parse; and the request that it asks for, with what it leaves
- * behind: 0 or a negative errno. sge: room for GW_MLX5_MAX_DS. */
+ * for its completion: 0 or a negative errno. sge: room for GW_MLX5_MAX_DS. */
 int gw_repost_parse(const struct gw_repost_qp *q, struct gw_mlx5_wqe *w, uint32_t at);
 int gw_repost_translate(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w, struct ibv_send_wr *wr,
                         struct ibv_sge *sge);

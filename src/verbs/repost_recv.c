@@ -37,7 +37,7 @@ bool gw_repost_receives(struct gw_repost_qp *q)
     if (q->state == IBV_QPS_RESET || !q->qp->rq.wqes) return false;
     /* Acquire: the count before the receives that it counts. */
     n = (gw_mlx5_dbrec_count(gw_ld_acquire_u32(record)) - q->rq_next) & 0xffff;
-    if (n > q->qp->rq.wqes) return false; /* a record that nobody has written so */
+    if (n > q->qp->rq.wqes) return false; /* such a record was never written */
     for (; n && !q->recv_stuck; n--, any = true) {
         s = &q->posted[q->rq_next & (q->qp->rq.wqes - 1)];
         *s = (struct gw_repost_sent){.q = q, .index = q->rq_next, .recv = true};

@@ -15,7 +15,7 @@ static uint32_t to_post(const struct gw_repost_qp *q)
     return q->sq_upto - q->sq_next;
 }
 
-/* What is kept of the WQE at sq_next, which is not posted: as many WQEBBs as it says, if there are so many.
+/* What is kept of the WQE at sq_next, which is not posted: as many WQEBBs as it says, if they are there.
  */
 static struct gw_repost_sent *unposted(struct gw_repost_qp *q, const struct gw_mlx5_wqe *w)
 {
@@ -80,7 +80,7 @@ static void flush_sends(struct gw_repost_qp *q)
     }
 }
 
-/* Posts as many WQEs as fit into one call, and moves sq_next behind them. */
+/* Posts as many WQEs as fit into one call, and moves sq_next past them. */
 static void post_batch(struct gw_repost_qp *q)
 {
     struct ibv_send_wr wr[BATCH], *bad = NULL;

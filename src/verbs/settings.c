@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the environment says of ways through the network, for programs that do not say it themselves. */
+/* The environment's settings of paths through the network, for programs that do not set them themselves. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -5,7 +5,7 @@
 #include <stdbool.h>
 
 /* The local ACK timeout: 4.096 us * 2^18 = 1.07 s. With seven repeats a connection outlives a link that is
- * down for some seconds, and a switch that finds its ports anew. */
+ * down for some seconds, and a switch that finds its ports again. */
 enum { GW_ACK_TIMEOUT = 18 };
 
 /* GPUWIRE_GID_INDEX, _PKEY, _SL, _TC, _TIMEOUT, _GRH, _RELAXED_ORDERING and _GPU_FLUSH: defaults for what a

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* CPU threads that ring, and that wait for a completion queue: they help a NIC inside the process along, and
+/* CPU threads that ring, and that wait for a completion queue. They help a NIC inside the process along, and
  * sleep until the queue has an event for them. */
 #include <errno.h>
 #include <fcntl.h>

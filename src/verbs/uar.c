@@ -8,8 +8,8 @@
 
 #include "src/verbs/impl.h"
 
-/* What libmlx5 maps at once. Where pages are larger than the NIC's, several of its doorbell pages lie in
- * one. */
+/* The bytes that libmlx5 maps at once. Where pages are larger than the NIC's, several of its doorbell pages
+ * lie in one. */
 static size_t page_bytes(void)
 {
     long bytes = sysconf(_SC_PAGESIZE);

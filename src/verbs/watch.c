@@ -4,8 +4,8 @@
  * queue. A thread sleeps until there is one. It marks the handles, so that kernels which wait come to an end.
  *
  * An event names a queue, which cannot go while the event is not acknowledged: ibv_destroy_qp waits for that.
- * So who destroys a queue takes it out of the lists first. The lists have a lock of their own, and nobody who
- * holds it waits.
+ * So who destroys a queue takes it out of the lists first. The lists have a lock of their own, and no thread
+ * that holds it waits.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -50,7 +50,7 @@ static void fail_on_gpu(struct gw_qp *qp)
 
     if (gw_copy_out(exec, &claimed, &h->fault_claim, sizeof(claimed)) || claimed) return;
     if (!gw_copy_in(exec, (uint8_t *)h + from, (uint8_t *)&fault + from, n))
-        (void)gw_qp_set_state(qp, GW_QP_FAULTED); /* behind the rest, as the poller does */
+        (void)gw_qp_set_state(qp, GW_QP_FAULTED); /* after the rest, as the poller does */
 }
 
 static void fail_on_cpu(struct gw_qp_handle *h)
@@ -88,7 +88,7 @@ static void fail_all(struct gw_watch *w)
     for (struct gw_cq *cq = w->cqs; cq; cq = cq->next) fail_cq(cq);
 }
 
-/* All that completes there hears of nothing any more. */
+/* All that completes there gets no completions any more. */
 static void fail_completions(struct gw_watch *w, const struct ibv_cq *dead)
 {
     for (struct gw_qp *qp = w->qps; qp; qp = qp->next)
@@ -126,7 +126,7 @@ static void happened(struct gw_watch *w, const struct ibv_async_event *e)
         verbs_watch_tell(w, "the link is down; requests are repeated for as long as their timeouts say");
         break;
     case IBV_EVENT_PORT_ACTIVE: verbs_watch_tell(w, "the link is up"); break;
-    default: break; /* completions tell of it, or nobody here asked */
+    default: break; /* completions report it, or we have not asked for it */
     }
 }
 
@@ -186,7 +186,7 @@ int gw_watch_start(struct gw_device *dev)
     dev->watch = w;
     err = verbs_watch_start(w);
     w->runs = !err;
-    return err ? gw_error_errno(err, "%s: cannot watch over it", dev->info.name) : 0;
+    return err ? gw_error_errno(err, "%s: cannot monitor the device", dev->info.name) : 0;
 }
 
 void gw_watch_stop(struct gw_device *dev)

@@ -8,7 +8,7 @@
 #   balance FILE               `gpuwire balance` there; sets $balancer and $api
 #   ask WORD...                `gpuwire balance WORD...` of that balancer
 #   watch NAME...              from now on each frame that the balancer sends these hosts is written down, up to 30 MB
-#   watched LEAST              ends that. At least so many frames came from the balancer, and all their checksums and ICRCs are right
+#   watched LEAST              ends that. At least N frames came from the balancer, and all their checksums and ICRCs are right
 [ "$(id -u)" = 0 ] || { echo "skipped: network namespaces with several hosts need root"; exit 77; }
 need ip ethtool
 id=gwb$$
@@ -46,7 +46,7 @@ host() {
     ip -n "$id-$1" addr add "$3" dev eth0 nodad
 }
 
-# A worker behind DR or a tunnel has the VIP, and does not answer for it. With NAT its way back is through the balancer.
+# A worker with DR or a tunnel has the VIP, and does not answer for it. With NAT its way back is through the balancer.
 worker_net() {
     local n=w$1
     host "$n" "10.77.0.$((20 + $1))/24" "fd77::$((20 + $1))/64"
@@ -97,7 +97,7 @@ EOC
 
 balance() {
     rm -f "$work/balance.out"
-    ip netns exec "$id-lb" "$GPUWIRE" balance --config "$@" >"$work/balance.out" 2>&1 & # not at: its pid is wanted
+    ip netns exec "$id-lb" "$GPUWIRE" balance --config "$@" >"$work/balance.out" 2>&1 & # not at: its pid is needed
     balancer=$!
     pids+=("$balancer")
     wait_for "$work/balance.out" 'API on' "$balancer" || fail "the balancer is not ready"
@@ -105,7 +105,7 @@ balance() {
 }
 
 ask() { at lb "$GPUWIRE" balance "$@" --api "$api"; }
-# up_are SERVICE NUMBER: so many workers are up.
+# up_are SERVICE NUMBER: NUMBER workers are up.
 up_are() { [ "$(ask list --json | jq "[.services[] | select(.name == \"$1\") | .workers[] | select(.state == \"up\")] | length")" = "$2" ]; }
 # opened SERVICE WORKER: how many connections it was given.
 worker_value() { ask list --json | jq ".services[] | select(.name == \"$1\") | .workers[] | select(.name == \"$2\") | $3"; }
@@ -139,8 +139,8 @@ watched() {
             fail "tshark cannot read what $n got"
         frames=$(wc -l <"$work/$n.seen")
         # "Bad" is 0; a tunnel's frame has the status of both headers. Linux sends 0xffff for a TCP checksum of 0, which is the same
-        # sum, and which tshark calls bad. What an ICMP error quotes is cut off, and says nothing of its checksum. Behind a port that
-        # some program is known for, tshark expects that program's messages: only the headers must be well formed.
+        # sum, and which tshark calls bad. What an ICMP error quotes is cut off, and says nothing of its checksum. At a
+        # well-known port tshark expects that program's messages: only the headers must be well formed.
         awk -F '\t' '$8 == "0xffff" && $9 == "0x0000" { $3 = "" } $5 $6 != "" { $3 = $4 = "" } { for (i = 2; i <= 6; i++) if ("," $i "," ~ /,0,/ || $7 ~ /: (Ethernet|IPv4|IPv6|TCP|UDP|ICMP|ICMPv6|GRE|IB|InfiniBand)]/) { print; bad = 1 } } END { exit bad }' "$work/$n.seen" >"$work/bad.out" ||
             fail "$n: tshark finds fault with forwarded frames, first $(head -n 1 "$work/bad.out"): $(tshark -r "$work/$n.pcap" -Y "frame.number == $(head -n 1 "$work/bad.out" | cut -f1)" 2>/dev/null)"
         read -r packets wrong < <(python3 "$(dirname "$0")/../integration/pcap_icrc.py" "$work/$n.pcap")

@@ -64,7 +64,7 @@ static void write_packets(const char *path, const struct rig *r, uint32_t n)
     require(!fclose(f));
 }
 
-/* Every packet is sound, and each flow's have one worker. Returns how many there are. */
+/* Every packet is valid, and each flow's have one worker. Returns how many there are. */
 static uint32_t check_packets(const char *path, const struct rig *r)
 {
     static struct rig_packet p;

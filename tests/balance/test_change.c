@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changes of the balancer's model: each is made beside what runs, and comes into force as a whole or not at
- * all. What cannot run is refused alone. */
+ * all. An object that cannot run is refused alone. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -42,7 +42,7 @@ static int reload(struct gw_bal_model *m, const char *text)
     return error;
 }
 
-/* What must be the same when nothing has changed. */
+/* The state that must be the same when nothing has changed. */
 static char *text_of(const struct gw_bal_model *m)
 {
     json_t *j = gw_bal_model_json(m);
@@ -105,7 +105,7 @@ static void a_name_moves_with_its_meaning(void **state)
     gw_bal_config_free(&c);
 }
 
-/* Each of these files is sound by itself, and cannot run beside what the API has added. */
+/* Each of these files is valid by itself, and cannot run beside what the API has added. */
 static void a_reload_that_fails_changes_nothing(void **state)
 {
     static const struct {

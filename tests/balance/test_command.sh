@@ -15,13 +15,13 @@ refused() {
     rc=$?
     [ "$rc" = "$want" ] && grep -qF -- "$text" "$work/refused.out" || fail "gpuwire balance $*: $rc: $(cat "$work/refused.out")"
 }
-refused 2 '--config FILE is wanted'
+refused 2 '--config FILE is missing'
 refused 2 'lst: no such word' lst
 refused 2 'drain: it wants a service and a worker' drain web
 refused 2 '--weight 70000: a number from 0 to 65535' add web 10.0.0.1 --weight 70000
 refused 2 '--speed: no such option' list --speed
 refused 1 'No such file' check "$work/none.conf"
-refused 1 'nobody listens there; is `gpuwire balance --config FILE` running?' list --api 127.0.0.1:1
+refused 1 'no balancer listens there; is `gpuwire balance --config FILE` running?' list --api 127.0.0.1:1
 printf 'virtual_server 10.0.0.1 80 {\n    lb_alg rr\n}\n' >"$conf"
 refused 1 "$conf:2: lb_alg: virtual_server has no such keyword; did you mean lb_algo?" check "$conf"
 refused 1 'did you mean lb_algo?' --config "$conf"
@@ -80,11 +80,11 @@ write_config rr
 start first
 eventually is alive .state up || fail "the worker that answers is not up"
 eventually is dead .health.known true || fail "the other one was not checked"
-is dead .state down || fail "a worker that nobody is at is up"
+is dead .state down || fail "a worker at a dead address is up"
 ask list | grep -q 'dead .*Connection refused' || fail "list does not say why"
 ask add 10.99.0.2:53/udp --scheduler mh --forward TUN --name dns >/dev/null || fail "add a service"
 ask add dns 10.99.0.3 --weight 4 --name ns1 >/dev/null || fail "add a worker"
-is ns1 .state up || fail "a UDP worker that nobody checks is not up"
+is ns1 .state up || fail "a UDP worker without a check is not up"
 ask weight 10.99.0.2:53 ns1 9 >/dev/null && is ns1 .weight 9 || fail "weight"
 ask drain dns ns1 >/dev/null && is ns1 .drain true || fail "drain"
 ask up dns ns1 >/dev/null && is ns1 .state up || fail "up"
@@ -135,7 +135,7 @@ wait_for "$work/second.out" 'started again' "$balancer" || fail "the data plane 
 same_again() { [ "$(plane)" != "$first_plane" ] && [ "$(ask_stats | jq .attached)" = true ]; }
 eventually same_again || fail "no new data plane"
 
-# ---- a server registers itself, and takes leave ----
+# ---- a server registers itself, and deregisters ----
 
 if "$GPUWIRE" serve --help >/dev/null 2>&1; then
     port=$(free_port)
@@ -147,7 +147,7 @@ if "$GPUWIRE" serve --help >/dev/null 2>&1; then
     eventually registered 'itself up' || fail "the server is not up at the balancer: $(ask list)"
     kill -TERM "$server"
     wait "$server" || fail "the server ended with $?"
-    eventually registered ' ' || fail "the server did not take leave"
+    eventually registered ' ' || fail "the server did not deregister"
 fi
 
 # ---- --keep: the data plane stays for the next one; without it, nothing is left ----

@@ -79,7 +79,7 @@ static void test_file(void **state)
     gw_bal_config_free(&c);
 }
 
-/* What save prints reads back into the same. */
+/* The output of save reads back into the same. */
 static void test_file_round(void **state)
 {
     struct gw_bal_config c, again;
@@ -458,7 +458,8 @@ static void test_health(void **state)
     assert_int_equal(gw_bal_state_of(w), GW_BAL_UP);
     assert_null(due(&c.model, now + 2 * S - 1, &next));
     assert_in_range(next, now + 2 * S, now + 22 * S / 10);
-    /* Two failures are no more than that; the third one counts. A good one in between begins anew. */
+    /* Two failures are no more than that; the third one counts. A good one in between starts the count again.
+     */
     assert_int_equal(gw_bal_health_done(&c.model, s, w, "no answer", now), 0);
     assert_int_equal(gw_bal_health_done(&c.model, s, w, "no answer", now), 0);
     assert_int_equal(gw_bal_health_done(&c.model, s, w, NULL, now), 0);
@@ -477,7 +478,7 @@ static void test_health(void **state)
 }
 
 /* There is room for ten checks at once. 100 dark workers, each of which takes a whole second, do not keep the
- * healthy one behind them from its turn. */
+ * healthy one after them from its turn. */
 static void test_turns(void **state)
 {
     struct gw_bal_config c;

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# `gpuwire balance demo` shows what it promises, and leaves nothing behind. Ctrl-C ends it in order, and even when it is killed
+# `gpuwire balance demo` shows what it promises, and leaves nothing. Ctrl-C ends it in order, and even when it is killed
 # no process of its hosts stays.
 . "$(dirname "$0")/../integration/lib.sh"
 [ "$(id -u)" = 0 ] || { echo "skipped: the demo needs root"; exit 77; }

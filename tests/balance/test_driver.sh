@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The balancer on another of DPDK's drivers for interfaces: test_driver.sh tap|af_xdp. Redis behind it answers, on both workers.
+# The balancer on another of DPDK's drivers for interfaces: test_driver.sh tap|af_xdp. Redis through it answers, on both
+# workers.
 . "$(dirname "$0")/../integration/lib.sh"
 . "$(dirname "$0")/net.sh"
 need redis-server redis-cli jq

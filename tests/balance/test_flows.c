@@ -295,7 +295,7 @@ static void a_flood_takes_no_connection(void **state)
     (void)state;
     for (uint32_t i = 0; i < MINE; i++) of[i] = establish(i);
     for (uint32_t i = 0; i < 100000; i++) {
-        assert_int_not_equal(segment(1000000 + i, BAL_SYN), BAL_NO_WORKER); /* nobody is turned away */
+        assert_int_not_equal(segment(1000000 + i, BAL_SYN), BAL_NO_WORKER); /* no client is turned away */
         if (i % 10 == 0) assert_int_equal(segment(i / 10 % MINE, BAL_ACK), of[i / 10 % MINE]);
     }
     assert_true(totals().evicted > 50000);
@@ -398,7 +398,7 @@ static void a_standby_takes_over(void **state)
     segment(7, BAL_RST);
     size_t n = bal_feed_take(r.bal, 0, record, 2000);
     assert_int_equal(n, 501); /* established, and one that has ended */
-    /* Whoever comes later hears them all again, in a round. */
+    /* A later standby gets them all again, in a round. */
     for (int k = 0; k < 6000; k++) {
         bal_core_keep(r.core, r.now += SECOND / 1000);
         if (n < 1400) n += bal_feed_take(r.bal, 0, record + n, 2000 - n);

@@ -117,7 +117,7 @@ static void nat_there_and_back(void **state)
         rig_ends(&p, &back, &dst);
         assert_true(bal_same_addr(&back.addr, &r.config.service[1].vip) && back.port == 80);
         assert_memory_equal(p.p.data, ((uint8_t[]){2, 7, 7, 7, 7, 7}), 6);
-        /* An answer to nobody */
+        /* An answer to no client */
         dst.port = 1;
         rig_tcp(&p, to, dst, BAL_ACK, 0);
         assert_int_equal(rig_send(&r, &p), BAL_DISCARD);
@@ -261,7 +261,7 @@ static void fragments_stay_together(void **state)
     assert_int_equal(both[0].verdict, BAL_SEND);
     assert_int_equal(both[1].verdict, BAL_SEND);
     assert_memory_equal(both[0].data, both[1].data, 14);
-    /* put together again, they are sound: the checksum is the first one's */
+    /* put together again, they are valid: the checksum is the first one's */
     rig_arrive(&p, both[0].data, both[0].len);
     memcpy(p.p.data + p.p.len, both[1].data + 34, 496);
     p.p.len += 496;
@@ -287,7 +287,7 @@ static void what_does_not_fit_is_told(void **state)
         struct rig_end from, to;
         rig_ends(&p, &from, &to);
         assert_true(bal_same_addr(&to.addr, client_addr(ipv6)));
-        assert_memory_equal(p.p.data, ((uint8_t[]){2, 9, 9, 9, 9, 9}), 6); /* whence it came */
+        assert_memory_equal(p.p.data, ((uint8_t[]){2, 9, 9, 9, 9, 9}), 6); /* where it came from */
         const uint8_t *icmp = ip() + (ipv6 ? 40 : 20);
         assert_int_equal(icmp[0], ipv6 ? 2 : 3);
         assert_int_equal(icmp[6] << 8 | icmp[7], ipv6 ? 1460 : 1480);
@@ -324,7 +324,7 @@ static void a_worker_is_told_what_fits(void **state)
     }
 }
 
-/* What a refused client gets: `type` of ICMP, or 0 for a RST, from the VIP or from the balancer itself. */
+/* A refused client's answer: `type` of ICMP, or 0 for a RST, from the VIP or from the balancer itself. */
 static void is_refused(bool ipv6, int type, bool by_vip)
 {
     struct rig_end from, to;
@@ -371,7 +371,7 @@ static void nobody_waits_in_vain(void **state)
             bal_checksum_write(header + 10, bal_sum(header, 20));
         }
         is_refused(ipv6, ipv6 ? 3 : 11, false);
-        /* nobody hears more than some tens at once */
+        /* no client gets more than some tens at once */
         uint32_t told = 0;
         for (int i = 0; i < 2000; i++) {
             rig_tcp(&p, client(ipv6), (struct rig_end){r.config.service[1].vip, 81}, BAL_SYN, 0);
@@ -419,7 +419,7 @@ static void it_says_who_it_is(void **state)
     assert_memory_equal(f[0].data, ((uint8_t[]){2, 9, 9, 9, 9, 9, 2, 1, 1, 1, 1, 1, 8, 6}), 14);
     assert_int_equal(f[0].data[21], 2);
     assert_memory_equal(f[0].data + 28, ((uint8_t[]){10, 1, 0, 1}), 4);
-    p.p.data[41] = 9; /* somebody else's address */
+    p.p.data[41] = 9; /* another host's address */
     assert_int_equal(rig_send(&r, &p), BAL_DISCARD);
     assert_int_equal(bal_core_frames(r.core, f, 4), 0);
     /* neighbour discovery, which the balancer asks as it answers */

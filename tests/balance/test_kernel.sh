@@ -72,7 +72,7 @@ pids+=("$second")
 wait_for "$work/second.out" 'API on' "$second" || fail "the second balancer is not ready: $(cat "$work/second.out")"
 at client ip neigh flush dev eth0
 once() { at client python3 -c "import urllib.request as u; u.urlopen('http://$vip/', timeout=2)" 2>/dev/null; }
-once && fail "somebody answers for the VIP, which no kernel has"
+once && fail "a host answers for the VIP, which no kernel has"
 
 for n in lb lb2; do
     ip -n "$id-lb" addr del "$vip/32" dev eth0 2>/dev/null

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * The balancer beside a simple model: an array with the worker of each connection. Random clients open
- * connections, send, and close; workers are added, drained and killed meanwhile, and strangers flood with
- * SYNs. No connection may move, but those of a worker that was killed.
+ * connections, send, and close; workers are added, drained and killed at the same time, and strangers flood
+ * with SYNs. No connection may move, but those of a worker that was killed.
  *
  *     test_balance_model [OPERATIONS [CONNECTIONS]]
  *
@@ -93,7 +93,7 @@ static void add_packet(uint32_t i, uint32_t about, uint8_t flags)
     f.flags[i] = flags;
 }
 
-/* What the model expects of a packet of a connection. */
+/* The model's expectation for a packet of a connection. */
 static void check(uint32_t i)
 {
     struct connection *c = &f.connection[f.about[i]];

@@ -205,7 +205,7 @@ static void load_worker(struct a_service *mine, struct a_worker *w, const struct
     w->up = up;
 }
 
-/* Those that leave give their names away. They go if the service's new way to forward has no place for them.
+/* Workers that leave give up their names. They go if the service's new way to forward has no place for them.
  */
 static void load_leaving(struct a_service *mine)
 {
@@ -225,7 +225,7 @@ static void load_leaving(struct a_service *mine)
     }
 }
 
-/* What a reload makes of the model. */
+/* The model after a reload. */
 static struct a_model loaded(struct a_model m, const struct a_model *file)
 {
     for (int v = 0; v < VIPS; v++) {
@@ -602,7 +602,7 @@ static void begin_from_file(void)
     f.now = loaded((struct a_model){0}, &f.file);
 }
 
-/* What had not reached the data plane is lost; the next one finds the rest there. */
+/* Operations that had not reached the data plane are lost; the next one finds the rest there. */
 static void control_dies(void)
 {
     int found = 0;
@@ -666,7 +666,7 @@ static void operate(void)
         add_worker(v);
     else
         of_a_worker(v);
-    if (!below(4)) return; /* one more before the data plane hears of it */
+    if (!below(4)) return; /* one more before the data plane gets it */
     push();
     if (!below(what ? 40 : 3)) control_dies(); /* the next one must have just this */
     look_at_all();

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the parser makes of frames. */
+/* The parser's results for frames. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

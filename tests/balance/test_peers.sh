@@ -21,7 +21,7 @@ end() {
 
 # ---- workers that do not answer keep healthy ones from theirs ----
 
-# A port whose queue is full drops every other SYN: so dark workers need no network of their own. Two ports behind it answer.
+# A port whose queue is full drops every other SYN: so dark workers need no network of their own. Two ports through it answer.
 python3 - "$work/ports" <<'EOP' &
 import os
 import socket

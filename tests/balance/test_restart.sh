@@ -99,7 +99,7 @@ first=$(plane) drained=$(opened w3) before=$(opened w2)
 for _ in 1 2 3; do
     kill -KILL "$balancer"
     wait "$balancer" 2>/dev/null
-    sleep 1 # nobody is in control
+    sleep 1 # no process is in control
     balance "$work/balance.conf"
     echo "$api" >"$work/api"
     [ "$(worker_value redis w1 .leave)" = false ] || fail "the worker that registered itself leaves"
@@ -112,7 +112,7 @@ done
 goes_on() { [ "$(opened w2)" -gt $((before + 100)) ]; }
 eventually goes_on || fail "new connections do not reach w2"
 [ "$(opened w3)" = "$drained" ] || fail "the drained worker got $(($(opened w3) - drained)) connections"
-# ---- nobody else may take the data plane, or the interface ----
+# ---- no other process may take the data plane, or the interface ----
 
 sed "s|$work/run-lb|$work/run-other|" "$work/balance.conf" >"$work/other.conf"
 for conf in balance other; do

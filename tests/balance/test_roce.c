@@ -132,7 +132,7 @@ static void by_nat(void **state)
             assert_int_equal(says(c % 3, ROCE_CM_REQ, 100 + c, 7), of[c]); /* repeated: the same worker */
         }
         for (uint32_t c = 0; c < 9; c++) {
-            assert_int_equal(data(c % 3, 500 + c), BAL_NO_WORKER); /* nobody knows this queue pair */
+            assert_int_equal(data(c % 3, 500 + c), BAL_NO_WORKER); /* this queue pair is unknown */
             assert_int_equal(worker_says(of[c], c % 3, ROCE_CM_REP, 100 + c, 500 + c), BAL_SEND);
             assert_int_equal(says(c % 3, ROCE_CM_RTU, 100 + c, 0), of[c]);
             assert_int_equal(says(c % 3, ROCE_CM_REQ, 100 + c, 7), of[c]); /* one that was long on its way */

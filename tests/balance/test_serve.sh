@@ -85,7 +85,7 @@ kill -KILL "$balancer"
 wait "$balancer" 2>/dev/null
 sleep 1
 start_balancer
-eventually two_each || { ask list --json >&2; fail "the new control plane does not hear of the sessions"; }
+eventually two_each || { ask list --json >&2; fail "the new control plane does not learn of the sessions"; }
 before=$(packets_1)
 eventually goes_on || fail "sessions stand still after the control plane has started again"
 for i in 1 2 3 4; do kill -0 "${long[$i]}" 2>/dev/null || fail "a session broke: $(cat "$work/long$i.out")"; done
@@ -96,7 +96,7 @@ echo "$forward: a drain and a restart of the control plane moved no session"
 # ---- a session that the balancer cannot be told of is refused in words ----
 
 kill -STOP "$balancer"
-client infer --input "$work/x.npy" >"$work/refused.txt" 2>&1 && fail "a session that nobody was told of"
+client infer --input "$work/x.npy" >"$work/refused.txt" 2>&1 && fail "a session that the balancer was not told of"
 kill -CONT "$balancer"
 grep -q 'load balancer' "$work/refused.txt" || fail "the refusal does not say why: $(head -c 500 "$work/refused.txt")"
 again() { client infer --input "$work/x.npy" >"$work/infer.txt" 2>&1; }
@@ -126,15 +126,15 @@ for i in 1 2 3 4; do
 done
 echo "$forward: killed one server: $(cat "$work"/long?.out | grep -m1 'has gone')"
 one_up() { up_are infer 1 && up_are infer-rdma 1; }
-eventually one_up || fail "nobody has noticed that the server died"
+eventually one_up || fail "the balancer has not noticed that the server died"
 for i in 1 2 3; do again || fail "a new session after the kill: $(head -c 500 "$work/infer.txt")"; done
 
-# ---- the other one ends in order, and takes leave of both services ----
+# ---- the other one ends in order, and deregisters from both services ----
 
 for i in 1 2 3 4; do kill -INT "${long[$i]}" 2>/dev/null; done
 kill -TERM "${server[w2]}"
 wait "${server[w2]}" || fail "the server ended with $?"
 left() { [ "$(of infer 2 .name)$(of infer-rdma 2 .name)" = "" ]; }
-eventually left || { ask list >&2; fail "the server did not take leave"; }
+eventually left || { ask list >&2; fail "the server did not deregister"; }
 kill -TERM "$balancer"
 wait "$balancer" || fail "the balancer ended with $?"

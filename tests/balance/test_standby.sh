@@ -19,7 +19,7 @@ for w in w1 w2; do
     at $w redis-server --port 6379 --bind '*' '-::*' --protected-mode no --save '' --dir "$work" >"$work/$w.out" 2>&1 &
     pids+=($!)
 done
-echo 'a key that both have, and nobody else' >"$work/key"
+echo 'a key that both have, and no other' >"$work/key"
 sed -i 's/ /-/g' "$work/key"
 echo 'another-key-of-a-stranger' >"$work/wrong"
 chmod 600 "$work/key" "$work/wrong"
@@ -117,7 +117,7 @@ while not taken_over.is_set():
     try:
         later.append(Connection(f"later{len(later)}"))
     except OSError:
-        break  # nobody forwards
+        break  # no balancer forwards
     if not told and len(later) > ENOUGH and time.time() - later[ENOUGH].since > 11:
         told = True
         print("enough", flush=True)

@@ -100,18 +100,18 @@ python3 -m http.server "$good" --bind 127.0.0.1 --directory "$work" >>"$work/web
 pids+=($!)
 eventually is web alive .state up || fail "the worker does not come back"
 
-# ---- a file that cannot run is refused, and nothing changes; a sound one is taken ----
+# ---- a file that cannot run is refused, and nothing changes; a valid one is taken ----
 
 ask add third 10.99.0.31:8080 --name extra >/dev/null || fail "add by the API"
 before=$(ask save)
 sed -i -e '/name third/,$ s/lb_kind NAT/lb_kind DR/' -e 's/fall 1/fall 9/' "$conf"
-"$GPUWIRE" balance check "$conf" >/dev/null || fail "the file is sound by itself"
+"$GPUWIRE" balance check "$conf" >/dev/null || fail "the file is valid by itself"
 ask reload >"$work/reload.out" 2>&1 && fail "a reload that cannot run says yes"
 grep -q 'service third: worker extra: port 8080: DR changes no ports' "$work/reload.out" || fail "the reload says: $(cat "$work/reload.out")"
 [ "$(ask save)" = "$before" ] || fail "a reload that failed has changed something"
 write_config two
 sed -i 's/10.99.0.30 80/10.99.0.33 80/' "$conf"
-ask reload >/dev/null || fail "a sound file is refused"
+ask reload >/dev/null || fail "a valid file is refused"
 is third two .state up && is third extra .state up || fail "the reload is not in force: $(ask list)"
 write_config
 ask reload >/dev/null || fail "the first file is refused"

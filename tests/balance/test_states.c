@@ -64,7 +64,7 @@ static void both_sides_in_sight(void **state)
     (void)state;
     static const struct sequence is[] = {
         {"S", BAL_SYN_SENT},        {"SS", BAL_SYN_SENT},
-        {"SA", BAL_SYN_SENT}, /* nobody can acknowledge what has not come */
+        {"SA", BAL_SYN_SENT}, /* a segment that has not come cannot be acknowledged */
         {"Sb", BAL_SYN_RECV},       {"Sba", BAL_SYN_RECV},
         {"SbA", BAL_ESTABLISHED},   {"SbAaAaA", BAL_ESTABLISHED},
         {"SbAS", BAL_ESTABLISHED},  {"SbAF", BAL_FIN_WAIT},

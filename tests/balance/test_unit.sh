@@ -7,7 +7,7 @@ conf=$source_dir/debian/balance.conf
 "$GPUWIRE" balance check "$conf" | grep -q ': 0 services, 0 workers, 0 ports$' || fail "the file is not right as it is"
 echo a-token-that-is-long-enough >"$work/token"
 chmod 600 "$work/token"
-# A space behind "#": a comment. None, or an indented line: a statement.
+# A space after "#": a comment. None, or an indented line: a statement.
 sed -E "s/^( *)#([a-z}]|    )/\1\2/" "$conf" >"$work/all.conf"
 "$GPUWIRE" balance check "$work/all.conf" >"$work/check.out" 2>&1
 grep -q ': 1 service, 2 workers, 1 port$' "$work/check.out" || fail "with its lines put to use: $(cat "$work/check.out")"

@@ -14,7 +14,7 @@ between tcp wait_listen "${cat[@]}" -l "$net.1" "$port" :: "${cat[@]}" "$net.1" 
 between rdma over_rdma "${cat[@]}" --rdma -l "$port" :: "${cat[@]}" --rdma "$net.1" "$port"
 path=$work/unix
 between unix over_unix "${cat[@]}" -l -U "$path" :: "${cat[@]}" -U "$path"
-[ -e "$path" ] && fail 'the name of a UNIX socket is left behind'
+[ -e "$path" ] && fail 'the name of a UNIX socket is left'
 # nc ends when it has heard all, even if it has not said all: it only listens.
 if command -v nc >/dev/null && nc -h 2>&1 | grep -q -- '-N'; then
     back=/dev/null between nc_asks wait_listen "${cat[@]}" -l "$net.1" "$port" :: nc -N "$net.1" "$port"
@@ -63,10 +63,10 @@ fails() {
 fails refused 1 'Connection refused' "${cat[@]}" "$net.2" "$port"
 fails refused_rdma 1 'Connection refused' "${cat[@]}" --rdma "$net.2" "$port"
 fails refused_unix 1 'No such file' "${cat[@]}" -U "$work/nobody"
-fails waited 1 'nobody has connected within 1 s' "${cat[@]}" -w 1 -l "$port"
+fails waited 1 'no peer has connected within 1 s' "${cat[@]}" -w 1 -l "$port"
 fails no_name 1 'no.such.name.invalid' "${cat[@]}" no.such.name.invalid "$port"
-fails no_port 2 'a port is wanted behind the host' "${cat[@]}" "$net.2"
-fails nothing 2 'a host and a port are wanted' "${cat[@]}"
+fails no_port 2 'a port must follow the host' "${cat[@]}" "$net.2"
+fails nothing 2 'a host and a port are missing' "${cat[@]}"
 fails bad_port 2 'PORT 70000' "${cat[@]}" "$net.2" 70000
 fails too_many 2 'extra: not understood' "${cat[@]}" "$net.2" 80 extra
 fails bad_option 2 'no such option' "${cat[@]}" --no-such "$net.2" 80
@@ -86,7 +86,7 @@ for mode in listen connected; do
     port=$(free_port)
 done
 
-# Nobody reads the output any more.
+# The output has no reader any more.
 "${cat[@]}" -l "$net.1" "$port" </dev/zero >/dev/null 2>&1 &
 pids+=($!)
 wait_listen "$port" $! || fail 'does not listen'

@@ -18,7 +18,7 @@ have_python || { echo "no Python 3.8: not with its sockets"; exit 0; }
 between python_asks wait_listen "${mine[@]}" -l "$net.1" "$port" :: "$python" "$work/peer.py" connect "$net.1" "$port"
 between python_answers wait_listen "$python" "$work/peer.py" listen "$net.1" "$port" :: "${mine[@]}" "$net.1" "$port"
 
-# What is said comes back, also behind the end of the input.
+# What is sent comes back, also after the end of the input.
 "$python" "$work/peer.py" echo "$net.1" "$port" >"$work/echo.out" 2>&1 &
 pids+=($!)
 wait_listen "$port" $! || fail 'the echo does not listen'

@@ -21,7 +21,7 @@ jq -e '(.results | length) >= 16 and all(.results[]; .ok) and all(.results[] | s
     fail "the report is not what it should be"
 tr -d ' \n' <"$work/report.json" | grep -q '^{"summary":' || fail "the summary does not come first"
 jq -r '.summary[]' "$work/report.json" | grep -q 'checks passed' || fail "no summary"
-# Kernels look at what comes while they poll, and it is said how requests reach the NIC. Nobody sets the ACK timeout.
+# Kernels look at what comes while they poll, and it is said how requests reach the NIC. The ACK timeout is not set.
 jq -e '[.results[] | select(.name | startswith("lat") and endswith("--verify")) | .rows[0] | .checked_bytes > 0 and .wrong_bytes == 0] == [true, true, true, true]
        and ([.results[] | select(.name | startswith("bw -o masked")) | .ok] == [true, true])
        and ([.results[] | select(.kind == "placement") | .said] == ["here direct, buffers in host memory; there direct, buffers in host memory"])

@@ -27,7 +27,7 @@ GPUWIRE_NIC=adr=1 says 1 'adr' '^NIC .*none' -- --exec cpu
 GPUWIRE_DEVICE=mlx5_77 says 1 'no RDMA device called mlx5_77' '^hardware' -- --exec cpu
 says 1 'no RDMA device called mlx5_77' -- --exec cpu --device mlx5_77
 GPUWIRE_SOFTNIC_LIBRARY=$work/none.so says 1 "$work/none.so" -- --exec cpu
-# A network namespace as it is made, where nobody has taken the loopback interface up.
+# A network namespace as it is made, where the loopback interface is down.
 space=
 for how in 'unshare -n' 'unshare -rn'; do $how true 2>/dev/null && space=$how && break; done
 if [ -n "$space" ]; then
@@ -52,7 +52,7 @@ for few in 6 7 8; do
         ! grep -q 'XDG_RUNTIME_DIR' "$work/info.out" || fail "$few file descriptors: a folder is blamed"
     ) || exit 1
 done
-says 2 '--exec tpu: gpu, cpu or auto is wanted' -- --exec tpu
+says 2 '--exec tpu: must be gpu, cpu or auto' -- --exec tpu
 says 2 '--devise: no such option' -- --devise softnic
 says 2 '--device: it wants a value' -- --device
 says 2 'everything: not understood' -- everything

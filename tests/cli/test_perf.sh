@@ -70,8 +70,8 @@ perf bw -b -D 1 --loopback --csv >"$work/both.out" 2>&1 || fail "both ways for a
 perf msgrate -q 2 -n 100 --rate 1000 --loopback --csv >"$work/rate.out" 2>&1 || fail "--rate: exit $?"
 awk -v s="$(column seconds "$work/rate.out")" 'BEGIN { exit !(s >= 0.198) }' || fail "--rate: faster than asked"
 
-# Two processes; what was counted is what the NIC has copied. The client's first row fills a pipe that nobody empties, so
-# that its NIC is still there to be asked.
+# Two processes; what was counted is what the NIC has copied. The client's first row fills a pipe without a reader, so that its
+# NIC is still there to be asked.
 mkfifo "$work/fifo"
 exec 7<>"$work/fifo"
 head -c 65536 /dev/zero >&7
@@ -146,7 +146,7 @@ wrong 2 'a number from' bw -q 0
 wrong 2 '256, 512' bw -m 300
 wrong 2 'one of host' bw --queues disk
 wrong 2 'not understood' bw host other
-wrong 2 'one of RC is wanted' bw -c UD
+wrong 2 'must be one of RC' bw -c UD
 wrong 2 '-b: it goes with' bw -b --verify
 wrong 2 '-b: it goes with' lat -b
 wrong 2 '-e: it goes with' lat -e
@@ -157,7 +157,7 @@ wrong 2 'evenly' bw -q 3 --blocks 4
 wrong 2 'one of them' bw -n 5 -D 5
 wrong 2 'must hold' msgrate -t 16 --by warp
 wrong 2 'go with bw' lat -q 2
-wrong 1 'nobody listens' bw --exec cpu -p 18605 "$net.1"
+wrong 1 'no program listens' bw --exec cpu -p 18605 "$net.1"
 wrong 1 'cannot lie in GPU memory' bw --exec cpu --queues gpu --loopback
 wrong 1 'kernels run on the CPU' bw --exec cpu --buffers gpu --loopback
 wrong 1 'GID index' bw --exec cpu -x 77 --loopback

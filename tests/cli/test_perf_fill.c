@@ -50,7 +50,8 @@ static void every_byte_counts(void **state)
         assert_int_equal(checked(what, 128, NULL, 32).wrong, 1);
         all[i] ^= 1u << i % 8;
     }
-    /* What did not arrive, what went where nothing belongs, and what is of another round or queue pair. */
+    /* Bytes that did not arrive, that went where nothing belongs, or that are of another round or queue pair.
+     */
     assert_int_equal(checked(what, 100, NULL, 32).wrong, 4 * 32 * 28);
     assert_int_equal(checked(what, 128, NULL, 31).wrong, 4 * 128);
     assert_true(checked((struct perf_content){.seed = 10}, 128, NULL, 32).wrong > sizeof(all) / 2);

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# gpuwire perf and a peer that means no good: one line, an exit code, and nothing waits for ever. $1 is perf_hostile.
+# gpuwire perf and a hostile peer: one line, an exit code, and nothing waits forever. $1 is perf_hostile.
 . "$(dirname "$0")/../integration/lib.sh"
 need jq
 export GPUWIRE_NIC=addr=$net.1,verbose=0 GPUWIRE_DEVICE=softnic
@@ -61,7 +61,7 @@ grep -q 'refused: .*busy with another client' "$work/thief.out" || fail "a stran
 kill -INT "$(pgrep -P "$waiting" -x gpuwire)"
 ends robbed 130 ''
 
-# Strangers are turned away, and whoever comes next is served.
+# Strangers are turned away, and the next client is served.
 waits strangers "$GPUWIRE" perf bw --exec cpu -p $((++port))
 timeout -k 5 "$patience" "$hostile" "$net.1" $port stranger >"$work/stranger.out" 2>&1
 grep -q 'refused: .*use it at both ends' "$work/stranger.out" || fail "a stranger is not told"
@@ -109,7 +109,7 @@ wait "$client"
 [ $? = 1 ] || fail "the serving side was stopped: the client's exit code"
 grep -q '^gpuwire perf bw: .*the peer does not answer\|^gpuwire perf bw: the other side' "$work/client.out" || fail "the serving side was stopped: the client says nothing"
 
-# A client that dies without a word, in the middle of a measurement: the side that serves hears of it.
+# A client that dies without a word, in the middle of a measurement: the side that serves notices it.
 waits left "$GPUWIRE" perf bw --exec cpu -p $((++port))
 timeout -k 5 "$patience" "$GPUWIRE" perf bw -D 40 --exec cpu -p $port "$net.1" >"$work/left.client.out" 2>&1 &
 client=$!

@@ -65,7 +65,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def allowed(self):
         if "TOKEN" not in os.environ or self.headers.get("Authorization") == "Bearer " + os.environ["TOKEN"]:
             return True
-        self.say_json(401, {"error": "a token is wanted"})
+        self.say_json(401, {"error": "a token is missing"})
         return False
 
     def do_GET(self):
@@ -155,7 +155,7 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 class Server(http.server.ThreadingHTTPServer):
     daemon_threads = True
-    # Python's own backlog is five. A connection beyond that seems to be there, and the server hears of it when the client's
+    # Python's own backlog is five. A connection beyond that seems to be there, and the server sees it when the client's
     # kernel has repeated its first bytes, or never: a minute passes.
     request_queue_size = 128
 

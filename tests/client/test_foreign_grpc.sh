@@ -34,6 +34,6 @@ kill -KILL "$foreign"
 wait "$foreign" 2>/dev/null
 wait "$loader" && { cat load.out; fail 'a request to a server that has ended is answered'; }
 grep -q 'has gone\|refused with status' load.out || { cat load.out; fail 'it does not say that the server has gone'; }
-load mirror --requests 1 && fail 'nobody is there, and answers'
-grep -q 'is `gpuwire serve` running there, with its gRPC port' load.out || { cat load.out; fail 'it does not say that nobody is there'; }
+load mirror --requests 1 && fail 'no server is there, and one answers'
+grep -q 'is `gpuwire serve` running there, with its gRPC port' load.out || { cat load.out; fail 'it does not say that no server is there'; }
 echo "Google's gRPC server is understood"

@@ -126,7 +126,7 @@ static void pairs_over_grpc(void **state)
     pairs("grpc://", worker.grpc);
 }
 
-/* What gw_client_open says of servers that are none, or not of this door. */
+/* gw_client_open with servers that are none, or not of this door. */
 static void who_is_not_there_is_named(void **state)
 {
     static const struct {
@@ -250,7 +250,7 @@ static void a_session_that_ends_behind_its_request_is_told(void **state)
     assert_non_null(strstr(gw_last_error(), "has ended the session"));
     assert_true(gw_client_submit(c, 0, &(struct gw_client_request){.id = 2}) < 0);
     gw_client_close(c);
-    /* And a server that goes meanwhile. */
+    /* And a server that goes in between. */
     c = open_at(other.server, "mirror", 1);
     assert_int_equal(gw_client_submit(c, 0, &(struct gw_client_request){.id = 3}), 0);
     assert_int_equal(gw_client_wait(c, gw_deadline(ASKED_NS), &r), -ETIMEDOUT);

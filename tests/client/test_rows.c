@@ -144,7 +144,7 @@ static void fewer_samples_than_there_may_be(void **state)
     gw_client_close(c);
 }
 
-/* What cannot be answered in time is refused, at once and as late. */
+/* A request that cannot be answered in time is refused, at once and as late. */
 static void late_requests_are_told_so(void **state)
 {
     (void)state;
@@ -175,7 +175,7 @@ static void the_server_counts(void **state)
         assert_int_equal(gw_client_worker_cpu(c, &cpu), i ? -ENOTSUP : 0);
         gw_client_close(c);
     }
-    if (GW_TEST_GRPC) assert_memory_equal(&stats[0], &stats[1], sizeof(stats[0])); /* whoever asks */
+    if (GW_TEST_GRPC) assert_memory_equal(&stats[0], &stats[1], sizeof(stats[0])); /* whichever client asks */
 }
 
 int main(void)

@@ -176,7 +176,7 @@ static void net_down(struct net *n)
     }
 }
 
-/* Delivers, and lets time pass where nothing is on its way; for so long at most. */
+/* Delivers, and lets time pass where nothing is on its way; for that time at most. */
 static void net_run(struct net *n, uint64_t ns)
 {
     uint64_t until = n->now + ns;

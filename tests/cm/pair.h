@@ -23,7 +23,7 @@ static inline struct pair connect_pair(struct net *n)
     assert_int_equal(e.param.conn.private_data_len, 56);
     assert_memory_equal(e.param.conn.private_data, "hello", 6);
     assert_int_equal(e.param.conn.qp_num, 0x290001);
-    /* What one end may begin is what the other has to answer. */
+    /* One end may begin as many as the other has to answer. */
     assert_int_equal(e.param.conn.responder_resources, 5);
     assert_int_equal(e.param.conn.initiator_depth, 3);
     assert_int_equal(e.ece.vendor_id, 0x15b3);

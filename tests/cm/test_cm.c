@@ -132,7 +132,7 @@ static void the_peer_dies(void **state)
     net_down(&net);
 }
 
-/* A program that closes without a word: the peer is told all the same, again and again if it must be. */
+/* A program that closes silently: the peer is told all the same, again and again if it must be. */
 static void destroying_disconnects(void **state)
 {
     (void)state;
@@ -151,8 +151,8 @@ static void destroying_disconnects(void **state)
     }
 }
 
-/* A process that ends has 700 ms (service.c) for its farewell, after which nobody repeats it. Its program may
- * have said the farewell itself, long before, so that the pauses have grown. */
+/* A process that ends has 700 ms (service.c) for its farewell, after which it is not repeated. Its program
+ * may have said the farewell itself, long before, so that the pauses have grown. */
 static void a_process_that_ends_is_heard(void **state)
 {
     (void)state;
@@ -177,7 +177,7 @@ static void a_process_that_ends_is_heard(void **state)
 }
 
 /* Their DREQs cross, and so do the answers. Each end's DREP comes when that end has ended already, about a
- * transaction that is over. It is the peer's all the same: nobody is warned of a stranger. */
+ * transaction that is over. It is the peer's all the same: there is no warning of a stranger. */
 static void both_disconnect_at_once(void **state)
 {
     (void)state;
@@ -329,7 +329,7 @@ static void a_client_that_asks_for_time_gets_it(void **state)
     }
 }
 
-/* Whoever is not the peer can say what it likes. */
+/* A process that is not the peer can say what it likes. */
 static void strangers_change_nothing(void **state)
 {
     struct rnd rnd = {5};

@@ -51,7 +51,7 @@ static void still_connected(struct pair *p)
     net_quiet(&net, 1);
 }
 
-/* The attack: communication ID 0 is nobody's, so it is no wrong one. */
+/* The attack: communication ID 0 is never given out, so it is no wrong one. */
 static void a_dreq_names_both_ids_and_the_queue_pair(void **state)
 {
     struct cm_origin from;
@@ -207,7 +207,7 @@ static void a_request_names_its_senders_queue_pair(void **state)
     net_down(&net);
 }
 
-/* Somebody asks, is told yes, and asks again, as another. */
+/* A peer asks, is told yes, and asks again, as another. */
 static void half_open_connections_of_one_address_are_few(void **state)
 {
     struct cm_origin from = place(1, SN_NO_SLOT), other = place(1, SN_NO_SLOT);

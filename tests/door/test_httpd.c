@@ -218,7 +218,7 @@ static void one_connection_too_many_is_told_why(void **state)
     assert_true(closed);
     assert_non_null(strstr(text, "has 3 connections open"));
     assert_non_null(strstr(text, "--connections-per-client"));
-    /* One that sends a lot first hears it, too. */
+    /* One that sends a lot first is told, too. */
     int late = knock(server);
     assert_int_equal(send(late, big, sizeof(big) - 1, MSG_NOSIGNAL), sizeof(big) - 1);
     assert_int_equal(send(late, body, sizeof(body), MSG_NOSIGNAL), sizeof(body));

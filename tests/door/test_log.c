@@ -189,7 +189,7 @@ static void one_client_does_not_fill_the_log(void **state)
     json_decref(all);
 }
 
-/* The reader of a pipe sleeps: lines are lost, nobody waits, and closing takes a fifth of a second. */
+/* The reader of a pipe sleeps: lines are lost, no thread waits, and closing takes a fifth of a second. */
 static void a_reader_that_sleeps_costs_lines_and_no_time(void **state)
 {
     (void)state;
@@ -197,7 +197,7 @@ static void a_reader_that_sleeps_costs_lines_and_no_time(void **state)
     struct gw_access *a;
     assert_int_equal(unlink(path), 0);
     assert_int_equal(mkfifo(path, 0600), 0);
-    assert_int_equal(gw_access_open(path, 0, &a), -ENXIO); /* nobody has it open */
+    assert_int_equal(gw_access_open(path, 0, &a), -ENXIO); /* no process has it open */
     assert_non_null(strstr(gw_last_error(), path));
     int reader = open(path, O_RDONLY | O_NONBLOCK);
     assert_true(reader >= 0);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who a client is: over real sockets, in a network namespace of the test's own, with clients of other users.
- * Nothing is told to the functions but the accepted socket. */
+/* The names of clients: over real sockets, in a network namespace of the test's own, with clients of other
+ * users. Nothing is told to the functions but the accepted socket. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -124,7 +124,7 @@ static void let_go(pid_t pid)
     waitpid(pid, NULL, 0);
 }
 
-/* What the door is told about such a client. */
+/* The name that the door gets for such a client. */
 static int ask(const struct client *c, char who[GW_WHO_TEXT], int *here)
 {
     pid_t pid = bring(c);

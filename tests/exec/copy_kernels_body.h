@@ -7,7 +7,7 @@ GW_FN uint8_t byte_at(uint32_t i)
     return (uint8_t)(i * 37 + (i >> 8) * 11 + 5);
 }
 
-/* From every alignment to every other: the bytes there, and none before or behind them, are what was here. */
+/* From every alignment to every other: the bytes there, and none before or after them, are what was here. */
 GW_KERNEL(copy_kernel, struct copy_args, a)
 {
     uint32_t me = gw_thread_idx(), size = gw_block_dim(), i, at, from;
@@ -28,7 +28,7 @@ GW_KERNEL(copy_kernel, struct copy_args, a)
     a->wrong[me] = wrong;
 }
 
-/* What the block shares is memory, too. */
+/* The block's shared memory is memory, too. */
 GW_KERNEL(copy_shared_kernel, struct copy_args, a)
 {
     struct piece {

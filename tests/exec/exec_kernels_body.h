@@ -71,7 +71,7 @@ GW_KERNEL(leave_kernel, struct out_args, a)
         s->v[t] += 1;
         gw_syncthreads();
     }
-    /* Thread 0 alone is left. What the others counted adds up to the rounds that they took part in. */
+    /* Thread 0 alone is left. The others' counts add up to the rounds that they took part in. */
     for (i = 1; i < n; i++) s->v[0] += s->v[i];
     a->out[gw_global_idx()] = s->v[0];
 }
@@ -183,7 +183,7 @@ GW_KERNEL(bell_kernel, struct bell_args, a)
     *a->clock = now - start;
 }
 
-/* What a kernel must not do; the CPU executor finds it out. */
+/* Mistakes of kernels that the CPU executor finds. */
 GW_KERNEL(mixed_kernel, struct out_args, a)
 {
     if (gw_lane() == 0)

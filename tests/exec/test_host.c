@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels ask of the host: launches and the time. */
+/* Kernels' requests to the host: launches and the time. */
 #include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
@@ -48,7 +48,7 @@ static void test_launch(void **state)
             run(&ask_kernel, 1, lanes, &q);
             assert_int_equal(host->result[0], 0);
             assert_int_equal(host->result[1], how == ASK_START ? -EINVAL : 0);
-            /* What the launched kernels did is seen by all that waited. */
+            /* All that waited see the writes of the launched kernels. */
             for (uint32_t t = 0; t < (form == GW_THREAD               ? 1
                                       : form == GW_WARP && lanes > 32 ? 32
                                                                       : lanes);
@@ -61,7 +61,7 @@ static void test_launch(void **state)
         }
 }
 
-/* More launches than there are slots, that nobody waits for: all of them happen. */
+/* More launches than there are slots, without a wait: all of them happen. */
 static void test_start_only(void **state)
 {
     struct gw_host_attr a = {.kernels = table, .count = HK_KERNELS, .at_once = 2};
@@ -122,7 +122,8 @@ static void test_launch_errors(void **state)
     must(gw_host_close(s), "gw_host_close");
 }
 
-/* Kernels that launch kernels and wait: as deep as launches run at once; one more waits in vain. */
+/* Kernels that launch kernels and wait: as deep as launches run at once; one more waits until its deadline.
+ */
 static void test_nested(void **state)
 {
     struct gw_host_attr a = {.kernels = table, .count = HK_KERNELS, .at_once = 3};
@@ -186,7 +187,7 @@ static long sleeps(void)
     return n;
 }
 
-/* On CPU threads the server does not run at all while nobody asks. */
+/* On CPU threads the server does not run at all without a request. */
 static void test_idle(void **state)
 {
     struct gw_host_server *s;

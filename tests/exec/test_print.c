@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels print through the host. */
+/* Printing by kernels through the host. */
 #include <errno.h>
 #include <float.h>
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* with_exec.h: the executor of a test program, as its options say. Call open_exec before the tests, and
- * close_exec behind them. */
+ * close_exec after them. */
 #ifndef TESTS_EXEC_WITH_EXEC_H
 #define TESTS_EXEC_WITH_EXEC_H
 

@@ -70,7 +70,7 @@ static void a_packet_keeps_a_flow(void **state)
     gw_flow_destroy(t);
 }
 
-/* The clock jumps by times around the epoch's range, with nobody sweeping: nothing comes back to life. */
+/* The clock jumps by times around the epoch's range, without a sweep: nothing comes back to life. */
 static void no_flow_rises_again(void **state)
 {
     (void)state;

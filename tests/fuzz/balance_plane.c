@@ -44,7 +44,7 @@ struct plane *plane(void)
     p.now = 1000000000000;
     snprintf(p.global.run_dir, sizeof(p.global.run_dir), "%s", dir);
     require(!gw_bal_agent_start(p.bal, &p.global, nothing, NULL, &p.agent));
-    /* Nobody but this process asks the agent. */
+    /* Only this process asks the agent. */
     snprintf(path, sizeof(path), "%s/plane.sock", dir);
     unlink(path);
     rmdir(dir);

@@ -19,7 +19,7 @@ void require(int ok);
 struct plane *plane(void);
 /* {"op": "apply", …} with the two services; the caller frees it with json_decref(). */
 json_t *plane_services(void);
-/* Housekeeping, so many times 100 ms. */
+/* Housekeeping, N times 100 ms. */
 void plane_keep(struct plane *p, unsigned times);
 /* Flows that the core has. */
 uint64_t plane_live(const struct plane *p);

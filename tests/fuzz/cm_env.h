@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * cm_env.h: what a connection manager lives in, for fuzzers: time that the fuzzer sets, random numbers that
- * are the same in each run, every port free, and one NIC. Only where messages go is each fuzzer's own.
+ * cm_env.h: the environment of a connection manager, for fuzzers: time that the fuzzer sets, random numbers
+ * that are the same in each run, every port free, and one NIC. Only where messages go is each fuzzer's own.
  */
 #ifndef TESTS_FUZZ_CM_ENV_H
 #define TESTS_FUZZ_CM_ENV_H

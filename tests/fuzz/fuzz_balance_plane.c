@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What the process that forwards packets is told by its control plane. The input is a row of questions, 8
- * bytes each: one of the kinds below, with up to two of its characters changed. Whatever is behind a zero
- * byte is a question of its own. Each has an answer, and the core can live with what was applied.
+ * The control plane's commands to the process that forwards packets. The input is a row of questions, 8
+ * bytes each: one of the kinds below, with up to two of its characters changed. The bytes after a zero byte
+ * are a question of their own. Each has an answer, and the core can live with what was applied.
  */
 #include <stdlib.h>
 #include <string.h>

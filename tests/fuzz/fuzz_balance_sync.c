@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What a standby is sent: frames of an active balancer, and of those who only look like one. The input is a
+ * A standby's input: frames of an active balancer, and of peers that only look like one. The input is a
  * row of frames: kind, ways to spoil it, length, content. The sender has the key, and TLS is the real one.
  * The magic, the sizes and the number are right unless they are to be spoiled, because a fuzzer does not
  * guess them. A table may be the standby's own, with one byte changed. No record counts twice, and no flow

@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A conversation with a hostile process of the same user, step by step. It connects, says hello or nonsense,
- * writes anything into the memory that is shared with it, and leaves. Meanwhile this process takes frames,
- * sends some, sleeps, and asks the hostile table for rights. What comes out is checked: frames lie in their
- * buffers, and access lies in a region. No step may take longer than its own work.
+ * writes anything into the memory that is shared with it, and leaves. At the same time this process takes
+ * frames, sends some, sleeps, and asks the hostile table for rights. The output is checked: frames lie in
+ * their buffers, and access lies in a region. No step may take longer than its own work.
  *
  * The hostile process is us, over its own descriptors. Its table names memory of ours, so nothing is copied
  * here.
@@ -312,7 +312,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     return 0;
 }
 
-/* The wire's part: who has the slot tells its name at once. */
+/* The wire's part: the slot's owner tells its name at once. */
 static bool ask(void *ctx, const uint8_t at[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE])
 {
     (void)ctx;

@@ -2,7 +2,7 @@
 /*
  * Any bytes as management datagrams, to a connection manager that listens, has requests waiting and is
  * connected. The first byte of each round says where it comes from and how well it fits: which IDs are put
- * right. What parses must come out of the builder as it was understood.
+ * right. A message that parses must come out of the builder as it was understood.
  */
 #include "tests/fuzz/cm_env.h"
 
@@ -47,7 +47,7 @@ static void up(void)
     }
 }
 
-/* What a program does meanwhile. */
+/* The program's calls in between. */
 static void program(unsigned what)
 {
     struct rdma_ucm_event_resp e;

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Two connection managers and a stranger, with time passing. The input says what programs at both ends do,
- * which messages arrive, in which order and how often, and what the stranger says meanwhile. The stranger is
+ * which messages arrive, in which order and how often, and what the stranger says in between. The stranger is
  * another host, another process of the same host, or forges the peer's address. It knows every number of the
  * connections but one.
  *

@@ -180,7 +180,7 @@ static void shared_receives(struct bed *b, struct stream *s)
     if (n & 0x40) sn_srq_set_limit(b->srq, n % RQ);
 }
 
-/* What the well-behaved program sends. Returns the WQEBBs. */
+/* The well-behaved program's messages. Returns the WQEBBs. */
 static uint32_t post_good(struct bed *b, struct rig_qp *q)
 {
     struct gw_mlx5_sge sge = {b->w[1].iova, 200, b->w[1].key};

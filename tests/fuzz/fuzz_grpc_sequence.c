@@ -3,8 +3,8 @@
  * Two clients on three connections send HTTP/2 frames to the gRPC door in any order. They send whole calls,
  * with the token and without, and calls in pieces. They send floods of each kind of frame, and bytes that are
  * no frames. They read the answers, or do not. Threads work on calls, time passes, connections close. After
- * each step no client has more than its share, and what the door keeps is bounded. The door answers another
- * client's call meanwhile. In the end nothing is left.
+ * each step no client has more than its share, and what the door keeps is bounded. The door must still answer
+ * another client's call. In the end nothing is left.
  */
 #include <poll.h>
 #include <string.h>
@@ -86,7 +86,7 @@ void gw_say(struct gw_say_limit *limit, const char *format, ...)
 
 /* ---- methods ---- */
 
-/* The answer is the message, so many times. */
+/* The answer is the message, repeated. */
 static void repeat(struct gw_grpc_turn *turn, unsigned times)
 {
     size_t bytes;
@@ -175,7 +175,7 @@ static void serve(struct peer *p)
     }
 }
 
-/* What the server does not take for now is lost. */
+/* Bytes that the server does not take for now are lost. */
 static void put(struct peer *p, const void *bytes, size_t n)
 {
     const uint8_t *from = bytes;

@@ -47,7 +47,7 @@ static uint64_t bytes_of(const struct gw_tensor_info *t, uint32_t rows)
 
 struct gw_calls *gw_worker_calls(const struct gw_worker *w)
 {
-    return (struct gw_calls *)w; /* nobody looks inside */
+    return (struct gw_calls *)w; /* nothing looks inside */
 }
 uint32_t gw_calls_rows(const struct gw_calls *c)
 {
@@ -246,7 +246,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     struct stream in = {data, size};
     static const size_t count = 1;
-    struct gw_worker *worker = (struct gw_worker *)&f; /* there is one, and nobody looks inside */
+    struct gw_worker *worker = (struct gw_worker *)&f; /* there is one, and nothing looks inside */
     struct gw_infer_opts opts = {.worker = &worker, .workers = &count};
     struct gw_infer *infer;
     require(!gw_infer_create(&opts, &infer));

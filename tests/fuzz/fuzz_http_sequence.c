@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Several clients with several connections call the server's HTTP API in any order. They open, keep, use
- * and close sessions, and name wrong ones; connections close, and time passes. What must hold: the counts
- * are right at any time. No client has more than its share. No session outlives its connection or its time.
- * All sessions come back.
+ * and close sessions, and name wrong ones; connections close, and time passes. The invariant: the counts are
+ * right at any time. No client has more than its share. No session outlives its connection or its time. All
+ * sessions come back.
  */
 #include "tests/fuzz/fake_worker.h"
 #include "tests/fuzz/serve_table.h"
@@ -236,7 +236,7 @@ static void work_off(void)
     }
 }
 
-/* Nobody does anything any more: each session's time ends. */
+/* No client does anything any more: each session's time ends. */
 static void wait_for_all(void)
 {
     for (int i = 0; i < 6; i++) {
@@ -254,7 +254,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     bool in_time = take8(&f.in) & 1;
     pool = world_begin(&f.in);
     require(!gw_table_init(&f.table, MOST_EACH, UNUSED_NS, IDLE_NS));
-    f.worker[0] = (struct gw_worker *)&f; /* there is one, and nobody looks inside */
+    f.worker[0] = (struct gw_worker *)&f; /* there is one, and nothing looks inside */
     f.workers = 1;
     struct gw_infer_opts infer = {.worker = f.worker, .workers = &f.workers};
     require(!gw_infer_create(&infer, &f.api.infer));

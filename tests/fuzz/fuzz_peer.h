@@ -18,7 +18,7 @@ static uint8_t *mem(uint32_t at)
     return rig.node[0].mem + at;
 }
 
-/* Begins anew. The first `len` bytes of the NIC's memory, and of a copy to compare with, become `fill`. */
+/* Starts again. The first `len` bytes of the NIC's memory, and of a copy to compare with, become `fill`. */
 static void peer_begin(bool hostile, uint8_t *shadow, uint8_t fill, uint32_t len)
 {
     struct rig_params p = {.nodes = 1, .hostile = hostile, .net = {.has_ip_id = true}};

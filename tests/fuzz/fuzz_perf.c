@@ -15,7 +15,7 @@ static void require(bool ok)
     if (!ok) abort();
 }
 
-/* What perf_side_open makes of it. */
+/* The way perf_side_open reads it. */
 static void bounded(const struct perf_shape *p)
 {
     uint64_t span = perf_span(p);
@@ -45,7 +45,7 @@ static void stop(const struct perf_shape *p, const struct perf_msg *m)
     require(m->count <= perf_place_of(perf_span(p), p->op == PERF_SEND ? p->size : m->size).slots);
 }
 
-/* Numbers near what is allowed, so that what lies behind the first check is reached. */
+/* Numbers near what is allowed, so that the code after the first check is reached. */
 static void nearer(struct perf_msg *m)
 {
     struct perf_shape *p = &m->shape;

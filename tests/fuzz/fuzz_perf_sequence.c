@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * A client of `gpuwire perf` sends messages in any order, and strangers ask for its queue pairs meanwhile.
- * The server's code is real; executor, NIC and clock are a few lines. This must hold: kernels run only on an
- * opened and connected side, one measurement at a time, within its buffer. Nothing is freed while a kernel
- * runs, and all is freed at the end.
+ * A client of `gpuwire perf` sends messages in any order, and strangers ask for its queue pairs at the same
+ * time. The server's code is real; executor, NIC and clock are a few lines. This must hold: kernels run only
+ * on an opened and connected side, one measurement at a time, within its buffer. Nothing is freed while a
+ * kernel runs, and all is freed at the end.
  */
 #include <stdlib.h>
 #include <string.h>
@@ -24,7 +24,7 @@ static struct {
     struct gw_mr mr;
     struct gw_offer offer;
     uint32_t *linked;
-    uint64_t count; /* grows with each look at a counter, so that nobody waits for ever */
+    uint64_t count; /* grows with each look at a counter, so that nothing waits forever */
 } f;
 
 static uint8_t take8(void)

@@ -2,7 +2,7 @@
 /*
  * A hostile peer is connected to a queue pair and sends sequences of requests: new ones, the same ones again,
  * or nearly. Their PSNs, keys, addresses and lengths are right or wrong. When the peer has ended the
- * connection it gets a new one. Meanwhile the program deregisters memory, registers other, and posts
+ * connection it gets a new one. In between the program deregisters memory, registers other, and posts
  * receives.
  *
  * The peer must write no byte, and read no byte, that it was not given at that time. In the end a connection
@@ -286,7 +286,7 @@ static void new_request(struct stream *s, uint32_t epsn)
 }
 
 /* It says that its payload is a list of pieces of its memory, or that the bytes are in their place: as
- * peers on the same host do. Here nobody can look there, so nothing of it may be believed. */
+ * peers on the same host do. Here it cannot be checked, so nothing of it may be trusted. */
 static void offers(struct stream *s, uint32_t epsn)
 {
     static const uint8_t opcodes[] = {ROCE_SEND_ONLY, ROCE_WRITE_ONLY, ROCE_WRITE_FIRST, ROCE_WRITE_ONLY_IMM};

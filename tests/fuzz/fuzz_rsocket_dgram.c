@@ -12,7 +12,7 @@ static void require(int ok)
     if (!ok) abort();
 }
 
-/* What is taken comes out of the writer again, byte for byte but for what nobody reads. */
+/* What is taken comes out of the writer again, byte for byte except for unused bits. */
 static void fuzz_head(const uint8_t *p, uint32_t n)
 {
     uint8_t out[GW_DATAGRAM_HEAD_MAX], sa[sizeof(struct sockaddr_in6)];
@@ -42,7 +42,7 @@ static void fuzz_note(const uint8_t *p, uint32_t n, uint32_t version)
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-    uint8_t *copy = malloc(size ? size : 1); /* so that a byte behind the end is noticed */
+    uint8_t *copy = malloc(size ? size : 1); /* so that a read past the end is noticed */
     struct gw_datagram_addr a;
 
     require(copy != NULL);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Several clients use the sessions of one worker in any order. They open, close, and write what and where
- * they like, with old keys too. The NIC's calls fail now and then. What must hold: no client gets a word of
+ * they like, with old keys too. The NIC's calls fail now and then. The invariant: no client gets a word of
  * another's. The model gets no memory but a slot of the session that asked. The kernel does not touch what
  * the host has taken back.
  */
@@ -74,7 +74,7 @@ static void send_one(struct client *c, uint32_t id)
     world_send(id, c->session, &m);
 }
 
-/* One step of the host or of a client. The loop may be in the midst of a turn. */
+/* One step of the host or of a client. The loop may be in the middle of a turn. */
 static void step(void *unused)
 {
     uint32_t what = take8(&f.in);

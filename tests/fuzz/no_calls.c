@@ -44,7 +44,7 @@ int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *
     return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "not here");
 }
 
-/* Nobody has a call, so nobody comes here. */
+/* There are no calls, so these are never reached. */
 uint32_t gw_calls_rows(const struct gw_calls *c)
 {
     require(!c);

@@ -219,8 +219,8 @@ int gw_mr_rekey(struct gw_mr *mr)
 
 /* ---- what the kernels call ---- */
 
-/* A kernel on a CPU calls these when the other side may be asleep. Here nobody sleeps, so nobody calls them.
- * A compiler that does not optimise keeps the calls all the same. */
+/* A kernel on a CPU calls these when the other side may be asleep. Here no thread sleeps, so these are not
+ * called. A compiler that does not optimise keeps the calls all the same. */
 void gw_cpu_rang_(struct gw_qp *qp)
 {
     (void)qp;
@@ -381,7 +381,7 @@ void world_send(uint32_t client, uint32_t session, const struct world_message *m
 {
     struct gw_qp *qp = &w.qp[session];
     const struct gw_mr *in = &w.in[session].mr;
-    if (qp->state != READY || qp->client != client) return; /* nobody listens to it there */
+    if (qp->state != READY || qp->client != client) return; /* it is not read there */
     bool fits = m->rkey == in->rkey && m->addr >= in->addr && m->addr <= in->addr + in->length &&
                 m->bytes <= in->addr + in->length - m->addr && m->bytes <= 4096;
     if (m->bytes && !fits) {
@@ -448,7 +448,7 @@ static void run_model(void)
     w.args.work->failed = w.model_fails;
 }
 
-/* The batch's requests lie one behind the other, and the batch size is no larger than need be. */
+/* The batch's requests lie one after the other, and the batch size is no larger than need be. */
 static void check_batch(void)
 {
     const struct gw_serve_work *work = w.args.work;

@@ -17,7 +17,7 @@
 
 enum { WORLD_SESSIONS = 3, WORLD_SLOTS = 3, WORLD_ROWS = 4, WORLD_FLOATS = 12, WORLD_MORE_FLOATS = 5 };
 
-/* Begins anew: no session is open. `faults` decides which of the NIC's calls fail; NULL: none. */
+/* Starts again: no session is open. `faults` decides which of the NIC's calls fail; NULL: none. */
 struct gw_session_pool *world_begin(struct stream *faults);
 void world_end(void);
 
@@ -35,7 +35,7 @@ struct world_message {
     bool with_imm;
     uint8_t seed; /* tells requests of one client apart */
 };
-/* Of the tensors of so many rows; from one slot for requests to the next. */
+/* Of the tensors of `rows` rows; from one slot for requests to the next. */
 uint64_t world_bytes(uint32_t rows);
 uint64_t world_stride(void);
 void world_send(uint32_t client, uint32_t session, const struct world_message *m);
@@ -54,7 +54,7 @@ void world_acknowledge(uint32_t session);
 void world_pass(uint64_t ns);
 /* How long requests may wait for others; how long the model takes, and what it fails with. All 0 at first. */
 void world_model(uint64_t delay_ns, uint64_t takes_ns, int fails);
-/* Is called with each answer that reaches a client; NULL: nobody. */
+/* Is called with each answer that reaches a client; NULL: none. */
 void world_listen(void (*heard)(uint32_t session, const struct gw_serve_reply *reply, uint32_t imm));
 /* Is every word of the answer's tensors the client's with that seed? */
 bool world_is_echo(const struct gw_serve_reply *reply, uint32_t rows, uint32_t client, uint8_t seed);

@@ -103,7 +103,7 @@ static uint32_t sample(const struct kind *k, const uint8_t *row, uint32_t i)
     return row[bit / 8] >> (8 - k->depth - (int)(bit % 8)) & ((1u << k->depth) - 1);
 }
 
-/* What pixel x of a raw row must be read as. */
+/* The value that pixel x of a raw row must have. */
 static void expected(const struct kind *k, const uint8_t *row, uint32_t x, uint8_t *to)
 {
     uint32_t n = samples(k), most = (1u << k->depth) - 1;

@@ -26,7 +26,7 @@ for file in $documents README.md examples/README.md; do
 done
 DESTDIR=$work/dest "$source/scripts/install.sh" "$build" /opt/gw remove >"$work/remove.out" 2>&1 || fail "removing"
 left=$(cd "$work/dest" && find . ! -type d -o -type d -path '*gpuwire*')
-[ -z "$left" ] || fail "left behind: $left"
+[ -z "$left" ] || fail "left: $left"
 
 # The examples, with nothing of the source tree in reach.
 mkdir "$work/own" && cp -r "$source/examples" "$work/own"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 # Helpers for tests that run unmodified programs on the software NIC. $GPUWIRE is the tool. If it was built with a sanitizer,
 # $SANITIZER is that one's runtime, which has to come first in programs that know nothing of it.
-# Sourced; the sourcing script gets `set -u`, a scratch folder in $work and a trap that leaves nothing behind.
+# Sourced; the sourcing script gets `set -u`, a scratch folder in $work and a trap that leaves nothing.
 set -u
 : "${GPUWIRE:?the gpuwire tool}"
 gpuwire=("$GPUWIRE")
@@ -15,8 +15,8 @@ export XDG_RUNTIME_DIR
 readonly run_folder=$XDG_RUNTIME_DIR # clean_up takes it away, whatever a test makes of the variable
 # A folder in here is a port that one of these scripts has, or is about to have.
 readonly reserved=${TMPDIR:-/tmp}/gpuwire-test-ports.$UID
-# Addresses of this test's own: of the processes at an address any may be given another's packets to pass on, and a
-# test must not depend on whoever else runs here. All of 127.0.0.0/8 is this host's.
+# Addresses of this test's own: of the processes at an address any may be given another's packets to pass on, and a test must
+# not depend on what else runs here. All of 127.0.0.0/8 is this host's.
 net=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1))
 # How many seconds anything may take that must happen: many times what is promised, for machines that have much else to do.
 patience=${PATIENCE:-120}
@@ -24,7 +24,7 @@ patience=${PATIENCE:-120}
 unkind=loss=2%,dup=1%,reorder=2%
 pids=()
 # nap SECONDS: as sleep does, but starts no program. Tests wait some ten thousand times.
-exec {silence}<> <(:) # nobody ever writes there
+exec {silence}<> <(:) # nothing is ever written there
 nap() { read -rt "$1" -u "$silence" || true; }
 # doze: a nap that is longer each time. The caller has set `local ms=10`.
 doze() {
@@ -41,7 +41,7 @@ with_children() {
 }
 clean_up() {
     local p i
-    # Gently first: `timeout` passes that on to the program under it, which a killed one would leave behind.
+    # Gently first: `timeout` passes that on to the program under it, which a killed one would leave.
     for p in "${pids[@]}"; do kill -TERM "$p" 2>/dev/null; done
     for ((i = 0; i < 40; i++)); do kill -0 "${pids[@]}" 2>/dev/null && nap 0.05 || break; done
     # shellcheck disable=SC2046  # numbers
@@ -99,7 +99,8 @@ reserve() {
     echo "$reserved/$1" >>"$work/reserved"
 }
 
-# A TCP port that nobody listens on, nor is about to, below the ephemeral range so that nobody is given it meanwhile.
+# A TCP port that no program listens on, or is about to. It is below the ephemeral range, so that no program is given it by
+# chance.
 free_port() {
     local p hex i
     for ((i = 0; i < 100; i++)); do
@@ -144,12 +145,12 @@ has_sent() {
         jq ".[0].counters | .direct_bytes + .tx_bytes >= $2" 2>/dev/null)" = true ]
 }
 
-# wait_listen PORT PID: until somebody listens there; fails when PID ends first.
+# wait_listen PORT PID: until a program listens there; fails when PID ends first.
 wait_listen() {
     while_lives "$2" grep -qi "$(printf ':%04X [0-9A-F]*:0000 0A' "$1")" /proc/net/tcp /proc/net/tcp6 2>/dev/null
 }
 
-# wait_service ADDRESS PORT PID [SPACE]: until somebody has that port of rdma_cm's, and a moment longer: programs bind,
+# wait_service ADDRESS PORT PID [SPACE]: until a program has that port of rdma_cm's, and a moment longer: programs bind,
 # then listen, then get ready.
 wait_service() {
     local gid name
@@ -174,7 +175,7 @@ pair() {
 }
 
 # Where packets get lost, so may the acknowledgement of the very last message, whose sender ends right after it, as
-# these programs do. Nobody is left then to repeat it: true of any network, and no fault of the NIC's.
+# these programs do. Then no process is left to repeat it: true of any network, and no fault of the NIC's.
 unanswered_last_word() {
     local done_side failed_side
     for done_side in server client; do
@@ -208,5 +209,5 @@ try_pair() {
 nothing_left() {
     local left
     left=$(find "$XDG_RUNTIME_DIR" -mindepth 1 2>/dev/null | head -5)
-    [ -z "$left" ] || fail "left behind: $left"
+    [ -z "$left" ] || fail "left: $left"
 }

@@ -15,7 +15,7 @@ MEMORY = 128 << 20
 
 
 def image(folder):
-    """The firmware is the whole guest: it counts, and fills half a megabyte with the count, for ever."""
+    """The firmware is the whole guest: it counts, and fills half a megabyte with the count, forever."""
     code = bytes.fromhex(
         "fc31c08ed0bc0070"  # cld; ss:sp = 0:7000
         "b80010"  # ax = 1000, the first segment

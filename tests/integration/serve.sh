@@ -16,7 +16,7 @@ server() {
     fi
 }
 
-# end NAME [REQUESTS]: the kernel ends well, and has answered so many at least.
+# end NAME [REQUESTS]: the kernel ends well, and has answered REQUESTS at least.
 end() {
     exec {input}>&-
     wait "$server" || fail "$1: the kernel ended with $?"

@@ -332,7 +332,7 @@ static void check_calls(const struct spelling *s)
     close(here);
 }
 
-/* What stands beside the NIC's folders is the system's. */
+/* The folders beside the NIC's are the system's. */
 static void check_ways_out(void)
 {
     static const char *const from[] = {IB, "/sys/class/infiniband_verbs", IB "/mlx5_0/device/net/lo"};

@@ -5,7 +5,7 @@ import os
 import subprocess
 import sys
 
-softnic = ctypes.CDLL(sys.argv[1])  # RTLD_LOCAL: its names must reach nobody
+softnic = ctypes.CDLL(sys.argv[1])  # RTLD_LOCAL: its names must not be visible
 assert "SYSFS_PATH" not in os.environ
 assert softnic.softnic_install() == 0
 assert softnic.softnic_install() == 0

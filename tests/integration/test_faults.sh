@@ -17,7 +17,7 @@ run late delay=300us,rx.delay=200us,jitter=200us,rx.jitter=100us,seed=5 -n 40
 run slow rate=50M,rx.rate=50M -n 40 -s 16384
 run down down=100ms+150ms/400ms+100ms,delay=2ms -n 150
 
-# Cut off for ever: whichever of the two has a request under way ends with an error that names it; the other may wait.
+# Cut off forever: whichever of the two has a request under way ends with an error that names it; the other may wait.
 port=$(free_port)
 GPUWIRE_NIC=addr=$net.3 timeout "$patience" "${gpuwire[@]}" run -- ibv_rc_pingpong -g 0 -n 100000000 -p "$port" >"$work/left.out" 2>&1 &
 left=$!

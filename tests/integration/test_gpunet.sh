@@ -34,5 +34,5 @@ for lanes in 1 4; do
     between "asks_$lanes" "$plain $port" "$kernel client $net.1 $port --lanes $lanes"
     between "answers_$lanes" "$kernel server $net.1 $port --lanes $lanes" "$plain $port $net.1"
 done
-GPUWIRE_NIC=addr=$net.2 timeout "$patience" "$kernel" client "$net.2" "$port" >"$work/refused.out" 2>&1 && fail 'a connection to nobody succeeds'
-grep -q 'Connection refused' "$work/refused.out" || fail 'a connection to nobody is not refused'
+GPUWIRE_NIC=addr=$net.2 timeout "$patience" "$kernel" client "$net.2" "$port" >"$work/refused.out" 2>&1 && fail 'a connection to a closed port succeeds'
+grep -q 'Connection refused' "$work/refused.out" || fail 'a connection to a closed port is not refused'

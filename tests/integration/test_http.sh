@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# test_http.sh SERVE serve|ask: a kernel answers HTTP: to curl, ab and wrk, and behind nginx; and asks nginx.
+# test_http.sh SERVE serve|ask: a kernel answers HTTP: to curl, ab and wrk, and through nginx; and asks nginx.
 . "${0%/*}/lib.sh"
 . "${0%/*}/serve.sh"
 PATH=$PATH:/usr/sbin
@@ -56,7 +56,7 @@ serve)
     [ "${asked:-0}" -ge 20 ] || fail "wrk: ${asked:-no} requests"
     end http $((3002 + asked))
 
-    # Behind nginx: at a UNIX socket, and at a port.
+    # Through nginx: at a UNIX socket, and at a port.
     server upstream http "$work/upstream"
     unix_input=$input unix_server=$server
     upstream=$(free_port)

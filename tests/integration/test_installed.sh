@@ -68,9 +68,9 @@ ibv=("$GPUWIRE" run -- "$build/bin/example_pingpong_ibv")
 wrong 'usage: ' "$build/bin/example_pingpong_kernel" cpu
 wrong "no executor named 'tpu'" "$build/bin/example_pingpong_kernel" tpu 18515
 for port in abc 0 99999 -1; do
-    wrong "port $port: a number from 1 to 65535 is wanted" "$build/bin/example_pingpong_kernel" cpu $port
-    wrong "port $port: a number from 1 to 65535 is wanted" "${ibv[@]}" $port
+    wrong "port $port: must be a number from 1 to 65535" "$build/bin/example_pingpong_kernel" cpu $port
+    wrong "port $port: must be a number from 1 to 65535" "${ibv[@]}" $port
 done
-wrong 'nobody listens' "$build/bin/example_pingpong_kernel" cpu 18517 "$net.2"
+wrong 'no program listens' "$build/bin/example_pingpong_kernel" cpu 18517 "$net.2"
 wrong 'no..host, port 18515: no such address' "${ibv[@]}" 18515 no..host
 nothing_left

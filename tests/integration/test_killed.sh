@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A peer killed in the middle disturbs nobody else and leaves nothing behind; one that stands still disturbs nobody either.
+# A peer killed in the middle disturbs no other process and leaves nothing. One that stands still disturbs none, either.
 . "${0%/*}/lib.sh"
 need ibv_rc_pingpong jq
 export GPUWIRE_NIC=addr=$net.1
@@ -21,7 +21,7 @@ kill -KILL ${program}
 wait "$client"
 [ $? = 137 ] || fail 'the client does not end as its program did'
 
-# Others on the same address go on meanwhile.
+# Others on the same address go on.
 pair others "$GPUWIRE_NIC" "$GPUWIRE_NIC" ibv_rc_pingpong -g 0 -c -n 300
 
 kill -INT "$server"

@@ -55,7 +55,7 @@ watched() {
     # One call may copy several writes.
     copies=$(awk -F' = ' '$NF > 0 { n += $NF } END { print int(n / 65536) }' "$work/$name.trace")
 }
-# The same where copies are wanted. On a busy machine hundreds of messages may have gone before the two have met: then
+# The same where copies are needed. On a busy machine hundreds of messages may have gone before the two have met: then
 # ten times as many. The cases without copies that follow send as many as the last with copies needed.
 copied() {
     for iterations in 300 3000 30000; do

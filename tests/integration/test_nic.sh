@@ -55,8 +55,8 @@ lost=$(of "$a" .faults_tx.lost)
 grows "$a" .counters.cqes || fail 'the program does not go on'
 [ "$(of "$a" .faults_tx.lost)" = "$lost" ] || fail 'packets still get lost'
 
-# Down for a while, far shorter than the program is patient (8 times 67 ms): silence, and then it goes on. Where the
-# program gets no turn meanwhile nothing is cut off: once more.
+# Down for a while, far shorter than the program is patient (8 times 67 ms): silence, and then it goes on. Where the program
+# gets no turn in that time nothing is cut off: once more.
 cut_off() {
     nic --pid "$a" --fault down=0+150ms >/dev/null || fail 'link down'
     sleep 0.3
@@ -65,7 +65,7 @@ cut_off() {
 eventually cut_off || fail 'nothing is cut off'
 grows "$a" .counters.cqes || fail 'the link does not come back'
 
-# Again and again, with rates, until somebody interrupts it.
+# Again and again, with rates, until it is interrupted.
 "${gpuwire[@]}" nic --pid "$a" --watch 1 >"$work/watch.out" 2>&1 &
 watch=$!
 pids+=("$watch")
@@ -73,7 +73,7 @@ wait_for "$work/watch.out" 'packets/s, .* Gbit/s' "$watch" || fail 'no rates'
 kill -INT "$watch"
 wait "$watch" || fail "--watch ended with $?"
 
-# Nobody else is answered, and whoever says nothing, or nonsense, holds nobody up.
+# Other users get no answer, and a client that says nothing, or nonsense, holds no other up.
 if [ "$(id -u)" = 0 ] && command -v python3 >/dev/null; then
     python3 - "$(grep -o "gpuwire-nic-$a-[0-9a-f]*" /proc/net/unix | head -n 1)" >"$work/others.out" 2>&1 <<'EOP' || fail 'others'
 import os, socket, sys

@@ -3,7 +3,7 @@
 # rdma-core's own tests in Python, as Debian's python3-pyverbs brings them: none fails, and as many pass as are promised.
 . "$(dirname "$0")/lib.sh"
 need ip ls
-[ -n "${SANITIZER:-}" ] && { echo "skipped: the tests' processes fork and end in ways that leave memory behind"; exit 77; }
+[ -n "${SANITIZER:-}" ] && { echo "skipped: the tests' processes fork and end in ways that leak memory"; exit 77; }
 
 # The tests ask `ls` for the NIC's network interface, and those of rdma_cm use the interface's address.
 export GPUWIRE_NIC=addr=127.0.0.1

@@ -55,7 +55,7 @@ if command -v NPtcp >/dev/null && [ -e "$preload" ]; then
 fi
 
 if [ "$kind" = lossy ]; then
-    # The client's words get lost, its last ones too: the server hears of its end all the same.
+    # The client's words get lost, its last ones too: the server learns of its end all the same.
     for i in 1 2 3; do
         between "farewell_$i" "addr=$net.1" "addr=$net.2,tx.loss=40%" "rping -s -C 3 -p $port" "rping -c -a $net.1 -C 3 -p $port"
     done
@@ -76,10 +76,10 @@ kill -TERM "$server"
 between rdma_client "$one" "$two" "rdma_server -p $port" "rdma_client -s $net.1 -p $port"
 between rdma_xclient "$one" "$two" "rdma_xserver -c r -p $port" "rdma_xclient -c r -s $net.1 -p $port"
 
-# Nobody listens.
+# No program listens.
 GPUWIRE_NIC=$two timeout "$patience" "${gpuwire[@]}" run -- rping -c -a "$net.2" -C 1 -p "$port" >"$work/refused.out" 2>&1 &&
-    fail 'a connection to nobody succeeds'
-grep -q 'REJECTED, error 8' "$work/refused.out" || fail 'a connection to nobody is not rejected as such'
+    fail 'a connection to a closed port succeeds'
+grep -q 'REJECTED, error 8' "$work/refused.out" || fail 'a connection to a closed port is not rejected as such'
 # Not even a process is there.
 GPUWIRE_NIC=$two timeout "$patience" "${gpuwire[@]}" run -- rping -c -a "$net.99" -C 1 -p "$port" >"$work/void.out" 2>&1 &&
     fail 'a connection into the void succeeds'
@@ -112,7 +112,7 @@ wait "$victim"
 client "$two" after_the_kill
 kill -KILL $(cat "/proc/$server/task/$server/children")
 wait "$server"
-# The killed server's port is free, and nobody is there.
+# The killed server's port is free, and has no owner.
 GPUWIRE_NIC=$one timeout "$patience" "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 1 -p "$port" >"$work/gone.out" 2>&1 &&
     fail 'a killed server still answers'
 between reborn "$one" "$one" "rping -s -C 2 -p $port" "rping -c -a $net.1 -C 2 -p $port"

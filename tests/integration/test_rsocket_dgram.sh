@@ -24,7 +24,7 @@ asks() {
     GPUWIRE_NIC=addr=$net.2 timeout -k 5 "$patience" "$peer" ask "$net.1" "$port" "$4" "$2" "$3" >"$work/$1.out" 2>&1 || fail "$1: the kernel ended with $?"
     kill "$server"
     wait "$server" 2>/dev/null
-    grep -q "client login" "$work/$1.server.out" && fail "$1: udpong saw a login that nobody made"
+    grep -q "client login" "$work/$1.server.out" && fail "$1: udpong saw a login that no client made"
     echo "$1: $(tail -1 "$work/$1.out")"
 }
 

@@ -54,9 +54,9 @@ rio() { # NAME SIZE ITERATIONS COUNT "RIOSTREAM OPTIONS" "KERNEL OPTIONS"
 rio direct 10000 5 4 "-T b" "block 4"
 rio direct_large 1000000 2 2 "-T n" "thread"
 
-# Nobody listens; and a peer that is killed.
-GPUWIRE_NIC=$two timeout "$patience" "$peer" client "$net.2" "$port" 16 1 1 >"$work/refused.out" 2>&1 && fail 'a connection to nobody succeeds'
-grep -q 'Connection refused' "$work/refused.out" || fail 'a connection to nobody is not refused'
+# No program listens; and a peer that is killed.
+GPUWIRE_NIC=$two timeout "$patience" "$peer" client "$net.2" "$port" 16 1 1 >"$work/refused.out" 2>&1 && fail 'a connection to a closed port succeeds'
+grep -q 'Connection refused' "$work/refused.out" || fail 'a connection to a closed port is not refused'
 GPUWIRE_NIC=$one "${gpuwire[@]}" run -- rstream -T b -S 16 -I 100000000 -C 1 -p "$port" >"$work/killed.out" 2>&1 &
 server=$!
 pids+=("$server")

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# gpuwire run: exit codes, signals, errors, nothing left behind.
+# gpuwire run: exit codes, signals, errors, nothing left.
 . "${0%/*}/lib.sh"
 export GPUWIRE_NIC=addr=$net.1
 

@@ -32,7 +32,7 @@ uct)
     done
     ;;
 mlx5)
-    # UCX writes the queues of ConnectX itself, and rings the doorbells. Nobody calls the NIC then: its thread has to see it.
+    # UCX writes the queues of ConnectX itself, and rings the doorbells. No call reaches the NIC then: its thread has to see it.
     for test in am_lat put_lat "get -D zcopy -s 100000" am_bw put_bw add_lat fadd cswap; do
         # shellcheck disable=SC2086  # a test's name, and how it moves its bytes
         one "rc-${test// /_}" -x rc_mlx5 -d mlx5_0:1 -t $test -n 100 -w 10

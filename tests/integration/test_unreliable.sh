@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# Unmodified programs over UC and UD, two processes at one address and at two. Nothing gets lost here: these programs
-# wait for ever for what does, as they would on any network. test_unreliable.sh [pingpong|perftest]
+# Unmodified programs over UC and UD, two processes at one address and at two. Nothing gets lost here: these programs wait
+# forever for what does, as they would on any network. test_unreliable.sh [pingpong|perftest]
 . "${0%/*}/lib.sh"
 fast_perftest
 both() { # NAME RESULT PROGRAM ARGS...: RESULT is what the client's output must have

@@ -1,6 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# All of a process sees the NIC as it would see a ConnectX: in sysfs, in /dev, whoever looks and how. test_view.sh VIEW LOADED_LATER SPELLED
+# All of a process sees the NIC as it would see a ConnectX: in sysfs and in /dev, by every caller and every way. test_view.sh
+# VIEW LOADED_LATER SPELLED
 . "${0%/*}/lib.sh"
 export GPUWIRE_NIC=addr=$net.1
 

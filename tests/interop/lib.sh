@@ -22,7 +22,7 @@ show() { # FILE...: why
     for f in "$@"; do [ -s "$f" ] && { echo "--- ${f##*/}"; tail -n 12 "$f"; } >&2; done
 }
 
-# A TCP or UDP port that nobody has, below the ephemeral range so that nobody is given it meanwhile.
+# A TCP or UDP port that no program has, below the ephemeral range so that no program is given it by chance.
 free_port() {
     local p hex
     while :; do

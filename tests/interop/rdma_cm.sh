@@ -4,8 +4,8 @@ soft_ip=10.77.0.1
 # The path MTU that a client asks for is its port's, and who listens must be able to do with it: larger is refused.
 nic=$v4,mtu=4096
 
-# Nothing that could be looked at tells when a server listens at a device. A client is early if it is told that nobody
-# does (reason 8, ECONNREFUSED); whatever else goes wrong is not tried again.
+# Nothing that could be looked at tells when a server listens at a device. A client is early if it is told that no program does
+# (reason 8, ECONNREFUSED); other failures are not tried again.
 was_early() { # FILE
     grep -q 'REJECTED, error 8$\|Connection refused' "$1"
 }

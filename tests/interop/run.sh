@@ -1,8 +1,8 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# run.sh [tap] [frames]: softnic against Linux' own soft-RoCE (rxe) in a QEMU guest; see suite.sh. Both by default. Makes
-# the guest anew each time, of Debian packages; installs what is missing if it may. Takes three to four minutes. Exits with
-# 77 where there can be no guest: no Debian, no mirror, no right to install.
+# run.sh [tap] [frames]: softnic against Linux' own soft-RoCE (rxe) in a QEMU guest; see suite.sh. Both by default. Makes the
+# guest again each time, of Debian packages; installs what is missing if it may. Takes three to four minutes. Exits with 77
+# where there can be no guest: no Debian, no mirror, no right to install.
 #   GPUWIRE, TRAFFIC   the programs (default: those in build/bin)
 #   KEEP=FOLDER        leaves captures and outputs there
 #   STEPS=REGEX        only the steps whose names match

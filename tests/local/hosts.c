@@ -65,7 +65,7 @@ void silence(bool on)
     silent = on;
 }
 
-/* As whoever has the slot would answer, if there ever was one. */
+/* As the slot's owner would answer, if there ever was one. */
 static bool ask(void *ctx, const uint8_t at[16], unsigned slot, const uint8_t nonce[SN_MEET_NONCE])
 {
     if (memcmp(at, gid, 16)) return false;

@@ -14,7 +14,7 @@ extern uint8_t gid[16];
 extern pthread_mutex_t nic_lock;
 extern const struct sn_local_guard guard;
 extern const struct sn_peer_ops *const ops;
-/* What both ends of the hosts' connection know. */
+/* The data that both ends of the hosts' connection share. */
 struct sn_peer_terms host_terms(void);
 
 /* The meeting name of the last host that was opened with this slot. */
@@ -31,7 +31,7 @@ struct sn_peer *find_owner(struct sn_local *a);
 
 /* a meets b, which must not be known to it yet. */
 void meet(struct sn_local *a, struct sn_local *b);
-/* A frame of so many such bytes to whoever has the slot, who is met. Was it taken? */
+/* A frame of N such bytes to the slot's owner, which is met. Was it taken? */
 bool send_frame(struct sn_local *h, unsigned slot, uint8_t fill, uint32_t len);
 /* The first frames of a peer are noticed: those that it sent before over the wire have their chance. */
 void hear_first(struct sn_local *h);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Whom a process takes for its own user, in the initial user namespace and in others. Root alone can be two
- * users. */
+/* Which processes a process takes for its own user's, in the initial user namespace and in others. Root alone
+ * can be two users. */
 #include <fcntl.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -53,7 +53,7 @@ static int in_namespace(const char *map, uid_t uid, int fd, bool (*sees)(int fd)
     assert_int_equal(pipe(made) | pipe(mapped), 0);
     pid = fork();
     if (!pid) {
-        /* Who has no map cannot change its user any more. */
+        /* A process without a map cannot change its user any more. */
         if (!map && seteuid(uid)) _exit(NO_NAMESPACE);
         if (unshare(CLONE_NEWUSER) || write(made[1], &byte, 1) != 1) _exit(NO_NAMESPACE);
         if (read(mapped[0], &byte, 1) != 1 || (map && setresuid(uid, uid, uid))) _exit(NO_NAMESPACE);
@@ -117,7 +117,7 @@ static void only_the_own_user_is_ours(void **state)
     close(other);
 }
 
-/* Nobody there has a number: the process and every stranger are the overflow uid. */
+/* No user there has a number: the process and every stranger are the overflow uid. */
 static void without_a_map_a_stranger_is_not_ours(void **state)
 {
     int other, rc;

@@ -6,7 +6,8 @@
  *
  *     test_gpu_ipc [same|other|alone|bench] [allocated|mapped|private]
  *
- * other: of the fake GPUs each side sees one of its own. private: cuMemMap's, and nobody else can open it.
+ * other: of the fake GPUs each side sees one of its own. private: cuMemMap's, and no other process can open
+ * it.
  */
 #include <stdlib.h>
 #include <string.h>

@@ -56,7 +56,7 @@ static int bytes(struct side *s)
     return 0;
 }
 
-/* What was there comes here, and the new value stands there. All around it, on both sides, nothing has
+/* The old value comes here, and the new one stands there. All around it, on both sides, nothing has
  * changed. */
 static int atomic(struct side *s, enum mode mode, uint32_t at)
 {

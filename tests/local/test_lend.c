@@ -20,7 +20,7 @@ enum { KEY = 0x5123, ROOM = 1 + SN_CUDA_FILES };
 
 static const struct sn_gpu_share share = {{7}, {4}, 0x10000, 0x30000, SN_GPU_BY_FILES, 2};
 
-/* What the other process says. */
+/* The other process's words. */
 static struct {
     int listener;
     uint8_t name[SN_MEET_NAME];
@@ -156,7 +156,7 @@ static void wrong_answers_leave_nothing_behind(void **state)
         assert_int_equal(files.n, 0);
         assert_int_equal(descriptors(), before);
     }
-    /* Somebody else listens there. */
+    /* Another process listens there. */
     assert_false(borrow(getppid(), &files));
     assert_int_equal(descriptors(), before);
     memset(other.name, 1, sizeof(other.name));
@@ -190,7 +190,7 @@ static void a_hello_is_no_question(void **state)
     assert_int_equal(send(pair[1], two, sizeof(two), 0), sizeof(two));
     assert_true(sn_lend_asked(pair[0], &got));
     assert_int_equal(got.share.size, 0);
-    /* Nor is memory lent that nobody shares. */
+    /* Unshared memory is not lent, either. */
     sn_lend(pair[0], &share);
     assert_int_equal(recv(pair[1], again, sizeof(again), 0), -1);
     close(pair[0]);

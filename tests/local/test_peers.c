@@ -265,7 +265,7 @@ static void taking_back_waits_for_who_is_inside(void **state)
     meet(user, owner);
     used = ops->find(user, gid, QPN_B);
     assert_non_null(used);
-    ops->quiesce(owner); /* nobody: returns at once */
+    ops->quiesce(owner); /* no one: returns at once */
     assert_true(ops->enter(user, used, 1000));
     assert_int_equal(pthread_create(&thread, NULL, leave_later, NULL), 0);
     ops->region(owner, KEY, NULL);
@@ -402,7 +402,7 @@ static void those_who_are_not_there_make_room(void **state)
     sn_local_close(b);
 }
 
-/* Somebody answers a question that was not put to him: with no nonce, or another's. */
+/* A peer answers a question that it was not asked: with no nonce, or another's. */
 static void an_answer_that_was_not_asked_for_changes_nothing(void **state)
 {
     struct sn_local *a = open_host(A, true), *b = open_host(B, true);
@@ -410,7 +410,7 @@ static void an_answer_that_was_not_asked_for_changes_nothing(void **state)
 
     (void)state;
     memcpy(right, name_of_slot(B), sizeof(right));
-    silence(true); /* nobody answers for now */
+    silence(true); /* there is no answer for now */
     assert_false(ops->in_memory(a, gid, QPN_B));
     serve(a, b);
     sn_local_told(a, gid, B, nonce, name);

@@ -57,7 +57,7 @@ static void who_runs_is_waited_for(void **state)
     for (uint64_t later = 0; later <= 990; later++) assert_false(room(a, start + later * ms));
     hear_first(b);
     assert_int_equal(sn_local_recv(b, f, 1), 1);
-    /* It has taken something: the time begins anew. */
+    /* It has taken something: the time starts again. */
     assert_false(room(a, start + 995 * ms));
     assert_false(room(a, start + 1900 * ms));
     assert_int_equal(take_all(b, 1), SN_SHARE_FRAMES - 1);
@@ -67,7 +67,7 @@ static void who_runs_is_waited_for(void **state)
     sn_local_close(b);
 }
 
-/* But not for ever. */
+/* But not forever. */
 static void who_takes_nothing_is_given_up(void **state)
 {
     struct sn_local *a = open_host(A, true), *b = open_host(B, true);

@@ -104,7 +104,7 @@ static void all_else_is_refused(void **state)
     REFUSED(va = UINT64_MAX);
 }
 
-/* What the responder would find wrong with packets before it looks at a region. */
+/* The faults of packets that the responder would find before it looks at a region. */
 static void what_packets_would_be_refused_for_is_refused(void **state)
 {
     struct sn_peer_access a = good;
@@ -280,7 +280,7 @@ static void nonsense_from_the_other_side_is_noticed(void **state)
     channel.frame[0].len = UINT32_MAX;
     assert_int_equal(sn_ring_take(&channel, &head, frame, &rndv), -EPROTO);
     channel.tail = 0;
-    channel.head = 1; /* nothing is to be taken, and nobody is to be kept awake */
+    channel.head = 1; /* there is nothing to take, and no thread to keep awake */
     assert_true(sn_ring_empty(&channel, &head));
     channel.head = 77; /* of frames that never were */
     assert_false(sn_ring_put(&channel, &tail, frame, 64, false));

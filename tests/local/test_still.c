@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Memory that goes while a peer that was stopped is in an access to it: nobody waits, and nothing is written
- * there when it goes on. */
+/* Memory that goes while a peer that was stopped is in an access to it: no thread waits, and nothing is
+ * written there when it goes on. */
 #include <errno.h>
 #include <setjmp.h>
 #include <signal.h>
@@ -21,7 +21,7 @@
 
 enum { LENGTH = 64 << 10, ROUNDS = 60 };
 
-/* What the two processes share, and the region, which is in it. */
+/* The memory that the two processes share, and the region, which is in it. */
 static struct common {
     uint32_t round;   /* the peer's: accesses that it has made */
     uint32_t go;      /* the owner's: the peer may begin */
@@ -42,7 +42,7 @@ static void nap_ms(unsigned ms)
     nanosleep(&nap, NULL);
 }
 
-/* One access after the other, each of which asks anew. */
+/* One access after the other, each of which asks again. */
 static void write_for_ever(struct sn_local *a, struct sn_peer *p)
 {
     static uint8_t data[LENGTH];
@@ -101,7 +101,7 @@ static void give(bool give)
     pthread_mutex_unlock(&nic_lock);
 }
 
-/* Until the peer has come round so many times; it has to be met for that. */
+/* Until the peer has come round N times; it has to be met for that. */
 static void wait_rounds(uint32_t n)
 {
     uint32_t from = load(&common->round);
@@ -217,7 +217,7 @@ static void a_shut_gate_lets_nothing_through(void **state)
     assert_int_equal(process_vm_writev(getpid(), &here, 1, ch.there, 2, 0), 4);
     assert_memory_equal(to, from, 4);
     assert_true(sn_gate_pass(&ch, 9));
-    assert_false(sn_gate_shut(&ch, 9)); /* it may be at a copy that nobody can take back */
+    assert_false(sn_gate_shut(&ch, 9)); /* it may be at a copy that cannot be taken back */
     assert_false(sn_process_stands_still(getpid()));
 }
 

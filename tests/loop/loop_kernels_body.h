@@ -104,7 +104,7 @@ GW_KERNEL(loop_mark_kernel, struct loop_args, a)
     if (gw_global_idx() == 0) gw_st_release_u64(&a->page->seen[5], a->page->seen[5] + 1);
 }
 
-/* Behind both: both have run. */
+/* After both: both have run. */
 GW_KERNEL(loop_joined_kernel, struct loop_args, a)
 {
     if (gw_global_idx() == 0 && a->page->seen[5] != a->page->seen[6]) gw_loop_fail(a->ctl, -EBADE);

@@ -363,7 +363,7 @@ static void run_until_picked(struct gw_loop *loop, uint64_t picks, struct gw_loo
     assert_int_equal(end->error, 0);
 }
 
-/* Each variant runs when it was picked, once, also when the loop is stopped behind the pick. */
+/* Each variant runs when it was picked, once, also when the loop is stopped after the pick. */
 static void check_picks(void)
 {
     uint64_t least = page->seen[0] / VARIANTS;
@@ -414,7 +414,7 @@ static void test_no_such_variant(void **state)
     must(gw_loop_destroy(loop), "gw_loop_destroy");
 }
 
-/* A kernel that runs at the same time as a stage behind it, and a stage behind both. */
+/* A kernel that runs at the same time as the stage after it, and a stage after both. */
 static void test_company(void **state)
 {
     struct gw_loop_stage company = {
@@ -454,7 +454,7 @@ static void test_unused(void **state)
     must(gw_loop_destroy(loop), "gw_loop_destroy");
 }
 
-/* A kernel that writes where nothing is: the owner hears of it. It is the last thing a process does with
+/* A kernel that writes where nothing is: the owner is told. It is the last thing a process does with
  * CUDA. */
 static void test_wild(void **state)
 {

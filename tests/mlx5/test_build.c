@@ -30,7 +30,7 @@ static void golden_send(void **state)
                                       imm_be, 0x7f0102030405, 0x1001, 0x2ff),
                      1);
     assert_memory_equal(queue + (0x1234 % BBS) * 64, want, 32);
-    assert_int_equal(queue[(0x1234 % BBS) * 64 + 32], 0xee); /* nothing behind it */
+    assert_int_equal(queue[(0x1234 % BBS) * 64 + 32], 0xee); /* nothing after it */
 }
 
 static void golden_write_read_atomic(void **state)
@@ -120,7 +120,7 @@ static void doorbells(void **state)
     assert_int_equal(gw_mlx5_bf_offset(1, 512, 1), 0xb00);
 }
 
-/* What the parser must find in a WQE that was built from *wr. */
+/* The fields that the parser must find in a WQE that was built from *wr. */
 static void check_parsed(const struct gw_mlx5_wr *wr, const struct gw_mlx5_wqe *w)
 {
     struct gw_mlx5_piece piece;
@@ -156,7 +156,7 @@ static void check_parsed(const struct gw_mlx5_wr *wr, const struct gw_mlx5_wqe *
     assert_int_equal(w->length, total);
 }
 
-/* Random requests, one behind the other through many laps, so that every kind wraps at every place. */
+/* Random requests, one after the other through many laps, so that every kind wraps at every place. */
 static void random_round_trip(void **state)
 {
     static struct random_wr_pool pool;

@@ -19,7 +19,7 @@ static void write_cqe(struct gw_mlx5_cqe *cqe, const struct gw_mlx5_wc *wc, uint
     cqe->op_own = last;
 }
 
-/* What we write, libmlx5's own structures find in its fields. */
+/* libmlx5's own structures find in their fields what we write. */
 static void seen_by_mlx5dv(void **state)
 {
     struct gw_mlx5_wc wc = {.opcode = GW_MLX5_CQE_RESP_WR_IMM,

@@ -2,8 +2,7 @@
 /*
  * Byte for byte, for datagrams: unmodified libmlx5 posts random sends with random address handles, on a UD
  * queue pair of the software NIC. Our builder writes the same into a queue of its own. See
- * test_against_libmlx5.c. What stands in an address vector is compared with the address handle's attributes,
- * too.
+ * test_against_libmlx5.c. It also compares the address vector with the address handle's attributes.
  */
 #include "tests/mlx5/clear_queue.h"
 #include "tests/mlx5/libmlx5_qp.h"

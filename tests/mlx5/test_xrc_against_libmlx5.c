@@ -70,7 +70,7 @@ static void post(const struct gw_mlx5_wr *wr, uint32_t srqn, uint64_t wr_id)
     assert_int_equal(ibv_post_send(qp, &v, &bad), 0);
 }
 
-/* What the parser makes of it is what was asked for. */
+/* The parser finds in it what was asked for. */
 static void expect_parsed(const struct gw_mlx5_sq *sq, uint32_t idx, uint32_t used,
                           const struct gw_mlx5_wr *wr, uint32_t srqn)
 {

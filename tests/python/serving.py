@@ -33,7 +33,7 @@ class Worker:
         self.process = subprocess.Popen(
             [os.environ["GPUWIRE"], "serve", "--port", "0", "--exec", "cpu", "--models", str(models), *arguments],
             stdout=subprocess.PIPE, stderr=self.log, text=True)
-        # Reading would wait for ever for a server that says nothing.
+        # Reading would wait forever for a server that says nothing.
         self.alarm = threading.Timer(PATIENCE, self.process.kill)
         self.alarm.start()
         line = self.process.stdout.readline()

@@ -62,7 +62,7 @@ static void adds_by_fields(void **state)
         assert_true(roce_masked_add(value, add, 1ull << 63) == value + add);
         assert_true(roce_masked_add(value, add, UINT64_MAX) == (value ^ add));
     }
-    /* Two fields of 32 bits: neither hears of the other. */
+    /* Two fields of 32 bits: neither affects the other. */
     assert_true(roce_masked_add(0x00000001ffffffff, 0x0000000200000001, 0x80000000) == 0x0000000300000000);
 }
 

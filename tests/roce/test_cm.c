@@ -137,7 +137,7 @@ static void private_data_has_its_place(void **state)
     assert_int_equal(roce_cm_private_room(0x0f), 0);
 }
 
-/* What is read and written again is the same message, but for bits that are nobody's. */
+/* What is read and written again is the same message, but for unused bits. */
 static void messages_survive_a_round(void **state)
 {
     struct rnd rnd = {11};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A library that somebody else wants loaded: it tells with whose rights it runs. */
+/* A library that another user wants loaded: it tells with whose rights it runs. */
 #include <stdio.h>
 #include <unistd.h>
 

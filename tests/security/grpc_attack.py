@@ -214,8 +214,7 @@ def varint(n):
 
 
 class Upload:
-    """A connection whose calls send as much as the server's windows let them. Whole ones are requests behind a field that
-    nobody knows; others never end."""
+    """A connection whose calls send as much as the server's windows let them. Whole ones are requests after an unknown field; others never end."""
 
     def __init__(self, size, calls, whole):
         junk = size - len(ECHO) - 8

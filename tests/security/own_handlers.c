@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * own_handlers HOW [LIBRARY]: a program sets handlers of its own after it has opened the device. A peer
- * (another queue pair of it) reaches memory that is gone meanwhile. That fails as a request, and is no
+ * (another queue pair of it) reaches memory that has gone since. That fails as a request, and is no
  * signal. A fault of the program's own reaches its own handler. HOW: sigaction, signal, sysv_signal, sigset,
  * chain (as run-time systems do), ignore (a sent SIGSEGV is ignored). LIBRARY: loads the software NIC at run
  * time; otherwise it is preloaded.
@@ -42,7 +42,7 @@ static void handler(int sig)
     siglongjmp(back, 1);
 }
 
-/* Knows the faults of one place. All others go to whoever was there before. */
+/* Knows the faults of one place. All others go to the handler that was there before. */
 static void chaining(int sig, siginfo_t *info, void *ctx)
 {
     if (info->si_addr == forbidden) handler(sig);

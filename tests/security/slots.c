@@ -29,7 +29,7 @@
 #define ELSEBODY "127.0.81.9"
 #define FAR      "198.51.100.7"
 
-/* The victim, at HERE, and whom the stranger would like to be, at PEER. */
+/* The victim, at HERE, and the peer that the stranger would like to be, at PEER. */
 struct scene {
     struct sn_udp *udp, *peer;
     uint16_t port, peer_port;
@@ -505,7 +505,7 @@ static void the_name_is_not_told_to_others(void **state)
 
 /* ---- ports --------------------------------------------------------------------------------------------- */
 
-/* All slots' ports: who has them is said. */
+/* All slots' ports: their owners are named. */
 static int take_all(int fd, const void *arg)
 {
     char byte = 0;

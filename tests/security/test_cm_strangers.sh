@@ -43,7 +43,7 @@ server server "$net.1" "$port"
 python3 "$attack" listen "$work/seen" >"$work/listen.out" 2>&1 &
 listener=$!
 pids+=("$listener")
-wait_for "$work/listen.out" listening "$listener" || fail "nobody listens to the loopback interface"
+wait_for "$work/listen.out" listening "$listener" || fail "no process listens to the loopback interface"
 GPUWIRE_NIC=addr=$net.2 as_neighbour "${gpuwire[@]}" run -- rping -c -a "$net.1" -C 100000000 -p "$port" >"$work/client.out" 2>&1 &
 client=$!
 pids+=("$client")

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# test_grpc.sh ECHO: another user of the host at the gRPC door of `gpuwire serve`: frames that are none, more connections
-# than there may be, messages that never end, and answers that nobody reads. The others are served meanwhile.
+# test_grpc.sh ECHO: another user of the host at the gRPC door of `gpuwire serve`: frames that are none, more connections than
+# allowed, messages that never end, and answers without a reader. The others are served at the same time.
 . "$(dirname "${BASH_SOURCE[0]}")/lib.sh"
 in_own_net "$0" "$@"
 python=/usr/bin/python3 # another user's: there may be others, in folders that only their owner reads

@@ -18,7 +18,7 @@ def listen(pid, number):
 
 how = sys.argv[1]
 kept = []
-if how == "full":  # sockets with nobody behind them, and no place in their queues
+if how == "full":  # sockets without a reader, and no place in their queues
     for i in range(200):
         s = listen(os.getpid(), i)
         waiting = socket.socket(socket.AF_UNIX)
@@ -78,7 +78,7 @@ most=500
 stranger endless
 asked --pid "$attacker"
 echo "endless: $seconds s, $megabytes MB"
-says 'answers more than any software NIC has to say'
+says 'sends a longer answer than any software NIC'
 [ "$megabytes" -lt "$most" ] || fail "it grew to $megabytes MB"
 over
 
@@ -105,7 +105,7 @@ over
 stranger full
 asked
 echo "full: $seconds s"
-says 'let nobody in'
+says 'accept no connection'
 [ "$seconds" -lt 60 ] || fail "it waited $seconds s"
 over
 

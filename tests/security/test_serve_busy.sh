@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A model that takes many seconds: clients that open sessions meanwhile make nobody wait, and without a
+# A model that takes many seconds: clients that open sessions in that time make no other wait, and without a
 # drain SIGTERM ends the worker within the second that is promised (ten times that here).
 . "$(dirname "${BASH_SOURCE[0]}")/../integration/lib.sh"
 need python3 curl
@@ -32,7 +32,7 @@ for c in second third fourth; do client $c; done
 for _ in $(seq 20); do curl -sf --max-time 5 "$url/health/live" >/dev/null || fail 'a health check waits for a session that opens'; done
 eventually has_open 4 || fail 'sessions are not opened while the model is at work'
 [ "$(curl -sf --max-time 5 "$url/models/slow/stats" | sed -n 's/.*"answered":\([0-9]*\).*/\1/p')" = 0 ] || echo 'note: the model was faster than expected'
-# A client that dies now does not get its session back before the model is done, and nobody waits for that.
+# A client that dies now does not get its session back before the model is done, and no client waits for that.
 kill -KILL "${pids[-1]}"
 curl -sf --max-time 5 "$url/health/live" >/dev/null || fail 'a health check waits for a session that closes'
 echo "opened three sessions beside a busy model in $((SECONDS - begun)) s"

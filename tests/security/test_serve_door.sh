@@ -50,7 +50,7 @@ attacks sessions echo 127.0.0.1 10.99.0.2 127.0.0.9
 [ "$got" = 12 ] || fail "the stranger got $got sessions of 16"
 grep -q "user $STRANGER has 12 sessions of model echo, as many as one client may" "$work/attack.err" || fail "he is told: $(cat "$work/attack.err")"
 served || fail "no client is served beside one that takes all it gets: $(cat "$work/load.out")"
-eventually none_open || fail 'sessions that nobody uses do not end'
+eventually none_open || fail 'unused sessions do not end'
 kill -0 "$attacker" 2>/dev/null || fail 'the attacker has ended by itself'
 grep -q 'closed: no request came within 3 s' "$work/worker.out" || fail 'nothing is said of the sessions that ended'
 ends_attack
@@ -68,12 +68,12 @@ rm -f "/dev/shm/$object"
 kill -TERM "$worker"
 wait "$worker" || fail "the worker ended with $?"
 
-# Whoever opens the door to other hosts is told what that means.
+# A user who opens the door to other hosts is told what that means.
 "$GPUWIRE" serve --exec cpu --models "$here/../server/models" --listen 0.0.0.0 --port 0 >"$work/open.out" 2>&1 &
 worker=$!
 pids+=("$worker")
 wait_for "$work/open.out" 'HTTP on port' "$worker" || fail 'the open worker is not ready'
-grep -q 'listening on 0.0.0.0: whoever reaches it may use every model' "$work/open.out" || fail 'nothing is said of the open door'
+grep -q 'listening on 0.0.0.0: every client that reaches it may use every model' "$work/open.out" || fail 'nothing is said of the open door'
 kill -TERM "$worker"
 wait "$worker" || fail "the open worker ended with $?"
 echo ok

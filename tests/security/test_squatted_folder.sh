@@ -5,7 +5,7 @@
 in_own_net "$0" "$@"
 need ibv_devices
 readable_tool
-NEIGHBOUR=$((70000 + $$ % 900000)) # a user whose folder is nobody's
+NEIGHBOUR=$((70000 + $$ % 900000)) # a user without a folder
 names=({/dev/shm,/tmp,/var/tmp}/gpuwire-$NEIGHBOUR)
 trap 'rm -rf "${names[@]}"; clean_up' EXIT
 
@@ -16,7 +16,7 @@ for how in 'mkdir -m 777' "ln -s $work/target" touch; do
     grep -q mlx5_0 "$work/devices.out" || fail "$how: the user has no NIC"
     grep -q "is not this user's own folder" "$work/devices.out" || fail "$how: nothing is said"
     [ -z "$(ls -A "$work/target")" ] || fail "$how: something was written through the stranger's link"
-    [ -z "$(ls -d /tmp/gpuwire-$NEIGHBOUR.* 2>/dev/null)" ] || fail "$how: the folder is left behind"
+    [ -z "$(ls -d /tmp/gpuwire-$NEIGHBOUR.* 2>/dev/null)" ] || fail "$how: the folder is left"
     rm -rf "${names[@]}"
 done
 echo ok

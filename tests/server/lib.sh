@@ -47,6 +47,6 @@ all_gone() {
     nothing_left
     local left
     left=$(find /dev/shm "${TMPDIR:-/tmp}" -maxdepth 1 -newer "$work/began" \( -name 'gpuwire-nic*' -o -name 'gw-*' \) 2>/dev/null)
-    [ -z "$left" ] || fail "left behind: $left"
+    [ -z "$left" ] || fail "left: $left"
 }
 touch "$work/began"

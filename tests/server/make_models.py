@@ -35,7 +35,7 @@ write(here / "models/pair/1/model.onnx",
 write(here / "batch_models/mirror/1/model.onnx",
       [helper.make_node("Identity", ["a"], ["p"]), helper.make_node("Identity", ["b"], ["q"])],
       [("a", ["n", 3]), ("b", ["n", 21])], [("p", ["n", 3]), ("q", ["n", 21])])
-# A sound file that cannot be served.
+# A valid file that cannot be served.
 write(here / "bad_models/operator/1/model.onnx", [helper.make_node("NoSuchOperator", ["x"], ["y"], name="odd")],
       [("x", [1, 64])], [("y", [1, 64])], check=False)
 

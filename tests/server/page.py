@@ -54,7 +54,7 @@ def shows(browser, server, model, pid):
     assert "when this page was opened" in browser.run("document.getElementById('since').textContent")
     browser.run("document.querySelector('.time svg').dispatchEvent(new KeyboardEvent('keydown', {key: 'ArrowLeft'}))")
     assert browser.run("document.querySelector('.time .when').textContent").endswith(" ago")
-    # The other model, which two clients ask by RDMA, and one that nobody asks.
+    # The other model, which two clients ask by RDMA, and one that no client asks.
     other = browser.run(MODEL.replace("TITLE", json.dumps("echo, version 1")))
     assert other["tiles"]["RDMA sessions"].startswith("2 of") and other["bars"] > 0, other
     idle = browser.run(MODEL.replace("TITLE", json.dumps("sum, version 1")))

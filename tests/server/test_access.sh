@@ -110,7 +110,7 @@ stop_worker
 jq -e .door out >/dev/null || fail "not JSON: $(cat out)"
 [ "$(lines out)" = 1 ] || fail "more than the log: $(cat out)"
 
-# Nobody reads: requests go on, lines are lost and counted, and the server ends in time.
+# There is no reader: requests go on, lines are lost and counted, and the server ends in time.
 mkfifo pipe
 sleep 600 <pipe &
 pids+=("$!")

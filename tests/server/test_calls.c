@@ -146,7 +146,7 @@ static void an_abandoned_call_is_free_when_it_has_ended(void **state)
     assert_int_equal(gw_calls_taken(calls), 0);
 }
 
-/* The first one keeps the model busy for the length of a batch; those behind it are taken back. */
+/* The first one keeps the model busy for the length of a batch; those after it are taken back. */
 static void a_call_that_is_taken_back_does_not_run(void **state)
 {
     struct gw_serve_counters before, after;
@@ -174,7 +174,7 @@ static void a_call_that_is_taken_back_does_not_run(void **state)
     for (int i = 0; i < 20; i++) ask_once((float)i); /* what was taken back is not the next one */
 }
 
-/* Their sessions end at the worker. What is sent meanwhile is lost; then there are new sessions. */
+/* Their sessions end at the worker. Requests in that time are lost; then there are new sessions. */
 static void broken_sessions_are_opened_again(void **state)
 {
     (void)state;
@@ -260,7 +260,7 @@ static void placed_inputs_go_with_their_session(void **state)
     gw_calls_break_lane(calls, lane);
     usleep(100000);
     assert_true(is_broken(lane));
-    assert_int_equal(gw_call_enter_slot(placed, &in, &out), -EIO); /* nobody else comes in */
+    assert_int_equal(gw_call_enter_slot(placed, &in, &out), -EIO); /* no other thread comes in */
     gw_call_leave_slot(placed);
     while (is_broken(lane) && gw_deadline(0) < end) usleep(1000);
     assert_false(is_broken(lane));

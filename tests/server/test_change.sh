@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A change of models that takes seconds, as the one that goes is at work on a request: clients of the others open and close
-# more sessions meanwhile than there are.
+# A change of models that takes seconds, as the one that goes is at work on a request: clients of the others open and close more
+# sessions in that time than there are.
 . "$(dirname "$0")/lib.sh" || exit 1
 need curl python3
 cd "$work" || exit 1

@@ -11,7 +11,7 @@ seconds=$1
 serve worker --models "$source_dir/models" --sessions 24 --idle 5
 http=http://$server
 
-# What the other model must answer, whoever dies meanwhile.
+# What the other model must answer, whichever client dies.
 ask() { "$GPUWIRE" infer superresolution --server "$1" --input "$source_dir/models/superresolution/golden_input.npy" --output "$2"; }
 ask "$server" "$work/right.npy" >"$work/first.out" 2>&1 || fail 'the first question'
 ask "$http" "$work/same.npy" >"$work/first.out" 2>&1 || fail 'the first question over HTTP'
@@ -127,7 +127,7 @@ echo "${SECONDS} s; clients: $(awk '{ n[$1] += $2 } END { for (k in n) printf "%
 echo "answered: $(stat_of identity answered) of identity; $fds descriptors"
 echo "allocated in the quiet moments: $heaps bytes; resident memory: $rss_first KiB after $first clients, $rss KiB after $clients"
 # Malloc's books differ by a few connections' buffers. Within the first minutes lists of what can be used again still grow:
-# 10,000 clients later the server had no more than this. A session left behind by each of a round's clients is far more.
+# 10,000 clients later the server had no more than this. A session that each of a round's clients leaves is far more.
 room=4096
 [ "$seconds" -ge 300 ] || room=65536
 [ "$least" -lt "$room" ] || fail "the server has at least $least bytes more after each round"

@@ -29,8 +29,8 @@ refused 2 'wrong.conf:2: slots: it is set twice' 'slots = 4\nslots = 4\n'
 refused 2 'wrong.conf:2: open-health: it is set twice' 'open-health = no\nopen-health = yes\n'
 refused 2 'wrong.conf:1: open-health maybe: yes or no' 'open-health = maybe\n'
 refused 2 'wrong.conf:1: port: it wants a value' 'port = # none\n'
-refused 2 'wrong.conf:1: port: NAME = VALUE is wanted' 'port\n'
-refused 2 'wrong.conf:1: NAME = VALUE is wanted' ' = 8000\n'
+refused 2 'wrong.conf:1: port: expected NAME = VALUE' 'port\n'
+refused 2 'wrong.conf:1: expected NAME = VALUE' ' = 8000\n'
 refused 1 'a byte that is 0' 'port = 0\n\0\n'
 refused 1 'at most 65536 bytes' "$(printf '#%70000s' x)"
 rm wrong.conf
@@ -39,7 +39,7 @@ grep -q 'nothing.conf: No such file' stderr.txt || fail 'the missing file is not
 timeout "$patience" "$GPUWIRE" serve --config . 2>stderr.txt && fail 'a directory is read'
 grep -q 'Is a directory' stderr.txt || fail 'the directory is not named'
 
-# What stays wrong until somebody changes it ends with 2: systemd does not start the server again and again.
+# What stays wrong until it is changed ends with 2: systemd does not start the server again and again.
 for line in 'listen = example.com' 'token-file = /nonexistent' 'tls-cert = /nonexistent' 'models = /nonexistent' \
     'access-log = /nonexistent/log' 'device = mlx5_9' 'trusted-proxy = localhost' 'model = nothing'; do
     printf 'port = 0\ngrpc = off\nexec = cpu\n%s\n' "$line" >wrong.conf

@@ -42,7 +42,7 @@ static void touch(const char *dir, const char *path)
     fclose(f);
 }
 
-/* Somebody may write to the repository, and links to a folder that only the server's user may read. */
+/* A user may write to the repository, and links to a folder that only the server's user may read. */
 static void names_behind_a_link_are_not_told(void **state)
 {
     char dir[] = "/tmp/gpuwire-test-XXXXXX", secret[] = "/tmp/gpuwire-test-XXXXXX", link[128], command[160];

@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# A server that is told to end answers what it has begun, by every door, and refuses the rest in so many words.
+# A server that is told to end answers what it has begun, by every door, and refuses the rest with a reason.
 . "$(dirname "$0")/lib.sh" || exit 1
 need curl jq python3
 cd "$work" || exit 1
@@ -17,7 +17,7 @@ pids+=("$clients")
 "$GPUWIRE" load superresolution --server "$server" --clients 2 --requests 1000000 >load.out 2>&1 &
 load=$!
 pids+=("$load")
-eventually stat_above superresolution answered 10 || fail 'nobody is answered'
+eventually stat_above superresolution answered 10 || fail 'no client is answered'
 # Python takes its time on a busy machine, while the others are answered.
 logged() { grep "$1" log 2>/dev/null | grep -q 'superresolution'; }
 eventually logged '"door": *"http"' || fail 'no request over HTTP'
@@ -60,7 +60,7 @@ wait "$slow" || fail "the slow request: $(cat slow.err)"
 eventually gone "$worker" || fail 'the server does not end when all is answered'
 wait "$worker" || fail "the worker failed: $(cat slow.out)"
 
-# A client that never finishes holds it up for so long, and no longer. A second signal ends it at once.
+# A client that never finishes holds it up for that time, and no longer. A second signal ends it at once.
 for seconds in 1 600; do
     serve stuck --models "$source_dir/models" --model superresolution --drain-seconds "$seconds"
     python3 "$here/slow_request.py" "$server" never >slow.json 2>slow.err &
@@ -83,7 +83,7 @@ for seconds in 1 600; do
     fi
 done
 rm -f go
-# What a killed process leaves behind goes with the next one.
+# What a killed process leaves goes with the next one.
 serve sweeper --models "$source_dir/tests/server/models"
 stop_worker
 all_gone

@@ -110,7 +110,7 @@ expect 1 'serves no model nothing' infer nothing --server "$server" --input "$mo
 expect 1 'serves no model nothing' load nothing --server "$server" --clients 3
 expect 1 'connections open, as many as one client may: further ones are closed (--connections-per-client)' load echo --server "http://$server" --clients 80 --requests 80
 expect 1 'not a model' load '../x' --server "$server"
-expect 1 'grpcs:// is wanted in front' load echo --server "ftp://$server"
+expect 1 'must begin with rdma://' load echo --server "ftp://$server"
 expect 1 'not HOST or HOST:PORT' load echo --server "$server/x"
 expect 1 'nothing.token' load echo --server "$server" --token-file nothing.token
 : >empty.token; expect 1 'empty.token: it has no token' load echo --server "$server" --token-file empty.token

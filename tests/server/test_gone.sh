@@ -23,7 +23,7 @@ EOF
     "$GPUWIRE" load superresolution --server "$door$server" --clients 2 --requests 1000000 >load.out 2>&1 &
     load=$!
     pids+=("$infer" "$load")
-    eventually stat_above superresolution answered 5 || fail 'nobody is answered'
+    eventually stat_above superresolution answered 5 || fail 'no client is answered'
     kill -KILL "$worker"
     wait "$worker" 2>/dev/null
     for client in infer load; do
@@ -35,7 +35,7 @@ EOF
     done
     [ "$(wc -l <infer.out)" = 1 ] || fail "infer says more than one line: $(cat infer.out)"
     # Afterwards there is none.
-    "$GPUWIRE" infer superresolution --server "$door$server" --input x.npy >infer.out 2>&1 && fail 'an answer of nobody'
+    "$GPUWIRE" infer superresolution --server "$door$server" --input x.npy >infer.out 2>&1 && fail 'an answer without a server'
     grep -q 'is `gpuwire serve` running there' infer.out || fail "$(cat infer.out)"
 done
 serve sweeper --models "$source_dir/tests/server/models"

@@ -89,7 +89,7 @@ static unsigned start_worker(const char *exec)
     return (unsigned)strtoul(port + 5, NULL, 10);
 }
 
-/* What the CPU answers to each picture. */
+/* The CPU's answer to each picture. */
 static void expect(float *in[], float *out[], size_t *in_count, size_t *out_count)
 {
     struct gw_model *model;

@@ -150,7 +150,7 @@ static void past_its_slots(void **state)
     assert_session_gone();
     assert_remote_access_error(SLOTS * stride - 8, 0, IN_BYTES); /* begins inside */
     assert_remote_access_error(SLOTS * stride, 0, IN_BYTES);     /* the next session's slots */
-    assert_remote_access_error(0, 0, HALF); /* from the beginning to far behind the end */
+    assert_remote_access_error(0, 0, HALF);                      /* from the beginning to far past the end */
 }
 
 static void a_read(void **state)
@@ -271,7 +271,7 @@ static void a_flood(void **state)
     assert_session_gone();
 }
 
-/* It takes no answers: the worker's sends are told to try again later, for ever. Only its own requests wait
+/* It takes no answers: the worker's sends are told to try again later, forever. Only its own requests wait
  * for that. */
 static void a_client_that_takes_no_answers(void **state)
 {

@@ -21,11 +21,11 @@ for round in $(seq 30); do
     kill -KILL "$victim"
     wait "$victim" 2>/dev/null
     kill -0 "$other" 2>/dev/null || fail "round $round: the other client has ended: $(cat "$work/other.out")"
-    eventually stat_above identity answered "$before" || fail "round $round: nobody is being answered"
+    eventually stat_above identity answered "$before" || fail "round $round: no client is being answered"
     before=$(stat_of identity answered)
 done
 eventually stat_is identity sessions_open 1 || fail 'the last session does not come back'
 ends "$other" INT
 grep -q 'not their request: 0' "$work/other.out" || fail 'the other client got wrong answers'
 stop_worker
-echo "ok: $before requests answered meanwhile"
+echo "ok: $before requests answered"

@@ -35,7 +35,7 @@ done
 
 # A rate that the server cannot keep is said, and latencies count from when requests were to be sent.
 load echo --server "$server" --rate 3000000 --slots 2 --window 0.1 --warmup 0 --windows 3
-grep -q 'behind the rate' load.out || fail 'nobody says that the server cannot keep up'
+grep -q 'behind the rate' load.out || fail 'no line says that the server cannot keep up'
 awk '$1 == "total" { ok = $7 > 50 } END { exit !ok }' load.out || fail 'latencies do not count from the intended times'
 
 # Files as input, and more clients than one.
@@ -45,9 +45,9 @@ grep -q '^50 of 50 requests answered, 3 clients' load.out || fail 'not all were 
 load sum --server "http://$server" --requests 50 --clients 2
 grep -q '^50 of 50 requests answered, 2 clients' load.out || fail 'not all were answered over HTTP'
 timeout "$patience" "$GPUWIRE" load sum --server "$server" --input a=row.npy >load.out 2>&1 && fail 'an input is missing'
-grep -q 'also wants input b' load.out || fail 'nobody says which input is missing'
+grep -q 'also wants input b' load.out || fail 'no line says which input is missing'
 timeout "$patience" "$GPUWIRE" load echo --server "$server" --concurrency 40 --clients 2 --slots 4 >load.out 2>&1 && fail 'too few slots'
-grep -q 'give more --clients' load.out || fail 'nobody says that there are too few slots'
+grep -q 'give more --clients' load.out || fail 'no line says that there are too few slots'
 
 # A plot, where there is gnuplot; else a clear word.
 if command -v gnuplot >/dev/null; then
@@ -55,7 +55,7 @@ if command -v gnuplot >/dev/null; then
     grep -q '</svg>' x.svg || fail 'no plot'
 else
     timeout "$patience" "$GPUWIRE" load echo --server "$server" --plot x.svg >load.out 2>&1 && fail 'a plot without gnuplot'
-    grep -q 'gnuplot is not installed' load.out || fail 'nobody says that gnuplot is missing'
+    grep -q 'gnuplot is not installed' load.out || fail 'no line says that gnuplot is missing'
 fi
 
 # Ctrl-C: what there is by then is said, and written.

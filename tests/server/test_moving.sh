@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A repository that Triton served: its configurations, several versions, models of other kinds and broken ones among the
-# good ones. What is not served is said, in the log and to whoever asks for the repository's index.
+# good ones. Models that are not served are named, in the log and in the repository's index.
 . "$(dirname "$0")/lib.sh" || exit 1
 need curl jq
 cd "$work" || exit 1

@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# The page for browsers, in a real one: it shows models, counts and latencies under load, now and over time, takes no name for markup, asks for
-# the token where one is wanted, and says when the server has gone.
+# The page for browsers, in a real one: it shows models, counts and latencies under load, now and over time, takes no name for
+# markup, asks for the token where one is needed, and says when the server has gone.
 . "$(dirname "$0")/lib.sh" || exit 1
 need curl python3 chromium
 cd "$work" || exit 1
@@ -34,7 +34,7 @@ pids+=("$!")
 load=$!
 pids+=("$load")
 answered() { curl -s "http://$server/metrics" | grep -qE '^nv_inference_request_success\{model="<img.*\} [1-9]'; }
-eventually answered || fail "nobody is answered: $(cat load.out)"
+eventually answered || fail "no client is answered: $(cat load.out)"
 python3 "$here/page.py" shows "$server" "$odd" "$worker" 2>browser.out || fail "the page: $(tail -n 5 browser.out)"
 wait "$worker" 2>/dev/null # the test has killed it
 wait "$load" && fail 'the client of a killed server has not failed'

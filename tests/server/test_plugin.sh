@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
-# A model in a shared object (examples/plugin): it is checked, served and replaced; one that cannot be loaded, or that
-# somebody else could have written, is refused with the reason. $1: cpu or gpu.
+# A model in a shared object (examples/plugin): it is checked, served and replaced; one that cannot be loaded, or that another
+# user could have written, is refused with the reason. $1: cpu or gpu.
 . "$(dirname "$0")/lib.sh"
 where=${1:-cpu}
 plugin=${PLUGIN:-$here/../../lib/example_plugin.so}

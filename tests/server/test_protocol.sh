@@ -137,17 +137,17 @@ serve control --models "$work/models" --model-control
 url=http://$server/v2
 for ((i = 0; i < 200; i++)); do
     curl -s --max-time "$patience" -o /dev/null -w '%{http_code}\n' -d "$(input 1 "[$flat]")" "$url/models/echo/infer"
-done >"$work/meanwhile" &
-meanwhile=$!
-pids+=("$meanwhile")
+done >"$work/beside" &
+beside=$!
+pids+=("$beside")
 for version in 2 3 4; do
     cp -r "$models/echo/1" "$work/models/echo/$version"
     ask 200 '' /repository/models/echo/load -d '{}'
     ask 200 "\"model_version\":\"$version\"" "/models/echo/versions/$version/infer" -d "$(input 1 "[$flat]")"
 done
 ask 404 'version 1 is not found' /models/echo/versions/1/ready
-wait "$meanwhile"
-[ "$(sort -u "$work/meanwhile")" = 200 ] || fail "requests were lost while the model was replaced: $(sort "$work/meanwhile" | uniq -c)"
+wait "$beside"
+[ "$(sort -u "$work/beside")" = 200 ] || fail "requests were lost while the model was replaced: $(sort "$work/beside" | uniq -c)"
 cp -r "$models/sum" "$work/models/late"
 ask 404 unknown /models/late
 ask 200 '' /repository/models/late/load -X POST

@@ -190,9 +190,9 @@ static void workers_take_no_batches(void **state)
     assert_int_equal(end_devices(), 0);
 }
 
-/* ---- rows that nobody fills ---- */
+/* ---- rows that stay empty ---- */
 
-/* What the model has read last, behind the first `rows` rows. */
+/* The rows that the model has read last, after the first `rows` rows. */
 static void rest_is_zero(uint32_t rows)
 {
     const struct gw_session_pool *pool = gw_worker_sessions(worker);

@@ -20,7 +20,7 @@
 
 static struct gw_session_pool *pool;
 
-/* What the clients have heard, in order. */
+/* The answers that clients got, in order. */
 static struct heard {
     uint64_t id;
     uint32_t session, status, batch;
@@ -28,7 +28,7 @@ static struct heard {
 } heard[256];
 static uint32_t answers;
 
-/* What a request was: its id says where to look. */
+/* The request's record: its id says where to look. */
 static struct {
     uint32_t rows, session;
 } asked[256];
@@ -446,7 +446,7 @@ static void reopen(void *ctx)
     open_session(1);
 }
 
-/* The kernel has polled what the session's last client left behind. Before it looks, the session is
+/* The kernel has polled what the session's last client left. Before it looks, the session is
  * another's. */
 static void test_left_behind(void **state)
 {

@@ -232,7 +232,7 @@ static void echo(struct gw_client *c, uint64_t id)
     assert_true(((const float *)r.out[0].data)[FLOATS - 1] == (float)id);
 }
 
-/* An honest client that pauses gets its answers all the same, whether its session was ended meanwhile or
+/* An honest client that pauses gets its answers all the same, whether its session was ended in that time or
  * not. */
 static void a_client_that_pauses_is_served(void **state)
 {
@@ -249,7 +249,7 @@ static void a_client_that_pauses_is_served(void **state)
     gw_client_close(c);
 }
 
-/* A peer that is dead while its connection over HTTP lives, as when somebody else holds that open. */
+/* A peer that is dead while its connection over HTTP lives, as when another process holds that open. */
 static void a_dead_queue_pair_is_found(void **state)
 {
     (void)state;

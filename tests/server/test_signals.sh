@@ -1,6 +1,6 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
-# SIGINT and SIGTERM end every program at once, whatever it is doing, and nothing is left behind.
+# SIGINT and SIGTERM end every program at once, whatever it is doing, and nothing is left.
 . "$(dirname "$0")/lib.sh" || exit 1
 need curl
 cd "$work" || exit 1
@@ -18,7 +18,7 @@ for signal in INT TERM; do
     "$GPUWIRE" load identity --server "$server" --clients 2 --requests 100000000 --verify-echo >load2.out 2>&1 &
     load2=$!
     pids+=("$load2")
-    eventually stat_above superresolution answered 3 || fail 'nobody is answered'
+    eventually stat_above superresolution answered 3 || fail 'no client is answered'
     # Clients first, in the midst of their requests.
     ends "$load" $signal
     [ "$rc" = 130 ] || fail "load ended with $rc"
@@ -54,7 +54,7 @@ for command in "infer superresolution --input $source_dir/models/superresolution
     grep -q interrupted waiting.out || fail "$command does not say that it was interrupted"
 done
 
-# Whoever inherits a worker may take its time to bury it: a zombie has ended.
+# The process that inherits a worker may take its time to reap it: a zombie has ended.
 buried() { ! grep -qsE '^State:[[:space:]]+[^Z[:space:]]' "/proc/$1/status"; }
 # The demo, before its worker is ready and in the midst; its worker ends with it, also when it is killed.
 for moment in 0.1 2; do

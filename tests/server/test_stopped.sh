@@ -1,7 +1,7 @@
 #!/bin/bash
 # SPDX-License-Identifier: Apache-2.0
 # A client that is not let run for three seconds, with answers on their way to it, keeps its session and goes on. Its NIC is
-# the software NIC, which acknowledges nothing meanwhile.
+# the software NIC, which acknowledges nothing in that time.
 . "$(dirname "$0")/lib.sh" || exit 1
 need curl
 serve worker --models "$source_dir/models" --model identity --sessions 2
@@ -10,7 +10,7 @@ client=$!
 pids+=("$client")
 before=0
 for round in 1 2 3; do
-    eventually stat_above identity answered $((before + 100)) || fail "round $round: nobody is being answered"
+    eventually stat_above identity answered $((before + 100)) || fail "round $round: no client is being answered"
     kill -STOP "$client"
     sleep 3
     kill -CONT "$client"

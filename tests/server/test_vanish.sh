@@ -11,7 +11,7 @@ head -c $((32 * 128 * 128 * 4)) /dev/zero >input
 serve worker --models models
 metric() { curl -sf "http://$server/metrics" | sed -n "s/^$1{.*} //p"; }
 metric_is() { [ "$(metric "$1")" = "$2" ]; }
-# ask SECONDS: one inference in the background; its client goes after so long.
+# ask SECONDS: one inference in the background; its client goes after SECONDS.
 ask() {
     curl -s -o /dev/null --max-time "$1" -H 'Inference-Header-Content-Length: 0' --data-binary @input "http://$server/v2/models/slow/infer" &
     pids+=($!)
@@ -35,7 +35,7 @@ taken=$(metric gpuwire_door_slots_taken) pending=$(metric nv_inference_pending_r
 for c in "${clients[@]}"; do wait "$c"; done
 wait "$first" || fail 'the first request is not answered'
 eventually metric_is gpuwire_door_slots_taken 0 || fail 'slots stay taken'
-metric_is nv_inference_pending_request_count 0 || fail "requests wait for ever: $(metric nv_inference_pending_request_count)"
+metric_is nv_inference_pending_request_count 0 || fail "requests wait forever: $(metric nv_inference_pending_request_count)"
 # The second may have begun before its client went.
 runs=$(metric nv_inference_exec_count)
 [ "$runs" -le 2 ] || fail "the model ran $runs times for one client that waited"

@@ -17,7 +17,7 @@ python3 "$here/http_load.py" "$server" stop >clients.json 2>clients.err &
 clients=$!
 pids+=("$clients")
 answered() { curl -s "http://$server/metrics" | grep -qE '^nv_inference_request_success\{model="echo".*\} [1-9]'; }
-eventually answered || fail "nobody is answered: $(cat clients.err)"
+eventually answered || fail "no client is answered: $(cat clients.err)"
 
 # A version that is copied slowly, and moved into place; each is served when it is whole.
 python3 - <<'EOF' || fail 'no copy'

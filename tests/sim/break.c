@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * A connection that breaks in the middle of its work, comes back, and goes on. Both ends go to ERR, not at
- * the same time; everything posted must come back, in order; then they are reset and connected anew. Whether
- * what was under way happened nobody can know, so the model takes what it finds. Other connections must not
+ * the same time; everything posted must come back, in order; then they are reset and connected again. Whether
+ * requests under way happened cannot be known, so the model takes what it finds. Other connections must not
  * notice.
  */
 #include <string.h>
@@ -94,7 +94,7 @@ static void flushed_send(struct sim *s, struct end *e, uint16_t counter)
 {
     uint32_t i = e->retired;
 
-    /* Before the first that is flushed there may be some that succeeded without a word. */
+    /* Before the first that is flushed there may be some that succeeded silently. */
     while (!e->flushing && i < e->rung && e->ops[i].index != counter && !e->ops[i].signaled) i++;
     if (i >= e->rung || e->ops[i].index != counter) {
         rig_fail(&s->rig, "end %u: WQE %u is flushed; the next should be %d", e->index, counter,

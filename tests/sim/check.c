@@ -40,7 +40,7 @@ static bool same(struct sim *s, const struct end *e, struct slice at, const char
 
 /* ---- completions of the sender ------------------------------------------------------------------------- */
 
-/* What scatter-to-CQE put into the entry is copied to where it belongs, as libmlx5 does. */
+/* Bytes that scatter-to-CQE put into the entry are copied to where they belong, as libmlx5 does. */
 static void unpack(struct sim *s, const struct end *e, const struct slice *to, uint32_t n,
                    const uint8_t *data, uint32_t len)
 {
@@ -179,7 +179,7 @@ static void take(struct sim *s, struct simcq *cq)
     if (!rig_poll(&cq->c, &wc, data) || s->rig.failed) return;
     while (e < s->end + s->ends && (e->q.qpn != wc.qpn || e->q.node != cq->c.node)) e++;
     if (e == s->end + s->ends || e->q.uidx != wc.uidx) {
-        rig_fail(&s->rig, "a completion of qp 0x%x, user index 0x%x, which nobody has", wc.qpn, wc.uidx);
+        rig_fail(&s->rig, "a completion of qp 0x%x, user index 0x%x, which does not exist", wc.qpn, wc.uidx);
         return;
     }
     sim_say(s, "cq 0x%x: end %u completes: opcode %u wqe %u bytes %u%s", cq->c.number, e->index, wc.opcode,
@@ -242,7 +242,7 @@ void sim_poll(struct sim *s, struct simcq *cq)
 
 /* ---- the end ------------------------------------------------------------------------------------------- */
 
-/* What an atomic makes of the word. */
+/* The word after an atomic. */
 static uint64_t effect(const struct op *op, uint64_t value)
 {
     switch (op->opcode) {
@@ -256,7 +256,7 @@ static uint64_t effect(const struct op *op, uint64_t value)
 /*
  * All operations on one word in the order in which they can have happened: each that changed the word found
  * what the one before left. Values are random, so there is one such order. It must agree with every queue
- * pair's own order. None may stand behind one that was posted after it completed.
+ * pair's own order. None may come after one that was posted after it completed.
  */
 static void check_word(struct sim *s, uint32_t node, uint32_t word)
 {
@@ -282,7 +282,7 @@ static void check_word(struct sim *s, uint32_t node, uint32_t word)
     for (uint32_t place = 0; left; place++) {
         uint32_t found = n;
 
-        /* Those that saw this value and left it; then the one that changed it. */
+        /* First the ones that saw this value and left it, then the one that changed it. */
         for (uint32_t i = 0; i < n; i++) {
             struct op *op = a[i].op;
 

@@ -42,7 +42,7 @@ void duo_expect_sent(int n, uint16_t index, uint8_t syndrome);
 void duo_expect_received(int n, uint16_t number, uint8_t syndrome, uint32_t bytes);
 void duo_expect_nothing(int n);
 void duo_expect_state(int n, int state);
-/* After `index` failed with `syndrome`, the n work requests behind it come back as flushed. */
+/* After `index` failed with `syndrome`, the n work requests after it come back as flushed. */
 void duo_expect_failure(int side, uint16_t index, uint8_t syndrome, uint32_t n);
 void duo_expect_untouched(int n); /* its memory is as duo_start made it */
 

@@ -254,7 +254,7 @@ void guests_on_limit(void *arg, void *user)
     struct sim_srq *q = user;
 
     if (!q->limit)
-        rig_fail(&s->rig, "shared queue %u: a limit event that nobody asked for", q->index);
+        rig_fail(&s->rig, "shared queue %u: a limit event that was not asked for", q->index);
     else if (q->posted >= q->addressed + q->limit)
         rig_fail(&s->rig, "shared queue %u: %u entries are left at least, and its limit is %u", q->index,
                  q->posted - q->addressed, q->limit);
@@ -262,7 +262,7 @@ void guests_on_limit(void *arg, void *user)
     s->limits_seen++;
 }
 
-/* So many are taken at least; so if fewer than the limit can be left, the event has come. */
+/* At least these are taken; so if fewer than the limit can be left, the event has come. */
 static void check_limit(struct sim *s, const struct sim_srq *q)
 {
     uint32_t received = 0;

@@ -47,7 +47,7 @@ static bool make_srq(struct sim *s, struct sim_srq *q, uint32_t k)
            !sn_srq_create(h->node->nic, &init, &q->srq);
 }
 
-/* What the receiver lends: a window of either type, to be bound again and again. */
+/* The receiver lends a window of either type, to be bound again and again. */
 static bool make_window(struct sim *s, struct sim_window *w, uint32_t k)
 {
     struct sim_host *h = &s->host;

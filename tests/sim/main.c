@@ -40,7 +40,7 @@ static bool all_done(const struct sim *s)
     return true;
 }
 
-/* Whoever is due; of several, by chance. Returns false when nobody is due before `until`. */
+/* The node that is due; of several, by chance. Returns false when none is due before `until`. */
 static bool one_step(struct sim *s, uint64_t until)
 {
     struct {
@@ -74,7 +74,7 @@ static bool one_step(struct sim *s, uint64_t until)
         sim_poll(s, &s->cq[who - 100]);
     else {
         rig_progress(&s->rig.node[who]);
-        /* Nobody runs a NIC at exactly the time it asked for. */
+        /* No host runs a NIC at exactly the time it asked for. */
         if (s->rig.node[who].next != SN_NEVER) s->rig.node[who].next += rnd_below(&s->rig.rnd, 2000);
     }
     s->rig.now += rnd_below(&s->rig.rnd, 300);

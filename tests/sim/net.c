@@ -188,7 +188,7 @@ static void damage(struct net *net, uint8_t *data, uint32_t *len)
     }
 }
 
-/* Somebody else's idea of this packet: other payload, right ICRC, but not from the connected peer. */
+/* A stranger's version of this packet: other payload, right ICRC, but not from the connected peer. */
 static void forge(struct net *net, uint32_t to, const struct sn_frame *f, uint32_t from)
 {
     uint8_t copy[SN_FRAME_MAX];

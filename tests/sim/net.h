@@ -29,7 +29,7 @@ struct net_params {
     /* Per 10,000 frames. */
     uint32_t loss, dup, reorder, corrupt, forge, refuse, ecn;
     uint64_t latency, jitter; /* ns */
-    uint64_t behind;          /* a frame that is overtaken, or a second copy, is late by up to so much */
+    uint64_t behind;          /* the most that a frame that is overtaken, or a second copy, is late */
     bool has_ip_id, odd_ip_id, ipv6;
 };
 

@@ -79,7 +79,7 @@ static bool reuse_remote(struct sim *s, struct end *e, struct op *op, bool write
     return true;
 }
 
-/* What an earlier READ fetched is sent on: that takes a fence. */
+/* Bytes that an earlier READ fetched are sent on: that takes a fence. */
 static bool reuse_local(struct sim *s, struct end *e, struct op *op)
 {
     struct op *old;
@@ -87,7 +87,7 @@ static bool reuse_local(struct sim *s, struct end *e, struct op *op)
     if (e->last_read < 0 || draw(s, 3)) return false;
     old = &e->ops[e->last_read];
     if (old->len > e->max_len || !old->len) return false;
-    /* What arrives in a completion is in memory only when that was polled. */
+    /* Bytes that arrive in a completion are in memory only when that was polled. */
     if (e->scatters && old->len <= 64 && e->last_read >= (int)e->retired) return false;
     memcpy(op->local, old->local, sizeof(op->local));
     op->locals = old->locals;
@@ -107,7 +107,7 @@ static bool writes(const struct op *op)
     return op->opcode == GW_MLX5_WRITE || op->opcode == GW_MLX5_WRITE_IMM;
 }
 
-/* What its segments may take: the queue is small. */
+/* The room for its segments: the queue is small. */
 static uint32_t units_left(const struct end *e, const struct op *op)
 {
     return (e->max_bb * 4 < GW_MLX5_MAX_DS ? e->max_bb * 4 : GW_MLX5_MAX_DS) - gw_mlx5_head_units(op->opcode);
@@ -222,7 +222,7 @@ static int write_wqe(struct sim *s, struct end *e, struct op *op)
         return (int)gw_mlx5_put_nop(&e->q.sq, e->q.sq_pi, ds, op->flags);
     }
     wr.raddr = peer->q.node->iova + (gw_mlx5_is_atomic(op->opcode) ? 8 * op->word : op->remote.off);
-    if (!op->len && writes(op) && draw(s, 2)) wr.rkey = 0xdead, wr.raddr = 1; /* nobody looks at them then */
+    if (!op->len && writes(op) && draw(s, 2)) wr.rkey = 0xdead, wr.raddr = 1; /* they are not read then */
     for (uint32_t i = 0; i < op->locals; i++) {
         if (op->inl)
             sge[n] = (struct gw_mlx5_sge){(uintptr_t)sim_mem(s, e, op->local[i].off), 0, 0};

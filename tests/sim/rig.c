@@ -177,7 +177,7 @@ uint64_t rig_node_time(const struct rig_node *node)
 
 #define NAP_NS 20000u
 
-/* One time in four as a thread does that has just posted; then somebody else looks soon, as gw-nic would. */
+/* One time in four as a thread does that has just posted; then another thread looks soon, as gw-nic would. */
 static uint64_t look(struct rig_node *node)
 {
     uint64_t now = node->rig->now, next;

@@ -69,7 +69,7 @@ struct rig_cq {
     bool ignore_overrun;
     bool armed, armed_solicited;
     bool armed_met;   /* a completion that the arm waits for was polled since */
-    uint32_t covered; /* behind the completions that were there when the last event was raised */
+    uint32_t covered; /* after the completions that were there when the last event was raised */
     uint32_t events;  /* raised and not yet taken */
     void (*on_event)(void *arg, struct rig_cq *cq);
 };
@@ -160,7 +160,7 @@ void rig_record(struct rig_qp *qp); /* writes the send record */
 /* Rings with 0: the last WQE's first 8 bytes, 1: the next index, 2: the whole last WQE if it has one WQEBB.
  */
 void rig_ring(struct rig_qp *qp, uint32_t how, uint32_t wqebbs);
-void rig_kick(struct rig_node *node, uint64_t within); /* the NIC looks within so many ns */
+void rig_kick(struct rig_node *node, uint64_t within); /* the NIC looks within that time in ns */
 bool rig_rings_taken(const struct rig_qp *qp);         /* nothing rung on its page waits for the engine */
 void rig_recv_record(struct rig_qp *qp);
 bool rig_poll(struct rig_cq *cq, struct gw_mlx5_wc *wc,

@@ -35,7 +35,7 @@ struct op {
     uint8_t opcode, flags;
     bool signaled, inl, fence;
     bool flushed; /* came back undone, or so it says */
-    bool fresh;   /* remote is nobody else's yet */
+    bool fresh;   /* remote is not used yet */
     uint16_t index, wqebbs;
     uint32_t len;
     uint32_t imm_be;
@@ -106,7 +106,7 @@ struct loose {
     uint64_t next;
 };
 
-/* What a guest sent to a shared receive queue. */
+/* A guest's message to a shared receive queue. */
 struct sim_message {
     uint32_t number, len, imm_be;
     uint8_t opcode;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Errors between a program and its NIC, or between peers: each side that is concerned learns of them, and
- * nobody else is harmed. */
+/* Errors between a program and its NIC, or between peers: each side that is concerned learns of them, and no
+ * other is harmed. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdlib.h>
@@ -17,7 +17,7 @@ static void set_flags(struct rig_link *l)
     l->access = IBV_ACCESS_LOCAL_WRITE;
 }
 
-/* One good WRITE, the request in question, two more behind it. */
+/* One good WRITE, the request in question, two more after it. */
 static void refused(uint32_t opcode, uint64_t raddr, uint32_t rkey, uint32_t len, uint8_t syndrome)
 {
     uint16_t index;
@@ -179,7 +179,7 @@ static void wrong_local_key(void **state)
         if (i == 3)
             index =
                 duo_rdma(0, GW_MLX5_WRITE, duo_addr(1, 0), duo_key(1), duo_addr(0, 0) - 1, 100, duo_key(0));
-        /* Behind a READ it may reach the peer before the READ's answer fails here. */
+        /* After a READ it may reach the peer before the READ's answer fails here. */
         if (i != 2) duo_send(0, duo_addr(0, 0), 100, duo_key(0));
         duo_run(DUO_MS);
         duo_expect_sent(0, 0, 0);
@@ -325,7 +325,7 @@ static struct sn_mr *region_of(int n, uint8_t *p)
 
 enum { TARGET, SOURCE, FETCHED, ATOMIC, RECEIVE, SENT, INTO, WAYS };
 
-/* Unmapped behind the NIC's back: errors, and the process lives. */
+/* Unmapped without the NIC's knowledge: errors, and the process lives. */
 static void unmapped_region(void **state)
 {
     (void)state;

@@ -131,7 +131,7 @@ static void wrong_transitions(void **state)
 
 /* ---- strangers and nonsense ---------------------------------------------------------------------------- */
 
-/* A packet as a stranger would make it: right in all but who it comes from, or whom it is for. */
+/* A packet as a stranger would make it: right in all but its sender, or its receiver. */
 static uint32_t make_packet(uint8_t *p, uint8_t opcode, uint32_t qpn, uint32_t psn, uint32_t payload)
 {
     struct roce_hdr h = {.opcode = opcode,
@@ -192,7 +192,7 @@ static void strangers(void **state)
     if (c.drop_address < 80 || c.drop_icrc < 80 || c.drop_no_qp < 80)
         fail_msg("dropped for its address %u, its ICRC %u, its QP %u", (unsigned)c.drop_address,
                  (unsigned)c.drop_icrc, (unsigned)c.drop_no_qp);
-    assert_int_equal(c.tx_packets, 0); /* nobody got an answer */
+    assert_int_equal(c.tx_packets, 0); /* there was no answer */
     duo_send(0, duo_addr(0, 0), 50, duo_key(0));
     duo_run(DUO_MS);
     duo_expect_sent(0, 0, 0);

@@ -77,7 +77,7 @@ static void fill_memory(struct sim *s)
 
 /* ---- queues -------------------------------------------------------------------------------------------- */
 
-/* What an end will need of its completion queues is drawn before these are made. */
+/* The sizes that an end will need of its completion queues are drawn before these are made. */
 static void draw_end(struct sim *s, struct end *e)
 {
     e->sig_all = draw(s, 4) == 0;

@@ -47,7 +47,7 @@ GW_DEV int64_t ask_text(const struct serve_args *a, int s, char *in, const char 
     return got == -EMSGSIZE ? -EILSEQ : got < 0 ? got : got == text_len(answer.s) ? 0 : -EILSEQ;
 }
 
-/* Key i has a value that is i behind three digits. */
+/* Key i has a value that is i after three digits. */
 GW_DEV int64_t ask_store(const struct serve_args *a, int s, char *in, int redis)
 {
     int64_t err = 0;
@@ -84,7 +84,7 @@ GW_DEV int64_t ask_echo(const struct serve_args *a, int s, char *in)
 
 /* ---- HTTP ---------------------------------------------------------------------------------------------- */
 
-/* The number behind `name` in a head of n bytes; -EPROTO: there is none, or it is too large. */
+/* The number after `name` in a head of n bytes; -EPROTO: there is none, or it is too large. */
 GW_DEV int64_t head_number(const char *head, uint32_t n, const char *name)
 {
     int32_t at = find_text(head, n, name);

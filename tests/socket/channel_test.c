@@ -238,7 +238,7 @@ static void test_finish(void **state)
     expect(&d, 0, 3, 5, -ESHUTDOWN);
     expect(&d, 0, 4, 8, -EAGAIN);
     expect(&d, 0, 5, 8, 0);
-    /* Far more than fits, so that who has finished must give credits. */
+    /* Far more than fits, so that a side that has finished must still give credits. */
     add(&d, 0, CH_SEND, GW_BLOCK, 1, 100, 300);
     add(&d, 1, CH_RECV, GW_BLOCK, 0, 100, 300);
     run(&d);
@@ -247,7 +247,7 @@ static void test_finish(void **state)
     duo_free(&d);
 }
 
-/* The peer goes away without a word: what had arrived is received, and a waiting receiver finds out through
+/* The peer goes away silently: what had arrived is received, and a waiting receiver finds out through
  * the keep-alive. After a reset both work again, with another peer. */
 static void test_peer_dies(void **state)
 {
@@ -349,7 +349,7 @@ static void test_rogue_peers(void **state)
     } v[] = {
         {{0, 0, 0, 0, 0}, 5, 0, -EPROTO, 4, 0},            /* more messages than slots */
         {{1u << 30 | 1}, 1, 0, -EPROTO, 0, 0},             /* credits for what was not sent */
-        {{0, 0, 1u << 30 | 1000}, 3, 0, -EPROTO, 2, 0},    /* … behind messages */
+        {{0, 0, 1u << 30 | 1000}, 3, 0, -EPROTO, 2, 0},    /* … after messages */
         {{3u << 30}, 1, 0, -EPROTO, 0, 0},                 /* a write of no kind */
         {{2u << 30, 0}, 2, 0, -EPROTO, 0, 0},              /* a message after the finish */
         {{2u << 30}, 1, 0, -ESHUTDOWN, 0, 0},              /* nothing wrong with that */

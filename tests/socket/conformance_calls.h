@@ -36,7 +36,7 @@ static inline int64_t do_close(enum kind k, int s)
     return k == TCP ? result(close(s)) : gw_sock_close_thread(net, s, soon());
 }
 
-/* What poll tells within a time; 0 ms: at once. */
+/* The result of poll within a time; 0 ms: at once. */
 static inline int64_t do_poll(enum kind k, int s, short events, int ms)
 {
     struct pollfd f = {.fd = s, .events = events};

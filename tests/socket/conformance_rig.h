@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What tests share that make the same calls on the host's sockets and on ours. */
+/* The common part of tests that make the same calls on the host's sockets and on ours. */
 #ifndef GW_TESTS_SOCKET_CONFORMANCE_RIG_H
 #define GW_TESTS_SOCKET_CONFORMANCE_RIG_H
 
@@ -41,7 +41,7 @@ static int64_t same(const char *what, int64_t tcp, int64_t ours)
     return tcp;
 }
 
-/* A name of this host's own that nobody has: UNIX sockets are given one when they are bound to none. */
+/* A name of this host's own that is free: UNIX sockets are given one when they are bound to none. */
 static void local_addr(struct sockaddr_storage *a)
 {
     struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
@@ -56,7 +56,7 @@ static void local_addr(struct sockaddr_storage *a)
     a->ss_family = (sa_family_t)domain;
 }
 
-/* What carries our sockets, and where they are: those of the host's own need no NIC. */
+/* The carriers of our sockets, and where they are: those of the host's own need no NIC. */
 static struct gw_device *prepare(const char *over, struct gw_exec *exec, struct gw_sockets_attr *attr)
 {
     struct gw_device *dev = NULL;

@@ -8,7 +8,7 @@
  *
  * The script avoids the steps in which the two are meant to differ (docs/sockets.md). It closes a socket
  * whose connect has failed. One whose peer is gone receives, and is closed. A listening socket is closed when
- * nobody waits. The script does not call SHUT_RD.
+ * no connection waits. The script does not call SHUT_RD.
  */
 #include "tests/socket/conformance_rig.h"
 
@@ -26,7 +26,7 @@ struct slot {
     int queue[64];    /* … in their order */
 };
 
-static uint32_t met, said, ended;   /* so many connections were accepted, talked over, and shut down */
+static uint32_t met, said, ended;   /* connections that were accepted, talked over, and shut down */
 static struct slot slot[SLOTS + 1]; /* the last: for who is accepted when all others are in use */
 static int is_rdma;
 
@@ -86,7 +86,7 @@ static void an_open(struct rnd *r)
     if (slot[i].s[TCP] >= 0) slot[i].state = OPENED;
 }
 
-/* An address that is well, of another family, nobody's here, taken, or too short. */
+/* An address that is well, of another family, not of this host, taken, or too short. */
 static socklen_t choose(enum kind k, uint32_t which, const struct slot *taken, struct sockaddr_storage *a)
 {
     *a = home(k);
@@ -143,7 +143,7 @@ static int64_t connected(enum kind k, int s, const struct sockaddr_storage *a, s
     return do_connect(k, s, a, len, 1);
 }
 
-/* To one that listens, to nobody, or to what is no address. */
+/* To one that listens, to one that does not, or to what is no address. */
 static void a_connect(struct rnd *r, int i)
 {
     int l = rnd_below(r, 4) ? some(r, LISTENING) : -1, at_once = (int)rnd_below(r, 2);
@@ -168,7 +168,7 @@ static void a_connect(struct rnd *r, int i)
     slot[l].queue[slot[l].waiting++] = i;
 }
 
-/* Which slot has who was accepted; -1: nobody. */
+/* Which slot has the accepted connection; -1: none. */
 static int an_accept(struct rnd *r, int i)
 {
     struct slot *l = &slot[i];
@@ -179,7 +179,8 @@ static int an_accept(struct rnd *r, int i)
     for (enum kind k = TCP; k <= OURS; k++) {
         socklen_t len = sizeof(from[k]);
 
-        if (l->waiting && !(do_poll(k, l->s[k], POLLIN, 60000) & POLLIN)) stop("nobody to accept", k, 0);
+        if (l->waiting && !(do_poll(k, l->s[k], POLLIN, 60000) & POLLIN))
+            stop("no connection to accept", k, 0);
         s[k] = (int)do_accept(k, l->s[k], &from[k], &len, at_once);
         if (s[k] >= 0) same("the length of the peer's address", addr_len, len);
     }
@@ -262,7 +263,7 @@ static void a_close(int i)
     struct slot *p = &slot[i];
 
     if (p->state == LISTENING && p->waiting) return;
-    for (int l = 0; l < SLOTS && p->state == CONNECTED && p->peer < 0; l++) /* somebody will accept nobody */
+    for (int l = 0; l < SLOTS && p->state == CONNECTED && p->peer < 0; l++) /* one will find no connection */
         for (uint32_t k = 0; slot[l].state == LISTENING && k < slot[l].waiting; k++)
             if (slot[l].queue[k] == i) return;
     if (p->peer >= 0) read_all(p->peer);

@@ -6,7 +6,7 @@
  *
  *     test_socket_conformance [rdma|rdma6|rdma-doorbell|rdma-post|tcp|unix [SEED [SCRIPTS]]]
  *
- * What carries ours: rdma; by IPv6; in the posting modes with a proxy; or the host's sockets.
+ * The carriers of our sockets: rdma; by IPv6; in the posting modes with a proxy; or the host's sockets.
  */
 #include "tests/socket/conformance_rig.h"
 
@@ -120,7 +120,7 @@ static void a_recv(struct pair *p, struct rnd *r, int end)
     int flags = kinds[rnd_below(r, 6)];
     int64_t got;
 
-    /* Not where it would wait for ever, nor for no bytes at all: Linux does wait then. */
+    /* Not where it would wait forever, nor for no bytes at all: Linux does wait then. */
     if (!there && !p->wr[!end] && !p->rd[end]) flags |= MSG_DONTWAIT;
     if (flags & MSG_WAITALL && n > there && there && !p->wr[!end]) n = there;
     if (rnd_below(r, 2))
@@ -136,7 +136,7 @@ static void a_recv(struct pair *p, struct rnd *r, int end)
 
 static void a_shutdown(struct pair *p, struct rnd *r, int end, uint32_t steps)
 {
-    /* Whether bytes that come behind SHUT_RD are read is a choice; so is what a sender learns of it. */
+    /* Whether bytes that come after SHUT_RD are read is a choice; so is what a sender learns of it. */
     if (rnd_below(r, steps / 15)) return;
     if (p->wr[0] && p->wr[1]) return; /* Linux has forgotten the connection by then: ENOTCONN */
     same("shutdown", do_shutdown(TCP, p->s[TCP][end], SHUT_WR), do_shutdown(OURS, p->s[OURS][end], SHUT_WR));
@@ -152,7 +152,7 @@ static void a_poll(struct pair *p, struct rnd *r, int end)
 }
 
 /*
- * Sets and reads a socket's option. Sizes of buffers are nobody's business but the owner's, and the first
+ * Sets and reads a socket's option. Sizes of buffers matter only to the owner, and the first
  * values of keep-alive differ, so these are read only when they have been set.
  */
 static void an_option(struct rnd *r, int tcp, int ours)
@@ -283,7 +283,7 @@ static void unconnected(void)
     local_addr(&local);
     ((struct sockaddr_in *)&nobody)->sin_port = ((struct sockaddr_in *)&local)->sin_port = htons(1);
     if (domain == AF_UNIX)
-        to = (socklen_t)sizeof(struct sockaddr_un); /* the path is "", and bytes behind it */
+        to = (socklen_t)sizeof(struct sockaddr_un); /* the path is "", and bytes after it */
     same("socket", result(socket(domain, SOCK_STREAM, IPPROTO_UDP)),
          gw_sock_open_thread(net, domain, SOCK_STREAM, IPPROTO_UDP, soon()));
     same("send", -ENOTCONN,

@@ -2,7 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """Every state that two ends of a channel can reach, for windows of 1, 2 and 4 messages (include/gpuwire/detail/socket/channel.h).
 
-Checked in each: nobody is told of more than it has sent; no message comes without a slot; the writes that the receiver has
+Checked in each: no side is told of more than it has sent; no message comes without a slot; the writes that the receiver has
 not looked at fit into its receive queue, slots + 4; and where nothing is left to do, both sides may send again: no credit is lost.
 """
 
@@ -56,7 +56,7 @@ def explore(window):
             longest = max(longest, unseen)
             seen.add(new)
             todo.append(new)
-        assert due or max(state[0][0], state[1][0]) < window, f"nobody can go on: {state}"
+        assert due or max(state[0][0], state[1][0]) < window, f"neither can go on: {state}"
     print(f"window {window}: {len(seen)} states, at most {longest} writes unseen, room for {window + 4}")
 
 

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Connections made, used and ended in every way, over and over on the same few sockets, over RDMA, TCP and
- * whichever of them works. The sets of sockets are made anew every few hundred connections. Nothing may be
+ * whichever of them works. The sets of sockets are made again every few hundred connections. Nothing may be
  * left of any of them.
  *
  *     test_socket_cycles [CYCLES]
@@ -88,7 +88,7 @@ static void end(struct rnd *r, int s[2])
         want("shutdown", gw_sock_shutdown_thread(net, s[first], SHUT_WR, soon()), 0);
         want("the end", gw_sock_recv_thread(net, s[!first], bytes, 100, 0, soon()), 0);
         break;
-    case 1: /* with bytes under way that nobody reads */
+    case 1: /* with bytes under way that are not read */
         want("send", gw_sock_send_thread(net, s[first], bytes, 100, 0, soon()), 100);
         break;
     case 2: linger(s[first], 0); break; /* at once */
@@ -137,7 +137,7 @@ static void met(struct rnd *r, int l)
     end(r, s);
 }
 
-/* Nobody listens; a connection that is given up while it is made; one that nobody accepts. */
+/* No peer listens; a connection that is given up while it is made; one that is not accepted. */
 static void missed(struct rnd *r, int l)
 {
     uint64_t limit = soon();
@@ -157,7 +157,7 @@ static void missed(struct rnd *r, int l)
         break;
     }
     want("close", gw_sock_close_thread(net, s, soon()), 0);
-    /* What comes of it at the listener is accepted, and ends; or it goes by itself. */
+    /* The listener accepts the connection if it comes, and ends it; or it goes by itself. */
     while (gw_sockets_open(set) > 1) {
         n = gw_sock_accept_thread(net, l, NULL, NULL, gw_clock_ns() + 3000000);
         if (n >= 0)
@@ -228,7 +228,7 @@ static void print_use(const char *when, const struct use *u)
 }
 
 /* The test allows for memory of a connection that the NIC has not taken back yet, and for memory that
- * allocators keep. An allocation that every cycle leaves behind is seen in `make check`; one in fifty cycles,
+ * allocators keep. An allocation that every cycle leaves is seen in `make check`; one in fifty cycles,
  * in `make soak`. */
 static void compare(const struct use *before, const struct use *after)
 {

@@ -22,7 +22,7 @@ GW_DEV void datagram_keep(const struct datagram_args *a, int s, int64_t err, uin
     o->dropped = gw_datagram_(a->net, s)->dropped;
 }
 
-/* Sends back every datagram, until an end that nobody asks for again, or until nothing has come for long.
+/* Sends back every datagram, until an end that is not asked for again, or until nothing has come for long.
  * udpong may take an answer for that to another question. It then forgets to say the end. */
 GW_DEV void datagram_serve(const struct datagram_args *a, enum gw_group g)
 {

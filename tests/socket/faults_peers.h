@@ -18,7 +18,7 @@
 #define TEN_TIMES (53u * (uint64_t)SECOND)
 
 static struct gw_device *dev;
-static struct sockaddr_in at[1 + PEERS], nowhere; /* the test's own, the peers', nobody's */
+static struct sockaddr_in at[1 + PEERS], nowhere; /* the test's own, the peers', an unused one */
 static pid_t peer[PEERS];
 static int orders[PEERS]; /* a peer ends when its end of this is closed */
 static struct sockaddr_in here;

@@ -151,7 +151,7 @@ static void test_peer_stands_still(void **state)
     close_ours(other);
 }
 
-/* ---- nobody there -------------------------------------------------------------------------------------- */
+/* ---- no peer there ------------------------------------------------------------------------------------- */
 
 static void test_unreachable(void **state)
 {
@@ -160,7 +160,7 @@ static void test_unreachable(void **state)
     int64_t err;
 
     (void)state;
-    /* Nobody's address on this host; and one that no host has (RFC 5737). Its deadline may come first: then
+    /* An unused address of this host; and one that no host has (RFC 5737). Its deadline may come first: then
      * it goes on, and may be closed. */
     assert_int_equal(connect_to(s, &nowhere, soon()), -ECONNREFUSED);
     close_ours(s);

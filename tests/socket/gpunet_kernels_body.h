@@ -112,7 +112,7 @@ struct gpunet_poll {
     uchar buf[64];
 };
 
-/* What a pair of connected sockets, c and s, can do. */
+/* The calls on a pair of connected sockets, c and s. */
 GW_DEV void pair_calls(const struct gpunet_args *a, int c, int s)
 {
     GW_SHARED(struct gpunet_poll, p);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Options that say how long a call may wait, on a datagram socket that nobody sends to. The includer has
+/* Options that say how long a call may wait, on a datagram socket that gets nothing. The includer has
  * `net`. */
 #ifndef GW_TESTS_SOCKET_LIMITS_H
 #define GW_TESTS_SOCKET_LIMITS_H

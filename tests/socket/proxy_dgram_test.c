@@ -126,7 +126,7 @@ static void test_as_the_host(void **state)
     assert_int_equal(gw_sock_peer_thread(net, s, (struct sockaddr *)&peer, &len), -ENOTCONN);
     assert_int_equal(gw_sock_borrow_thread(net, s, (const void **)&state, 0), -EOPNOTSUPP);
     assert_int_equal(gw_sock_open_thread(net, AF_INET, SOCK_DGRAM, IPPROTO_TCP, soon()), -EPROTONOSUPPORT);
-    /* Connected to nobody: the first send goes, the refusal comes back and is told once. */
+    /* Connected to a closed port: the first send goes, the refusal comes back and is told once. */
     assert_int_equal(gw_sock_connect_thread(net, s, (struct sockaddr *)&nobody, sizeof(nobody), soon()), 0);
     assert_int_equal(gw_sock_peer_thread(net, s, (struct sockaddr *)&peer, &len), 0);
     assert_memory_equal(&peer, &nobody, sizeof(peer));
@@ -141,7 +141,7 @@ static void test_as_the_host(void **state)
     close(fd);
 }
 
-/* Nobody receives: what the proxy keeps is bounded, and what comes later is the host's to drop. */
+/* Without a receiver: what the proxy keeps is bounded, and what comes later is the host's to drop. */
 static void test_bounded(void **state)
 {
     static uint8_t b[1000];

@@ -50,7 +50,7 @@ static void test_reset(void **state)
     close(other);
 }
 
-/* A reset behind the end of what came in is seen by who polls, too. */
+/* A poll sees a reset after the end of what came in, too. */
 static void test_reset_after_the_end(void **state)
 {
     struct linger now = {1, 0};
@@ -82,7 +82,7 @@ static void test_silent(void **state)
     close(fd);
 }
 
-/* Nobody reads at the other end: sending stops, closing gives up at its deadline, and what is missing is
+/* Without a reader at the other end: sending stops, closing gives up at its deadline, and what is missing is
  * lost. */
 static void test_nobody_reads(void **state)
 {
@@ -101,7 +101,7 @@ static void test_nobody_reads(void **state)
     close(fd);
 }
 
-/* Bytes that nobody has read make the goodbye a reset, as Linux does it. */
+/* Unread bytes make the goodbye a reset, as Linux does it. */
 static void test_closed_unread(void **state)
 {
     char b[8];

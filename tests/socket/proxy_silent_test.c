@@ -74,7 +74,7 @@ static void test_keep_alive(void **state)
     begin = gw_clock_ns();
     got = recv_ours(s, b, 1);
     assert_true(gw_clock_ns() - begin < TEN_TIMES);
-    /* What the host's TCP calls it depends on what it heard last. */
+    /* The host's TCP names the error by what it received last. */
     if (got != -ETIMEDOUT && got != -ENETUNREACH && got != -EHOSTUNREACH) fail_msg("%lld", (long long)got);
     assert_int_equal(gw_sock_getsockopt_thread(net, s, SOL_SOCKET, SO_ERROR, &err, &len), 0);
     assert_int_equal(err, -got);

@@ -82,7 +82,7 @@ static void test_no_socket_free(void **state)
     int l = listen_ours(&at, 4), fd = connect_host(&at), s[COUNT - 1], got;
 
     (void)state;
-    /* Nor is anybody lost to a call that cannot say who it is. */
+    /* A call that cannot return the address loses no connection, either. */
     assert_int_equal(gw_sock_accept_thread(net, l, (struct sockaddr *)&at, NULL, soon()), -EINVAL);
     assert_int_equal(gw_sockets_open(set), 1);
     for (int i = 0; i < COUNT - 1; i++) s[i] = open_ours();
@@ -173,7 +173,7 @@ static void test_unix(void **state)
     assert_int_equal(read(fd, b, sizeof(b)), 5);
     close(fd);
     assert_int_equal(recv_ours(s, b, sizeof(b)), 0);
-    assert_int_equal(send_ours(s, b, 1), 1); /* the proxy takes it, and learns then that nobody does */
+    assert_int_equal(send_ours(s, b, 1), 1); /* the proxy takes it, and learns then that the peer does not */
     assert_true(await(s, 0) & POLLERR);
     assert_int_equal(send_ours(s, b, 1), -EPIPE);
     close_ours(s);

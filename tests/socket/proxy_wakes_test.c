@@ -3,8 +3,8 @@
  * No wake-up is lost between kernels and the proxy: test_socket_proxy_wakes [ROUNDS]. Each thread pauses for
  * a random time before its next step. So it comes while the proxy is about to sleep, asleep, or awake. A call
  * whose ring the proxy misses ends at its deadline, with an error. `taskset -c 0` beside other work is the
- * hard case. And one ring comes where chance seldom brings it: between the helper's last look in vain and the
- * announcement of its sleep.
+ * hard case. And one ring comes where chance seldom brings it: between the helper's last look, which finds
+ * nothing, and the announcement of its sleep.
  */
 #include <dlfcn.h>
 #include <pthread.h>
@@ -15,7 +15,7 @@
 
 #define PAIRS  3
 #define RING   4096
-#define MOST   12000 /* more than both rings: whoever sends waits for room, and the proxy too */
+#define MOST   12000 /* more than both rings: the sender waits for room, and the proxy too */
 #define ROUNDS 400
 
 static uint32_t rounds = ROUNDS;
@@ -124,7 +124,7 @@ static void play_all(int pairs)
     assert_int_equal(gw_sockets_destroy(set), 0);
 }
 
-/* Alone: nobody else wakes the proxy, by the way, for a ring that was lost. */
+/* Alone: no other call wakes the proxy by chance after a lost ring. */
 static void test_one(void **state)
 {
     (void)state;
@@ -143,7 +143,7 @@ static void test_some(void **state)
 #define CALLS   16
 #define LEAP_NS 100000u
 
-/* What is sent on the helper's own thread when it has looked at the clock so many times more. */
+/* What is sent on the helper's own thread when it has looked at the clock N times more. */
 static struct {
     int s;
     uint32_t on;
@@ -168,8 +168,8 @@ static void ring_between(void)
         gw_st_release_u32(&between.sent, 1);
 }
 
-/* The helper takes the time behind its last look in vain, before it announces that it sleeps. For it the time
- * leaps, so that it does not look on before, however short its sleeps are. */
+/* The helper takes the time after its last look, which finds nothing, before it announces that it sleeps. For
+ * it the time leaps, so that it does not look on before, however short its sleeps are. */
 int clock_gettime(clockid_t id, struct timespec *t)
 {
     static int (*real)(clockid_t, struct timespec *);

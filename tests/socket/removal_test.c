@@ -102,7 +102,7 @@ static int connect_to(int s, const struct sockaddr_in *at, uint64_t deadline)
     return gw_sock_connect_thread(net, s, (const struct sockaddr *)at, sizeof(*at), deadline);
 }
 
-/* The event is told with the next of rdma_cm's: here that nobody listens at some port. */
+/* The event is told with the next of rdma_cm's: here that no program listens at some port. */
 static void remove_device(struct rdma_cm_id *id)
 {
     struct sockaddr_in nobody = here;
@@ -250,7 +250,7 @@ static void *wait_for_one(void *arg)
     return NULL;
 }
 
-/* Each is told, also one that somebody waits on, behind what had arrived; no new ones are made; and they are
+/* Each is told, also one that a thread waits on, after what had arrived; no new ones are made; and they are
  * closed like others. */
 static void test_datagrams(void **state)
 {

@@ -21,7 +21,7 @@
 
 GW_KERNEL_DECLARE(socket_kernel);
 
-/* TCP's keep a closed connection's for a while: whoever binds takes another one. */
+/* TCP's keep a closed connection's for a while: each bind takes another one. */
 static uint16_t port = 7000;
 static uint32_t carrier = GW_RDMA_ONLY;
 

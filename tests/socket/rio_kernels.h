@@ -6,10 +6,10 @@
 #include <gpuwire/socket.h>
 
 /*
- * What riostream -T v does with a connection. Both sides offer `size` bytes at offset 0 and say 16 bytes;
- * then each in turn, the client first, writes `count` times all of the other one's memory. The last byte of
- * the last time is a number that counts these turns, and the other side looks for it. Before it, byte i of
- * all that a side has written is i mod 256.
+ * Does with a connection what riostream -T v does. Both sides offer `size` bytes at offset 0 and say 16
+ * bytes; then each in turn, the client first, writes `count` times all of the other one's memory. The last
+ * byte of the last time is a number that counts these turns, and the other side looks for it. Before it, byte
+ * i of all that a side has written is i mod 256.
  */
 struct rio_args {
     struct gw_net *net;

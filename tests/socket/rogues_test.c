@@ -215,8 +215,8 @@ static void test_handshakes(void **state)
     assert_int_equal(gw_sockets_open(set), 3); /* none is left of them */
 }
 
-/* A connection that waits to be accepted has a socket already. It is nobody's: calls on its number leave it
- * alone. */
+/* A connection that waits to be accepted has a socket already. It belongs to no call: calls on its number
+ * leave it alone. */
 static void test_not_accepted(void **state)
 {
     uint8_t data[GW_RS_CONN_BYTES];
@@ -309,8 +309,9 @@ static void test_more_than_offered(void **state)
 }
 
 /*
- * While nobody looks, more writes at once than there is credit for, and than the receive queue holds. Our NIC
- * tells the rogue's NIC to wait. Once our side looks, everything comes, since there is room for the bytes.
+ * While no thread looks, more writes at once than there is credit for, and than the receive queue holds. Our
+ * NIC tells the rogue's NIC to wait. Once our side looks, everything comes, since there is room for the
+ * bytes.
  */
 static void test_credit_ignored(void **state)
 {
@@ -414,8 +415,8 @@ static void test_other_requests(void **state)
 }
 
 /*
- * It posts no receives: its NIC says to come again later, for ever, and our own goes on trying. The question
- * whether it is there waits behind that, and what the socket's options allow for it ends the wait.
+ * It posts no receives: its NIC says to come again later, forever, and our own goes on trying. The question
+ * whether it is there waits after that, and what the socket's options allow for it ends the wait.
  */
 static void test_no_receives(void **state)
 {

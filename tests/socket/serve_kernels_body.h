@@ -72,7 +72,7 @@ GW_DEV int32_t answer_http(const struct serve_args *a, int s, const char *in, ui
 
 /* ---- redis --------------------------------------------------------------------------------------------- */
 
-/* A number behind `mark`, and where the line behind it begins. 0: it has not all come. */
+/* A number after `mark`, and where the next line begins. 0: it has not all come. */
 GW_DEV int number_line(const char *in, uint32_t n, uint32_t *at, char mark, uint32_t *number)
 {
     uint32_t i = *at;
@@ -246,7 +246,7 @@ GW_DEV int32_t answer_one(const struct serve_args *a, struct serve_block *b, str
     return say_bytes(a, c->s, in, n) ? -EPIPE : (int32_t)n;
 }
 
-/* What has come on one connection. -1: it is over. */
+/* Receives on one connection. -1: it is over. */
 GW_DEV int serve_conn(const struct serve_args *a, struct serve_block *b, struct serve_conn *c,
                       int64_t *answered)
 {

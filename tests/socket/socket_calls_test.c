@@ -69,7 +69,7 @@ static void test_reserving(void **state)
         rig_free(&r);
         return;
     }
-    /* Nobody reads: room ends with the peer's buffer. */
+    /* Without a reader room ends with the peer's buffer. */
     bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 2, 20000, 0, 9)->limit_ns = 500000000;
     bytes(&r, 0, SK_RESERVE, GW_BLOCK, 2, 1, 0, 9)->limit_ns = 0;
     bytes(&r, 0, SK_RESERVE, GW_BLOCK, 2, 1, 0, 9)->limit_ns = 20000000;

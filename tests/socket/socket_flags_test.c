@@ -46,8 +46,8 @@ static void test_flags(void **state)
     rig_free(&r);
 }
 
-/* Nobody receives: a sender that does not wait fills the peer's buffer and says how far it came. Of that the
- * first half, of which 50100 bytes have been read, has not been given back. */
+/* Without a receiver: a sender that does not wait fills the peer's buffer and says how far it came. Of that
+ * the first half, of which 50100 bytes have been read, has not been given back. */
 static void full_for(enum gw_group g)
 {
     enum { MUCH = 70000 };
@@ -142,8 +142,7 @@ static void limits_of(enum gw_group g)
     for (uint32_t i = 0; i < 2 && carrier; i++) bytes(&r, 0, SK_SEND, g, 2, 100000, 50000, 0);
     run(&r);
     EXPECT(&r, 0, 0, 0, 0, 20000, 0, 0, -ETIMEDOUT, -EAGAIN, 10, POLLIN, 10);
-    if (carrier)
-        assert_int_equal(r.result[0][12], -ETIMEDOUT); /* nobody reads, and there is nothing between */
+    if (carrier) assert_int_equal(r.result[0][12], -ETIMEDOUT); /* there is no reader, and nothing between */
     part(&r, g);
     rig_free(&r);
 }

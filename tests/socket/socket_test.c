@@ -7,13 +7,13 @@
 
 /* ---- data ---------------------------------------------------------------------------------------------- */
 
-/* n bytes, so many a call, through buffers of a set's. */
+/* n bytes, a number of them in each call, through buffers of a set's. */
 struct transfer {
     struct gw_sockets_attr attr;
     enum gw_group form;
     uint64_t n;
     int32_t send, recv;
-    uint32_t lanes; /* on a GPU. With more than two warps a block goes on behind its turn */
+    uint32_t lanes; /* on a GPU. With more than two warps a block goes on after its turn */
 };
 
 /* Both directions at a time, through buffers of many sizes, in pieces that fit nothing; then the end of one
@@ -22,7 +22,7 @@ static void test_both_ways(void **state)
 {
     static const struct transfer v[] = {
         {{.count = 4}, GW_BLOCK, 3000001, 65521, 70000, 64},
-        /* Long sends, some of which end in the peer's other half, or behind the end of our buffer. */
+        /* Long sends, some of which end in the peer's other half, or past the end of our buffer. */
         {{.count = 4, .rbuf = 1 << 20, .wbuf = 1 << 20}, GW_BLOCK, 7000003, 300001, 250000, 256},
         {{.count = 4, .rbuf = 1 << 20, .wbuf = 2 << 20}, GW_BLOCK, 7000003, 200000, 300000, 224},
         {{.count = 4, .rbuf = 4096, .wbuf = 65536, .writes = 16}, GW_BLOCK, 300001, 5000, 777, 96},
@@ -149,7 +149,7 @@ static void test_opening(void **state)
     bytes(&r, 0, SK_SEND_ONE, GW_BLOCK, 0, 1, 0, 0);
     bytes(&r, 0, SK_RECV_ONE, GW_WARP, 0, 1, 0, 0);
     add(&r, 0, SK_SHUTDOWN, GW_BLOCK, 0, SHUT_RD);
-    add(&r, 0, SK_CONNECT, GW_BLOCK, 2, 0); /* nobody listens there, though it is taken */
+    add(&r, 0, SK_CONNECT, GW_BLOCK, 2, 0); /* no socket listens there, though it is taken */
     run(&r);
     EXPECT(&r, 0, -EAFNOSUPPORT, -ESOCKTNOSUPPORT, 0, 0, 0, -EMFILE, 0, port, -EADDRINUSE, -EINVAL, -ENOTCONN,
            -EINVAL, -ENOTCONN, -ENOTCONN, -ENOTCONN, -ECONNREFUSED);
@@ -210,7 +210,7 @@ static void test_without_waiting(void **state)
     rig_free(&r);
 }
 
-/* Connections that nobody accepts go with their listener; a backlog that is full refuses. */
+/* Connections that are not accepted go with their listener; a backlog that is full refuses. */
 static void test_backlog(void **state)
 {
     struct gw_sockets_attr a = {.count = 8, .rbuf = 4096, .wbuf = 4096};
@@ -271,7 +271,7 @@ static void *close_one(void *arg)
     return NULL;
 }
 
-/* A thread that is at work behind its group's turn is waited for, since the queue pair is another's soon. (On
+/* Closing waits for a thread that works after its group's turn, since the queue pair is another's soon. (On
  * a GPU the word that says so is out of this test's reach.) */
 static void test_close_under_who_is_behind(void **state)
 {

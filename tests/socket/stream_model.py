@@ -14,7 +14,7 @@ one of these ends the search:
 
 The sender's receive queue must take what is told without the sender's looking, while up to GW_STREAM_UNPOSTED_ - 1 receives
 that have completed are not posted again: the most of it that was ever unseen is printed, and may not exceed what that
-leaves of GW_STREAM_SPARE_. (Whatever they were completed by, so many are missing at most, and all other writes that can
+leaves of GW_STREAM_SPARE_. (Whatever they were completed by, this number is missing at most, and all other writes that can
 be under way are data, of which there are never more than there is credit for.)
 """
 import sys
@@ -89,7 +89,7 @@ def explore(size, window, maps):
         sent = list(sends(state, size, maps))
         rest = list(arrives(state, window)) + list(receives(state, size, window))
         if not rest and not [s for s in sent if s[5] != state[5]]:
-            raise Broken("the sender waits for ever")
+            raise Broken("the sender waits forever")
         for s in sent + rest:
             if s not in seen:
                 seen.add(s)

@@ -48,7 +48,7 @@ static void talk(int s, int t)
     close_ours(t);
 }
 
-/* What a socket became: over RDMA the process has no descriptor for it. */
+/* The kind that a socket became: over RDMA the process has no descriptor for it. */
 static int over_rdma(int s)
 {
     return net->info[s].kind == GW_SOCK_STREAM_;

@@ -98,7 +98,7 @@ int app_to_rts(struct app_qp *q, const struct app_connect *c);
 void app_connect(struct app_qp *a, struct app_qp *b, const struct app_connect *c);
 enum ibv_qp_state app_state(struct app_qp *q);
 
-/* Writes a WQE; nobody is told. Returns its index. */
+/* Writes a WQE; the NIC is not told. Returns its index. */
 uint32_t app_put(struct app_qp *q, const struct gw_mlx5_wr *wr);
 /* Moves the record. */
 void app_publish(struct app_qp *q);

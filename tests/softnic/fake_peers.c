@@ -48,7 +48,7 @@ static void region(void *ctx, uint32_t key, const struct sn_peer_region *r)
     unsigned i = 0;
 
     while (i < FAKE_REGIONS && n->region[i].key != (r ? 0 : key)) i++;
-    must(i < FAKE_REGIONS, "a region that nobody was told of goes, or there are too many");
+    must(i < FAKE_REGIONS, "a region that was not announced goes, or there are too many");
     n->region[i].key = r ? key : 0;
     if (r) n->region[i].r = *r;
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixture.h: two connected queue pairs, r.a and r.b, made anew for each test of a file: cmocka's setup and
+/* fixture.h: two connected queue pairs, r.a and r.b, made again for each test of a file: cmocka's setup and
  * teardown. */
 #ifndef TESTS_SOFTNIC_FIXTURE_H
 #define TESTS_SOFTNIC_FIXTURE_H

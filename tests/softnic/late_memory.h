@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * late_memory.h: two ends' memory once more, like that of a GPU whose copies end late. They end one after the
- * other, each after so many looks, or when somebody waits for it. A copy reads and writes its bytes only
+ * other, each after a number of looks, or when a thread waits for it. A copy reads and writes its bytes only
  * then. At each look the test has its say, in the middle of a NIC's work: what it finds there a program could
  * find.
  */
@@ -91,7 +91,8 @@ static inline int late_await(void *ctx, uint64_t mark)
     return -EIO;
 }
 
-/* Others' too: what failed is told to who waits for its mark. So fail_at and fail_move do not go together. */
+/* Others' too: the thread that waits for a mark gets its failure. So fail_at and fail_move do not go
+ * together. */
 static inline int late_flush(void *ctx)
 {
     (void)ctx;
@@ -99,7 +100,7 @@ static inline int late_flush(void *ctx)
     return 0;
 }
 
-/* What is read or written meanwhile comes behind the copies to these bytes; others stay under way. */
+/* What is read or written in that time comes after the copies to these bytes; others stay under way. */
 static inline uint8_t *late_bytes(void *ctx, uint64_t addr, uint32_t len)
 {
     uint8_t *at = ((struct late_end *)ctx)->mem + addr;

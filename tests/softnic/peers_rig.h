@@ -26,7 +26,7 @@ static inline void peers_rig_connected(const struct world_options *o)
     rig_fill(&r);
 }
 
-/* Nobody is inside another's memory, and none is told of any more. */
+/* No node is inside another's memory, and none is announced any more. */
 static inline void down(void)
 {
     rig_down(&r);

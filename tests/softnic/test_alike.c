@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * What packets are refused for, copies are refused for. Both ends of a connection are told something else,
- * and a request then ends in the same way whether its NICs are peers of one host, or one NIC, or neither.
+ * Copies are refused for the same reasons as packets. The two ends of a connection get different
+ * parameters. A request then ends in the same way whether its NICs are peers of one host, or one NIC, or
+ * neither.
  */
 #include "tests/softnic/fake_peers.h"
 #include "tests/softnic/rig.h"

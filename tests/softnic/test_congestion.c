@@ -20,7 +20,7 @@ static uint64_t complete_one(void)
     return r.w.now - start;
 }
 
-/* How many requests of one kind, one after the other, are complete after so much time. */
+/* How many requests of one kind, one after the other, are complete after that time. */
 static unsigned in_time(uint8_t opcode, uint64_t ns)
 {
     unsigned n = 0;
@@ -131,7 +131,8 @@ static void a_storm_of_notifications_stops_nobody(void **state)
     world_settle(&r.w, 100 * MS);
 }
 
-/* What it acknowledges meanwhile does not wait for its rate, and does not use it up for its own requests. */
+/* What it acknowledges in that time does not wait for its rate, and does not use it up for its own requests.
+ */
 static void acknowledgements_cost_a_limited_sender_nothing(void **state)
 {
     struct roce_hdr h = {.opcode = ROCE_WRITE_ONLY, .ackreq = true, .pkey = ROCE_DEFAULT_PKEY};
@@ -188,7 +189,7 @@ static void it_can_be_switched_off(void **state)
     before = in_time(GW_MLX5_WRITE, 2 * MS);
     r.w.faults.mark = 10000;
     in_time(GW_MLX5_WRITE, 2 * MS);
-    assert_int_equal(counters(&r, 1).ecn_marked, 0); /* nobody may mark them */
+    assert_int_equal(counters(&r, 1).ecn_marked, 0); /* no switch may mark them */
     for (int i = 0; i < 20; i++) {
         notify(r.w.nics[1].gid, false);
         world_run(&r.w, 0);

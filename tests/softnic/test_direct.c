@@ -23,7 +23,7 @@ static void writes_and_reads_take_no_packets(void **state)
     (void)state;
     peers_rig_connected(NULL);
     post(&r, GW_MLX5_WRITE, 0, 5000, 100);
-    world_run(&r.w, 0); /* done when the doorbell was taken: nobody else had to run */
+    world_run(&r.w, 0); /* done when the doorbell was taken: no other had to run */
     expect(&r.a, GW_MLX5_CQE_REQ);
     assert_memory_equal(r.b.mem + 100, r.a.mem, 5000);
     memcpy(was, r.b.mem + 20000, 5000);
@@ -141,7 +141,7 @@ static void post_to(uint8_t opcode, uint32_t rkey, uint64_t raddr, uint32_t lkey
     post_between(&r, opcode, (struct gw_mlx5_sge){(uintptr_t)r.a.mem, 64, lkey}, raddr, rkey);
 }
 
-/* Two that are right, one that is not, one behind it. */
+/* Two that are right, one that is not, one after it. */
 static void refused(uint8_t opcode, uint32_t rkey, uint64_t raddr, uint8_t syndrome, int event)
 {
     uint8_t was[RIG_MEM];
@@ -244,7 +244,7 @@ static void a_region_that_went_is_gone(void **state)
     down();
 }
 
-/* The third of five: what stands before it is done, it fails, what stands behind it comes back. */
+/* The third of five: the ones before it are done, it fails, the ones after it come back. */
 static void memory_that_went_fails_one_request(void **state)
 {
     uint8_t *page = map_apart(4096);

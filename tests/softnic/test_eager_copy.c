@@ -83,7 +83,7 @@ static void short_ones_are_packets(void **state)
     down();
 }
 
-/* They follow each other without waiting for answers, behind WRITEs too. */
+/* They follow each other without waiting for answers, after WRITEs too. */
 static void those_in_a_row_are_one_copy(void **state)
 {
     (void)state;
@@ -136,7 +136,7 @@ static void long_ones_are_one_frame(void **state)
     free(mem[1]);
 }
 
-/* Behind a SEND it is packets; a READ or WRITE behind it waits until it has been received. */
+/* After a SEND it is packets; a READ or WRITE after it waits until it has been received. */
 static void order_with_other_requests(void **state)
 {
     uint8_t was[LONG];
@@ -282,7 +282,7 @@ static void what_is_taken_back_meanwhile_is_an_error(void **state)
     }
 }
 
-/* The key is another memory's meanwhile: the bytes are to be there. */
+/* The key is another memory's by now: the bytes must be there. */
 static void a_region_that_changed_gets_packets(void **state)
 {
     uint8_t *other = calloc(1, RIG_MEM);
@@ -353,8 +353,8 @@ static void forge_placed(struct roce_hdr *h, uint32_t base)
 }
 
 /* Frames overtake each other where one way to a peer ends and another begins. A message that was sent as
- * placed comes behind older bytes, which were sent again as packets. It would complete without its own
- * bytes. */
+ * placed comes after older bytes, which were sent again as packets. It would complete without its own bytes.
+ */
 static void who_comes_late_is_not_believed(void **state)
 {
     uint32_t psn = app_connect_default.psn_here;
@@ -374,7 +374,7 @@ static void who_comes_late_is_not_believed(void **state)
     forge_placed(&late, psn);
     expect_nothing(&r.b);
     assert_int_equal(counters(&r, 1).eager_refused, 1);
-    forge_placed(&late, psn + 1); /* it was copied behind them */
+    forge_placed(&late, psn + 1); /* it was copied after them */
     expect(&r.b, GW_MLX5_CQE_RESP_WR_IMM);
     assert_int_equal(counters(&r, 1).eager_taken, 1);
     down();
@@ -408,7 +408,7 @@ static void forged_ones(void **state)
         g.va = (uintptr_t)r.b.mem + (i == 0);
         g.rkey = r.b.key + (i == 1);
         g.dlen = i == 2 ? UINT32_MAX : RIG_MEM;
-        peers.no_writes = i == 3; /* nobody was let in */
+        peers.no_writes = i == 3; /* no peer was let in */
         forge_placed(&g, g.psn);
         assert_int_equal(counters(&r, 1).eager_taken, 0);
         assert_int_equal(counters(&r, 1).eager_refused, i == 3);
@@ -420,7 +420,7 @@ static void forged_ones(void **state)
     }
 }
 
-/* A lie harms nobody but who believes its liar: the completion comes, and bytes that the liar could have
+/* A lie harms only the node that trusts the liar: the completion comes, and bytes that the liar could have
  * written. */
 static void a_lie_is_a_write_of_what_is_there(void **state)
 {

@@ -168,7 +168,7 @@ static void the_device_s_own_codes(void **state)
     assert_int_equal(wc.vendor, 0xf9);
 }
 
-/* Repeated for ever: both ends say what the one waits for, once, and not before a second is over. */
+/* Repeated forever: both ends say what the one waits for, once, and not before a second is over. */
 static void a_receive_is_missing_for_long(void **state)
 {
     struct ibv_qp_attr attr = {.qp_state = IBV_QPS_RESET};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The program's handlers of SIGSEGV and SIGBUS behind the NIC's. Every test is a process of its own, as it
+/* The program's handlers of SIGSEGV and SIGBUS after the NIC's. Every test is a process of its own, as it
  * may end so. */
 #include <errno.h>
 #include <fcntl.h>
@@ -21,7 +21,7 @@
 #include "softnic/mem/guard.h"
 #include "softnic/mem/handlers.h"
 
-/* The system's sigaction, as a program calls it that makes the system call itself: nobody leads it to us. */
+/* The system's sigaction, as a program calls it that makes the system call itself: nothing leads it to us. */
 int __sigaction(int sig, const struct sigaction *action, struct sigaction *old);
 
 enum { PAGE = 4096, ENDED_BY_SIGNAL = 1000 };
@@ -51,7 +51,7 @@ static int in_child(void (*test)(void))
     if (!pid) {
         setrlimit(RLIMIT_CORE, &no_core);
         alarm(60); /* endless recursion and endless faults end too */
-        /* What a sanitizer has there is not what the tests are about. */
+        /* The tests are not about a sanitizer's handlers there. */
         CHECK(signal(SIGSEGV, SIG_DFL) != SIG_ERR && signal(SIGBUS, SIG_DFL) != SIG_ERR);
         nowhere = mmap(NULL, PAGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         CHECK(nowhere != MAP_FAILED);
@@ -105,7 +105,7 @@ static void jump_out(int sig)
     siglongjmp(back, 1);
 }
 
-/* As a run-time system's: what it does not know goes to whoever was there before. */
+/* As a run-time system's: what it does not know goes to the handler that was there before. */
 static void pass_along(int sig, siginfo_t *info, void *ctx)
 {
     chained_calls++;
@@ -290,7 +290,7 @@ static void by_default_it_ends_the_process(void **state)
     assert_int_equal(in_child(default_sent), ENDED_BY_SIGNAL + SIGSEGV);
 }
 
-/* A handler that nobody led to us, and that chains to what it found: to ours. */
+/* A handler that was not led to us, and that chains to what it found: to ours. */
 static void take_its_place(void)
 {
     struct sigaction a = with(pass_along, SA_NODEFER);

@@ -72,7 +72,7 @@ static void one_at_a_time_to_the_end(void **state)
     assert_int_equal(sn_introspect_cqs(r.w.nics[0].nic, &cq, &c, 1, WAIT), 1);
     assert_int_equal(sn_introspect_qps(r.w.nics[0].nic, &qp, &v, 1, WAIT), 0);
     assert_int_equal(sn_introspect_cqs(r.w.nics[0].nic, &cq, &c, 1, WAIT), 0);
-    assert_int_equal(qp, 1 << 16); /* numbers have so many places */
+    assert_int_equal(qp, 1 << 16); /* the number of places */
     assert_int_equal(cq, SN_MAX_CQ);
 }
 

@@ -68,7 +68,7 @@ static void one_goes_through_and_is_answered(void **state)
     assert_int_equal(damaged, 0);
 }
 
-/* Nobody repeats them here; but what arrives is what was sent. */
+/* They are not repeated here; but what arrives is what was sent. */
 static void loss_loses_and_does_not_damage(void **state)
 {
     (void)state;

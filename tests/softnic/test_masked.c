@@ -106,7 +106,7 @@ static void a_duplicate_changes_nothing(void **state)
     rig_down(&r);
 }
 
-/* What a device of ours, or of others, does with the numbers beside these. */
+/* How a device of ours, or of others, treats the numbers beside these. */
 static void other_makers_opcodes_are_dropped(void **state)
 {
     static const uint8_t strange[] = {0xc0, 0xd2, 0xd5, 0xff, ROCE_OWN_XRC | ROCE_MASKED_FETCH_ADD};

@@ -76,7 +76,7 @@ static void whoever_takes_the_slot_later_gets_nothing(void **state)
     assert_int_equal(r.w.events[IBV_EVENT_QP_FATAL], 1);
 }
 
-/* What waits for an answer fails as if none had come. */
+/* A request that waits for an answer fails as if none had come. */
 static void a_request_under_way_fails(void **state)
 {
     (void)state;

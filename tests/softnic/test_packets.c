@@ -287,7 +287,7 @@ static void a_repeated_atomic_names_the_same(void **state)
     }
 }
 
-/* A packet that took its time on the way, and its region has gone: that is nobody's fault. */
+/* A packet that took its time on the way, and its region has gone: that is no fault. */
 static void a_late_read_of_a_region_that_went(void **state)
 {
     struct roce_hdr h = head(ROCE_READ_REQ, 0);
@@ -452,8 +452,8 @@ static void naks_name_what_fails(void **state)
     expect_error(&r.b, GW_MLX5_CQE_REQ_ERR, GW_MLX5_SYND_REM_OP);
 }
 
-/* Until something was acknowledged nobody knows what the peer can hold; then the window grows by what was. It
- * opens for many packets at once. */
+/* Until something was acknowledged it is not known what the peer can hold; then the window grows by what was.
+ * It opens for many packets at once. */
 static void the_first_window_is_not_the_largest(void **state)
 {
     uint32_t psn = b_posts(GW_MLX5_WRITE, RIG_MEM);

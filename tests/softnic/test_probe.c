@@ -36,7 +36,7 @@ static void begin(void)
     for (unsigned i = 0; i < LENGTH; i++) r.a.mem[i] = (uint8_t)(i * 7 + 1);
 }
 
-/* The sender alone, for so long. */
+/* The sender alone, for that time. */
 static void alone(uint64_t ns)
 {
     for (uint64_t end = r.w.now + ns; r.w.now < end;) {

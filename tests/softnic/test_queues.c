@@ -14,7 +14,7 @@ static void a_record_without_a_ring_does_nothing(void **state)
     world_settle(&r.w, 10 * MS);
     expect_nothing(&r.a);
     assert_int_equal(counters(&r, 0).tx_packets, 0);
-    /* After a second of the same somebody is told why nothing happens; once. */
+    /* After a second of the same a line says why nothing happens; once. */
     for (int i = 0; i < 4; i++) {
         r.w.now += 1100u * MS;
         world_run(&r.w, 0);
@@ -62,7 +62,7 @@ static void a_ring_serves_all_of_its_register(void **state)
     app_qp_down(&q);
 }
 
-/* Others of the register come and go, and it begins anew itself: a later ring is seen all the same. */
+/* Others of the register come and go, and it starts again itself: a later ring is seen all the same. */
 static void a_register_outlives_its_first_user(void **state)
 {
     struct app_qp_options o = {0};

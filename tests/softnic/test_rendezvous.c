@@ -286,7 +286,7 @@ static void memory_of_another_kind_goes_by_packets(void **state)
     }
 }
 
-/* What a peer may write into the memory that both share. */
+/* Values that a peer may write into the memory that both share. */
 static void nonsense_is_dropped(void **state)
 {
     struct sn_piece {

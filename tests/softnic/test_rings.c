@@ -67,7 +67,7 @@ static void hidden_rings_are_seen(void **state)
     assert_int_equal(r.w.reports, 0);
 }
 
-/* Whom the ring names does not wait for the others, and they wait for microseconds. */
+/* The queue pair that the ring names does not wait for the others, and they wait for microseconds. */
 static void named_first_hidden_soon(void **state)
 {
     uint64_t next, now = r.w.now;
@@ -102,7 +102,7 @@ static void who_posts_leaves_word(void **state)
     assert_true(sn_nic_posted(r.w.nics[0].nic, r.w.now) > r.w.now);
 }
 
-/* A queue pair that goes has rung, whoever hid that. */
+/* A queue pair that goes has rung, whichever ring hid that. */
 static void a_hidden_ring_is_not_called_missing(void **state)
 {
     (void)state;

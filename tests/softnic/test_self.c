@@ -134,7 +134,7 @@ static void post_other(uint32_t at, uint32_t len, struct sn_mr *from, struct sn_
     post_between(&r, GW_MLX5_WRITE_IMM, (struct gw_mlx5_sge){at, len, sn_mr_key(from)}, at, sn_mr_key(to));
 }
 
-/* However short: moved there, all in a row at once, and then told of. Behind a message of another kind they
+/* However short: moved there, all in a row at once, and then told of. After a message of another kind they
  * wait. */
 static void messages_in_other_memory_are_placed(void **state)
 {

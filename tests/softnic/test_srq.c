@@ -209,7 +209,7 @@ static void last_wqe(void **state)
     shared_down(&s);
 }
 
-/* A queue pair that goes while it holds a WQE leaves a completion behind that gives it back, hostile or not.
+/* A queue pair that goes while it holds a WQE leaves a completion that gives it back, hostile or not.
  */
 static void gone_with_a_wqe(void **state)
 {
@@ -256,7 +256,7 @@ static void broken_list(void **state)
     assert_int_equal(wc.syndrome, GW_MLX5_SYND_REM_OP);
     assert_int_equal(app_state(&s.to[0]), IBV_QPS_ERR);
     assert_int_equal(app_state(&s.to[1]), IBV_QPS_RTS);
-    send_imm(&s, 1, 0); /* and whoever comes next fails too, without another event */
+    send_imm(&s, 1, 0); /* and the next one fails too, without another event */
     world_settle(&s.r.w, 20 * MS);
     assert_int_equal(s.r.w.events[IBV_EVENT_SRQ_ERR], 1);
     assert_int_equal(app_state(&s.to[1]), IBV_QPS_ERR);

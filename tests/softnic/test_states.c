@@ -192,7 +192,7 @@ static void a_reset_queue_pair_is_as_new(void **state)
 {
     (void)state;
     rig_connect(&r);
-    post(&r, GW_MLX5_SEND, 0, 100, 0); /* RNR for ever */
+    post(&r, GW_MLX5_SEND, 0, 100, 0); /* RNR forever */
     world_settle(&r.w, MS);
     for (int i = 0; i < 2; i++) {
         struct app_qp *q = i ? &r.b.qp : &r.a.qp;
@@ -259,7 +259,7 @@ static void fewer_reads_than_are_under_way(void **state)
     assert_memory_equal(r.a.mem, r.b.mem, 18000);
 }
 
-/* Those that have begun are finished; the next has nothing to wait for. */
+/* Requests that have begun are finished; the next has nothing to wait for. */
 static void no_reads_any_more(void **state)
 {
     (void)state;

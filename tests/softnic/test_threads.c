@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Several threads drive one NIC. The promise under test: after a ring and one call of sn_nic_progress the
- * request is executed. That call may have found another thread inside. Still nobody needs to call again.
+ * request is executed. That call may have found another thread inside. Still no thread needs to call again.
  */
 #include <pthread.h>
 #include <time.h>

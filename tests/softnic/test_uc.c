@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Unreliable connections: messages arrive whole or not at all, and nobody says a word about it. */
+/* Unreliable connections: messages arrive whole or not at all, without any answer. */
 #include <sys/mman.h>
 
 #include "softnic/nic/introspect.h"
@@ -170,7 +170,7 @@ static void a_lost_packet_loses_its_message(void **state)
         packet(ROCE_SEND_MIDDLE, 105, 3, MTU); /* goes with nothing */
         expect_nothing(&r.b);
     }
-    assert_int_equal(counters(&r, 1).lost_messages, 2); /* of the one without its first nobody knew */
+    assert_int_equal(counters(&r, 1).lost_messages, 2); /* the one without its first was not noticed */
     assert_int_equal(counters(&r, 1).tx_packets, 0);
     assert_int_equal(app_state(&r.b.qp), IBV_QPS_RTS);
 }
@@ -246,7 +246,7 @@ static void rights_are_checked_without_a_word(void **state)
 }
 
 /* What is wrong with our own receive is told, to us alone. */
-/* Nobody answers, so without an end to it a peer could try millions of keys in a second. */
+/* There are no answers, so without an end to it a peer could try millions of keys in a second. */
 static void a_peer_that_guesses_keys_is_cut_off(void **state)
 {
     struct sn_qp_view view;

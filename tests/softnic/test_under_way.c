@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Direct accesses whose copies end late: what is done meanwhile, and that nobody hears of one before it has
+/* Direct accesses whose copies end late: what is done in that time, and that none is reported before it has
  * ended. */
 #include <errno.h>
 
@@ -9,8 +9,8 @@
 
 enum { IMM = GW_MLX5_WRITE_IMM, WRITE = GW_MLX5_WRITE, SEND = GW_MLX5_SEND, SLOW = 200, REQUESTS = 1024 };
 
-/* The completions that an end has got, at a look or later. And when it may get them: its n'th once so many
- * copies are done. */
+/* The completions that an end has got, at a look or later. And when it may get them: its n'th once that
+ * number of copies is done. */
 struct side {
     struct end *e;
     unsigned posted, told, errors;
@@ -63,7 +63,7 @@ static void up(unsigned patience)
     up_as(NULL, patience);
 }
 
-/* Whoever was to hear of it has; and of nothing too soon. */
+/* It was reported where it had to be, and nothing was reported too soon. */
 static void ends(void)
 {
     assert_false(a.too_soon || b.too_soon);
@@ -71,7 +71,7 @@ static void ends(void)
     down();
 }
 
-/* A copy or, with SEND or no length, none; whichever it is, behind all those before it. */
+/* A copy or, with SEND or no length, none; whichever it is, after all those before it. */
 static void post_late(uint8_t opcode, uint32_t from, uint32_t len, uint32_t to)
 {
     copies += opcode != SEND && len;
@@ -225,7 +225,7 @@ static void offer_at_look(void)
     sent_meanwhile |= late_under_way() && counters(&r, 0).rndv_taken;
 }
 
-/* What the peer offers is fetched from the memory that copies are under way to. */
+/* The peer's offer is fetched from the memory that copies are under way to. */
 static void offers_are_fetched_meanwhile(void **state)
 {
     (void)state;
@@ -485,7 +485,7 @@ static void doubt_at_look(void)
     if (looks % 35 == 0 && rnd_below(&peers.rnd, 10) == 0) peers.no_writes = !peers.no_writes;
 }
 
-/* Placed and told of; not believed while those behind it are under way: all of them go as packets, or the
+/* Placed and announced; not trusted while those after it are under way: all of them go as packets, or the
  * first one's bytes would come last. */
 static void the_last_bytes_stay(void **state)
 {

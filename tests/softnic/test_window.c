@@ -145,14 +145,14 @@ static void grants_nothing_else(void **state)
     refused(&b, reach(&b, AT, 1));
     bed_bound(&b, IBV_MW_TYPE_1); /* one byte in front */
     refused(&b, reach(&b, AT - 1, 2));
-    bed_bound(&b, IBV_MW_TYPE_2); /* one behind */
+    bed_bound(&b, IBV_MW_TYPE_2); /* one past the end */
     refused(&b, reach(&b, AT + 1, LEN));
     bed_up(&b, IBV_MW_TYPE_2, NULL); /* a right that it lacks */
     bind = part(&b, AT, LEN);
     bind.access = GW_MLX5_MKEY_REMOTE_READ;
     bind_ok(&b, &bind);
     refused(&b, reach(&b, AT, 1));
-    bed_bound(&b, IBV_MW_TYPE_1); /* the key from before it was bound anew */
+    bed_bound(&b, IBV_MW_TYPE_1); /* the key from before it was bound again */
     uint32_t old = b.key;
     bind = part(&b, AT, LEN);
     bind_ok(&b, &bind);
@@ -255,7 +255,7 @@ static void invalidated_here(void **state)
     bed_down(&b);
 }
 
-/* Behind a READ whose answer is what it waits for: it is made all the same, and before what follows it. */
+/* After a READ whose answer is what it waits for: it is made all the same, and before what follows it. */
 static void a_fenced_bind_is_made(void **state)
 {
     static struct bed b;

@@ -260,7 +260,7 @@ static void no_such_queue(void **state)
         assert_int_equal(sn_xrcd_create(x.r.w.nics[1].nic, &other), 0);
         box_up(&x, &foreign, other, 9);
         give(&foreign);
-        /* One that nobody has, or one of another domain. */
+        /* One that does not exist, or one of another domain. */
         request(&x, 0, GW_MLX5_SEND, 100, 0, k ? sn_srq_number(foreign.srq.srq) : 0x123456);
         world_settle(&x.r.w, 10 * MS);
         expect_sent(&x, GW_MLX5_SYND_REM_INV_REQ);

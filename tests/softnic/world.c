@@ -156,7 +156,7 @@ static void put_into_inbox(struct world_nic *n, struct flight *f)
  */
 static void arrive(struct world *w, struct flight *f)
 {
-    bool for_all = !f->data[5] && !f->data[6] && f->data[7] == 1; /* queue pair 1: whoever is first */
+    bool for_all = !f->data[5] && !f->data[6] && f->data[7] == 1; /* queue pair 1: the first node */
 
     for (unsigned i = 0; i < WORLD_NICS; i++) {
         struct world_nic *n = &w->nics[i];

@@ -18,9 +18,9 @@ struct world_faults {
     uint32_t loss, dup, reorder, corrupt; /* per 10,000 frames */
     uint32_t mark;                        /* those that may be: congestion experienced */
     uint32_t refuse;                      /* per 10,000 offers: the wire takes only a part */
-    uint64_t delay_ns;                    /* every frame takes so long */
-    uint64_t jitter_ns;                   /* and up to so much more */
-    uint64_t reorder_ns;                  /* and one that is reordered up to so much more */
+    uint64_t delay_ns;                    /* the time that every frame takes */
+    uint64_t jitter_ns;                   /* and at most this much more */
+    uint64_t reorder_ns;                  /* and at most this much more when it is reordered */
 };
 
 struct fake_peers;
@@ -55,7 +55,7 @@ struct world {
     bool cut;              /* nothing arrives any more */
     bool inject_offers;    /* what world_inject makes are some */
     bool inject_same_host; /* what world_inject makes comes from this host */
-    /* Who has the slots of all other NICs; unknown at first. */
+    /* The owner of the slots of all other NICs; unknown at first. */
     struct sn_owner owner;
     unsigned owner_looks;
 
@@ -90,7 +90,7 @@ bool world_busy(const struct world *w);
 /* Moves time to where the next frame arrives or timer runs out, by max_ns at most. false: nothing is pending
  * at all. */
 bool world_advance(struct world *w, uint64_t max_ns);
-/* Runs all until nothing is to be done, or so much time has passed. For tests without faults. */
+/* Runs all until nothing is left to do, or that time has passed. For tests without faults. */
 void world_settle(struct world *w, uint64_t max_ns);
 
 /* Frames as they would come from elsewhere: garbage goes straight to NIC i. src may be NULL: NIC 0's address.

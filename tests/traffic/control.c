@@ -43,7 +43,7 @@ static int connect_to(struct side *s)
         usleep(100000);
     }
     freeaddrinfo(ai);
-    return s->control < 0 ? complain("%s port %d: nobody answers", s->opt.host, s->opt.port) : 0;
+    return s->control < 0 ? complain("%s port %d: no answer", s->opt.host, s->opt.port) : 0;
 }
 
 int control_open(struct side *s)

@@ -62,7 +62,7 @@ int progress(struct side *s, enum phase phase, bool *did)
     if (*did || !s->events || phase == PHASE_SERVE) return 0;
     if (ibv_req_notify_cq(s->send_cq, 0) || ibv_req_notify_cq(s->recv_cq, 0))
         return complain("a queue cannot be armed");
-    /* What came before it was armed raises no event. */
+    /* Completions that came before it was armed raise no event. */
     if (look(s, phase, did)) return -1;
     return *did ? 0 : take_event(s);
 }
@@ -199,7 +199,7 @@ static void usage(FILE *to)
           "  --no-fences     this side fences no request\n"
           "the rest is the client's choice:\n"
           "  --seconds N     how long (5)\n"
-          "  --round-ms N    a round's length; each makes all objects anew (1000)\n"
+          "  --round-ms N    a round's length; each makes all objects again (1000)\n"
           "  --links N       queue pairs (64)\n"
           "  --types LIST    of rc,srq,xrc,uc,ud (rc)\n"
           "  --seed N        of everything (the time)\n",

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What comes from the peer, checked against its script. */
+/* Receives from the peer, and checks it against its script. */
 #include <arpa/inet.h>
 #include <string.h>
 
@@ -145,7 +145,7 @@ static int received(struct side *s, const struct ibv_wc *wc)
     unsigned slot = (unsigned)(wc->wr_id >> LINK_BITS);
     int err;
 
-    if (!l) return complain("a completion names queue pair 0x%x, which is nobody's", wc->qp_num);
+    if (!l) return complain("a completion names queue pair 0x%x, which does not exist", wc->qp_num);
     if (wc->status)
         return complain("link %u (%s): a receive: %s, vendor error 0x%x", l->index, link_names[l->type],
                         ibv_wc_status_str(wc->status), wc->vendor_err);

@@ -150,7 +150,7 @@ static int finished(struct side *s, const struct ibv_wc *wc)
         l->out.peeking = false;
         return 0;
     }
-    /* What was not signaled before it is complete as well. */
+    /* Unsignaled requests before it are complete as well. */
     for (; l->out.done <= k; l->out.done++)
         if (check_result(s, l, l->out.done)) return -1;
     return 0;

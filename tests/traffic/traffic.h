@@ -3,9 +3,9 @@
  * traffic: every kind of request over many queue pairs at once, with every byte checked.
  *
  * A plain verbs program, for any RDMA device. Two processes connect over TCP and then, round by round, make
- * queue pairs, send each other what their scripts say, take everything down again and begin anew. A script is
- * a pure function of a seed: request k of a link is the same for its sender and its receiver. So the receiver
- * knows length, contents and order of everything that comes, and nobody has to tell it.
+ * queue pairs, send each other what their scripts say, take everything down again and start again. A script
+ * is a pure function of a seed: request k of a link is the same for its sender and its receiver. So the
+ * receiver knows length, contents and order of everything that comes, and need not be told.
  */
 #ifndef GW_TESTS_TRAFFIC_H
 #define GW_TESTS_TRAFFIC_H
@@ -99,7 +99,7 @@ enum phase {
     PHASE_CLOSE
 }; /* answer the peer; send; send on until the last one is signaled */
 
-/* What the peer has to know of a link. */
+/* The part of a link that the peer has to know. */
 struct link_info {
     uint32_t qpn, psn, rkey, mtu;
     uint32_t receiver, xrc_srq; /* the queue pair that receives: XRC's is another one */
@@ -107,7 +107,7 @@ struct link_info {
     union ibv_gid gid;
 };
 
-/* What stands at the target, for one link. */
+/* The words at the target, for one link. */
 struct target {
     uint8_t slot[SLOTS][SLOT_BYTES];
     uint8_t fixed[FIXED_BYTES];
@@ -181,7 +181,7 @@ struct side {
 /* All return 0, or -1 after one line on stderr. */
 int control_open(struct side *s);
 int control_exchange(struct side *s, const void *mine, void *peers,
-                     size_t bytes); /* serves the peer meanwhile */
+                     size_t bytes); /* serves the peer at the same time */
 int device_open(struct side *s);
 void device_close(struct side *s);
 int round_begin(struct side *s);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* fixture.h: a device opened anew, r, for each test of a file: cmocka's setup and teardown. */
+/* fixture.h: a device opened again, r, for each test of a file: cmocka's setup and teardown. */
 #ifndef TESTS_UVERBS_FIXTURE_H
 #define TESTS_UVERBS_FIXTURE_H
 

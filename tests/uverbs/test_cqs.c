@@ -244,7 +244,7 @@ static void test_qp_events(void **state)
     expect_event(IBV_EVENT_SQ_DRAINED, a);
     sqd.qp_state = IBV_QPS_RTS;
     assert_int_equal(ibv_modify_qp(a, &sqd, IBV_QP_STATE), 0);
-    assert_int_equal(ibv_post_send(a, &wr, &bad), 0); /* a key that nobody has */
+    assert_int_equal(ibv_post_send(a, &wr, &bad), 0); /* a key that no region has */
     assert_int_equal(rig_poll(r.cq).status, IBV_WC_REM_ACCESS_ERR);
     expect_event(IBV_EVENT_QP_ACCESS_ERR, b);
     assert_int_equal(ibv_destroy_qp(a), 0);
@@ -301,7 +301,7 @@ static void test_time_stamps(void **state)
     (void)state;
     enum {
         SLACK = 1000000000
-    }; /* whoever drives the NIC may have looked at the clock and then lost its CPU */
+    }; /* the thread that drives the NIC may have looked at the clock and then lost its CPU */
     struct ibv_cq_init_attr_ex a = {.cqe = 8, .wc_flags = IBV_WC_EX_WITH_COMPLETION_TIMESTAMP};
     struct ibv_device_attr_ex dev;
     struct ibv_cq_ex *cq = ibv_create_cq_ex(r.ctx, &a);

@@ -186,7 +186,7 @@ static void test_registers(void **state)
     rig_down(&r);
 }
 
-/* A device opened and closed many times leaves nothing behind, not even what the program forgot. */
+/* A device opened and closed many times leaves nothing, not even what the program forgot. */
 static void test_no_leaks(void **state)
 {
     (void)state;

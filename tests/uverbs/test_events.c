@@ -42,7 +42,7 @@ static void test_order_and_overflow(void **state)
     assert_int_equal(readable(fd), 0);
     uv_stream_close_reader(s);
     close(fd);
-    uv_stream_send(s, &many); /* nobody reads: no signal, no error */
+    uv_stream_send(s, &many); /* no reader: no signal, no error */
     uv_stream_put(s);
 }
 

@@ -100,7 +100,7 @@ static long faults(void)
 }
 
 /*
- * Posts after a silence, from pages that nobody has touched: the thread that reads them takes a fault for
+ * Posts after a silence, from pages that were never touched: the thread that reads them takes a fault for
  * each. Returns how often it was this thread, in posting or, with by_poll, in the first poll, when posting
  * did nothing for the NIC.
  */

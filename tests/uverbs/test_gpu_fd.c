@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * ibv_reg_dmabuf_mr of GPU memory whose fd nobody can map, as NVIDIA's driver gives them and NCCL registers
+ * ibv_reg_dmabuf_mr of GPU memory whose fd cannot be mapped, as NVIDIA's driver gives them and NCCL registers
  * them. The GPU is made of host memory (tests/wire/fake_cuda_driver.c). Its fds can be mapped, so a file of
  * sysfs takes their place.
  */

@@ -65,7 +65,7 @@ static void connect_sides(struct side *a, struct side *b)
     a->r.gid = own;
 }
 
-/* b's NIC is not polled meanwhile: its own thread answers. */
+/* b's NIC is not polled in that time: its own thread answers. */
 static void write_over(struct side *a, struct side *b, unsigned char with)
 {
     struct ibv_sge sge = {.addr = (uintptr_t)a->r.buf, .length = BYTES, .lkey = a->r.mr->lkey};
@@ -183,7 +183,7 @@ static enum ibv_wc_status write_at(struct side *a, struct side *b, const struct 
     return status;
 }
 
-/* Whichever way it reaches the memory, the other side hears of a region's change. */
+/* Whichever way it reaches the memory, the other side is told of a region's change. */
 static void test_changed_region(void **state)
 {
     (void)state;

@@ -148,7 +148,7 @@ static void test_rereg_translation(void **state)
     assert_int_equal(write_to((uintptr_t)old, mr->rkey, 8), IBV_WC_REM_ACCESS_ERR);
     mend();
     assert_int_equal(old[0], 0);
-    /* What cannot be had leaves the region as it was. */
+    /* A change that is impossible leaves the region as it was. */
     unsigned char *gone = pages(1, PROT_NONE);
     assert_int_not_equal(ibv_rereg_mr(mr, IBV_REREG_MR_CHANGE_TRANSLATION, NULL, gone, PAGE, 0), 0);
     assert_int_equal(errno, EFAULT);
@@ -313,7 +313,7 @@ static void test_dereg_waits(void **state)
             if (p[k]) fail_msg("byte %d was written after ibv_dereg_mr", k);
         atomic_store(&target, NULL);
         before = atomic_load(&posted);
-        while (atomic_load(&posted) < before + 2) usleep(50); /* nobody looks at `still` any more */
+        while (atomic_load(&posted) < before + 2) usleep(50); /* no thread looks at `still` any more */
     }
     atomic_store(&stop, 1);
     pthread_join(t, NULL);

@@ -134,7 +134,7 @@ static void test_limit(void **state)
     a.srq_limit = 1000;
     assert_int_equal(ibv_modify_srq(b.srq, &a, IBV_SRQ_LIMIT), EINVAL);
     assert_int_equal(ibv_modify_srq(b.srq, &a, IBV_SRQ_MAX_WR), EINVAL);
-    a.srq_limit = 5; /* two are left: this event nobody reads, and destruction does not wait for it */
+    a.srq_limit = 5; /* two are left: this event is not read, and destruction does not wait for it */
     assert_int_equal(ibv_modify_srq(b.srq, &a, IBV_SRQ_LIMIT), 0);
     bed_down(&b);
 }

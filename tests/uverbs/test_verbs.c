@@ -207,7 +207,7 @@ static void test_events(void **state)
         assert_int_equal(rig_poll(cq).wr_id, id);
         assert_int_equal(poll(&p, 1, 0), 0);
     }
-    /* Events of both that nobody reads: destroying one must not wait for them, nor take the other's away. */
+    /* Unread events of both: destroying one must not wait for them, nor take the other's away. */
     assert_int_equal(ibv_req_notify_cq(cq, 0), 0);
     assert_int_equal(ibv_req_notify_cq(other, 0), 0);
     assert_int_equal(rig_write(qp, &r, 0, 4096, 64, 1), 0);

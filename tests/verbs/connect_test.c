@@ -330,7 +330,7 @@ static void nobody_listens(void **state)
     assert_int_equal(
         gw_cm_connect(side.qp, own_address, port, NULL, NULL, -1, gw_deadline(LIMIT), NULL, &link),
         -ECONNREFUSED);
-    assert_non_null(strstr(gw_last_error(), "nobody listens"));
+    assert_non_null(strstr(gw_last_error(), "no program listens"));
     assert_int_equal(gw_cm_listen(side.dev, "192.0.2.1", 0, &l), -EADDRNOTAVAIL);
     assert_int_equal(
         gw_cm_connect(side.qp, "no.such.host.invalid", port, NULL, NULL, -1, gw_deadline(LIMIT), NULL, &link),
@@ -468,7 +468,7 @@ int main(int argc, char **argv)
     const char *address = getenv("CONNECT_ADDRESS"); /* instead: an IPv6 one */
     char nic[128];
 
-    /* An address of this run's own, on which nobody else's processes are. */
+    /* An address of this run's own, on which no other processes are. */
     snprintf(own_address, sizeof(own_address), "127.%d.%d.7", 20 + getpid() / 250 % 200, 1 + getpid() % 250);
     if (argc == 3) snprintf(own_address, sizeof(own_address), "%s", argv[2]);
     if (address && argc != 3) snprintf(own_address, sizeof(own_address), "%s", address);

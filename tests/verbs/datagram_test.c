@@ -36,7 +36,7 @@ static void make(struct pair *p, uint32_t own, struct pair_opts o)
     pair_make(p, dev, &o);
 }
 
-/* As the datagram left side 0 at `from` it must lie behind its header in side 1's receive at `to`. */
+/* As the datagram left side 0 at `from` it must lie after its header in side 1's receive at `to`. */
 static void arrived(struct pair *p, const struct ibv_wc *wc, size_t from, size_t to, uint32_t len)
 {
     static uint8_t sent[8192], got[8192];
@@ -367,7 +367,7 @@ struct crowd {
     uint32_t one_owner; /* of queue pair 0 */
 };
 
-/* A thread that is slow to post a receive holds back those that others post behind it. So there are many more
+/* A thread that is slow to post a receive holds back those that others post after it. So there are many more
  * than datagrams on their way. */
 enum { CROWD_RECVS = 512 };
 

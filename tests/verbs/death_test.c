@@ -61,7 +61,7 @@ static void *on_the_host(void *arg)
     return NULL;
 }
 
-/* A SEND that no receive meets: it is repeated for ever. */
+/* A SEND that no receive meets: it is repeated forever. */
 static void *for_ticket(void *arg)
 {
     struct waiter *w = arg;
@@ -131,7 +131,7 @@ static void device(uint32_t cq_flags)
     start(&ticket, &p, for_ticket);
     if (cq_flags & GW_CQ_SLEEP) start(&host, &p, on_the_host);
     for (int i = 0; i < 100; i++) nap(); /* asleep by now, as far as they sleep */
-    raise_event("port-err");             /* of which nobody dies */
+    raise_event("port-err");             /* which kills no queue pair */
     raise_event("port-active");
     for (int i = 0; i < 50; i++) nap();
     assert_int_equal(cq.ended | ticket.ended, 0);
@@ -191,7 +191,7 @@ static void queue_pair(void **state)
         gw_st_release_u32(&gw_qp_handle(p.qp[1])->dbrec[GW_MLX5_DBREC_RECV], gw_mlx5_dbrec_be(1000));
         must(gw_post_op(gw_qp_handle(p.qp[0]), gw_send_op(p.base, p.mr->lkey, 8), GW_SIGNALED, 1));
         while (gw_qp_fault(p.qp[1], &fault) != 1) {
-            if (gw_clock_ns() >= until) fail_msg("the queue pair is dead, and nobody says so");
+            if (gw_clock_ns() >= until) fail_msg("the queue pair is dead, and nothing says so");
             gw_device_progress(dev);
             nap();
         }

@@ -2,7 +2,7 @@
 /*
  * gw_post_send, gw_post_recv and gw_poll_cq, called by a kernel, against ibv_post_send, ibv_post_recv and
  * ibv_poll_cq. The same random lists of requests go through a queue pair of each. They must return the same,
- * complete the same and leave the same bytes behind. Both have room for as many requests as they were made
+ * complete the same and leave the same bytes. Both have room for as many requests as they were made
  * for, and refuse more in the same way. With the argument "ud" the lists are of datagrams.
  */
 #include <errno.h>

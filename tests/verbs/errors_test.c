@@ -2,7 +2,7 @@
 /*
  * Errors of each operation: a wrong key, a peer that is gone, a peer without a receive, a request that the
  * NIC does not take, a connection taken down under posts. Each ends in an error before its deadline, host and
- * kernel read the same first error, and afterwards the queue pairs are connected anew and work.
+ * kernel read the same first error, and afterwards the queue pairs are connected again and work.
  */
 #include <errno.h>
 #include <pthread.h>
@@ -145,7 +145,7 @@ static void no_receive(void **state)
     pair_free(&p);
 }
 
-/* A request that libibverbs has no name for, smuggled past the check: it fails in its turn, behind what is
+/* A request that libibverbs has no name for, smuggled past the check: it fails in its turn, after what is
  * before it. */
 static void request_that_cannot_be_posted(void **state)
 {

@@ -38,16 +38,16 @@ struct fault_out {
     int32_t all, each[FAULT_THREADS]; /* what waiting together, and each for its own, has returned */
     int32_t flushed;                  /* gw_tx_flush */
     int32_t later, later_all;         /* a post after the fault, and waiting for it */
-    uint32_t wcs; /* completions: of the requests, of one posted right behind them, of the later one */
+    uint32_t wcs; /* completions: of the requests, of one posted right after them, of the later one */
     struct ibv_wc wc[FAULT_THREADS + 2];
     int32_t faulted;
     struct gw_fault fault;
     uint64_t took_ns; /* the longest wait */
-    uint64_t rounds;  /* that went well; the host looks meanwhile */
+    uint64_t rounds;  /* that went well; the host looks at the same time */
 };
 
 struct fault_args {
-    struct gw_qp_handle *qp, *peer; /* peer: takes what is sent; NULL: nobody, or another process */
+    struct gw_qp_handle *qp, *peer; /* peer: takes what is sent; NULL: none, or another process */
     struct gw_cq_handle *cq, *peer_cq;
     uint32_t call, form, op;
     uint32_t loop; /* again and again, until it fails */

@@ -199,7 +199,7 @@ GW_DEV int fault_round(const struct fault_args *a, uint32_t n, uint64_t deadline
                               GW_SIGNALED, me);
     if (me == 0) {
         out->posted = err;
-        /* Behind them another one, which may already be refused. */
+        /* After them another one, which may already be refused. */
         if (!err) failed = fault_collect(a, n + !fault_single(a, good, n), deadline);
     }
     if (a->form == FORM_THREAD) return err || failed;

@@ -2,7 +2,7 @@
 /*
  * Everything that can go wrong, with every operation by every call and form. Each ends in an error before its
  * deadline. Tickets before the first that failed are good, all from it on are not. Host and kernel read the
- * same first error, with its request. After a reset the queue pairs are connected anew, and work.
+ * same first error, with its request. After a reset the queue pairs are connected again, and work.
  */
 #include <errno.h>
 #include <setjmp.h>
@@ -64,7 +64,7 @@ enum fault_kind {
     LOCAL_RANGE,
     WRONG_SIGNAL,
     NO_RECEIVE,
-    NO_RECEIVE_EVER, /* … and the NIC tries for ever */
+    NO_RECEIVE_EVER, /* … and the NIC tries forever */
     PEER_RESET,
     PEER_ABORTED, /* in the midst, as all below */
     ABORTED,
@@ -262,7 +262,7 @@ static void check_fault(struct scene *s, uint64_t wr_id, uint32_t index)
     check(s, !memcmp(&fault, &s->out.fault, sizeof(fault)));
     check(s, fault.status == status_of(s) && !fault.recv);
     check(s, gw_wc_status_(fault.syndrome) == fault.status);
-    if (s->fault->midst) return; /* nobody knows which one */
+    if (s->fault->midst) return; /* it is not known which one */
     check(s, fault.wr_id == wr_id);
     check(s, fault.wqe_index == (index & 0xffff));
 }

@@ -21,7 +21,8 @@
 #include "src/verbs/cm.h"
 #include "tests/verbs/side.h"
 
-/* Kernels without VLANs are common where tests run. The library asks whether lo is one, and is told so. */
+/* Kernels without VLANs are common where tests run. The library asks whether lo is one, and the answer is
+ * yes. */
 int ioctl(int fd, unsigned long request, ...)
 {
     va_list args;
@@ -74,7 +75,7 @@ static void the_one_that_works_is_chosen(void **state)
     assert_int_equal(close_side(&s), 0);
 }
 
-/* Whoever asks for one gets it. What is sent from it does not arrive. */
+/* A program that asks for one gets it. What is sent from it does not arrive. */
 static void another_one_can_be_asked_for(void **state)
 {
     const struct gw_connect_opts soon = {.timeout = 10, .retry_cnt = 1};

@@ -106,7 +106,7 @@ static struct ibv_wc next(struct host *h)
     return wc;
 }
 
-/* ---- data behind its completion ------------------------------------------------------------------------ */
+/* ---- data after its completion ------------------------------------------------------------------------- */
 
 static void fill(struct host *h, uint32_t round)
 {
@@ -151,7 +151,7 @@ static void fetched(struct host *h, uint32_t round, int signal)
         post(h, gw_put_op(h->host_mr->addr, h->host_mr->lkey, h->host_mr->addr + 16384, h->host_mr->rkey, 8),
              GW_SIGNALED);
     (void)next(h);
-    same(h, 8192, signal ? "a READ" : "a WRITE behind a READ", round);
+    same(h, 8192, signal ? "a READ" : "a WRITE after a READ", round);
 }
 
 static void added(struct host *h, uint32_t round)
@@ -196,7 +196,7 @@ static void late_data_direct(void **state)
     late_data(GW_POST_DIRECT, "unordered", "CUDA says so");
 }
 
-/* What such a GPU says of the order of writes does not count. */
+/* Such a GPU's promise about the order of writes does not count. */
 static void late_data_of_an_older_gpu(void **state)
 {
     (void)state;
@@ -304,7 +304,7 @@ static void late_ticket(void **state)
 static const struct gw_flush_handle *stops_in; /* whose READ it waits for then */
 static unsigned looks, stops;
 
-/* What the poller's flush takes for the time. It is stopped at the first look behind the one that begins it,
+/* The clock of the poller's flush. It is stopped at the first look after the one that begins it,
  * until the READ has ended, and for longer than a READ may take. */
 static uint64_t clock_of_a_poller(void)
 {

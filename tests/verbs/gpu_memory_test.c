@@ -146,7 +146,7 @@ static void for_cpu_threads(void **state)
     done(&o);
 }
 
-/* What register says of all that is wrong. */
+/* Registering's messages for all that can be wrong. */
 static void refused(struct one *o, void *at, size_t n, const char *const *words)
 {
     struct gw_mr *mr = (struct gw_mr *)o;

@@ -121,7 +121,7 @@ static void bind_window(struct ibv_qp *qp, struct ibv_mw *mw, struct ibv_mr *mr)
     mw->rkey = wr.bind_mw.rkey;
 }
 
-/* A put into the window, and what takes the window back behind it, in one list. */
+/* A put into the window, and what takes the window back after it, in one list. */
 static void put_and_invalidate(struct pair *p, const struct peer *w, uint32_t imm)
 {
     struct step *s = pair_step(p, STEP_IBV_SEND, 0, 0, 100, 0, 1);
@@ -179,8 +179,8 @@ static void kernel_takes_the_peers_window_back(void **state)
     pair_free(&p);
 }
 
-/* The window is made behind the library's back, by libibverbs on the very queue pair: kernels send nothing
- * through it. A posting proxy would take the completion for one of its own. */
+/* The window is made without the library's knowledge, by libibverbs on the very queue pair: kernels send
+ * nothing through it. A posting proxy would take the completion for one of its own. */
 static void kernel_hears_of_its_window(void **state)
 {
     struct pair_opts o = {.unconnected = 1};

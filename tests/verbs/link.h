@@ -7,7 +7,7 @@
 
 /* Is the device of the tests a software NIC? */
 bool link_can(void);
-/* What GPUWIRE_NIC takes: "tx.down=0", "none", … */
+/* Values as in GPUWIRE_NIC: "tx.down=0", "none", … */
 void link_set(const char *faults);
 
 #endif

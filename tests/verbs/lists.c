@@ -92,8 +92,9 @@ static void add_remote(struct rnd *r, struct batch *b, int i, uint32_t len)
     w->wr.rdma.remote_addr += 1u << 30;
 }
 
-/* What both libraries refuse. first: nothing is posted before it. Behind others libmlx5 gives up a request
- * with too much inline payload when it has begun its WQE, and then rings with what lay there before. */
+/* Requests that both libraries refuse. first: nothing is posted before it. After others libmlx5 gives up a
+ * request with too much inline payload when it has begun its WQE, and then rings with what lay there before.
+ */
 static void spoil(struct rnd *r, struct ibv_send_wr *w, bool first)
 {
     switch (rnd_below(r, first ? 3 : 2)) {

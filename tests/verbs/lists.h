@@ -13,7 +13,7 @@
 #define INLINE   256u
 #define COUNTERS 57344u /* where the atomics' words lie in it: two that are added to, two that are swapped */
 
-/* mtu: 0: of a connection; else of datagrams, whose packets hold so many bytes. */
+/* mtu: 0: of a connection; otherwise of datagrams, the bytes of a packet. */
 void lists_make(struct rnd *r, struct batch *b, uint32_t mtu);
 
 /* Where a list is going to lie. */

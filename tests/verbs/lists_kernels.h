@@ -14,7 +14,7 @@ struct batch {
     int n, recvs;
     int good;    /* of the n requests: those before the one that is refused when it is posted */
     int sends;   /* good ones that complete with success */
-    int sure;    /* of the receives: datagrams come for so many, whatever becomes of those behind */
+    int sure;    /* of the receives: datagrams come for these, whatever becomes of later ones */
     int broken;  /* contains something that ends in an error completion */
     int refused; /* the last receive is refused when it is posted */
     struct ibv_send_wr wr[BATCH];
@@ -36,7 +36,7 @@ struct outcome {
 /* What is waited for. */
 struct goal {
     int sends, recvs;
-    int until_last; /* not so many sends, but the one with this wr_id */
+    int until_last; /* not a number of sends, but the one with this wr_id */
     uint64_t last;
 };
 

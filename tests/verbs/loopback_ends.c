@@ -103,7 +103,7 @@ void test_full_queue(void **state)
     for (i = 0; i < 80; i++) pair_step(&p, STEP_PUT, 0, 0, 64, 0, i);
     pair_run(&p);
     for (i = 0; i < 80; i++) full += p.out.ret[i] == -EAGAIN;
-    room = 80 - full; /* nobody polls, so that it is the queue's length */
+    room = 80 - full; /* there is no poll, so that it is the queue's length */
     for (i = 0; i < room; i++) assert_int_equal(p.out.ret[i], 0);
     assert_true(room >= 8 && room < 80);
     pair_wait(&p, 0, room);
@@ -114,7 +114,7 @@ void test_full_queue(void **state)
     pair_free(&p);
 }
 
-/* Taken down with requests and receives outstanding and completions unpolled, then connected anew; many
+/* Taken down with requests and receives outstanding and completions unpolled, then connected again; many
  * times. */
 void test_reset(void **state)
 {

@@ -17,7 +17,7 @@ GW_KERNEL_DECLARE(share_kernel);
 GW_KERNEL_DECLARE(ping_kernel);
 GW_KERNEL_DECLARE(ticket_kernel);
 
-/* What every test that moves data is repeated with. */
+/* The variants of every test that moves data. */
 static const struct {
     uint32_t mem, qp_flags;
     const char *name;
@@ -152,9 +152,9 @@ static void test_operations(void **state)
 }
 
 /*
- * A region whose addresses are not those of its memory: the NIC translates them, the CPU cannot. So GPU
- * memory is to whoever carries requests and completions on a CPU. Short messages, which a NIC may put into
- * their completions.
+ * A region whose addresses are not those of its memory: the NIC translates them, the CPU cannot. GPU memory
+ * is so to a CPU thread that carries requests and completions. Short messages, which a NIC may put into their
+ * completions.
  */
 static void test_memory_that_only_the_nic_reaches(void **state)
 {
@@ -367,7 +367,7 @@ static void tickets(struct pair *p)
     run_tickets(p, 1, ret);
     assert_int_equal(ret[1], 0);
     assert_int_equal(ret[6], -EIO);
-    assert_int_equal(ret[7], 0); /* what came before the failure is good for ever */
+    assert_int_equal(ret[7], 0); /* what came before the failure stays valid */
     assert_int_equal(ret[9], -EIO);
     run_tickets(p, 0, ret);
     assert_int_equal(ret[0], 0); /* accepted, and flushed */

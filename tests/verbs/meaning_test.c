@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What calls return and leave behind: the ibv_ conventions, errors, limits. CPU threads, a NIC played by a
+/* Results and effects of calls: the ibv_ conventions, errors, limits. CPU threads, a NIC played by a
  * thread. */
 #include "tests/verbs/meaning.h"
 
@@ -45,7 +45,7 @@ static void test_bad_request_in_list(void **state)
     }
 }
 
-/* A datagram without an address handle, behind ones that are like it in everything else. */
+/* A datagram without an address handle, after ones that are like it in everything else. */
 static void test_bad_datagram_in_list(void **state)
 {
     struct ibv_send_wr wr[4], *where;
@@ -78,7 +78,7 @@ static void test_full(void **state)
 
     (void)state;
     start(16, 0);
-    /* Each takes two WQEBBs; nobody polls, so that eight fit. */
+    /* Each takes two WQEBBs; there is no poll, so that eight fit. */
     for (int k = 0; k < 12; k++) make(&wr[k], (uint64_t)k, 4, k < 11 ? &wr[k + 1] : NULL);
     assert_int_equal(gw_post_send(r.qp, wr, &where), ENOMEM);
     assert_ptr_equal(where, &wr[8]);
@@ -98,7 +98,7 @@ static void test_full(void **state)
     assert_int_equal(r.bbs, 24);
 }
 
-/* The NIC reads the three flags as they were asked for, whoever posts. */
+/* The NIC reads the three flags as they were asked for, whichever call posts. */
 static void check_flags(uint32_t at, uint32_t flags)
 {
     struct gw_mlx5_wqe w;

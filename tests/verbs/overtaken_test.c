@@ -156,7 +156,7 @@ static void a_put_overtakes(void **state)
         post(gw_put_op(mr->addr + WORD, mr->lkey, target_mr->addr + WORD, target_mr->rkey, 8), 0);
         see_word(i);
         overtaken += !arrived();
-        /* A request that completes, so that the queue never fills; and nothing is left behind. */
+        /* A request that completes, so that the queue never fills; and nothing is left. */
         post(gw_put_op(0, 0, 0, 0, 0), GW_SIGNALED);
         (void)next(cq);
     }
@@ -225,7 +225,7 @@ static void read_is_behind(void **state)
     }
 }
 
-/* What nobody asks about comes all the same. */
+/* Completions come all the same, also unpolled ones. */
 static void comes_in_the_end(void **state)
 {
     uint64_t until = gw_deadline(LIMIT);

@@ -19,7 +19,7 @@
 
 static int maker = -1; /* the process that makes them */
 
-/* What peers tell each other. */
+/* The messages between peers. */
 struct hello {
     char endpoint[GW_ENDPOINT_TEXT];
     uint64_t addr;

@@ -33,9 +33,10 @@ GW_DEV int again(const struct post_args *a, int err, uint32_t n, uint64_t deadli
 }
 
 /*
- * Before the next try, after `round` in vain: longer and longer. Lanes of a warp that have parted take turns,
- * and each that only looks whether there is room takes time from the one that polls, and makes some. Where a
- * look takes a hundred microseconds, as under compute-sanitizer, that one would hardly ever have its turn.
+ * Before the next try, after `round` failed ones: longer and longer. Lanes of a warp that have parted take
+ * turns, and each that only looks whether there is room takes time from the one that polls, and makes some.
+ * Where a look takes a hundred microseconds, as under compute-sanitizer, that one would hardly ever have its
+ * turn.
  */
 GW_DEV void retreat(uint32_t round)
 {
@@ -161,7 +162,7 @@ GW_KERNEL(post_kernel, struct post_args, a)
         post_singly(a, deadline);
     if (a->how == POST_DEFER) gw_ring(a->qp);
     longest(&a->result->ns, (uint32_t)(gw_clock_ns() - start));
-    /* With every request signalled, all completions are waited for by somebody: by everybody. */
+    /* With every request signalled, every completion is waited for: by everybody. */
     if (!a->signal_all) return;
     do {
         poll_some(a);
@@ -246,7 +247,7 @@ GW_KERNEL(tx_kernel, struct post_args, a)
         err = gw_tx_wait_warp(&tx, last, deadline);
     else if (!err)
         err = gw_tx_flush(&tx, deadline);
-    /* Who has waited well has waited for all. */
+    /* A thread whose wait succeeded has waited for all. */
     if (!err && gw_ld_relaxed_u64_gpu(&a->qp->sq_ok) < last)
         gw_add_relaxed_u32_gpu(&a->result->out_of_order, 1);
     if (err == -ETIMEDOUT)

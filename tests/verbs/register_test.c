@@ -2,7 +2,7 @@
 /*
  * A NIC's register may be mapped write-combining. A store to it does not wait for the stores before, and
  * stays in the processor until the buffer is flushed. So CPU threads flush before a ring, for the doorbell
- * record, and behind it. Here the library's own code runs with loads, stores and flushes that write down what
+ * record, and after it. Here the library's own code runs with loads, stores and flushes that write down what
  * they are.
  */
 #include <setjmp.h>

@@ -64,7 +64,7 @@ static uint32_t execute(struct rig *r, uint32_t avail)
     return (uint32_t)n;
 }
 
-/* It goes by the ring's index, as a NIC may: a ring behind a newer one takes the queue back. */
+/* It goes by the ring's index, as a NIC may: a ring that comes after a newer one takes the queue back. */
 static void take_ring(struct rig *r)
 {
     uint64_t ring;

@@ -17,11 +17,11 @@ struct rig_opts {
     uint32_t wqebbs, wqes, cqes;
     uint32_t qp_flags, cq_flags;
     uint32_t tokens; /* WQEs carry a token as remote address: 0 … tokens - 1, each once */
-    uint32_t shift;  /* … moved up by so many bits */
-    /* the so many-th WQE (from 1) completes in error, everything after it flushed; 0: none */
+    uint32_t shift;  /* … moved up by this number of bits */
+    /* number (from 1) of the WQE that completes in error, everything after it flushed; 0: none */
     uint32_t fail_at;
     bool receive;   /* completes receives as they are posted */
-    uint64_t first; /* so many WQEBBs, and receives, have been posted and have completed before */
+    uint64_t first; /* WQEBBs, and receives, that have been posted and have completed before */
 };
 
 struct rig {
@@ -39,7 +39,7 @@ struct rig {
     pthread_t thread;
     uint32_t stop;
     bool dead;
-    /* What the NIC has seen. */
+    /* The NIC's view. */
     uint8_t *seen; /* per token, how often */
     uint32_t wqes, nops, bbs, rings, empty_rings, received;
     uint32_t ci, rq_ci, pi; /* WQEBBs executed, receives taken, CQEs written */
@@ -48,7 +48,7 @@ struct rig {
 };
 
 void rig_start(struct rig *r, struct gw_exec *exec, const struct rig_opts *o);
-/* The NIC does nothing any more, and nobody is told. */
+/* The NIC does nothing any more, and does not say so. */
 void rig_die(struct rig *r);
 /* Stops the NIC and frees everything; what it saw stays. */
 void rig_stop(struct rig *r);

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Threads that share a queue pair ring in the order in which they publish. The software NIC goes by the index
- * in a ring (ring=index), and ends a queue pair when a ring comes behind a newer one. Here a thread may pause
+ * in a ring (ring=index), and ends a queue pair when a ring comes after a newer one. Here a thread may pause
  * right before its store to the register, so that another one overtakes it if it can.
  */
 #include <setjmp.h>
@@ -15,7 +15,7 @@
 
 #include <gpuwire/sync.h>
 
-/* What all of the posting functions below ring with. */
+/* All of the posting functions below ring with this. */
 static void late_st64(void *reg, uint64_t value);
 #define gw_mmio_st64 late_st64
 #include <gpuwire/exec.h>

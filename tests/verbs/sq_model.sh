@@ -30,7 +30,7 @@ well() { # well NAME SAID
     echo "$1: $2"
     case $2 in 'errors: 0 '[1-9]*) ;; *) failures=$((failures + 1)) && cat pan.log ;; esac
 }
-# With deaths what is left behind may wait for ever.
+# With deaths what is left may wait forever.
 ends() { case "$*" in *-DDIES*) printf %s -E ;; esac; }
 holds() {
     make_pan "$@" || { failures=$((failures + 1)); return; }
@@ -81,7 +81,7 @@ else
     found -DOPS=2 -DBROKEN=1                          # no fence between WQEs and record
     found -DOPS=2 -DBROKEN=2                          # none between record and ring
     found -DOPS=2 -DBROKEN=3                          # a reservation taken back while one above it stays
-    found -DOPS=2 -DBROKEN=4                          # the ringer leaves without having looked who has asked meanwhile
+    found -DOPS=2 -DBROKEN=4                          # the ringer leaves without having looked who has asked in between
     found -DOPS=2 -DBROKEN=5                          # the role is laid down before the ring has arrived
     found -DOPS=1 -DLIVES=2 -DMOST=1 -DBROKEN=6       # a reset leaves what the slots say
     found -DOPS=2 -DBROKEN=7                          # the role is laid down before the ring is stored
@@ -100,7 +100,7 @@ else
     holds_small -DPOSTERS=2 -DOPS=3
     found -DPOSTERS=2 -DBROKEN=1                      # no fence between receives and record
     found -DPOSTERS=2 -DBROKEN=2                      # the role is laid down before the record has arrived
-    found -DPOSTERS=2 -DBROKEN=3                      # the writer leaves without having looked who has asked meanwhile
+    found -DPOSTERS=2 -DBROKEN=3                      # the writer leaves without having looked who has asked in between
     found -DPOSTERS=3 -DOPS=1 -DMOST=1 -DQ=4 -DBROKEN=4 # who leaves says nothing of a hole
     found -DPOSTERS=2 -DBROKEN=5                      # what was heard is heard again a round later
 fi

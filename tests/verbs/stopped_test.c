@@ -3,7 +3,7 @@
  * played by a thread. */
 #include "tests/verbs/meaning.h"
 
-/* A thread stops while it posts, where CPU threads take turns. The others wait for it, but not for ever.
+/* A thread stops while it posts, where CPU threads take turns. The others wait for it, but not forever.
  * Nothing remains of the requests that they could not post. */
 static void *waits_to_ring(void *arg)
 {
@@ -80,7 +80,7 @@ static void test_lock_given_back(void **state)
     assert_int_equal(r.wqes, 3);
 }
 
-/* A thread stops while it polls: others find nothing meanwhile, and a wait ends when it should. */
+/* A thread stops while it polls: others find nothing in that time, and a wait ends when it should. */
 static void test_poller_stopped(void **state)
 {
     uint64_t until;
@@ -146,7 +146,7 @@ static void test_poll_held(void **state)
     end();
 }
 
-/* As after a reset under threads that post: a reservation whose predecessors are gone does not wait for ever.
+/* As after a reset under threads that post: a reservation whose predecessors are gone does not wait forever.
  */
 static void test_predecessors_that_are_gone(void **state)
 {
@@ -166,7 +166,7 @@ static uint32_t receives_counted(void)
 }
 
 /* A thread stops for long while it posts receives, before and after it has asked for the record. The others
- * do not wait for it, nor does the NIC see theirs before its own; and when it goes on, it sees all. */
+ * do not wait for it. The NIC does not see theirs before its own; and when it goes on, it sees all. */
 static void test_receives_behind_a_stopped_thread(void **state)
 {
     uint64_t at = 0, claim;
@@ -191,7 +191,7 @@ static void test_receives_behind_a_stopped_thread(void **state)
     end();
 }
 
-/* Threads that reserve in one queue of four, so many each, and complete them at once; what does not fit they
+/* Threads that reserve in one queue of four, a number each, and complete them at once; what does not fit they
  * try again. */
 struct taker {
     pthread_t thread;

@@ -5,7 +5,7 @@
 
 #include <gpuwire/verbs_device.h>
 
-/* What a thread's i-th request is. A put is followed by an add to what it has written. */
+/* A thread's i-th request. A put is followed by an add to what it has written. */
 enum stress_op { ST_PUT, ST_ADD, ST_PUT_IMM, ST_GET, ST_SWAP, ST_COUNT, ST_SIGNAL, ST_OPS };
 
 /* Memory, in words of 8 bytes. The poster's: what it sends, then what it fetches, one for each token; the
@@ -14,7 +14,7 @@ enum stress_op { ST_PUT, ST_ADD, ST_PUT_IMM, ST_GET, ST_SWAP, ST_COUNT, ST_SIGNA
 #define ST_WAS(token)   (0x1100000000000000u + (token)) /* there before */
 
 struct stress_result {
-    /* completions of requests that nobody has posted */
+    /* completions of requests that were not posted */
     uint32_t posted, completed, full, late, errors, not_mine;
     uint32_t taken; /* receives */
 };

@@ -222,7 +222,7 @@ GW_DEV void stress_structs(const struct stress_args *a, uint64_t deadline)
     }
     gw_ring(a->qp);
     stress_ended(a, err);
-    /* What others could not post any more does not complete. */
+    /* Requests that others could not post any more do not complete. */
     while (!err && gw_ld_acquire_u32(&a->result->completed) < a->tokens &&
            !gw_ld_relaxed_u32_gpu(&a->result->errors) && gw_clock_ns() < deadline) {
         stress_poll(a);

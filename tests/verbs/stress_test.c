@@ -3,7 +3,7 @@
  * Blocks, warps and threads share a queue pair, with every form of posting and every operation at once,
  * through a NIC. The test accounts for every request once: by the bytes that it left in memory or fetched,
  * its completion, and its message to the peer. A put is followed by an add to the same word, so that one that
- * is executed again later is seen. STRESS_SECONDS: over and over for so long, with other shapes each time.
+ * is executed again later is seen. STRESS_SECONDS: over and over for that time, with other shapes each time.
  */
 #include <setjmp.h>
 #include <stdarg.h>
@@ -73,7 +73,7 @@ static void expect(uint32_t token, const char *what, uint64_t got, uint64_t want
                  (unsigned long long)want);
 }
 
-/* What one request has left behind; counted: which numbers the counter has given out. */
+/* The traces of one request; counted: which numbers the counter has given out. */
 static void check_one(const struct run *r, uint32_t t, uint8_t *counted, uint32_t *counts)
 {
     uint32_t what = t % r->s->each % ST_OPS;
@@ -119,7 +119,7 @@ static void check(const struct run *r, const struct stress_result *got)
     free(counted);
 }
 
-/* abort_ns: not 0: the queue pair is taken down so long after the beginning. */
+/* abort_ns: not 0: the queue pair is taken down that long after the beginning. */
 static void launch(struct pair *p, struct run *r, struct stress_result *got, long abort_ns)
 {
     const struct timespec nap = {.tv_nsec = abort_ns};
@@ -153,7 +153,7 @@ static void launch(struct pair *p, struct run *r, struct stress_result *got, lon
     gw_mem_free(&mem);
 }
 
-/* What a run needs; the bytes of each side's memory. */
+/* The memory of a run; the bytes of each side's memory. */
 static size_t begin(struct run *r, struct pair *p, const struct shape *s)
 {
     struct pair_opts o = {
@@ -196,7 +196,7 @@ static void stress(const struct shape *s)
     end(&r, &p);
 }
 
-/* Taken down while all forms post: every thread ends with an error, none waits for ever, and the queue pairs
+/* Taken down while all forms post: every thread ends with an error, none waits forever, and the queue pairs
  * can be used again. Of the structs single threads only: the lanes of a warp would see the end at different
  * places of its loop. */
 static void taken_down(void **state)

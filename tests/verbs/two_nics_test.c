@@ -90,7 +90,7 @@ static int set_up(void **state)
     char nics[160];
 
     (void)state;
-    /* Addresses of this run's own, on which nobody else's processes are. Packets take the wire. */
+    /* Addresses of this run's own, on which no other processes are. Packets take the wire. */
     for (int i = 0; i < 2; i++)
         snprintf(address[i], sizeof(address[i]), "127.%d.%d.%d", 20 + getpid() / 250 % 200,
                  1 + getpid() % 250, 9 + i);

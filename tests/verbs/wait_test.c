@@ -83,7 +83,7 @@ static int by_size(const void *a, const void *b)
     return (x > y) - (x < y);
 }
 
-/* A completion wakes a sleeper, every time anew (the arm sequence number goes round), and sleeping costs
+/* A completion wakes a sleeper, every time again (the arm sequence number goes round), and sleeping costs
  * nothing. */
 static void test_sleep_and_wake(void **state)
 {
@@ -194,7 +194,7 @@ static void *busy_main(void *arg)
     return NULL;
 }
 
-/* Waits until the poller has counted so many. */
+/* Waits until the poller has counted that number. */
 static void until(struct busy *b, int which, uint64_t n)
 {
     uint64_t deadline = gw_deadline(60000000000u);
@@ -282,7 +282,7 @@ static void test_reset_with_unstoppable_poller(void **state)
     reset_while_polled(GW_CQ_ONE_POLLER);
 }
 
-/* Nobody polls, and the caller does not say so: the reset gives up at its deadline and says why. */
+/* No thread polls, and the caller does not say so: the reset gives up at its deadline and says why. */
 static void test_reset_nobody_polls(void **state)
 {
     struct pair_opts o = {.cq_flags = GW_CQ_ONE_POLLER};

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every test on the driver made of host memory asks. */
+/* The checks of every test on the driver made of host memory. */
 #ifndef TESTS_WIRE_FAKE_CHECKS_H
 #define TESTS_WIRE_FAKE_CHECKS_H
 

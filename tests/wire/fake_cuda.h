@@ -2,8 +2,8 @@
 /*
  * A CUDA driver made of host memory, for tests. "GPU memory" is an array. Copies happen late, in stream
  * order: when their event is looked at for the second time. They read the staging memory only then, so a test
- * sees whether it was touched meanwhile. One thread per context at a time. The copy kernel is a thread that
- * does what it says in softnic/cuda/kernel.h, as soon as it is told. There are two GPUs, and the array is the
+ * sees whether it was touched before. One thread per context at a time. The copy kernel is a thread that does
+ * what it says in softnic/cuda/kernel.h, as soon as it is told. There are two GPUs, and the array is the
  * first one's.
  */
 #ifndef TESTS_WIRE_FAKE_CUDA_H

@@ -11,7 +11,7 @@ int fake_kernel_launch(int gpu, int *on, void **args);
 void fake_kernel_end_all(void); /* and waits for it */
 
 void fake_cuda_note(const void *dst); /* in fake_log */
-/* May a kernel of the GPU's touch it? Host memory always. Else it is a fault. */
+/* May a kernel of the GPU's touch it? Host memory always. Otherwise it is a fault. */
 int fake_cuda_lets(int gpu, const void *at);
 
 #endif

@@ -11,7 +11,7 @@
 
 enum { INVALID_VALUE = 1, OUT_OF_MEMORY = 2, INVALID_DEVICE = 101, NOT_SUPPORTED = 801, MANY = 96 };
 
-/* A file holds its memory and, behind that, the GPU that has it. Other processes read that. */
+/* A file holds its memory and, after that, the GPU that has it. Other processes read that. */
 struct label {
     uint64_t magic;
     uint8_t gpu[16];

@@ -17,7 +17,7 @@ struct memory {
     size_t range_size;
 };
 
-/* What p lies in; of size 0: no memory of a GPU. */
+/* The allocation that p lies in; of size 0: no memory of a GPU. */
 struct memory fake_memory(gw_cu_ptr p);
 int fake_gpu_of(gw_cu_ctx ctx);
 void fake_memory_reset(void);

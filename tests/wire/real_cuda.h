@@ -9,7 +9,7 @@
 
 #include "src/cuda/driver.h"
 
-/* What the NIC does not need of the driver. */
+/* Calls of the driver that the NIC does not need. */
 struct real_cuda {
     int (*init)(unsigned);
     int (*device_get)(int *, int);

@@ -71,7 +71,7 @@ static struct roce_path path_between(const struct sn_udp *from, const struct sn_
     return path;
 }
 
-/* Sends frames, so many per call, and looks at every packet: the second of a batch must not be numbered
+/* Sends frames, several per call, and looks at every packet: the second of a batch must not be numbered
  * either. */
 static void send_and_look(struct sn_udp *from, const struct sn_addr *to, unsigned slot, uint16_t port,
                           int batch)

@@ -206,7 +206,7 @@ static void the_mtu_is_the_interfaces(void **state)
     assert_int_equal(sn_addr_path_mtu(&addr), 4096);
     assert_int_equal(sn_addr_parse("127.1.2.3", &addr), 0); /* lo has the whole net */
     assert_int_equal(sn_addr_path_mtu(&addr), 4096);
-    assert_int_equal(sn_addr_parse("192.0.2.1", &addr), 0); /* nobody's: as for Ethernet */
+    assert_int_equal(sn_addr_parse("192.0.2.1", &addr), 0); /* no host has it: as for Ethernet */
     assert_int_equal(sn_addr_path_mtu(&addr), 1024);
 }
 

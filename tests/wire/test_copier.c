@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The copy kernel's host side, with a thread for the kernel: bytes, order, and kernels that never begin, are
- * slow, leave work behind or die. */
+ * slow, leave work or die. */
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>
@@ -180,7 +180,7 @@ static void one_that_is_slow_is_let_go(void **state)
 
     (void)state;
     begin(FAKE_KERNEL_SLOW);
-    /* A thread that gets no processor meanwhile does not see how slow the kernel was, or finds it gone. */
+    /* A thread that gets no processor in that time does not see how slow the kernel was, or finds it gone. */
     for (int i = 0; i < 1000 && !stats_of(&whole).slow; i++) {
         wait_kernel();
         get(0, 8);
@@ -259,7 +259,7 @@ static unsigned when(uint32_t at, unsigned from)
     return 0;
 }
 
-/* A header, what it announces, and behind the header a flag, which continues it and is not to join it. */
+/* A header, what it announces, and after the header a flag, which continues it and must not join it. */
 static void data_come_before_the_flag(void)
 {
     unsigned from = fake_logged;
@@ -343,7 +343,7 @@ static void an_end_is_seen_without_waiting(void **state)
     ends_are_seen(FAKE_KERNEL_RUNS);
 }
 
-/* Who looks is told to wait, which is to have engines do it. */
+/* A look says to wait, and the wait makes engines do it. */
 static void also_of_what_a_kernel_leaves_behind(void **state)
 {
     (void)state;

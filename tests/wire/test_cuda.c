@@ -176,7 +176,7 @@ static void what_is_outside_stays_outside(void **state)
     assert_int_equal(sn_cuda_write(&r, UINT64_MAX - 3, b, 64), -EFAULT);
     assert_int_equal(sn_cuda_read(&r, base + 8192, b, 1, 1, 1), -EFAULT);
     assert_int_equal(sn_cuda_read(&r, base + 8192 - 64, b, 64, 1 << 20, 1), 0);
-    assert_int_equal(stats_of(&whole).bytes_out, 64); /* nor does the read-ahead leave the region */
+    assert_int_equal(stats_of(&whole).bytes_out, 64); /* the read-ahead does not leave the region, either */
     sn_cuda_region_fini(&r);
 }
 
@@ -190,7 +190,7 @@ static void memory_moves_within_a_gpu(void **state)
     (void)state;
     assert_int_equal(sn_cuda_region_init(fake_cuda_api(), base + to, LEN, &r, NULL), 1);
     memcpy(fake_gpu, source, LEN);
-    /* What is on its way there stays behind what is moved, and what is on its way here comes before. */
+    /* What is on its way there comes after what is moved, and what is on its way here comes before. */
     assert_int_equal(sn_cuda_write(&whole, base + to + 10, source + 5000, 100), 0);
     assert_int_equal(sn_cuda_write(&whole, base + 20, source + 9000, 100), 0);
     assert_int_equal(sn_cuda_move(&r, base + to, &whole, base, LEN), 0);
@@ -292,7 +292,7 @@ static void shared_memory_is_opened_no_further_than_it_reaches(void **state)
     mine.share = share;
     assert_int_equal(opens, 0);
 
-    /* Behind it is other memory of the GPU. */
+    /* After it is other memory of the GPU. */
     fake_cuda_add_memory(fake_gpu + FAKE_GPU_SIZE, 4096, 0, 0);
     mine.share.size++;
     assert_int_equal(sn_cuda_open(&api, &mine.share, NULL, &theirs, why), -EIO);

@@ -13,9 +13,9 @@
 #include "tests/wire/real_cuda.h"
 
 /*
- * One thread. Waits until *flag changes (system scope, acquire); 0xffffffff ends it. Else it adds up `words`
- * words at data, stores the sum + flag to each of the `words` words behind them, and then releases flag<<32 |
- * sum to *out.
+ * One thread. Waits until *flag changes (system scope, acquire); 0xffffffff ends it. Otherwise it adds up
+ * `words` words at data, and stores the sum + flag to each of the `words` words after them. Then it releases
+ * flag<<32 | sum to *out.
  */
 static const char ptx[] =
     ".version 6.4\n.target sm_70\n.address_size 64\n"

@@ -20,7 +20,7 @@ enum { PARTS = SN_CUDA_FILES + 1, SIZE = 3 * FAKE_GRAIN, AT = FAKE_GRAIN + 100 }
 
 static struct gw_cuda_driver api; /* its devices stay */
 
-/* A place with memory mapped into it, part behind part. */
+/* A place with memory mapped into it, part after part. */
 static struct place {
     gw_cu_ptr at;
     size_t size, part[PARTS];
@@ -96,7 +96,7 @@ static void let_in(int gpu)
     assert_int_equal(fake_mem_access(place.at, size, &access, 1), 0);
 }
 
-/* The program frees its memory. Then nobody has anything of it any more. */
+/* The program frees its memory. Then no process has anything of it any more. */
 static void give_up(void)
 {
     size_t at = 0;

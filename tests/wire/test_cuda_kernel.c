@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The copy kernel on a real GPU: bytes, and the order in which another kernel sees them. Nobody waits for it
- * for long. And the fate of copies when it cannot run, or the GPU is lost. Prints what copies cost with and
+ * The copy kernel on a real GPU: bytes, and the order in which another kernel sees them. No wait for it is
+ * long. And the fate of copies when it cannot run, or the GPU is lost. Prints what copies cost with and
  * without it. Exit code 0: all passed; 1: not; 77: there is no GPU.
  */
 #include <stdio.h>
@@ -14,9 +14,9 @@
 #include "tests/wire/real_cuda.h"
 
 /*
- * watch: one thread. Waits until *flag changes (acquire); 0xffffffff ends it. Else it counts those of `count`
- * words, 4
- * * stride bytes apart, that are not the flag's value, and stores flag << 32 | that to *out.
+ * watch: one thread. Waits until *flag changes (acquire); 0xffffffff ends it. Otherwise it counts those of
+ * `count` words, 4 * stride bytes apart, that differ from the flag's value. It stores flag << 32 | that to
+ * *out.
  * fault: an access to nowhere.
  */
 static const char ptx[] =
@@ -146,7 +146,7 @@ static void watched(const char *what, int moves, uint32_t len, uint32_t rounds)
     ok = !sn_cuda_write(&r, flag, words, 4) && !sn_cuda_flush(&r) && ok && !cu.sync();
     printf("%u rounds, %d wrong words, %llu copies by the kernel\n", n - 1, bad,
            (unsigned long long)(stats().kernel_copies - before));
-    /* Behind an engine's copy that is under way comes another engine's. */
+    /* After an engine's copy that is under way comes another engine's. */
     check(ok && !bad && (stats().kernel_copies - before > rounds || (!moves && len > 32768)), what);
 }
 
@@ -159,7 +159,7 @@ static void order(void)
     watched("a kernel that sees the flag sees 64 KiB moved before it", 1, DATA, 2000);
 }
 
-/* ---- nobody waits long --------------------------------------------------------------------------------- */
+/* ---- no long waits ------------------------------------------------------------------------------------- */
 
 static uint32_t *page; /* pinned: what kernels that fill the GPU look at, and their blocks that have begun */
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Copies between two GPUs of a driver made of host memory, which tells when one is touched by whom it is not
- * let to. */
+/* Copies between two GPUs of a driver made of host memory, which reports an access that was not enabled. */
 #include <errno.h>
 #include <sched.h>
 #include <setjmp.h>

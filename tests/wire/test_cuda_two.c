@@ -88,7 +88,7 @@ static void every_alignment(void)
             for (uint32_t d = 0; d<17; d += lengths[l]> 5000 ? 5 : 1)
                 for (uint32_t s = 0; s<17; s += lengths[l]> 5000 ? 5 : 1) {
                     bad |= move(to, 1024 + d, SIZE / 2 + s, lengths[l]) || sn_cuda_flush(&g[to].r);
-                    /* What was copied goes back elsewhere, as soon as it is there. */
+                    /* The copy goes back elsewhere, as soon as it is there. */
                     bad |= move(!to, SIZE / 4 + s, 1024 + d, lengths[l]) || sn_cuda_flush(&g[!to].r);
                 }
     }

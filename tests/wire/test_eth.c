@@ -24,7 +24,7 @@ struct link {
     struct sn_eth *a, *b;
 };
 
-/* Two ports that nobody has, told by binding and letting go. */
+/* Two free ports, found by binding and closing. */
 static void free_ports(uint16_t ports[2])
 {
     int fd[2];
@@ -71,7 +71,7 @@ static void close_link(struct link *link)
     sn_eth_close(link->b);
 }
 
-/* Receives at `to`, serving the other station meanwhile, until `want` frames are there. */
+/* Receives at `to`, and serves the other station at the same time, until `want` frames are there. */
 static int receive(struct sn_eth *to, struct sn_eth *other, struct sn_frame *rx, int want, int ms)
 {
     struct pollfd p[2] = {{.fd = sn_eth_fd(to), .events = POLLIN},
@@ -145,8 +145,8 @@ static void other_subnets_are_behind_the_gateway(void **state)
     close_link(&link);
 }
 
-/* Frames keep their order, also behind one that waits for its address; a station that is not there costs
- * nobody else. */
+/* Frames keep their order, also after one that waits for its address; a station that is not there costs no
+ * other. */
 static void many_frames_arrive_in_order(void **state)
 {
     enum { N = 100 };
@@ -194,7 +194,7 @@ static void what_a_stranger_sends_is_dropped(void **state)
     b.gid[15] = 2;
     n = sn_eth_pack(p, &b, a.mac, 0xc000, &tx) + LEN;
     to.sin_port = htons(ports[0]);
-    sn_eth_recv(link.a, &rx, 1, &more); /* that nobody is at the peer's port */
+    sn_eth_recv(link.a, &rx, 1, &more); /* that the peer's port is closed */
     /* Not from the peer's port: the kernel keeps it away. */
     assert_int_equal(sendto(stranger, p, n, 0, (struct sockaddr *)&to, sizeof(to)), (int)n);
     assert_int_equal(poll(&(struct pollfd){.fd = sn_eth_fd(link.a), .events = POLLIN}, 1, 100), 0);

@@ -72,7 +72,7 @@ static void check_round_trip(const struct sn_station s[STATIONS], uint32_t len, 
     assert_int_equal(f.ecn, 3);
     assert_true(f.has_ip_id && f.ip_id == 0);
     for (uint32_t i = 0; i < len; i++) assert_int_equal(f.data[i], (uint8_t)(i * 7));
-    /* Somebody else's reading of the same headers. */
+    /* Another program's reading of the same headers. */
     assert_int_equal(roce_path_of_packet(p + SN_ETH_HDR, n - SN_ETH_HDR, &path, &payload),
                      (int)(n - len - SN_ETH_HDR));
     assert_int_equal(payload, len);
@@ -230,7 +230,7 @@ static void a_flood_does_not_drive_out_who_is_used(void **state)
     bool ask;
 
     (void)state;
-    assert_false(sn_neigh_learn(&n, v4[A].gid, v4[A].mac, now, false)); /* nobody asked */
+    assert_false(sn_neigh_learn(&n, v4[A].gid, v4[A].mac, now, false)); /* it was not asked for */
     assert_null(sn_neigh_find(&n, v4[A].gid, now, &ask));
     sn_neigh_learn(&n, v4[A].gid, v4[A].mac, now, true);
     for (uint32_t i = 0; i < 100000; i++) {

@@ -13,7 +13,7 @@
 enum { FRAMES = 100000, LEN = 64 };
 static const uint8_t peer[16] = {[15] = 9};
 
-/* What arrived: numbers in order, and when. */
+/* The arrived frames: numbers in order, and when. */
 static struct {
     uint32_t n, seen[2 * FRAMES], damaged, full;
     uint64_t now, latest;

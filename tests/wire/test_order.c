@@ -60,7 +60,7 @@ static void send_to(struct sn_port *from, const struct sn_port *to)
     assert_int_equal(sn_port_wire_ops.send(from, &f, 1), 1);
 }
 
-/* Takes what there is, which must be the next so many. */
+/* Takes what there is, which must be the next ones. */
 static void take(struct sn_port *port, int count)
 {
     static uint8_t number;

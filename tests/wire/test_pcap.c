@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A capture's file, block by block. What tshark makes of one: tests/integration/test_pcap.sh. */
+/* A capture's file, block by block. tests/integration/test_pcap.sh has tshark read one. */
 #include <errno.h>
 #include <fcntl.h>
 #include <setjmp.h>

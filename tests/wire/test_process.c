@@ -61,8 +61,8 @@ static int teardown(void **state)
     return 0;
 }
 
-/* The kernel's figures of the NIC's thread, or of all threads of another name: how many there are, their CPU
- * time, and how long they waited for a CPU. */
+/* The kernel's figures of the NIC's thread, or of all threads of another name. They are the number of
+ * threads, their CPU time, and how long they waited for a CPU. */
 struct usage {
     uint64_t cpu, waited;
     unsigned threads;
@@ -295,7 +295,7 @@ static void doorbells_are_seen_in_time(void **state)
     }
 }
 
-/* Polls for 200 ms and has success. Returns the looks of the NIC's thread meanwhile, per 1000 of ours.
+/* Polls for 200 ms and has success. Returns the looks of the NIC's thread in that time, per 1000 of ours.
  * UINT_MAX: it had no CPU to poll with, and the NIC's thread was right to help. */
 static unsigned poll_a_while(void)
 {

@@ -111,7 +111,7 @@ static void killing_one_disturbs_no_other(void **state)
         struct sn_frame tx = frame_to(sn_udp_addr(udp), frame, sizeof(frame));
 
         if (i == 30) kill_child(&a);
-        if (i > 30) { /* to nobody: refused and counted, and never in the way of others */
+        if (i > 30) { /* to a closed port: refused and counted, and never in the way of others */
             make_frame(frame, sizeof(frame), slot, 0, 0);
             assert_int_equal(sn_udp_send(udp, &tx, 1), 1);
         }
@@ -121,7 +121,7 @@ static void killing_one_disturbs_no_other(void **state)
     assert_int_equal(stats_of(udp).refused, refused_frames);
     assert_int_equal(stats_of(udp).rx_frames, 100);
 
-    /* The slot is free again at once, for whoever looks there first. */
+    /* The slot is free again at once, for the first that looks there. */
     struct child c = start_child(HERE, slot);
     assert_int_equal(c.slot, slot);
     assert_true(echo_works(udp, HERE, c.slot, 512, &rx));
@@ -338,7 +338,7 @@ static void any_bytes_behind_a_magic_do_no_harm(void **state)
     close(slot);
 }
 
-/* The same for IPv6; whose the child's slot is, and that it is nobody's any more. */
+/* The same for IPv6; whose the child's slot is, and that it is free afterwards. */
 static void the_owner_of_a_slot_is_known(void **state)
 {
     static const char *const at[] = {HERE, "::1"};

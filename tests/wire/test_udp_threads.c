@@ -40,7 +40,7 @@ static void make_numbered(struct sn_frame *f, uint8_t *data, const struct sn_udp
     *f = frame_to(sn_udp_addr(to), data, len);
 }
 
-/* Takes a round's frames from whoever received them. */
+/* Takes a round's frames from the threads that received them. */
 static void take_round(struct sn_udp *udp, uint32_t *n)
 {
     struct sn_frame rx[SN_UDP_BATCH];
@@ -92,7 +92,7 @@ static void several_threads_receive_in_order(void **state)
     sn_udp_close(from);
 }
 
-/* Frames that they received and nobody looked at yet are bounded. The rest stays with the system. */
+/* Frames that they received and that were not looked at yet are bounded. The rest stays with the system. */
 static void threads_wait_for_the_engine(void **state)
 {
     struct sn_udp *to = open_wire(HERE, 1), *from = open_wire(HERE, 9);

@@ -73,7 +73,7 @@ static json_t *refused_json(const struct gw_bal_model *m)
     return all;
 }
 
-/* What cannot run is refused alone: the rest comes into force. */
+/* Objects that cannot run are refused alone: the rest comes into force. */
 static int agent_publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *why, size_t size)
 {
     struct bal_config *config = calloc(1, sizeof(*config));
@@ -91,7 +91,7 @@ static int agent_publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *w
     return err;
 }
 
-/* What comes into force; it takes the model. */
+/* The configuration that comes into force; it takes the model. */
 static json_t *take_model(struct gw_bal_agent *a, struct gw_bal_model *next, uint64_t version)
 {
     char why[256] = "";
@@ -147,7 +147,7 @@ static json_t *agent_load(struct gw_bal_agent *a, const json_t *question)
         json_int_t id = 0, queue = 0, bytes = 0;
         if (json_unpack(one, "[I,I,I]", &id, &queue, &bytes) || id < 0 || id >= BAL_WORKERS || queue < 0 ||
             bytes < 0)
-            return refusal("load: [worker, queue, bytes] is wanted");
+            return refusal("load: expected [worker, queue, bytes]");
         struct bal_load l = {.queue_depth = (uint32_t)queue, .bytes = (uint64_t)bytes};
         bal_telemetry(a->bal, (uint32_t)id, &l, now);
     }
@@ -215,7 +215,7 @@ static void tell_displaced(struct gw_bal_agent *a, uint64_t displaced)
     uint64_t now = gw_deadline(0);
     if (displaced == a->displaced || (a->displaced_ns && now - a->displaced_ns < 60000000000u)) return;
     fprintf(stderr,
-            "gpuwire balance: the table of neighbours is full: %llu entries made room. Somebody names "
+            "gpuwire balance: the table of neighbours is full: %llu entries made room. A host names "
             "addresses on the "
             "link that no host has, or more than %u clients share it: put a router between\n",
             (unsigned long long)(displaced - a->displaced), (unsigned)BAL_CLIENTS_KNOWN);

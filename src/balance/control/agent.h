@@ -30,7 +30,7 @@ int gw_bal_agent_start(struct bal *bal, const struct gw_bal_global *g, void (*st
                        struct gw_bal_agent **out);
 /* Packets flow. Any thread. */
 void gw_bal_agent_ready(struct gw_bal_agent *a);
-/* Whose counts `stats` tells, too; NULL: nobody's. Any thread. */
+/* Whose counts `stats` tells, too; NULL: none. Any thread. */
 struct gw_bal_sync;
 void gw_bal_agent_sync(struct gw_bal_agent *a, const struct gw_bal_sync *sync);
 void gw_bal_agent_stop(struct gw_bal_agent *a);

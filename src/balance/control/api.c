@@ -62,7 +62,7 @@ static bool is(const struct call *c, const char *method)
     return !strcmp(c->method, method);
 }
 
-/* Who may call the API may not run programs by it: only the file names scripts. */
+/* A caller of the API may not run programs by it: only the file names scripts. */
 static int no_script(const struct call *c, const struct gw_bal_check *check)
 {
     if (!json_object_get(c->body, "check") || !gw_bal_check_asks(check, GW_BAL_MISC_CHECK)) return 0;
@@ -92,7 +92,7 @@ static unsigned services(struct call *c)
     return err ? fail_errno(c->reply, err) : done(c->reply, 201, gw_bal_service_json(mine));
 }
 
-/* What may change while the service has flows. */
+/* Options that may change while the service has flows. */
 static unsigned change_service(struct call *c)
 {
     struct gw_bal_service wanted = *c->service;
@@ -171,9 +171,10 @@ static unsigned change_worker(struct call *c)
     if (!c->body || gw_bal_get_number(c->body, "weight", 0, GW_BAL_WEIGHT, &weight) < 0 ||
         (limits = gw_bal_get_drain_limit(c->body, &limit)) < 0 ||
         gw_bal_get_text(c->body, "state", state, sizeof(state)) < 0)
-        return bal_api_fail(c->reply, 400, c->body ? gw_last_error() : "a body is wanted: {\"weight\": 2}");
+        return bal_api_fail(c->reply, 400,
+                            c->body ? gw_last_error() : "a body is missing, such as {\"weight\": 2}");
     if (state[0] && strcmp(state, "draining") && strcmp(state, "up"))
-        return bal_api_fail(c->reply, 400, "state: up or draining is wanted");
+        return bal_api_fail(c->reply, 400, "state: must be up or draining");
     int drains = state[0] ? state[0] == 'd' : c->worker->drain || c->worker->leave;
     if (limits > 0 && !drains)
         return bal_api_fail(c->reply, 400, "drain_limit_ms goes with a worker that drains");
@@ -198,7 +199,7 @@ static void add_rdma(const struct call *c, json_t *reply)
     }
 }
 
-/* The worker itself speaks: it is there, and so much waits there. */
+/* The worker itself speaks: it is there, and this much waits there. */
 static unsigned beat(struct call *c)
 {
     uint64_t queue = 0, bytes = 0, ms = 1000, n = 0;
@@ -358,7 +359,7 @@ static unsigned route(struct call *c, char *path)
     return bal_api_fail(c->reply, 404, "no such call; see docs/balance.md");
 }
 
-/* The lock was given away meanwhile: the objects are looked for again. */
+/* The lock was released in between: the objects are looked up again. */
 static unsigned bal_api_refused(struct call *c, unsigned status)
 {
     const struct gw_bal_service *s = gw_bal_service_by_id(&c->core->model, c->touched_service);

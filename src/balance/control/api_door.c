@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The API behind the HTTP server, the page for people, and who may call. */
+/* The API of the HTTP server, the page for people, and the rules for callers. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

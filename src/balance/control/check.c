@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What can run: the data plane's own checks (src/balance/check.h), in the words of the model. */
+/* Checks what can run: the data plane's own checks (src/balance/check.h), with the model's terms. */
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>

@@ -14,7 +14,7 @@
 
 #include <gpuwire/error.h>
 
-/* The file below run_dir that says who is in control. It stays: one that was removed could be locked by
+/* The file below run_dir that names the process in control. It stays: one that was removed could be locked by
  * two. */
 #define LOCK_FILE "control.lock"
 
@@ -68,7 +68,7 @@ static socklen_t claim_address_of(const char *name, struct sockaddr_un *out)
     return (socklen_t)(offsetof(struct sockaddr_un, sun_path) + 1 + (size_t)n);
 }
 
-/* Anybody may take a name there. So who has it? 0: nobody who could forward packets in our place. */
+/* Anybody may take a name there. The process that has it. 0: none that could forward packets in our place. */
 static pid_t owner_of(const struct sockaddr_un *address, socklen_t length)
 {
     struct ucred who = {0};

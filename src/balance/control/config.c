@@ -272,7 +272,7 @@ static void look_at_global(parse *p, const char *file)
         }
 }
 
-/* What the data plane could not run: ports may stand behind the services. */
+/* Checks that the data plane could run it: ports may come after the services. */
 static void look_at_whole(parse *p, const char *file)
 {
     struct gw_bal_model *m = &p->config->model;

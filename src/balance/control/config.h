@@ -74,7 +74,7 @@ int gw_bal_config_read(const char *file, struct gw_bal_config *c);
 /* Prints what was found in a file: mistakes to stderr, notes to stdout. Returns `error`, for which
  * gw_last_error() then counts the mistakes. */
 int gw_bal_config_say(const char *file, const struct gw_bal_config *c, int err);
-/* FNV-1a, from the hash of what stood before: it tells edits apart, and nobody attacks one's own file. */
+/* FNV-1a, from the hash of what stood before: it tells edits apart, and is no protection against attacks. */
 uint64_t gw_bal_config_hash(uint64_t before, const char *text);
 void gw_bal_config_free(struct gw_bal_config *c);
 

@@ -249,7 +249,7 @@ static unsigned said_mask(const struct gw_bal_said *to, const struct gw_bal_said
     return from->ask.kind == GW_BAL_NO_CHECK && is_http(to) ? mask | GW_BAL_SAID_HOST : mask;
 }
 
-/* What was not given comes from elsewhere. */
+/* Values that were not given come from elsewhere. */
 static void said_fill(struct gw_bal_said *to, const struct gw_bal_said *from)
 {
     unsigned missing = from->has & ~to->has & said_mask(to, from);

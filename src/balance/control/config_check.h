@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a file says of checks. As in keepalived, a service may say something for all its workers, and a worker
+/* The checks in a file. As in keepalived, a service may say something for all its workers, and a worker
  * for all its checks, before or after these. So each value is kept with the knowledge that it was given. */
 #ifndef GW_BALANCE_CONTROL_CONFIG_CHECK_H
 #define GW_BALANCE_CONTROL_CONFIG_CHECK_H
@@ -67,7 +67,7 @@ extern const struct gw_bal_keyword gw_bal_keywords_tcp[], gw_bal_keywords_http[]
 
 /* Of scripts (config_script.c). */
 int gw_bal_set_script_user(struct gw_bal_parse *p, const struct gw_bal_statement *s);
-/* A script without a user of its own gets the file's, else keepalived_script or nobody. */
+/* A script without a user of its own gets the file's, otherwise `keepalived_script` or `nobody`. */
 void gw_bal_script_users(const struct gw_bal_plan *plan, struct gw_bal_check *c);
 
 #define GW_BAL_CHECK_PACE                                                                                    \

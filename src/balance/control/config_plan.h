@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Services as a file describes them. They enter the model when the whole file has been read: what stands
- * behind a worker counts for it, too, and a service of a group may stand before the group. */
+/* Services as a file describes them. They enter the model when the whole file has been read. Statements after
+ * a worker count for it, too, and a service of a group may stand before the group. */
 #ifndef GW_BALANCE_CONTROL_CONFIG_PLAN_H
 #define GW_BALANCE_CONTROL_CONFIG_PLAN_H
 
@@ -48,8 +48,8 @@ struct gw_bal_plan {
     /* The check that is being read, or what some have in common; the block around an url; one for nothing */
     struct gw_bal_said *said, block, spare;
     unsigned begun;                  /* checks before that block */
-    uint32_t script_uid, script_gid; /* who runs scripts that name nobody */
-    char script_user[GW_BAL_NAME];   /* the same for people; "": nobody was named */
+    uint32_t script_uid, script_gid; /* who runs scripts that name no user */
+    char script_user[GW_BAL_NAME];   /* the same for people; "": no user was named */
     struct gw_bal_plan_service spare_service;
     struct gw_bal_plan_worker spare_worker;
 };

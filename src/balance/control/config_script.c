@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* MISC_CHECK, and who runs it. */
+/* MISC_CHECK, and the user that runs it. */
 #include <grp.h>
 #include <pwd.h>
 #include <stdio.h>

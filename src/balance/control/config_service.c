@@ -319,7 +319,7 @@ static uint32_t span(const struct gw_bal_addr *from, const struct gw_bal_addr *t
     return ntohl(b) < ntohl(a) ? 0 : ntohl(b) - ntohl(a) + 1;
 }
 
-/* What stands behind the dash: a whole address, or its last number. */
+/* The part after the dash: a whole address, or its last number. */
 static int range_end(const char *text, const struct gw_bal_addr *first, struct gw_bal_addr *last)
 {
     char *end;

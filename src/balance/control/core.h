@@ -39,11 +39,11 @@ struct gw_bal_core {
     int wake_fd;                        /* an eventfd: something has changed */
     struct gw_bal_qp *qps, **qps_end;   /* to be told to the data plane; pairs.h */
     uint32_t qps_waiting;
-    uint64_t qps_told, qps_done;                /* so many were put there, and so many the data plane has */
-    uint64_t applied;                           /* the model's version that the data plane has */
-    uint64_t reloads_asked, reloads_done;       /* how often the file was to be read again, and was */
-    char reload_why[512];                       /* why the last one failed; "": it did not */
-    pthread_cond_t moved;                       /* qps_done, applied, or reloads_done */
+    uint64_t qps_told, qps_done;          /* the number put there, and the number that the data plane has */
+    uint64_t applied;                     /* the model's version that the data plane has */
+    uint64_t reloads_asked, reloads_done; /* how often the file was to be read again, and was */
+    char reload_why[512];                 /* why the last one failed; "": it did not */
+    pthread_cond_t moved;                 /* qps_done, applied, or reloads_done */
     struct gw_bal_pair *pair[GW_BAL_PAIR_ROWS]; /* those that live */
     uint32_t pairs;
     uint64_t pairs_version; /* of the model that they were looked through for */

@@ -154,14 +154,14 @@ static int begin_model(struct daemon *d)
     if (d->core.model.lost)
         fprintf(stderr, "gpuwire balance: %u objects of its state could not be read: %s\n",
                 d->core.model.lost, d->core.model.lost_why);
-    /* What others have changed stays, unless the file itself has changed. */
+    /* Changes by the API stay, unless the file itself has changed. */
     if (found && d->core.model.file_hash == d->config.model.file_hash)
         err = gw_bal_model_refuse(&d->core.model);
     else
         err = gw_bal_begin(&d->core.model, &d->config.model);
     if (err >= 0) say_refused(&d->core.model);
     if (err >= 0 || !found) return err < 0 ? err : 0;
-    /* What ran goes on: a start must not fail because of what the API has added. */
+    /* The objects that ran go on: a start must not fail because of what the API has added. */
     fprintf(stderr, "gpuwire balance: %s: %s; what ran goes on\n", d->opts->config, gw_last_error());
     return 0;
 }

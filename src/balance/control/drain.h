@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* How long a worker may drain. A client that never pauses, as UDP allows, would keep it for ever. When the
+/* How long a worker may drain. A client that never pauses, as UDP allows, would keep it forever. When the
  * limit has passed, the worker's connections go to others, as if it were down. */
 #ifndef GW_BALANCE_CONTROL_DRAIN_H
 #define GW_BALANCE_CONTROL_DRAIN_H
@@ -17,7 +17,7 @@
 uint64_t gw_bal_drain_default(uint8_t protocol);
 uint64_t gw_bal_drain_limit_of(const struct gw_bal_service *s);
 uint64_t gw_bal_drain_limit(const struct gw_bal_worker *w);
-/* This drain, which has begun, may last so long from now on; 0: as the service says. */
+/* How long this drain, which has begun, may last from now on; 0: as the service says. */
 void gw_bal_limit_drain(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t limit_ns, uint64_t now_ns);
 /* Begins and ends the time of a drain. Returns true when it has passed just now, or does not count any
  * more. */

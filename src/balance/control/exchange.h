@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What goes between the model and the data plane: the state when it has changed, loads, queue pairs,
+/* The exchange between the model and the data plane: the state when it has changed, loads, queue pairs,
  * counts. Locks the core only while it looks at it, never while it waits. Functions return 0 or a negative
  * errno with the reason in gw_last_error(); link.fd is then -1 if the data plane has gone. */
 #ifndef GW_BALANCE_CONTROL_EXCHANGE_H

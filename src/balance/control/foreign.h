@@ -3,8 +3,8 @@
 #ifndef GW_BALANCE_CONTROL_FOREIGN_H
 #define GW_BALANCE_CONTROL_FOREIGN_H
 
-/* What becomes of a word in a block (NULL: outside of all). NULL: keepalived has no such word. "": it has no
- * meaning for balancing, and is ignored with its block. Else why it is refused, and what to do. */
+/* How a word in a block is treated (NULL: outside of all). NULL: keepalived has no such word. "": it has no
+ * meaning for balancing, and is ignored with its block. Otherwise why it is refused, and what to do. */
 const char *gw_bal_foreign(const char *block, const char *word);
 
 #endif

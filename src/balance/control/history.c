@@ -17,14 +17,14 @@ static void history_sum(struct gw_bal_slot *to, const struct gw_bal_slot *more)
     to->bytes += more->bytes;
 }
 
-/* A data plane that starts again counts from 0. What happened in slots without counts is spread over them. */
+/* A data plane that starts again counts from 0. The events of slots without counts are spread over them. */
 static uint64_t history_since(uint64_t now, uint64_t before, uint64_t slots)
 {
     uint64_t n = now >= before ? now - before : now;
     return (n + slots / 2) / slots;
 }
 
-/* What the worker did since the slot before. At the first look nothing is known of that. */
+/* The worker's work since the slot before. At the first look nothing is known of that. */
 static struct gw_bal_slot history_worker(struct gw_bal_history *h, const struct gw_bal_worker *w,
                                          uint64_t slot)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What services and workers did in the last ten minutes, one value each five seconds, so that a page that is
+/* The history of services and workers: the last ten minutes, one value each five seconds. So a page that is
  * opened now has something to draw. Only what had connections or packets takes room, and no more than
  * GW_BAL_TRACES services and workers do. Time is an argument: tests have a clock of their own. */
 #ifndef GW_BALANCE_CONTROL_HISTORY_H
@@ -14,7 +14,7 @@
 #define GW_BAL_HISTORY_NS    5000000000ull /* of one slot */
 #define GW_BAL_TRACES        4096u         /* 8 MB */
 
-/* What happened in one slot; `live` is the number at its end. */
+/* The counts of one slot; `live` is the number at its end. */
 struct gw_bal_slot {
     uint32_t live, opened, packets;
     float bytes;
@@ -26,7 +26,7 @@ struct gw_bal_trace {
     struct gw_bal_slot slot[GW_BAL_HISTORY_SLOTS];
 };
 
-/* What the data plane had counted for a worker at the end of slot `slot`. */
+/* The data plane's counts for a worker at the end of slot `slot`. */
 struct gw_bal_counted {
     uint64_t slot, opened, packets, bytes;
 };
@@ -48,7 +48,7 @@ void gw_bal_history_free(struct gw_bal_history *h);
 /* {"every_ms": 5000, "age_ms": …} and `live`, `opened`, `packets` and `bytes`, the oldest first. null: the
  * data plane told nothing then. NULL: no memory. */
 json_t *gw_bal_history_json(const struct gw_bal_history *h, uint64_t now_ns);
-/* The same of a service, with `workers`: each has its `name`. What did nothing, and what there is no room
+/* The same of a service, with `workers`: each has its `name`. An idle object, or one that there is no room
  * for, has no values; the latter's `kept` is false. */
 json_t *gw_bal_history_service_json(const struct gw_bal_history *h, const struct gw_bal_service *s,
                                     uint64_t now_ns);

@@ -140,7 +140,7 @@ int gw_bal_parse_include(struct gw_bal_parse *p, const struct gw_bal_keyword *ke
     int err = include_all(p, keywords, s, &found);
     globfree(&found);
     if (err || p->params == before) return err;
-    /* What the files have defined counts in the rest of this one. */
+    /* Parameters that the files have defined count in the rest of this one. */
     if (p->reader.held) *p->reader.at = p->reader.held;
     return gw_bal_parse_from(p, p->reader.at) ? gw_bal_wrong(p, s, "%s", gw_last_error()) : 0;
 }

@@ -171,7 +171,7 @@ int gw_bal_get_number(const json_t *from, const char *name, uint64_t least, uint
     if (!v) return 0;
     json_int_t n = json_integer_value(v);
     if (!json_is_integer(v) || n < 0 || (uint64_t)n < least || (uint64_t)n > most)
-        return gw_error(-EINVAL, "%s: a number from %llu to %llu is wanted", name, (unsigned long long)least,
+        return gw_error(-EINVAL, "%s: expected a number from %llu to %llu", name, (unsigned long long)least,
                         (unsigned long long)most);
     *out = (uint64_t)n;
     return 1;
@@ -183,12 +183,11 @@ int gw_bal_get_text(const json_t *from, const char *name, char *out, size_t size
     const json_t *v = json_object_get(from, name);
     const char *text = json_string_value(v);
     if (!v) return 0;
-    if (!text) return gw_error(-EINVAL, "%s: a text is wanted", name);
+    if (!text) return gw_error(-EINVAL, "%s: expected a string", name);
     if (strlen(text) >= size)
-        return gw_error(-EINVAL, "%s: at most %zu characters are wanted", name, size - 1);
+        return gw_error(-EINVAL, "%s: must have at most %zu characters", name, size - 1);
     for (const char *c = text; *c; c++)
-        if (*c < ' ' || *c > '~' || *c == '"')
-            return gw_error(-EINVAL, "%s: printable ASCII is wanted", name);
+        if (*c < ' ' || *c > '~' || *c == '"') return gw_error(-EINVAL, "%s: must be printable ASCII", name);
     snprintf(out, size, "%s", text);
     return 1;
 }
@@ -197,7 +196,7 @@ int gw_bal_get_yes(const json_t *from, const char *name, uint8_t *out)
 {
     const json_t *v = json_object_get(from, name);
     if (!v) return 0;
-    if (!json_is_boolean(v)) return gw_error(-EINVAL, "%s: true or false is wanted", name);
+    if (!json_is_boolean(v)) return gw_error(-EINVAL, "%s: expected true or false", name);
     *out = json_is_true(v);
     return 1;
 }
@@ -212,7 +211,7 @@ static int get_name(const json_t *from, const char *name, const char *const *nam
     if (i >= 0) *out = (uint8_t)i;
     for (int k = 0; i < 0 && names[k] && n < sizeof(all); k++)
         n += (size_t)snprintf(all + n, sizeof(all) - n, "%s%s", k ? ", " : "", names[k]);
-    return i >= 0 ? 1 : gw_error(-EINVAL, "%s %s: one of these is wanted: %s", name, text, all);
+    return i >= 0 ? 1 : gw_error(-EINVAL, "%s %s: must be one of %s", name, text, all);
 }
 
 static int get_addr(const json_t *from, struct gw_bal_addr *out)
@@ -221,7 +220,7 @@ static int get_addr(const json_t *from, struct gw_bal_addr *out)
     int got = gw_bal_get_text(from, "address", text, sizeof(text));
     if (got <= 0) return got;
     return gw_bal_addr_parse(text, out)
-               ? gw_error(-EINVAL, "address %s: a numeric IPv4 or IPv6 address is wanted", text)
+               ? gw_error(-EINVAL, "address %s: expected a numeric IPv4 or IPv6 address", text)
                : 1;
 }
 
@@ -334,7 +333,7 @@ static void since_from(const json_t *from, struct gw_bal_worker *w)
     gw_bal_get_number(json_object_get(from, "flows"), "drain_from", 0, INT64_MAX, &w->drain_from);
 }
 
-/* What a state says of a worker, and its id. */
+/* A worker's part of a state, and its id. */
 static int read_worker(const struct gw_bal_service *s, const json_t *from, uint64_t now_ns,
                        struct gw_bal_worker *w, uint64_t *id)
 {
@@ -357,7 +356,7 @@ static int read_worker(const struct gw_bal_service *s, const json_t *from, uint6
         gw_bal_get_number(telemetry, "queue", 0, UINT32_MAX, &queue) < 0 ||
         gw_bal_get_number(telemetry, "bytes", 0, INT64_MAX, &w->telemetry.bytes) < 0)
         return gw_error(-EINVAL, "worker %s: %s", w->name, gw_last_error());
-    /* It may not have known whom to speak to: its patience begins now. */
+    /* It may not have known our address: its patience begins now. */
     w->telemetry.at_ns = beat ? now_ns : 0;
     w->telemetry.beat_ns = beat * 1000000;
     w->telemetry.queue = (uint32_t)queue;
@@ -410,7 +409,7 @@ static int restore_service(struct gw_bal_model *m, const json_t *from, struct gw
     return gw_bal_put_service(m, &s, (uint32_t)id, out);
 }
 
-/* What cannot be read stays away, and the rest is there. */
+/* Objects that cannot be read are left out, and the rest is there. */
 static void restore_lost(struct gw_bal_model *m)
 {
     if (!m->lost++) gw_bal_plain(m->lost_why, sizeof(m->lost_why), gw_last_error());

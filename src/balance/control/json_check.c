@@ -140,7 +140,7 @@ static int ask_is_good(const struct gw_bal_ask *a)
     return 0;
 }
 
-/* What path and model mean depends on the kind. */
+/* The meaning of path and model depends on the kind. */
 static void get_ask_kind(struct gw_bal_ask *a, uint8_t kind)
 {
     struct gw_bal_check fresh;

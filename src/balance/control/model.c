@@ -144,7 +144,7 @@ int gw_bal_put_service(struct gw_bal_model *m, const struct gw_bal_service *s, u
         free(mine);
         return gw_error(err,
                         err == -EEXIST ? "service %s: another has its id"
-                                       : "service %s: there are as many services as there may be",
+                                       : "service %s: the limit of services is reached",
                         s->name);
     }
     *mine = *s;
@@ -170,7 +170,7 @@ int gw_bal_put_worker(struct gw_bal_model *m, struct gw_bal_service *s, const st
         free(mine);
         return gw_error(err,
                         err == -EEXIST ? "worker %s: another has its id"
-                                       : "worker %s: there are as many workers as there may be",
+                                       : "worker %s: the limit of workers is reached",
                         w->name);
     }
     *mine = *w;
@@ -283,7 +283,7 @@ static void changed(struct gw_bal_model *m, struct gw_bal_worker *w)
 int gw_bal_set_weight(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t weight)
 {
     if (weight > GW_BAL_WEIGHT)
-        return gw_error(-EINVAL, "weight %llu: a number from 0 to %u is wanted", (unsigned long long)weight,
+        return gw_error(-EINVAL, "weight %llu: must be from 0 to %u", (unsigned long long)weight,
                         GW_BAL_WEIGHT);
     if (w->weight == weight) return 0;
     w->weight = (uint32_t)weight;
@@ -387,7 +387,7 @@ const struct gw_bal_check *gw_bal_check_of(const struct gw_bal_service *s, const
     return w->has_check ? &w->check : &s->check;
 }
 
-/* A worker that promised to speak has so many beats of patience. */
+/* The number of beats that a worker which promised to speak may miss. */
 #define BEATS 5u
 
 static unsigned tend_worker(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t published, uint64_t now)

@@ -46,7 +46,7 @@ enum gw_bal_check_kind {
 };
 /* DRAINED: it would be up, drains, and has no connections. REFUSED: the data plane cannot run it. */
 enum gw_bal_state { GW_BAL_UP, GW_BAL_DRAINING, GW_BAL_DOWN, GW_BAL_DRAINED, GW_BAL_REFUSED, GW_BAL_STATES };
-/* Who named a worker or a service. A reload changes only what the file had named. */
+/* The origin of a worker or a service. A reload changes only what the file had named. */
 enum gw_bal_origin { GW_BAL_OF_FILE, GW_BAL_OF_API, GW_BAL_OF_ITSELF };
 
 extern const char *const gw_bal_protocol_names[GW_BAL_PROTOCOLS + 1]; /* each ends with NULL */
@@ -74,7 +74,7 @@ bool gw_bal_addr_same(const struct gw_bal_addr *a, const struct gw_bal_addr *b);
 #define GW_BAL_RANGES 8u
 #define GW_BAL_PATH   256
 struct gw_bal_range {
-    uint16_t from, to; /* from 0: none, and none behind it */
+    uint16_t from, to; /* from 0: none, and none after it */
 };
 
 #define GW_BAL_ASK_FIELDS                                                                                    \
@@ -114,7 +114,7 @@ struct gw_bal_check {
 const struct gw_bal_ask *gw_bal_ask_of(const struct gw_bal_check *c, unsigned i);
 int gw_bal_check_asks(const struct gw_bal_check *c, uint8_t kind);
 
-/* What the checks of one worker have found. */
+/* The results of one worker's checks. */
 struct gw_bal_health {
     uint8_t up, known;         /* known: at least one check has ended */
     uint8_t busy;              /* one is under way */
@@ -126,7 +126,7 @@ struct gw_bal_health {
     uint32_t weight;
 };
 
-/* What a worker says of itself. */
+/* A worker's own report. */
 struct gw_bal_telemetry {
     uint64_t at_ns;   /* when it came; 0: never */
     uint64_t beat_ns; /* how often it promised to; 0: it did not promise */
@@ -135,7 +135,7 @@ struct gw_bal_telemetry {
     uint64_t bytes;   /* that wait there */
 };
 
-/* What the data plane has counted for a worker. */
+/* The data plane's counts for a worker. */
 struct gw_bal_counts {
     uint64_t live, opened, packets, bytes;
     uint64_t clients; /* that stick to it */
@@ -183,7 +183,7 @@ struct gw_bal_service {
     uint16_t port; /* 0: any */
     uint8_t protocol, forward, sched, origin;
     uint8_t jet;          /* track only flows whose choice has changed */
-    uint32_t persist_s;   /* persistence_timeout: clients stick to a worker for so long; 0: they do not */
+    uint32_t persist_s;   /* persistence_timeout: how long clients stick to a worker; 0: they do not */
     uint8_t persist_bits; /* persistence_granularity: the bits of their addresses that count; 0: all */
     uint32_t quorum;      /* the weight of workers that must be up, or the sorry server comes in; 0: 1 */
     uint8_t leave;
@@ -199,7 +199,7 @@ struct gw_bal_model {
     struct gw_bal_service *services, *last;
     struct gw_bal_index *index;         /* NULL: nothing is there yet */
     const struct gw_bal_global *global; /* whose network ports count in checks; NULL: they are not known */
-    uint64_t version;                   /* counts the changes that the data plane must hear of */
+    uint64_t version;                   /* counts the changes that the data plane must get */
     uint32_t next_worker, next_service;
     uint64_t file_hash; /* of the configuration that was read last */
     unsigned lost;      /* objects of a state that could not be read, and why the first one could not */
@@ -267,7 +267,7 @@ enum gw_bal_state gw_bal_state_of(const struct gw_bal_worker *w);
 /* Is the weight of those that are up enough? The sorry server does not count. */
 bool gw_bal_has_quorum(const struct gw_bal_service *s);
 const struct gw_bal_worker *gw_bal_sorry_server(const struct gw_bal_service *s); /* NULL: none */
-/* What the file or the API says, or a script since. */
+/* The weight by the file or the API, or by a script since. */
 uint32_t gw_bal_weight_of(const struct gw_bal_worker *w);
 uint16_t gw_bal_port_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);
 const struct gw_bal_check *gw_bal_check_of(const struct gw_bal_service *s, const struct gw_bal_worker *w);

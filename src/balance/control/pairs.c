@@ -141,9 +141,9 @@ static int pairs_read_one(const struct gw_bal_service *s, const json_t *from, st
     if (gw_bal_get_text(from, "client", client, sizeof(client)) < 0 ||
         gw_bal_get_number(from, "qpn", 2, 0xffffff, &qpn) < 0)
         return -EINVAL;
-    if (!qpn || !client[0]) return gw_error(-EINVAL, "client and qpn are wanted");
+    if (!qpn || !client[0]) return gw_error(-EINVAL, "client and qpn are missing");
     if (gw_bal_addr_parse(client, &q->client) || q->client.family != s->addr.family)
-        return gw_error(-EINVAL, "client: an address of the service's family is wanted");
+        return gw_error(-EINVAL, "client: must be an address of the service's family");
     q->service = s->id;
     q->qpn = (uint32_t)qpn;
     return 0;
@@ -168,7 +168,7 @@ int gw_bal_pairs_tell(struct gw_bal_core *c, struct gw_bal_service *s, const jso
         (gw_bal_get_text(body, "worker", name, sizeof(name)) < 0 || gw_bal_get_yes(body, "ended", &ends) < 0))
         return -EINVAL;
     if (!err) err = pairs_read_one(s, body, &q);
-    if (!err && !name[0]) err = gw_error(-EINVAL, "worker is wanted");
+    if (!err && !name[0]) err = gw_error(-EINVAL, "worker is missing");
     if (err) return err;
     struct gw_bal_worker *w = gw_bal_find_worker(s, name);
     if (!w) return -ENOENT;
@@ -206,7 +206,7 @@ int gw_bal_pairs_set(struct gw_bal_core *c, struct gw_bal_service *s, struct gw_
     size_t i;
     json_t *one;
     int err = is_roce(s);
-    if (!err && !json_is_array(list)) err = gw_error(-EINVAL, "queue_pairs: a list is wanted");
+    if (!err && !json_is_array(list)) err = gw_error(-EINVAL, "queue_pairs: expected a list");
     if (!err && c->qps_waiting >= GW_BAL_QPS) err = gw_error(-EAGAIN, "too many queue pairs wait; ask again");
     if (err) return err;
     json_array_foreach(list, i, one)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Queue pairs whose ends connect them without rdma_cm: the worker tells the balancer of each. The control
- * plane remembers them, so that a data plane that starts anew learns them again, and so that no two workers
+ * plane remembers them, so that a data plane that starts again learns them again, and so that no two workers
  * get one number of one client. The caller holds the core's lock. Functions return 0 or a negative errno with
  * the reason in gw_last_error(). */
 #ifndef GW_BALANCE_CONTROL_PAIRS_H
@@ -22,17 +22,17 @@ int gw_bal_pairs_set(struct gw_bal_core *c, struct gw_bal_service *s, struct gw_
 /* {"queue_pairs": [{"worker": …, "client": …, "qpn": …}, …]} of a service. NULL: no memory. */
 json_t *gw_bal_pairs_json(const struct gw_bal_core *c, const struct gw_bal_service *s);
 
-/* Waits until the cores have been given all that was told before, a second at most, and gives the lock back
- * meanwhile. True: they have. */
+/* Waits until the cores have been given all that was told before, a second at most, and releases the lock
+ * while it waits. True: they have. */
 bool gw_bal_pairs_wait(struct gw_bal_core *c);
 
-/* The data plane has begun anew: it hears of all of them. */
+/* The data plane has started again: it gets all of them. */
 void gw_bal_pairs_again(struct gw_bal_core *c);
 /* Forgets those whose worker is not there any more. */
 void gw_bal_pairs_tend(struct gw_bal_core *c);
 void gw_bal_pairs_free(struct gw_bal_core *c);
 
-/* What the data plane must hear next. The caller takes the lock itself, and ends each with one of the last
+/* The next ones for the data plane. The caller takes the lock itself, and ends each with one of the last
  * two: the data plane has it, or it is to be tried again. */
 struct gw_bal_qp *gw_bal_pairs_take(struct gw_bal_core *c);
 void gw_bal_pairs_done(struct gw_bal_core *c, struct gw_bal_qp *q);

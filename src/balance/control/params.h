@@ -5,13 +5,13 @@
 
 struct gw_bal_param {
     struct gw_bal_param *next;
-    char *value; /* behind the name, in one piece of memory */
+    char *value; /* after the name, in one piece of memory */
     char name[];
 };
 
-/* The text with values in place of names, line for line; the caller frees it. What has no value stays as it
- * is. NULL with words: no memory, or more than GW_BAL_MOST bytes. Definitions join *params, which the caller
- * frees. */
+/* The text with values in place of names, line for line; the caller frees it. A name without a value stays as
+ * it is. NULL with words: no memory, or more than GW_BAL_MOST bytes. Definitions join *params, which the
+ * caller frees. */
 char *gw_bal_params_fill(const char *text, struct gw_bal_param **params);
 void gw_bal_params_free(struct gw_bal_param *params);
 

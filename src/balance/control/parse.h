@@ -76,7 +76,7 @@ int gw_bal_wrong(struct gw_bal_parse *p, const struct gw_bal_statement *s, const
 int gw_bal_wrong_at(struct gw_bal_parse *p, const struct gw_bal_place *at);
 struct gw_bal_place gw_bal_place_of(const struct gw_bal_statement *s);
 
-/* Values of word k (1: the first behind the keyword). */
+/* Values of word k (1: the first after the keyword). */
 int gw_bal_take_number(struct gw_bal_parse *p, const struct gw_bal_statement *s, unsigned k, uint64_t least,
                        uint64_t most, uint64_t *out);
 int gw_bal_take_u16(struct gw_bal_parse *p, const struct gw_bal_statement *s, unsigned k, uint16_t least,

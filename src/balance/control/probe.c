@@ -191,7 +191,7 @@ static void stop_ask(struct gw_bal_probe *p)
     p->connected = 0;
 }
 
-/* What was tried has gone well (`why` NULL) or not. The next thing is begun. True: all is over. */
+/* The probe has succeeded (`why` NULL) or not. The next thing is begun. True: all is over. */
 static bool end_ask(struct gw_bal_probe *p, char *why, size_t size)
 {
     stop_ask(p);

@@ -80,7 +80,7 @@ static void http_end(struct gw_bal_probe *p)
     p->http = NULL;
 }
 
-/* What a call of TLS came to: bytes, 0: the end, -EAGAIN, or another error. */
+/* The result of a call of TLS: bytes, 0: the end, -EAGAIN, or another error. */
 static int http_tls_result(struct gw_bal_http *h, int n)
 {
     switch (SSL_get_error(h->ssl, n)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kinds of checks share: each kind is a table of functions, in a file of its own. */
+/* The common part of the kinds of checks: each kind is a table of functions, in a file of its own. */
 #ifndef GW_BALANCE_CONTROL_PROBE_IMPL_H
 #define GW_BALANCE_CONTROL_PROBE_IMPL_H
 
@@ -24,7 +24,7 @@ struct gw_bal_probe_kind {
 
 extern const struct gw_bal_probe_kind gw_bal_probe_http, gw_bal_probe_udp, gw_bal_probe_script;
 
-/* What the probe tries now. */
+/* The step that the probe tries now. */
 const struct gw_bal_ask *gw_bal_probe_ask(const struct gw_bal_probe *p);
 /* Begins to connect a socket (SOCK_STREAM or SOCK_DGRAM) from and to where the check says. 0, or -1. */
 int gw_bal_probe_connect(struct gw_bal_probe *p, int type, char *why, size_t size);

@@ -50,7 +50,7 @@ static void *probe_rdma_check(void *arg)
     if (!err) err = probe_rdma_ask(c, deadline);
     gw_client_close(c);
     const char *said = err ? gw_last_error() : "ok";
-    /* Nobody reads any more when the check took too long; the signal of that is blocked. */
+    /* There is no reader any more when the check took too long; the signal of that is blocked. */
     ssize_t n = write(job->out, said, strlen(said));
     (void)n;
     close(job->out);

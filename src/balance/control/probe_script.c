@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* MISC_CHECK: a program of the administrator's. Its end says how the worker is. It runs as the user that the
  * file names, in a group of processes of its own, with nothing of ours but a path to search. What is left of
- * the group ends with it. Who could change the program, or the way to it, could run anything as that user: so
- * only root may. */
+ * the group ends with it. A user who could change the program, or the path to it, could run anything as the
+ * script's user: so only root may. */
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
@@ -35,7 +35,7 @@ static int script_wrong(const char *path, const char *what, char *why, size_t si
     return -1;
 }
 
-/* What `at` is, and whether only root may change it. -1: no. */
+/* Checks what `at` is, and that only root may change it. -1: no. */
 static int script_step(const char *at, struct stat *st, char *why, size_t size)
 {
     if (lstat(at, st)) return script_wrong(at, strerror(errno), why, size);
@@ -115,8 +115,8 @@ static void script_fails(int how)
     _exit(1);
 }
 
-/* The child. Other threads had locks when it was made, so it calls nothing that takes any. setresuid and the
- * like go past the C library, which would tell its other threads. */
+/* The child. Other threads had locks when it was made, so it calls nothing that takes any. Calls such as
+ * setresuid go past the C library, which would tell its other threads. */
 static void script_become(const struct gw_bal_ask *a, char **argv)
 {
     static char path[] = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
@@ -133,7 +133,7 @@ static void script_become(const struct gw_bal_ask *a, char **argv)
     if (geteuid() == 0 && (syscall(SYS_setgroups, 1, &gid) || syscall(SYS_setresgid, gid, gid, gid) ||
                            syscall(SYS_setresuid, a->uid, a->uid, a->uid)))
         script_fails(NO_USER);
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nobody would end it if we are killed */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* nothing else would end it if we are killed */
     if (chdir("/") == 0) execve(argv[0], argv, env);
     script_fails(NO_EXEC);
 }
@@ -187,7 +187,7 @@ static int script_run(struct gw_bal_probe *p, char *why, size_t size)
 {
     siginfo_t end = {0};
     const struct gw_bal_ask *a = gw_bal_probe_ask(p);
-    /* It stays a zombie until script_end: nobody else can have its number before its group is gone. */
+    /* It stays a zombie until script_end: no other process can have its number before its group is gone. */
     if (waitid(P_PID, (id_t)p->pid, &end, WEXITED | WNOHANG | WNOWAIT))
         return gw_bal_probe_fails("the script", errno, why, size);
     if (!end.si_pid) return 0;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* UDP_CHECK, as keepalived has it: a datagram is sent. An ICMP error means that nobody is there; with
+/* UDP_CHECK, as keepalived has it: a datagram is sent. An ICMP error means that the port is closed; with
  * require_reply an answer must come, and without it silence is good. */
 #include <ctype.h>
 #include <errno.h>

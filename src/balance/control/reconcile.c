@@ -17,7 +17,7 @@ static void update_worker(struct gw_bal_model *m, struct gw_bal_worker *w, const
     w->sorry = wanted->sorry;
     w->inhibit = wanted->inhibit;
     gw_bal_set_weight(m, w, wanted->weight);
-    /* What the API has drained stays so, unless it is the file that says something else than before. */
+    /* A worker that the API has drained stays drained, unless the file says something else than before. */
     int drain = w->file_drain == wanted->file_drain ? w->drain : wanted->file_drain;
     w->file_drain = wanted->file_drain;
     if (w->leave || w->drain != drain) gw_bal_drain(m, w, drain); /* it stays after all */
@@ -37,7 +37,7 @@ static void free_name(struct gw_bal_model *m, struct gw_bal_worker *w)
     gw_bal_rename_worker(m, w, name);
 }
 
-/* Those that leave have no connections left that a new way to forward could carry. */
+/* Workers that leave have no connections left that a new way to forward could carry. */
 static void forget_misfits(struct gw_bal_model *m, struct gw_bal_service *s)
 {
     for (struct gw_bal_worker *w = s->workers, *next; w; w = next) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The seed of Maglev's tables. Strangers who know it can choose ports that all lead to one worker. Balancers
+/* The seed of Maglev's tables. Strangers that have it can choose ports that all lead to one worker. Balancers
  * that stand in for each other need the same one. */
 #ifndef GW_BALANCE_CONTROL_SEED_H
 #define GW_BALANCE_CONTROL_SEED_H

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the halves of sync.h share: the frames, and the state. The active balancer sends tables, flows and
- * questions; the standby answers each frame with its number. */
+/* The common part of the halves of sync.h: the frames, and the state. The active balancer sends tables, flows
+ * and questions; the standby answers each frame with its number. */
 #ifndef GW_BALANCE_CONTROL_SYNC_IMPL_H
 #define GW_BALANCE_CONTROL_SYNC_IMPL_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a standby makes of the active balancer's frames. */
+/* A standby's use of the active balancer's frames. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

@@ -40,7 +40,7 @@ static unsigned secret_of_server(SSL *ssl, const char *identity, unsigned char *
     return identity && !strcmp(identity, IDENTITY) ? give_secret(ssl, out, room) : 0;
 }
 
-/* TLS 1.3 alone, with the key alone: no certificate, no tickets, no sessions that are taken up again. */
+/* TLS 1.3 alone, with the key alone: no certificate, no tickets, no resumed sessions. */
 static SSL_CTX *sync_tls_make_context(struct gw_bal_tls_key *key)
 {
     SSL_CTX *c = SSL_CTX_new(TLS_method());
@@ -140,7 +140,7 @@ int gw_bal_tls_shake(struct gw_bal_tls *t, uint64_t deadline_ns)
     return err;
 }
 
-/* What a call that returned n has moved; 0: it may try again. */
+/* The bytes that a call which returned n has moved; 0: it may try again. */
 static int tls_moved(const struct gw_bal_tls *t, int n, uint64_t silence_ns)
 {
     short events = 0;

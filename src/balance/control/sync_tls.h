@@ -12,7 +12,7 @@
 struct ssl_ctx_st;
 struct ssl_st;
 
-/* What connections with this key have in common. */
+/* The common state of connections with this key. */
 struct gw_bal_tls_key {
     struct ssl_ctx_st *context;
     unsigned char secret[32];

@@ -34,7 +34,7 @@ static int write_token(const char *path)
     return err;
 }
 
-/* 0: there is one that is nobody else's. -ENOENT: there is none. */
+/* 0: there is one that only its owner can read. -ENOENT: there is none. */
 static int look_at_token(const char *path)
 {
     struct stat st;

@@ -80,7 +80,7 @@ void gw_bal_to_worker(const struct gw_bal_service *s, const struct gw_bal_worker
     gw_bal_to_addr(&from->addr, &to->addr);
 }
 
-/* Either the sorry server or the others get new flows. Those that do not keep the flows that they have. */
+/* Either the sorry server or the others get new flows. Workers that do not keep the flows that they have. */
 static void choose_sorry(const struct gw_bal_service *s, struct bal_config *out)
 {
     if (!gw_bal_sorry_server(s)) return;

@@ -93,6 +93,6 @@ int gw_bal_socket_path(const char *run_dir, struct sockaddr_un *out)
     *out = (struct sockaddr_un){.sun_family = AF_UNIX};
     int n = snprintf(out->sun_path, sizeof(out->sun_path), "%s/%s", run_dir, GW_BAL_SOCKET);
     if (n < (int)sizeof(out->sun_path)) return 0;
-    return gw_error(-ENAMETOOLONG, "run_dir %s: a path of at most %zu bytes is wanted", run_dir,
+    return gw_error(-ENAMETOOLONG, "run_dir %s: the path must have at most %zu bytes", run_dir,
                     sizeof(out->sun_path) - sizeof(GW_BAL_SOCKET) - 1);
 }

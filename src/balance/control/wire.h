@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages between the control plane and the process that forwards packets: JSON behind its length, over a
+/* Messages between the control plane and the process that forwards packets: JSON after its length, over a
  * UNIX socket. One side asks, the other answers, in turn. */
 #ifndef GW_BALANCE_CONTROL_WIRE_H
 #define GW_BALANCE_CONTROL_WIRE_H

@@ -32,7 +32,7 @@ static void skip_blanks(struct gw_bal_reader *r)
     while (words_look(r) && words_look(r) != '\n') words_step(r);
 }
 
-/* What stands in quotes, with a zero behind it. NULL: they do not end on this line. */
+/* The text in quotes, followed by a zero. NULL: they do not end on this line. */
 static char *take_quoted(struct gw_bal_reader *r)
 {
     char *begin = r->at + 1, *to = begin;
@@ -46,7 +46,7 @@ static char *take_quoted(struct gw_bal_reader *r)
     return begin;
 }
 
-/* The word that begins here, with a zero behind it. NULL: its quote does not end. */
+/* The word that begins here, followed by a zero. NULL: its quote does not end. */
 static char *words_take_word(struct gw_bal_reader *r)
 {
     char *begin = r->at;

@@ -10,7 +10,7 @@
 enum gw_bal_ending { GW_BAL_ENDS, GW_BAL_OPENS, GW_BAL_CLOSES };
 
 struct gw_bal_statement {
-    char *word[GW_BAL_WORDS]; /* NULL behind the last */
+    char *word[GW_BAL_WORDS]; /* NULL after the last */
     unsigned words, line;
     const char *file;
     unsigned order;            /* counts the statements of all files that are read together */
@@ -27,7 +27,7 @@ struct gw_bal_reader {
 /* Reads from `text`, which it changes, and which the words point into. */
 void gw_bal_reader_open(struct gw_bal_reader *r, const char *file, char *text);
 /* 1: a statement; 0: the end. A negative errno: this line is none, with the reason in gw_last_error(); the
- * statement has its place, and the next call goes on behind the line. */
+ * statement has its place, and the next call goes on after the line. */
 int gw_bal_reader_next(struct gw_bal_reader *r, struct gw_bal_statement *s);
 
 /* How far apart two words are, up to 3: for "did you mean". */

@@ -85,7 +85,7 @@ static const struct option options[] = {
 
 static const struct verb {
     const char *name;
-    unsigned least, most; /* words behind it */
+    unsigned least, most; /* words after it */
     const char *wants;
     int (*run)(const struct gw_balance_args *a);
 } verbs[] = {
@@ -134,12 +134,12 @@ static int balance_args_take_words(struct gw_balance_args *a, int n, char **word
 {
     const struct verb *v = verbs;
     if (!n)
-        return a->config ? -1 : gw_usage_error("balance", "--config FILE is wanted, or a word such as list");
+        return a->config ? -1 : gw_usage_error("balance", "--config FILE is missing, or a word such as list");
     while (v < verbs + VERBS && strcmp(v->name, word[0])) v++;
     if (v == verbs + VERBS) return gw_usage_error("balance", "%s: no such word", word[0]);
     if ((unsigned)n - 1 < v->least || (unsigned)n - 1 > v->most)
         return v->wants ? gw_usage_error("balance", "%s: it wants %s", v->name, v->wants)
-                        : gw_usage_error("balance", "%s: nothing comes behind it", v->name);
+                        : gw_usage_error("balance", "%s: it takes no further words", v->name);
     a->verb = v->name;
     a->words = (unsigned)n - 1 < 2 ? (unsigned)n - 1 : 2;
     for (unsigned i = 0; i < a->words; i++) a->word[i] = word[1 + i];

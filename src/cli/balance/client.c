@@ -52,9 +52,10 @@ int gw_balance_ask(struct gw_balance_client *c, const char *method, const char *
     if (!err) return 0;
     if (err == -EINTR) return GW_EXIT_INTERRUPTED;
     if (err == -ECONNREFUSED)
-        gw_error(err,
-                 "%s: nobody listens there; is `gpuwire balance --config FILE` running? (--api says where)",
-                 c->base);
+        gw_error(
+            err,
+            "%s: no balancer listens there; is `gpuwire balance --config FILE` running? (--api says where)",
+            c->base);
     if (err == -EACCES)
         gw_error(
             err,

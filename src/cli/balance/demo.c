@@ -70,7 +70,7 @@ static int write_config(struct demo *d)
     return fclose(f) ? gw_error_errno(-errno, "%s", d->file) : 0;
 }
 
-/* A line of the balancer's. It may take nobody for dead but the worker that is. */
+/* A line of the balancer's. It may take only the killed worker for dead. */
 static int understand(struct demo *d, const char *line)
 {
     const char *port = strstr(line, " port "), *worker = strstr(line, "worker w"),
@@ -90,7 +90,7 @@ static int understand(struct demo *d, const char *line)
     return 0;
 }
 
-/* Listens to the balancer until then, or until it has noticed that a worker died, or so many workers are up.
+/* Listens to the balancer until then, or until it has noticed that a worker died, or enough workers are up.
  */
 static int balance_demo_hear(struct demo *d, uint64_t end, unsigned up)
 {
@@ -169,7 +169,7 @@ static int balance_demo_start_clients(struct demo *d)
     return 0;
 }
 
-/* The machine is gone at once: nobody says goodbye for it. Returns when the balancer knows. */
+/* The machine is gone at once, without a goodbye. Returns when the balancer knows. */
 static int kill_worker(struct demo *d, int which)
 {
     const char *down[] = {"ip", "link", "set", "eth0", "down", NULL};
@@ -205,7 +205,7 @@ static int act(struct demo *d)
     err = balance_demo_hear(d, gw_deadline(S), 0);
     atomic_store(&d->tally->phase, GW_DEMO_KILLED);
     if (!err) err = balance_demo_hear(d, gw_deadline(2 * PHASE_NS), 0);
-    /* A client that asks in vain asks more and more seldom, and hears late that its worker has gone. */
+    /* A client without an answer asks less and less often, and learns late that its worker has gone. */
     uint64_t last = gw_deadline(LAST_NS);
     while (!err && atomic_load(&d->tally->of[DIES].staying) && gw_deadline(0) < last)
         err = balance_demo_hear(d, gw_deadline(S / 10), 0);
@@ -243,7 +243,7 @@ static uint64_t print_table(const struct gw_demo_tally *t)
         if (n && i == GW_DEMO_DYING)
             printf("  %" PRIu64 " more found w2 dead, before the balancer knew\n", n);
         else if (n)
-            printf("  %" PRIu64 " more were answered by nobody\n", n);
+            printf("  %" PRIu64 " more got no answer\n", n);
         wrong += i == GW_DEMO_DYING ? 0 : n;
     }
     return wrong;

@@ -16,7 +16,7 @@
 #define MS       1000000ull
 #define ASK_NS   (100 * MS)
 #define SHORT_NS (10 * MS)    /* a short connection begins so often */
-#define LOST_NS  (15000 * MS) /* without an answer for so long, it is broken */
+#define LOST_NS  (15000 * MS) /* without an answer for this long, it is broken */
 #define STEP_NS  (100 * MS)
 #define CLIENTS  1024
 #define EVENTS   64
@@ -96,7 +96,7 @@ static int phase_of(const struct clients *all)
     return phase < GW_DEMO_PHASES ? phase : GW_DEMO_PHASES - 1;
 }
 
-/* This process' own time. It stands still while the machine does: then nobody is late. */
+/* This process' own time. It stands still while the machine does: then no client is late. */
 static uint64_t own_time(struct clients *all)
 {
     uint64_t clock = gw_deadline(0), step = clock - all->clock_ns;

@@ -26,7 +26,7 @@
 static void child_begins(pid_t parent)
 {
     sigset_t none;
-    prctl(PR_SET_PDEATHSIG, SIGKILL); /* however this process ends, nothing is left behind */
+    prctl(PR_SET_PDEATHSIG, SIGKILL); /* however this process ends, nothing is left */
     pid_t mine = getppid();
     if (mine && mine != parent) _exit(1); /* 0: it has process ids of its own */
     setpgid(0, 0); /* the terminal's Ctrl-C is for the demo, which ends the others in order */
@@ -131,8 +131,8 @@ static void set_feature(const char *name, uint32_t command)
     close(fd);
 }
 
-/* veth leaves checksums and segments to hardware that is not there; whoever reads the packets would see
- * that. */
+/* veth leaves checksums and segments to hardware that is not there; a reader of the packets would see that.
+ */
 static int no_offload(const struct gw_demo_net *n, int host, const char *name)
 {
     int status = 1;

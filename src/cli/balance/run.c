@@ -54,7 +54,7 @@ int gw_balance_plane(const struct gw_balance_args *a)
 {
     struct gw_bal_config c;
     struct sigaction end = {.sa_handler = on_end};
-    if (!a->config) return gw_usage_error("balance", "plane: --config FILE is wanted");
+    if (!a->config) return gw_usage_error("balance", "plane: --config FILE is missing");
     sigaction(SIGTERM, &end, NULL);
     sigaction(SIGINT, &end, NULL);
     signal(SIGPIPE, SIG_IGN);

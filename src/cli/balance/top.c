@@ -32,7 +32,7 @@ static json_t *top_by_name(const json_t *all)
 static double rate(const json_t *now, const json_t *before, const char *name, double seconds)
 {
     double grown = before ? top_number(now, name) - top_number(before, name) : 0;
-    return grown > 0 ? grown / seconds : 0; /* a data plane that began anew counts from 0 */
+    return grown > 0 ? grown / seconds : 0; /* a data plane that started again counts from 0 */
 }
 
 static void top_print_worker(const json_t *w, const json_t *before, double seconds)

@@ -24,7 +24,7 @@ static const char usage[] =
     "which\n"
     "  -d, --ib-dev NAME     RDMA: a device, or softnic (default: GPUWIRE_DEVICE, else what gpuwire "
     "chooses)\n"
-    "  -w, --wait SECONDS    give up connecting, or waiting for a connection, after so long (default: "
+    "  -w, --wait SECONDS    give up connecting, or waiting for a connection, after that (default: "
     "never)\n"
     "  -v, --verbose         say on standard error who is connected\n"
     "  -h, --help            this text\n"
@@ -59,14 +59,14 @@ static int cat_args_take(struct cat_opts *o, int c, char **argv)
     case EXEC:
         o->exec = optarg;
         if (!strcmp(optarg, "auto") || !strcmp(optarg, "cpu") || !strcmp(optarg, "gpu")) return 0;
-        return gw_usage_error("cat", "--exec %s: one of auto, cpu, gpu is wanted", optarg);
+        return gw_usage_error("cat", "--exec %s: must be one of auto, cpu, gpu", optarg);
     case GPU: return gw_option_number("cat", "--gpu", optarg, 0, 1023, &o->gpu);
     case 'w': return gw_option_number("cat", "-w", optarg, 1, 1000000, &o->wait_s);
     default: return gw_option_wrong("cat", argv, c);
     }
 }
 
-/* The words behind the options. */
+/* The words after the options. */
 static int take_rest(struct cat_opts *o, int n, char **rest)
 {
     uint64_t port;
@@ -74,8 +74,8 @@ static int take_rest(struct cat_opts *o, int n, char **rest)
     if (o->path && o->rdma) return gw_usage_error("cat", "-U and --rdma: a UNIX socket has no RDMA");
     if (o->path)
         return n ? gw_usage_error("cat", "%s: not understood; -U has neither host nor port", rest[0]) : -1;
-    if (!n) return gw_usage_error("cat", o->listen ? "a port is wanted" : "a host and a port are wanted");
-    if (n == 1 && !o->listen) return gw_usage_error("cat", "%s: a port is wanted behind the host", rest[0]);
+    if (!n) return gw_usage_error("cat", o->listen ? "a port is missing" : "a host and a port are missing");
+    if (n == 1 && !o->listen) return gw_usage_error("cat", "%s: a port must follow the host", rest[0]);
     if (n > 2) return gw_usage_error("cat", "%s: not understood", rest[2]);
     o->host = n == 2 ? rest[0] : NULL;
     o->port = rest[n - 1];

@@ -99,8 +99,8 @@ static int cat_write_all(struct cat *c, uint64_t n)
     ssize_t done;
 
     while (n) {
-        /* The reader of our output may take its time, and Ctrl-C works meanwhile: a pipe that can be written
-         * to has room for PIPE_BUF bytes. */
+        /* The reader of our output may take its time, and Ctrl-C works during that: a pipe that can be
+         * written to has room for PIPE_BUF bytes. */
         if (poll(p, 3, -1) < 0 && errno != EINTR) return gw_error_errno(-errno, "standard output");
         if (cat_stopped(c)) return -ECANCELED;
         if (!p[0].revents) continue;

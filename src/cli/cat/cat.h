@@ -13,13 +13,13 @@
 #include "src/cli/cat/kernels.h"
 
 #define CAT_BYTES    (256u << 10) /* that move at a time */
-#define CAT_SLICE_NS 200000000u   /* a kernel waits so long, then the host looks whether it is to stop */
+#define CAT_SLICE_NS 200000000u   /* how long a kernel waits, then the host looks whether to stop */
 
 struct cat_opts {
     bool listen, rdma, verbose;
     const char *exec, *device, *path; /* path: of a UNIX socket; NULL: host and port */
     const char *host, *port;
-    uint64_t gpu, wait_s; /* wait_s: connecting and accepting; 0: for ever, or until Ctrl-C */
+    uint64_t gpu, wait_s; /* wait_s: connecting and accepting; 0: forever, or until Ctrl-C */
 };
 
 /* args.c: -1: go on, else the exit code. */

@@ -17,7 +17,7 @@ GW_KERNEL_DECLARE(cat_kernel);
 #define THREADS    256 /* of the block, on a GPU; CPU threads: one */
 #define TIMEOUT_NS 20000000000u
 
-/* Behind a lane's bytes. */
+/* After a lane's bytes. */
 struct tail {
     int64_t result;
     struct sockaddr_storage name;
@@ -150,7 +150,7 @@ static int64_t try_one(struct cat_end *e, const struct cat_opts *o, const struct
         a.op = CAT_ACCEPT;
         got = patiently(e, &a, o);
         cat_do(e, &e->out, CAT_CLOSE, (int)s, 0);
-        if (o->path) unlink(o->path); /* nobody can use the name any more */
+        if (o->path) unlink(o->path); /* no peer can use the name any more */
         e->s = got < 0 ? -1 : (int)got;
         return got < 0 ? got : 0;
     }
@@ -168,7 +168,8 @@ static int cat_end_failed(const struct cat_opts *o, int64_t err)
 
     if (err == -ECANCELED) return -ECANCELED;
     if (err == -ETIMEDOUT && o->listen)
-        return gw_error(-ETIMEDOUT, "nobody has connected within %llu s (-w)", (unsigned long long)o->wait_s);
+        return gw_error(-ETIMEDOUT, "no peer has connected within %llu s (-w)",
+                        (unsigned long long)o->wait_s);
     if (o->path) return gw_error_errno((int)err, "%s %s", what, o->path);
     return gw_error_errno((int)err, "%s %s port %s", what, host, o->port);
 }

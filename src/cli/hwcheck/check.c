@@ -154,7 +154,7 @@ static const char *hwcheck_check_text_of(const json_t *head, const char *name)
 }
 
 /*
- * What the executor's requests take to the NIC, and where the buffers lie: a row of its own. A check that
+ * How the executor's requests reach the NIC, and where the buffers lie: a row of its own. A check that
  * works because the library has fallen back is no pass: it is slower, and the host was bought for more.
  */
 static void note_placement(struct hwcheck *h, const json_t *head, const char *exec)
@@ -222,7 +222,7 @@ static void advise(struct outcome *o)
         n ? ". " : "");
 }
 
-/* Its place in the report is kept, so that nobody takes it for passed. */
+/* Its place in the report is kept, so that it does not look passed. */
 static void skip(struct hwcheck *h, const struct item *it, const char *exec, const char *why)
 {
     printf("skipped %s, %s: %s\n", it->args, exec, why);

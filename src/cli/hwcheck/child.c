@@ -40,7 +40,7 @@ int child_start(struct child *c, const char *const *argv)
         if (pipe2(pipes[i], O_CLOEXEC)) err = -errno;
     if (!err) c->pid = fork();
     if (!err && !c->pid) hwcheck_child_become(argv, pipes[0][0], pipes[1][1], pipes[2][1], parent);
-    if (c->pid > 0) setpgid(c->pid, c->pid); /* both do, whoever comes first */
+    if (c->pid > 0) setpgid(c->pid, c->pid); /* both do, because either may come first */
     close(pipes[0][0]);
     close(pipes[1][1]);
     close(pipes[2][1]);

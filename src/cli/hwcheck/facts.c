@@ -20,7 +20,7 @@
 
 #include "src/cli/hwcheck/hwcheck.h"
 
-/* The first line of a file that starts with `key`, behind the colon or equals sign; key NULL: the first line.
+/* The first line of a file that starts with `key`, after the colon or equals sign; key NULL: the first line.
  */
 static json_t *facts_line_of(const char *path, const char *key)
 {
@@ -174,8 +174,7 @@ static json_t *pci(void)
     return p;
 }
 
-/* What CUDA promises of the order in which a GPU sees writes of NICs:
- * CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_… */
+/* CUDA's promise about the order in which a GPU sees writes of NICs: CU_DEVICE_ATTRIBUTE_GPU_DIRECT_RDMA_… */
 static json_t *write_orders(void)
 {
     enum { MAJOR = 75, MINOR = 76, HOST_ATOMICS = 86, WRITES_ORDERING = 118, DMA_BUF = 124 };
@@ -196,7 +195,7 @@ static json_t *write_orders(void)
         json_array_append_new(all, json_pack("{ss si si si si}", "writes are ordered for",
                                              order == 200   ? "all GPUs"
                                              : order == 100 ? "the owner"
-                                             : order == 0   ? "nobody"
+                                             : order == 0   ? "none"
                                                             : "not known",
                                              "dma-buf", dmabuf, "capability", 10 * major + minor,
                                              "coherent link", coherent));

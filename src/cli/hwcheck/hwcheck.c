@@ -119,7 +119,7 @@ static bool wanted(const struct hwcheck *h, const struct item *it)
 
 static const struct item each = {"each", "lat -o put_imm -s 4k -n 300 --verify", BETWEEN, true};
 
-/* The name of the n-th NIC that can be used; NULL: there are not so many. */
+/* The name of the n-th NIC that can be used; NULL: there are fewer. */
 static const char *hwcheck_nic_name(const json_t *facts, size_t n)
 {
     const json_t *nic;
@@ -135,7 +135,7 @@ static const char *hwcheck_nic_name(const json_t *facts, size_t n)
 }
 
 /* Each NIC here with each there, and each GPU here with one there: kernels of both ends look at what comes.
- * Who names a device gets that one alone. */
+ * With a device's name, only that one is used. */
 static uint64_t run_each(const struct hwcheck *h, const json_t *here, const json_t *there, const char *exec,
                          uint64_t port)
 {
@@ -225,9 +225,9 @@ static int hwcheck_check(const struct hwcheck *h)
     if (h->facts) return h->host ? gw_usage_error("hwcheck", "--facts takes no HOST") : 0;
     if (!h->host || h->host[0] == '-' || !h->host[0]) return gw_usage_error("hwcheck", "which HOST?");
     if (!plain(h->remote))
-        return gw_usage_error("hwcheck", "--remote %s: a path of plain characters is wanted", h->remote);
+        return gw_usage_error("hwcheck", "--remote %s: must be a path of plain characters", h->remote);
     if (h->remote_dev && !plain(h->remote_dev))
-        return gw_usage_error("hwcheck", "--remote-dev %s: a device's name is wanted", h->remote_dev);
+        return gw_usage_error("hwcheck", "--remote-dev %s: must be a device's name", h->remote_dev);
     if (!any_wanted(h)) return gw_usage_error("hwcheck", "--only %s: no check has that in its name", h->only);
     return 0;
 }

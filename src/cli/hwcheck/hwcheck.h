@@ -40,7 +40,8 @@ struct hwcheck {
     const char *host, *address, *ssh, *remote, *dev, *remote_dev, *out, *only;
     uint64_t port;
     uint32_t between; /* checks between the hosts so far … */
-    bool no_way; /* … of which the first has not got through: each of the others would wait long, in vain */
+    /* … of which the first has not got through: each of the others would wait long, without success */
+    bool no_way;
     bool quick, facts;
     bool placed;  /* the report has what the executor's requests take to the NIC, and where its buffers lie */
     bool foreign; /* one of the NICs is no ConnectX */
@@ -50,8 +51,8 @@ struct hwcheck {
     json_t *results;
 };
 
-/* Where a check runs: between both hosts, here alone (on a GPU alone: 32 CPU threads that go in step measure
- * the scheduler), or as a test program beside this one. */
+/* Where a check runs: between both hosts, here alone, or as a test program beside this one. GPU_HERE: here
+ * alone, and only on a GPU, because 32 CPU threads that go in step would measure the scheduler. */
 enum { BETWEEN, HERE, GPU_HERE, PROGRAM };
 
 struct item {
@@ -62,7 +63,7 @@ struct item {
 
 /* `COMMAND HOST LINE`, COMMAND being ssh's. */
 int hwcheck_start_there(const struct hwcheck *h, const char *line, struct child *c);
-/* Runs it, prints a line and adds to h->results. Nothing of it when Ctrl-C came meanwhile. */
+/* Runs it, prints a line and adds to h->results. Nothing of it when Ctrl-C came in between. */
 void hwcheck_run(struct hwcheck *h, const struct item *it, const char *exec, uint64_t port);
 
 /* ---- report.c ------------------------------------------------------------------------------------------ */

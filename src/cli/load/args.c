@@ -14,7 +14,7 @@ static const char usage[] =
     "\n"
     "Loads a server, over RDMA or HTTP, and reports rate and latencies. Plain, it sends --requests as fast "
     "as the\n"
-    "server answers. --concurrency keeps so many in flight; --rate sends so many a second, answered or not, "
+    "server answers. --concurrency keeps N in flight; --rate sends N a second, answered or not, "
     "and\n"
     "counts a latency from when the request was to be sent. Both try one level after the other; a level ends "
     "when\n"
@@ -119,7 +119,7 @@ static int parse_real(const char *name, const char *text, double least, double m
     char *end;
     double v = strtod(text, &end);
     if (text[0] < '0' || text[0] > '9' || *end || !(v >= least && v <= most))
-        return gw_usage_error("load", "%s %s: a number from %g to %g is wanted", name, text, least, most);
+        return gw_usage_error("load", "%s %s: must be a number from %g to %g", name, text, least, most);
     *out = v;
     return 0;
 }
@@ -134,7 +134,7 @@ static int parse_sweep(struct gw_load_options *o, enum gw_load_mode mode, const 
                         &o->sweep))
         return 0;
     return gw_usage_error("load",
-                          "%s %s: FROM, FROM:TO, FROM:TO:STEP or FROM:TO:2x is wanted, up to %d levels",
+                          "%s %s: expected FROM, FROM:TO, FROM:TO:STEP or FROM:TO:2x, up to %d levels",
                           rate ? "--rate" : "--concurrency", text, GW_SWEEP_LEVELS);
 }
 
@@ -146,7 +146,7 @@ static int load_args_take_option(struct gw_load_options *o, int option)
     case ARRIVALS:
         o->constant = !strcmp(optarg, "constant");
         if (o->constant || !strcmp(optarg, "poisson")) return 0;
-        return gw_usage_error("load", "--arrivals %s: poisson or constant is wanted", optarg);
+        return gw_usage_error("load", "--arrivals %s: must be poisson or constant", optarg);
     case WINDOW: return parse_real("--window", optarg, 0.01, 3600, &o->window_s);
     case STABILITY: return parse_real("--stability", optarg, 0.1, 100, &o->stability);
     case WARMUP: return parse_real("--warmup", optarg, 0, 3600, &o->warmup_s);

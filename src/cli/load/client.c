@@ -69,7 +69,7 @@ static void load_client_count(struct gw_load_client *me, struct gw_client_reply 
 {
     struct gw_tally *t = me->tally;
     int wrong = !r->error && me->load->o.verify && !is_echo(me, r);
-    /* What the request waited for before it was sent is a part of its latency, too. */
+    /* The request's wait before it was sent is a part of its latency, too. */
     r->times.total += (int64_t)(me->sent[r->slot] - me->intended[r->slot]);
     pthread_mutex_lock(&t->lock);
     if (!r->error) {
@@ -98,7 +98,7 @@ static int load_client_take(struct gw_load_client *me, uint64_t deadline, struct
     return r->error == -ECONNRESET ? gw_error(r->error, "%s", r->why) : 1;
 }
 
-/* So many in flight, and the next one when one is answered. */
+/* N in flight, and the next one when one is answered. */
 static int closed_loop(struct gw_load_client *me)
 {
     struct gw_client_reply r;

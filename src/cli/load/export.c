@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was found, for programs: one row, or object, for each level. Times are microseconds. */
+/* The results, for programs: one row, or object, for each level. Times are microseconds. */
 #include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>

@@ -190,7 +190,7 @@ static int tell_errors(const struct gw_load *l, uint64_t started)
     return err;
 }
 
-/* What the server has counted meanwhile. */
+/* The server's counts during the level. */
 static void subtract(struct gw_client_stats *s, const struct gw_client_stats *before)
 {
     s->success -= before->success;

@@ -21,8 +21,8 @@
 
 enum gw_load_mode {
     GW_LOAD_REQUESTS,    /* every slot of every client, until all requests are answered */
-    GW_LOAD_CONCURRENCY, /* so many in flight in all: the next one goes when one is answered */
-    GW_LOAD_RATE,        /* so many a second, whether or not earlier ones are answered */
+    GW_LOAD_CONCURRENCY, /* N in flight in all: the next one goes when one is answered */
+    GW_LOAD_RATE,        /* N a second, whether or not earlier ones are answered */
 };
 
 struct gw_load_options {
@@ -40,12 +40,12 @@ struct gw_load_options {
     const char *csv, *json, *plot;
 };
 
-/* What clients have counted since somebody last looked. */
+/* The clients' counts since the last look. */
 struct gw_tally {
     pthread_mutex_t lock;
     struct gw_latency *latency; /* of what was answered */
     uint64_t late, failed, wrong;
-    uint64_t batch[GW_LOAD_BATCHES]; /* requests that were run in a batch of so many samples */
+    uint64_t batch[GW_LOAD_BATCHES]; /* requests that were run in a batch of that number of samples */
 };
 
 struct gw_load_client {
@@ -60,15 +60,15 @@ struct gw_load_client {
     char why[300];
 };
 
-/* What was found at one level. */
+/* The results of one level. */
 struct gw_level {
     double value; /* concurrency, or requests a second; 0 in mode GW_LOAD_REQUESTS */
     double seconds;
     uint64_t late, failed, wrong;
     struct gw_latency *latency;
     uint64_t batch[GW_LOAD_BATCHES];
-    int stable;       /* 1, or 0: the windows did not agree; -1: nobody looked */
-    double behind_ms; /* mode GW_LOAD_RATE: so much later than intended the last request was sent */
+    int stable;       /* 1, or 0: the windows did not agree; -1: not checked */
+    double behind_ms; /* mode GW_LOAD_RATE: how much later than intended the last request was sent */
     int has_server;   /* the next are the server's own sums, warm-up included */
     struct gw_client_stats server;
 };

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What was found, for people. */
+/* The results, for people. */
 #include <inttypes.h>
 #include <stdio.h>
 

@@ -23,7 +23,7 @@ double gw_sweep_next(const struct gw_sweep *s, double level);
 /* The last windows of a level. */
 struct gw_steady {
     double rate[GW_WINDOWS], latency[GW_WINDOWS];
-    uint32_t windows; /* so many there were */
+    uint32_t windows; /* the number of windows */
 };
 void gw_steady_add(struct gw_steady *s, double rate, double latency);
 /* Do rate and latency of the last GW_WINDOWS windows lie within `percent` of their means? */

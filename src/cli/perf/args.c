@@ -31,7 +31,7 @@ static const char usage[] =
     "  -a, --all             all powers of two from 2 to 8m, or to -s\n"
     "  -n, --iters N         operations of each queue pair (default: bw 5000, lat 1000, post and msgrate "
     "100000)\n"
-    "  -D, --duration S      for so many seconds instead\n"
+    "  -D, --duration S      for S seconds instead\n"
     "  -q, --qp N            queue pairs (default: 1)\n"
     "  -t, --tx-depth N      requests that a queue pair holds (default: 128)\n"
     "  -l, --post_list N     posts for each doorbell (default: 1)\n"
@@ -45,7 +45,7 @@ static const char usage[] =
     "  -b, --bidirectional   both sides post, puts or gets, and both are counted; the other side with one "
     "thread for each\n"
     "                        queue pair\n"
-    "  -I, --inline_size N   payloads of up to so many bytes go into the request (put, put_imm, send; single "
+    "  -I, --inline_size N   payloads of up to N bytes go into the request (put, put_imm, send; single "
     "threads)\n"
     "  -e, --events          lat: who waits for send and put_imm sleeps until the NIC says so (CPU threads)\n"
     "      --buffers auto|host|mapped|gpu   where the payload lies; each side for itself\n"
@@ -148,7 +148,7 @@ int perf_option_word(const char *command, const char *option, const char *said, 
         }
         snprintf(all + strlen(all), sizeof(all) - strlen(all), "%s%s", i ? ", " : "", list[i]);
     }
-    return gw_usage_error(command, "%s%s%s: one of %s is wanted", option, *option ? " " : "", said, all);
+    return gw_usage_error(command, "%s%s%s: must be one of %s", option, *option ? " " : "", said, all);
 }
 
 int perf_option_size(const char *command, const char *said, uint64_t *out)
@@ -162,7 +162,7 @@ int perf_option_size(const char *command, const char *said, uint64_t *out)
     unit = *end && !end[1] ? strchr(units, *end | 0x20) : NULL;
     if (unit && v <= PERF_MAX_SIZE) v <<= 10 * (unit - units + 1), end++;
     if (said[0] < '0' || said[0] > '9' || errno || *end || !v || v > PERF_MAX_SIZE)
-        return gw_usage_error(command, "-s %s: a size from 1 to 1g is wanted, as in 65536 or 64k", said);
+        return gw_usage_error(command, "-s %s: must be a size from 1 to 1g, as in 65536 or 64k", said);
     *out = v;
     return 0;
 }
@@ -212,7 +212,7 @@ static int perf_args_read_number(struct perf_opts *o, int c, const char *said)
     case 'm':
         err = gw_option_number(cmd, "-m", said, 256, 4096, &o->mtu);
         return !err && o->mtu & (o->mtu - 1)
-                   ? gw_usage_error(cmd, "-m %s: 256, 512, 1024, 2048 or 4096 is wanted", said)
+                   ? gw_usage_error(cmd, "-m %s: must be 256, 512, 1024, 2048 or 4096", said)
                    : err;
     case 'x': err = gw_option_number(cmd, "-x", said, 0, 65535, &o->gid), o->gid++; return err;
     case 'i': return gw_option_number(cmd, "-i", said, 1, 255, &o->ib_port);
@@ -341,7 +341,7 @@ int perf_parse(int argc, char **argv, struct perf_opts *o)
     if (argc < 2) return gw_usage_error("perf", "what is to be measured? post, bw, lat, msgrate or sock");
     while (test < PERF_TESTS && strcmp(argv[1], perf_test_name[test]) != 0) test++;
     if (test == PERF_TESTS)
-        return gw_usage_error("perf", "%s: one of post, bw, lat, msgrate, sock is wanted", argv[1]);
+        return gw_usage_error("perf", "%s: must be one of post, bw, lat, msgrate, sock", argv[1]);
     o->test = (enum perf_test)test;
     optind = 1;
     opterr = 0;

@@ -23,7 +23,7 @@ uint64_t perf_span(const struct perf_shape *p)
     uint64_t stride = align64(p->size), slots = KEEP_SLOTS / stride;
 
     if (slots > p->depth) slots = p->depth;
-    if (slots < p->posters) slots = p->posters; /* so that each writes where nobody else does */
+    if (slots < p->posters) slots = p->posters; /* so that each writes where no other does */
     if (slots < 2) slots = 2;                   /* ping-pong: an outbox and an inbox */
     return slots * stride;
 }
@@ -55,10 +55,12 @@ const char *perf_shape_wrong(const struct perf_shape *p)
     if (p->both && (p->test == PERF_TEST_LAT || !one_sided(p->op) || p->verify))
         return "both directions at once go with bw and msgrate, put and get, without --verify";
     if ((uint64_t)p->qps * p->depth > 1u << 20)
-        return "queues for more than 2^20 requests are wanted: fewer queue pairs (-q) or shorter ones (-t)";
+        return "queues for more than 2^20 requests would be needed: use fewer queue pairs (-q) or shorter "
+               "ones (-t)";
     if (perf_span(p) * p->qps >
         PERF_MAX_MEMORY) /* 2^30 bytes in 2^20 slots of 2^10 queue pairs do not overflow */
-        return "buffers of more than 4 GiB are wanted: fewer queue pairs or posters, or smaller operations";
+        return "buffers of more than 4 GiB would be needed: use fewer queue pairs or posters, or smaller "
+               "operations";
     return NULL;
 }
 

@@ -54,13 +54,13 @@ struct perf_place {
 struct perf_post_args {
     struct gw_qp_handle *const *qp;
     uint32_t qps, by, op, size;
-    uint32_t batch;  /* posts for each doorbell */
-    uint32_t signal; /* every so many-th post is signalled beside those that the library signals; 0: none */
+    uint32_t batch;     /* posts for each doorbell */
+    uint32_t signal;    /* every Nth post is signalled beside those that the library signals; 0: none */
     uint32_t post_only; /* time posting alone, without the wait for the last completions */
     uint32_t inl;       /* the payload goes into the request */
     uint64_t count;     /* operations of each poster; 0: until limit_ns is over */
     uint64_t limit_ns;
-    uint64_t patience_ns; /* nothing completes for so long: an error */
+    uint64_t patience_ns; /* how long nothing may complete before that is an error */
     uint64_t pace;        /* 1/1024 ns between a poster's operations at least; 0: as fast as it goes */
     uint64_t swap;        /* what compare-and-swap writes, where 0 is */
     struct perf_place here, there;
@@ -69,7 +69,7 @@ struct perf_post_args {
     uint32_t *sends, *done; /* of each queue pair: signalled sends that were posted, and that completed */
 };
 
-/* Ping-pong on one queue pair; for get and atomics there is nobody to answer, and each is a round of its own.
+/* Ping-pong on one queue pair; get and atomics need no answer, and each is a round of its own.
  */
 struct perf_lat_args {
     struct gw_qp_handle *qp;
@@ -81,7 +81,7 @@ struct perf_lat_args {
     uint64_t outbox, inbox; /* ours */
     uint64_t target;        /* the peer's inbox, or what get and atomics work on */
     uint32_t lkey, rkey;
-    uint32_t room; /* bytes of the inbox: receives are for so much, whatever the size of this run */
+    uint32_t room; /* bytes of the inbox: receives have this size, whatever the size of this run */
     uint32_t inl;
     int32_t stop_fd; /* CPU threads: readable when they are to stop */
     /* each message has bytes of its own, and all of them are looked at before it is answered */

@@ -69,7 +69,7 @@ GW_DEV void perf_wait_turn(const struct perf_post_args *a, uint64_t start, uint6
 /* ---- what is posted ------------------------------------------------------------------------------------ */
 
 /* Where the poster's n-th operation reads or writes. With a count each operation has a slot of its own, as
- * long as there are so many. */
+ * long as there are enough. */
 GW_DEV uint64_t perf_at(const struct perf_post_args *a, const struct perf_place *at,
                         const struct perf_poster *p, uint64_t n)
 {
@@ -209,7 +209,7 @@ GW_DEV int perf_take_sends(const struct perf_post_args *a, uint32_t qp)
     return err;
 }
 
-/* Counts a signalled request before it is posted, so that nobody sees it complete uncounted. */
+/* Counts a signalled request before it is posted, so that no poller sees it complete uncounted. */
 GW_DEV int perf_send_one(const struct perf_post_args *a, const struct perf_poster *p, uint64_t n,
                          uint32_t flags)
 {
@@ -281,7 +281,7 @@ GW_DEV void perf_fill_receives(const struct perf_recv_args *a, uint32_t q)
                                      : gw_recv_empty(a->qp[q], 1, 0);
 
         if (err) return;
-        gw_st_relaxed_u64(&a->posted[q], a->posted[q] + 1); /* the host looks meanwhile */
+        gw_st_relaxed_u64(&a->posted[q], a->posted[q] + 1); /* the host looks at the same time */
     }
 }
 

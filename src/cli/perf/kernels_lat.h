@@ -86,7 +86,7 @@ GW_DEV int perf_lat_send(struct perf_lat *l, uint64_t i)
     return perf_lat_post(l, i);
 }
 
-/* The signal's word only grows, and nobody but the peer changes it. */
+/* The signal's word only grows, and only the peer changes it. */
 GW_DEV bool perf_lat_came(struct perf_lat *l, uint64_t i)
 {
     const struct perf_lat_args *a = l->a;
@@ -133,7 +133,7 @@ GW_DEV int perf_lat_take(struct perf_lat *l, uint64_t i, const struct ibv_wc *wc
 
 /*
  * A datagram may get lost: in the network, or because its receiver has not begun. Then the side that asks
- * repeats its own. Who answers may be asked the same twice, and answers again.
+ * repeats its own. The answering side may get the same question twice, and answers again.
  */
 GW_DEV int perf_lat_wait_datagram(struct perf_lat *l, uint64_t i)
 {

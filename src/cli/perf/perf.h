@@ -44,7 +44,7 @@ struct perf_opts {
     bool connects, busy;
     uint32_t *stage; /* sockets, both sides in this process: enum perf_stage; else NULL */
     uint64_t buffer; /* bytes of each socket's buffers; 0: as they are by themselves */
-    uint64_t inl;    /* payload of up to so many bytes is in the request itself */
+    uint64_t inl;    /* payload of up to this number of bytes is in the request itself */
     /* gid: 1 + index, 0: not said; ib_port, too; rate: operations a second */
     uint64_t port, gpu, mtu, timeout, gid, ib_port, rate;
 };
@@ -67,7 +67,7 @@ int perf_parse(int argc, char **argv, struct perf_opts *o);
 int perf_option_word(const char *command, const char *option, const char *said, const char *const *list,
                      int n, int *out);
 int perf_option_size(const char *command, const char *said, uint64_t *out);
-/* A side that waits for clients says its device's address behind this. */
+/* A side that waits for clients says its device's address after this. */
 #define PERF_ADDRESS ", address "
 /* perf.c: the address that the other side of a loopback listens at: the NIC's own. */
 void perf_address_of(const struct gw_device *dev, char text[INET6_ADDRSTRLEN]);
@@ -111,11 +111,11 @@ struct perf_side {
 int perf_shape_of(const struct perf_opts *o, struct perf_shape *shape);
 int perf_side_open(struct perf_side *s, const struct perf_opts *o, const struct perf_shape *shape);
 void perf_side_close(struct perf_side *s);
-/* Slots for operations of so many bytes. */
+/* Slots for operations of this number of bytes. */
 struct perf_place perf_side_place(const struct perf_side *s, uint64_t size);
 /* Datagrams: makes the queue pair ready, and the way to the peer. */
 int perf_side_aim(struct perf_side *s, const struct gw_endpoint *peer);
-/* What both ends of a ping-pong have alike. */
+/* The common part of both ends of a ping-pong. */
 struct perf_lat_args perf_side_lat(struct perf_side *s, uint64_t size, uint32_t peer_qpn);
 void perf_tell_stop(struct perf_side *s, uint32_t stop);
 /* Waits for the kernels, and tells them to stop when Ctrl-C comes or limit_ns (0: none) is over. */
@@ -165,8 +165,8 @@ const char *perf_step_wrong(const struct perf_shape *p, const struct perf_msg *m
 const char *perf_stop_wrong(const struct perf_shape *p, const struct perf_msg *m);
 /* Bytes of a slot beside the payload: for a signal's word, or what comes before a datagram. */
 uint64_t perf_extra(uint32_t op);
-/* The buffer's bytes for each queue pair, and the slots for operations of so many bytes in them; base and key
- * are 0. */
+/* The buffer's bytes for each queue pair, and the slots for operations of this number of bytes in them; base
+ * and key are 0. */
 uint64_t perf_span(const struct perf_shape *p);
 struct perf_place perf_place_of(uint64_t span, uint64_t size);
 /* Takes what has arrived; false: it is no message. Its text is plain then. */
@@ -207,7 +207,7 @@ bool perf_control_is_peer(const struct perf_control *c, const struct gw_request 
 /* Has the peer ended the connection? */
 bool perf_control_gone(struct perf_control *c);
 int perf_control_send(struct perf_control *c, struct perf_msg *m);
-/* limit_ns 0: for ever, or until Ctrl-C. -ECONNRESET: the peer has gone; -ECANCELED: Ctrl-C. */
+/* limit_ns 0: forever, or until Ctrl-C. -ECONNRESET: the peer has gone; -ECANCELED: Ctrl-C. */
 int perf_control_receive(struct perf_control *c, uint64_t limit_ns, struct perf_msg *m);
 /* Sends, and receives the answer, which must be OK. */
 int perf_control_ask(struct perf_control *c, struct perf_msg *m);

@@ -92,7 +92,7 @@ static int perf_server_begin(struct server *s, struct perf_msg *m)
     m->buffers = s->side.buffers;
     snprintf(m->text, sizeof(m->text), "%s", gw_exec_name(s->side.exec));
     err = perf_control_send(s->control, m);
-    deadline = gw_deadline(LIMIT_NS); /* for all of them: strangers who ask meanwhile do not put it off */
+    deadline = gw_deadline(LIMIT_NS); /* for all of them: strangers who ask in that time do not delay it */
     while (!err && got < m->shape.qps) err = accept_qp(s, deadline, &got);
     return err;
 }
@@ -236,7 +236,7 @@ static int perf_server_look(struct server *s, const struct perf_msg *m, struct p
     return perf_check(&s->side, &at, what, m->size, p->op == PERF_SEND ? s->before : NULL, m->count, row);
 }
 
-/* What the kernel that answered has looked at while it ran. */
+/* The bytes that the answering kernel has checked while it ran. */
 static int looked_at(struct server *s, struct perf_row *row)
 {
     struct perf_out out;
@@ -315,7 +315,7 @@ static int wait_for_client(struct server *s)
     do {
         err = gw_cm_next(s->listener, s->stop_fd, GW_NEVER, &r);
         if (!err) err = perf_control_accept(s->control, perf_command(s->o), r);
-    } while (err == -EPROTO); /* whoever comes next may stay */
+    } while (err == -EPROTO); /* the next client may stay */
     return err;
 }
 

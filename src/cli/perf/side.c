@@ -91,7 +91,7 @@ static int make_exec(struct perf_side *s, const struct perf_opts *o)
     return gw_pd_create(s->dev, &s->pd);
 }
 
-/* Where nobody says: in GPU memory if the NIC reaches it, else where both see it. */
+/* By default: in GPU memory if the NIC reaches it, otherwise where both see it. */
 static enum perf_buffers perf_side_choose(const struct perf_side *s, enum perf_buffers asked)
 {
     if (asked != PERF_BUFFERS_AUTO) return asked;

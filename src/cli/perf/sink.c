@@ -210,7 +210,7 @@ static int perf_sink_account(struct bench *b, const struct perf_row *row)
     uint64_t taken = 0;
 
     for (uint32_t round = 0; round < 5000;
-         round++) { /* the last of them may be unsignalled: nobody waited for those */
+         round++) { /* the last of them may be unsignalled: those were not waited for */
         taken = 0;
         for (uint32_t i = 0; i < b->qps; i++) taken += gw_ld_relaxed_u64(&b->q[i].ci);
         if (taken >= row->ops) break;

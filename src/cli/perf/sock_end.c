@@ -201,7 +201,7 @@ static int sock_end_run(struct end *e, const struct perf_opts *o, struct sock_as
                : err;
 }
 
-/* *met: there is somebody. */
+/* *met: a peer is there. */
 static int sock_end_measure(struct end *e, const struct perf_opts *o, struct sock_ask_args *a, uint64_t size,
                             struct perf_printer *p, bool *met)
 {
@@ -263,7 +263,7 @@ static int measure_all(struct end *e, struct perf_opts *o, struct sock_ask_args 
         err = sock_end_measure(e, o, a, size, p, &met);
     perf_print_close(p);
     if (!met || (err && err != -ECANCELED && err != -EBADMSG) || has_come(o, PERF_OVER))
-        return err; /* there may be nobody to tell */
+        return err; /* the peer may have gone */
     bye = say_bye(e, o, a);
     if (err == -EBADMSG) return gw_error(err, "bytes are wrong");
     return err ? err : bye;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a session is told: answers with results, and those without. One thread for each session at a time. */
+/* Answers to a session: with results, and without. One thread for each session at a time. */
 #ifndef GW_SERVER_DEVICE_ANSWER_H
 #define GW_SERVER_DEVICE_ANSWER_H
 
@@ -34,7 +34,7 @@ GW_DEV void gw_serve_active(const struct gw_serve_args *a, uint32_t i)
 }
 
 /* Is there room in the session's send queue for one more answer than those in work? A peer whose NIC
- * acknowledges nothing must wait for it, and nobody else. */
+ * acknowledges nothing must wait for it, and no other peer. */
 GW_DEV bool gw_serve_has_room(const struct gw_serve_args *a, const struct gw_serve_session *s)
 {
     return s->posted - s->acked + s->in_work < a->slots;
@@ -56,7 +56,7 @@ GW_DEV int gw_serve_post_receive(const struct gw_serve_args *a, uint32_t i)
     return gw_recv_empty(a->session[i].qp, 1, gw_serve_id(i, a->session[i].word, 0));
 }
 
-/* Sends the reply header in the slot, and `bytes` behind it, to the session's client. 0, or the queue pair
+/* Sends the reply header in the slot, and `bytes` after it, to the session's client. 0, or the queue pair
  * has failed. */
 GW_DEV int gw_serve_post(const struct gw_serve_args *a, uint32_t i, uint32_t slot, uint64_t bytes)
 {

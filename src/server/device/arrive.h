@@ -37,7 +37,7 @@ GW_DEV void gw_serve_act_on(const struct gw_serve_args *a, uint32_t i)
 
 /* The host asks whether the session is alive. A write of no bytes finds out whether the peer's queue
  * pair still is: its NIC acknowledges it, or the queue pair fails. A session that never had a request
- * sends nothing: who opened it may have named somebody else's queue pair. */
+ * sends nothing: its client may have named another client's queue pair. */
 GW_DEV void gw_serve_hear(const struct gw_serve_args *a, uint32_t i)
 {
     struct gw_serve_notice *n = &a->notice[i];
@@ -107,7 +107,7 @@ GW_DEV bool gw_serve_completed(const struct gw_serve_args *a, const struct ibv_w
     uint32_t i = gw_serve_id_session(wc->wr_id);
     struct gw_serve_session *s = &a->session[i];
     /* This may be the first request since the host opened the session. Or the session's last client, which
-     * was closed or has failed, has left it behind. */
+     * was closed or has failed, has left it. */
     if (!gw_serve_id_is(wc->wr_id, s->word)) gw_serve_act_on(a, i);
     if (!s->open || !gw_serve_id_is(wc->wr_id, s->word)) return false;
     if (wc->status != IBV_WC_SUCCESS) {

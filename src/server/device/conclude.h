@@ -30,11 +30,11 @@ GW_DEV void gw_serve_answer(const struct gw_serve_args *a, struct gw_serve_item 
     item->failed = gw_serve_post(a, item->session, item->slot, bytes) != 0;
     item->posted = gw_clock_ns();
     GW_TRACE(server, done, a->name, item->session, item->id, item->arrived, w->started, w->done);
-    /* The receive for the slot's next request comes behind the answer, which it would delay. */
+    /* The receive for the slot's next request comes after the answer, which it would delay. */
     item->failed |= gw_serve_post_receive(a, item->session) != 0;
 }
 
-/* Counts what the batch has done, before its clients hear of it. */
+/* Counts what the batch has done, before its clients get their answers. */
 GW_DEV void gw_serve_account(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
@@ -83,7 +83,7 @@ GW_DEV void gw_serve_counted(const struct gw_serve_args *a, const struct gw_serv
                       gw_ld_relaxed_u64_gpu(&a->work->latency[item->bucket]));
 }
 
-/* What is known only when the answers are posted. One thread, behind all of that. */
+/* What is known only when the answers are posted. One thread, after all of that. */
 GW_DEV void gw_serve_conclude(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;

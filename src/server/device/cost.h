@@ -10,7 +10,7 @@
 
 #include "src/server/device/shared.h"
 
-#define GW_SERVE_COST_MOST 512 /* when so many are counted, each bucket keeps half */
+#define GW_SERVE_COST_MOST 512 /* when this number is counted, each bucket keeps half */
 
 GW_DEV uint32_t gw_serve_bucket_of(uint64_t ns)
 {

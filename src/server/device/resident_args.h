@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the kernel that serves small models gets. */
+/* The arguments of the kernel that serves small models. */
 #ifndef GW_SERVER_DEVICE_RESIDENT_ARGS_H
 #define GW_SERVER_DEVICE_RESIDENT_ARGS_H
 

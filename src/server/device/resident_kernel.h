@@ -4,8 +4,8 @@
  * and afterwards this kernel again.
  *
  * Thread 0 of block 0 waits and schedules, while the other blocks wait where all meet (gwm_meet). A
- * meeting also orders memory: what the NIC has placed, which the first thread has acquired, is there for
- * all blocks behind it. */
+ * meeting also orders memory: what the NIC has placed, which the first thread has acquired, is visible to all
+ * blocks after it. */
 #ifndef GW_SERVER_DEVICE_RESIDENT_KERNEL_H
 #define GW_SERVER_DEVICE_RESIDENT_KERNEL_H
 
@@ -13,7 +13,8 @@
 #include "src/server/device/resident_args.h"
 #include "src/server/device/serve_stages.h"
 
-/* Under load nobody waits, and so nobody asks whether to stop, which is a trip over the bus. */
+/* Under load no thread waits, so none asks whether to stop. That is a trip over the bus, so it is asked this
+ * rarely. */
 #define GW_RESIDENT_LOOK_NS 20000u
 
 GW_DEV int gw_resident_stops(struct gw_loop_ctl *ctl)
@@ -61,7 +62,7 @@ GW_KERNEL(gw_resident, struct gw_resident_args, r)
             gwm_meet(r->meeting);
             gw_serve_scatter_stage(a);
         }
-        /* Behind it only block 0 looks at the batch, which it changes. */
+        /* After it only block 0 looks at the batch, which it changes. */
         gwm_meet(r->meeting);
         if (gw_block_idx() == 0) gw_serve_send_stage(a);
     }

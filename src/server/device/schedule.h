@@ -3,18 +3,14 @@
  * Which requests the model gets next, together. One thread, of the loop's first stage.
  *
  * - It takes requests in the queue's order, as long as they fit into the largest batch. It runs the smallest
- * batch size
- *   that holds them.
- * - Each sixteenth batch begins with the request that came first, whatever its priority and deadline. So a
- * request with
- *   n requests before it waits for 16 (n + 1) batches at most.
- * - While requests do not fill the largest batch, they wait for others: `delay_ns` from the first one's
- * arrival at most,
- *   and no longer than the deadlines allow.
- * - A request is late when now plus the 99th percentile of its batch size's run times lies behind its
- * deadline. It is
- *   told so at once. Each sixteenth that only the estimate makes late is run nevertheless. So an estimate
- *   that is too high does not stay.
+ *   batch size that holds them.
+ * - Every 16th batch begins with the oldest request, whatever its priority and deadline. So a request with n
+ *   requests before it waits for at most 16 (n + 1) batches.
+ * - While requests do not fill the largest batch, they wait for others: at most `delay_ns` from the first
+ *   one's arrival, and no longer than the deadlines allow.
+ * - A request is late when now plus the 99th percentile of its batch size's run times lies after its
+ *   deadline. It is refused at once. Every 16th request that only the estimate makes late is run
+ *   nevertheless, so that a wrong estimate does not stay.
  * - A request does not join a batch when that would make one of its requests late.
  */
 #ifndef GW_SERVER_DEVICE_SCHEDULE_H
@@ -26,10 +22,10 @@
 #include "src/server/device/queue.h"
 #include "src/trace/trace.h"
 
-#define GW_SERVE_FAIR  16 /* each so many-th batch begins with the oldest request */
-#define GW_SERVE_PROBE 16 /* each so many-th request that is late by the estimate is run */
+#define GW_SERVE_FAIR  16 /* every Nth batch begins with the oldest request */
+#define GW_SERVE_PROBE 16 /* every Nth request that is late by the estimate is run */
 
-/* The smallest batch size, from number v on, that holds so many rows; a->variants: there is none. */
+/* The smallest batch size, from number v on, that holds `rows` rows; a->variants: there is none. */
 GW_DEV uint32_t gw_serve_variant_for(const struct gw_serve_args *a, uint32_t v, uint64_t rows)
 {
     while (v < a->variants && a->variant[v].rows < rows) v++;

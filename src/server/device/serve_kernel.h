@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The serving loop's kernels. One waits for requests and makes a batch of some; the model's own kernels
- * follow, beside one that takes up what arrives; the last sends the answers. Where several requests share a
+ * follow, beside one that receives what arrives; the last sends the answers. Where several requests share a
  * run of the model, one kernel brings their inputs together before, and another one takes the outputs to
- * their slots behind it.
+ * their slots after it.
  *
  * Compiled twice, by serve_kernel.c for CPU threads and by serve_kernel.cu for a GPU.
  */

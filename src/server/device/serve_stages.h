@@ -1,12 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The stages of the serving loop, as functions of kernels. They wait for requests and make a batch of some,
- * copy it together and apart, and send the answers. serve_kernel.h makes a kernel of each, resident_kernel.h
- * one kernel of all.
+ * copy it together and apart, and send the answers. The file serve_kernel.h makes a kernel of each,
+ * resident_kernel.h one kernel of all.
  *
- * The order of things in memory: a request's completion is polled with acquire semantics (gw_wait_cq), so
- * that header and tensors, which the NIC placed before it, are read after it. A stage boundary
- * orders what one stage has read and written before the next. So the model's writes come before the send,
- * whose put publishes them to the NIC.
+ * The order of things in memory: a request's completion is polled with acquire semantics (gw_wait_cq). So
+ * header and tensors, which the NIC placed before it, are read after it. A stage boundary orders what one
+ * stage has read and written before the next. So the model's writes come before the send, whose put publishes
+ * them to the NIC.
  */
 #ifndef GW_SERVER_DEVICE_SERVE_STAGES_H
 #define GW_SERVER_DEVICE_SERVE_STAGES_H
@@ -26,8 +26,8 @@
 #define GW_SERVE_LOOK_GPU_NS 50000u
 #define GW_SERVE_LOOKS       4 /* times as long at most, while requests come */
 
-/* The kernel beside the model: so long it waits for the batch's first kernel, and so much longer than four
- * usual runs for the end. After so many batches that did not run beside it, it waits no more. */
+/* The kernel beside the model: how long it waits for the batch's first kernel, and how much longer than four
+ * usual runs for the end. After GW_SERVE_ALONE batches that did not run beside it, it waits no longer. */
 #define GW_SERVE_BEGIN_NS   1000000u
 #define GW_SERVE_COMPANY_NS 100000000u
 #define GW_SERVE_ALONE      8
@@ -49,7 +49,7 @@ GW_DEV void gw_serve_await(const struct gw_serve_args *a, uint64_t look)
 /* ---- batches ---- */
 
 /* Says where the model finds its tensors. That is the slot, when the batch is one request that fills it, or
- * that has one tensor each way. Else it is where requests are put together. */
+ * that has one tensor each way. Otherwise it is where requests are put together. */
 GW_DEV void gw_serve_aim(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
@@ -148,7 +148,7 @@ GW_DEV void gw_serve_wait_stage(const struct gw_serve_args *a)
     gw_serve_tell_waiting(a);
 }
 
-/* Does the batch's first kernel run beside this one? A GPU may also start it behind this one. */
+/* Does the batch's first kernel run beside this one? A GPU may also start it after this one. */
 GW_DEV bool gw_serve_has_begun(const struct gw_serve_args *a, uint64_t until)
 {
     while (!gw_ld_relaxed_u32_gpu(&a->work->begun))
@@ -156,7 +156,7 @@ GW_DEV bool gw_serve_has_begun(const struct gw_serve_args *a, uint64_t until)
     return true;
 }
 
-/* Runs beside the model: takes up what arrives, so that the next batch need not wait for that. It ends with
+/* Runs beside the model: receives what arrives, so that the next batch need not wait for that. It ends with
  * the model, or after a time that no run takes. One thread. */
 GW_DEV void gw_serve_company_stage(const struct gw_serve_args *a)
 {
@@ -174,7 +174,7 @@ GW_DEV void gw_serve_company_stage(const struct gw_serve_args *a)
     }
 }
 
-/* Brings the inputs of a batch to one place, and clears the rows that nobody fills. Any number of blocks and
+/* Brings the inputs of a batch to one place, and clears the rows that stay empty. Any number of blocks and
  * threads. */
 GW_DEV void gw_serve_gather_stage(const struct gw_serve_args *a)
 {

@@ -29,12 +29,12 @@ enum gw_serve_state {
 
 /* A completion's id names the session and the session's client: the latter by the notice's word that opened
  * the session. An answer's id also says how many answers the session had with this one. The host may reset a
- * session and open it anew while the kernel still holds completions that it has polled. The kernel tells by
+ * session and open it again while the kernel still holds completions that it has polled. The kernel tells by
  * their client that they are stale. */
 #define GW_SERVE_MAX_SESSIONS 0x10000u
 
-/* Receives of a session with so many slots. One more than it needs: so the next request finds one when it
- * comes before the receive that is posted behind the answer. */
+/* Receives of a session with `slots` slots. One more than it needs: so the next request finds one when it
+ * comes before the receive that is posted after the answer. */
 GW_FN uint32_t gw_serve_receives(uint32_t slots)
 {
     return slots + 1;
@@ -106,7 +106,7 @@ struct gw_serve_variant_counters {
 
 #define GW_SERVE_BUCKETS 100 /* of histograms of times: by a quarter of an octave from 1 us on (cost.h) */
 
-/* What the kernel reports is a word each, stored whole: the host reads it at any time. */
+/* The kernel's reports are a word each, stored whole: the host reads them at any time. */
 struct gw_serve_board {
     uint32_t changes; /* host: bumped after any notice, or `closing`, was written */
     uint32_t closing; /* host: not 0: requests are answered with GW_SERVE_CLOSING */
@@ -132,7 +132,7 @@ struct gw_serve_session {
     uint32_t activity;     /* as in the notice */
     uint32_t in_work;      /* requests in the batch that is in work */
     uint32_t parked;       /* requests that wait until the peer's NIC has acknowledged answers */
-    uint32_t posted;       /* answers since it was opened: every so many are signalled */
+    uint32_t posted;       /* answers since it was opened: one in a number of them is signalled */
     uint32_t last_post_ns; /* what posting its last answer took */
     uint32_t acked; /* how many of them the peer's NIC has acknowledged, as far as completions have told */
     uint64_t reply_addr, reply_stride;
@@ -178,9 +178,9 @@ struct gw_serve_variant {
     struct gw_serve_cost cost;
 };
 
-/* What the loop's stages work on. */
+/* The requests that the loop's stages work on. */
 struct gw_serve_work {
-    uint32_t items; /* requests in work; 0: the loop is stopping, the stages behind do nothing of note */
+    uint32_t items; /* requests in work; 0: the loop is stopping, the stages after do nothing of note */
     uint32_t rows, variant;
     uint32_t direct;           /* 1: the model works in the slot of the only request */
     int32_t failed;            /* the model's error, CPU only */
@@ -217,9 +217,9 @@ struct gw_serve_args {
     struct gw_plan_io *io;
     struct gw_layout in, out; /* the tensors of a slot */
     uint64_t in_stride, out_stride;
-    uint64_t delay_ns; /* a request may wait so long for others to share its batch */
+    uint64_t delay_ns; /* how long a request may wait for others to share its batch */
     uint32_t sessions;
-    uint32_t slots; /* each session has at most; its send queue holds so many answers */
+    uint32_t slots; /* each session has at most; its send queue holds that number of answers */
     uint32_t rows;  /* of a request, and of a batch, at most */
     uint32_t variants;
     int32_t wake_fd; /* CPU: readable when the loop is to end or a session opens; GPU: -1 */

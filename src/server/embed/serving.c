@@ -48,7 +48,7 @@ struct gw_serving {
     uint16_t grpc_port; /* 0: no such door */
     pthread_t thread;
     int runs;             /* the thread is to be joined */
-    pthread_mutex_t turn; /* of whoever hands over a job */
+    pthread_mutex_t turn; /* of the thread that hands over a job */
     pthread_mutex_t lock; /* of what follows */
     pthread_cond_t done;
     struct job *job; /* to be done; NULL: none */
@@ -129,7 +129,7 @@ static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, 
 
 /* ---- starting ---- */
 
-/* The first programs knew so much of it. */
+/* The part of it that the first programs knew. */
 #define FIRST_SIZE (offsetof(struct gw_serving_opts, model_memory) + sizeof(uint64_t))
 
 /* A program may know fewer options than this library, or more that it does not use. */
@@ -163,7 +163,7 @@ static int serving_check_opts(const struct gw_serving_opts *o)
         return gw_error(-EINVAL, "serving: resident is %u, which is no enum gw_serving_resident",
                         o->resident);
     if (o->log_level && gw_log_parse(o->log_level) < 0)
-        return gw_error(-EINVAL, "serving: log_level %s: error, warning, info or debug is wanted",
+        return gw_error(-EINVAL, "serving: log_level %s: must be error, warning, info or debug",
                         o->log_level);
     if (o->grpc_port && !o->grpc) return gw_error(-EINVAL, "serving: grpc_port is of no use without grpc");
     return 0;
@@ -256,7 +256,7 @@ static int serving_open_doors(struct gw_serving *s, const struct gw_serving_opts
     return err ? err : open_grpc(s, o);
 }
 
-/* What outlives gw_serving_start, and comes before the models. */
+/* Set-up that outlives gw_serving_start, and comes before the models. */
 static int serving_prepare(struct gw_serving *s, const struct gw_serving_opts *o)
 {
     s->drain_ns = o->drain_ns;
@@ -472,7 +472,7 @@ static void end_thread(struct gw_serving *s)
     s->runs = 0;
 }
 
-/* The thread has ended, so this one keeps the house. */
+/* The thread has ended, so this one does the housekeeping. */
 static void serving_drain(struct gw_serving *s)
 {
     if (!s->drain_ns || s->failed || !s->infer) return;

@@ -39,7 +39,7 @@ static uint64_t credit_earned(const struct gw_grpc_client *c, uint64_t now)
     return (ns < most ? ns : most) / 1000 * CREDIT_SECOND / 1000000;
 }
 
-/* What time has brought; with the lock held. */
+/* Adds what time has brought; with the lock held. */
 static void add_credit(struct gw_grpc_client *c)
 {
     uint64_t now = gw_deadline(0), more = credit_earned(c, now);
@@ -117,7 +117,7 @@ const char *gw_grpc_call_enter(struct gw_grpc_accounts *a, struct gw_grpc_client
         a->calls >= a->calls_most   ? "the server has as many calls under way as it may: try again"
         : c->calls >= a->calls_each ? "this client has as many calls under way as one may: try again"
         : is_stream && (a->streams >= a->streams_most || c->streams >= a->streams_most / 4)
-            ? "there are as many streams as there may be: try again"
+            ? "the limit of streams is reached: try again"
             : NULL;
     if (!why) {
         a->calls++;
@@ -159,7 +159,7 @@ static void place_count(struct gw_grpc_accounts *a, struct gw_grpc_client *c, ui
 }
 
 /* The first that may have its place. One whose own client has too much is passed over. One for which there is
- * no room at all stops those behind it: small messages would keep a large one waiting without end. */
+ * no room at all stops those after it: small messages would keep a large one waiting without end. */
 static struct gw_grpc_waiter **first_that_may(struct gw_grpc_accounts *a)
 {
     struct gw_grpc_waiter **at = &a->head;
@@ -173,7 +173,7 @@ static void unlink_waiter(struct gw_grpc_accounts *a, struct gw_grpc_waiter **at
     if (!*at) a->tail = at;
 }
 
-/* Does somebody wait who could have what there is? */
+/* Does a waiter exist that could have the free bytes? */
 static bool is_anyone_before(const struct gw_grpc_accounts *a)
 {
     for (const struct gw_grpc_waiter *w = a->head; w; w = w->next)

@@ -16,7 +16,7 @@
 
 #include "src/door/who.h"
 
-/* One client, as src/door/who.h tells clients apart. It lives while somebody uses it. */
+/* One client, as src/door/who.h tells clients apart. It lives while it is used. */
 struct gw_grpc_client {
     struct gw_grpc_client *next;
     uint32_t users; /* its connections */

@@ -149,7 +149,7 @@ static void turn_shift(struct gw_grpc_call *c)
     turn_release(t);
 }
 
-/* Has its call gone before it began? Else it begins. */
+/* Has its call gone before it began? Otherwise it begins. */
 static int turn_begin(struct gw_grpc_turn *t)
 {
     struct gw_grpc_conn *n = t->call->conn;
@@ -278,7 +278,7 @@ static void heed_length(struct gw_grpc_call *c)
     }
 }
 
-/* A unary call has one message; a stream so many at once. */
+/* A unary call has one message; a stream this number at once. */
 static bool may_receive(const struct gw_grpc_call *c)
 {
     if (c->waits) return false;

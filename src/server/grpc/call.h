@@ -28,7 +28,7 @@ struct gw_grpc_method {
 const uint8_t *gw_grpc_turn_message(struct gw_grpc_turn *turn, size_t *bytes);
 /* Nanoseconds until the caller's deadline, 0 when it has passed; UINT64_MAX: there is none. */
 uint64_t gw_grpc_turn_budget(const struct gw_grpc_turn *turn);
-/* The caller has gone: nobody reads the answer. */
+/* The caller has gone: the answer is not read. */
 int gw_grpc_turn_cancelled(struct gw_grpc_turn *turn);
 /* The client, as src/door/who.h tells clients apart. */
 const char *gw_grpc_turn_who(const struct gw_grpc_turn *turn);

@@ -12,7 +12,7 @@
 #define STREAMS       100u      /* calls of one connection */
 #define WINDOW        (8 << 20) /* of the connection: what a call may keep bounds memory, not this */
 #define ACKS          64u       /* to the peer's PINGs and SETTINGS, that may wait */
-#define CONTINUATIONS 8u        /* frames behind one HEADERS */
+#define CONTINUATIONS 8u        /* frames after one HEADERS */
 #define CREDIT_MOST   5000      /* of one connection, and what comes back */
 #define CREDIT_SECOND 500
 #define TICK_NS       1000000000ull /* how often calls are looked at whose client may be late */
@@ -166,7 +166,7 @@ static void end_io(struct gw_grpc_conn *n)
 {
     if (n->over) return;
     n->over = 1;
-    shutdown(n->h2.fd, SHUT_RDWR); /* its owner hears of it */
+    shutdown(n->h2.fd, SHUT_RDWR); /* its owner notices */
 }
 
 /* The peer hears why, if it listens. */
@@ -181,8 +181,8 @@ static void grpc_conn_cut_off(struct gw_grpc_conn *n)
     end_io(n);
 }
 
-/* Sends what there is. While the socket takes no more, the server reads nothing from it either: a peer who
- * takes no answers asks for no more. */
+/* Sends what there is. While the socket takes no more, the server reads nothing from it either. So a peer
+ * that takes no answers asks for no more. */
 static void push_out(struct gw_grpc_conn *n)
 {
     if (n->over || !n->h2.shaken) return;
@@ -215,7 +215,7 @@ void gw_grpc_conn_enter(struct gw_grpc_conn *n)
     n->refs++;
 }
 
-/* What a connection leaves to be done when its lock is free. */
+/* The work that a connection leaves until its lock is free. */
 struct rest {
     struct gw_grpc_turn *todo;
     int others; /* places may have become free */
@@ -305,7 +305,7 @@ static void read_in(struct gw_grpc_conn *n, uint8_t *room, size_t size)
     if (err && err != -EAGAIN) end_io(n);
 }
 
-/* What its owner is told when it lets it go: when it has to be looked at again. */
+/* Tells its owner when it has to be looked at again. */
 static int conn_done(struct gw_grpc_conn *n, uint64_t *due)
 {
     uint64_t tick = gw_deadline(TICK_NS);

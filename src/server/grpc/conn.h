@@ -16,7 +16,7 @@
 
 struct gw_grpc_conn;
 
-/* What all connections share. */
+/* The state that all connections share. */
 struct gw_grpc_env {
     struct gw_grpc_accounts accounts;
     struct gw_grpc_rules rules;
@@ -24,7 +24,7 @@ struct gw_grpc_env {
     void *ctx;             /* of the methods */
     uint64_t message_most; /* bytes of one */
     uint64_t patience_ns;  /* for a client to send its message, or to take the answer */
-    uint64_t idle_ns;      /* a stream may be silent so long */
+    uint64_t idle_ns;      /* how long a stream may be silent */
     SSL_CTX *tls;          /* NULL: no encryption */
     struct gw_say_limit said;
     uint32_t turns; /* that are worked on, or whose answer has not left; atomic */
@@ -44,10 +44,10 @@ int gw_grpc_conn_work(struct gw_grpc_conn *n, uint8_t *room, size_t size, uint64
 int gw_grpc_conn_look(struct gw_grpc_conn *n, uint64_t now, uint64_t *due);
 /* No new calls; those that do not work on a message end. -ECONNRESET: all is over. */
 int gw_grpc_conn_finish(struct gw_grpc_conn *n);
-/* Ends it: whatever it has is cancelled. What threads work on keeps its memory until they are done. */
+/* Ends it: whatever it has is cancelled. Calls that threads work on keep their memory until they are done. */
 void gw_grpc_conn_end(struct gw_grpc_conn *n);
 
-/* Has it calls under way, or was the last one over less than so long ago? */
+/* Has it calls under way, or was the last one over less than that ago? */
 int gw_grpc_conn_is_used(struct gw_grpc_conn *n, uint64_t idle_ns);
 
 #endif

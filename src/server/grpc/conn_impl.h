@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a connection (conn.c) and its calls (call.c) know of each other. */
+/* The common part of a connection (conn.c) and its calls (call.c). */
 #ifndef GW_SERVER_GRPC_CONN_IMPL_H
 #define GW_SERVER_GRPC_CONN_IMPL_H
 
@@ -9,7 +9,7 @@
 #include "src/server/grpc/conn.h"
 #include "src/server/grpc/wire/h2.h"
 
-/* What work costs that may come to nothing, in the units of account.h. */
+/* The cost of work that may be useless, in the units of account.h. */
 #define GW_GRPC_COST_FRAME      1
 #define GW_GRPC_COST_CALL       10
 #define GW_GRPC_COST_ERROR      10 /* a stream that the peer's mistake ends */
@@ -83,7 +83,7 @@ void gw_grpc_call_data(struct gw_grpc_call *c, const uint8_t *data, size_t n);
 void gw_grpc_call_end_of_input(struct gw_grpc_call *c);
 /* It ends with that status, whatever is under way. */
 void gw_grpc_call_finish(struct gw_grpc_call *c, enum gw_grpc_status status, const char *why);
-/* Its stream is over; `orderly`: nobody reset it. */
+/* Its stream is over; `orderly`: it was not reset. */
 void gw_grpc_call_closed(struct gw_grpc_call *c, int orderly);
 /* The place that it has waited for is there. */
 void gw_grpc_call_placed(struct gw_grpc_call *c);

@@ -14,7 +14,7 @@ typedef Inference__ModelInferRequest__InferRequestedOutputTensor output_t;
 
 static int broken(struct gw_infer_error *error)
 {
-    return gw_infer_fail(error, GW_INFER_INVALID, "the message is not a sound ModelInferRequest");
+    return gw_infer_fail(error, GW_INFER_INVALID, "the message is not a valid ModelInferRequest");
 }
 
 /* ---- parameters ---- */
@@ -33,16 +33,16 @@ static int grpc_decode_number(const char *key, const Inference__InferParameter *
     else
         n = -1;
     *out = (uint64_t)n;
-    return n >= 0 ? 0
-                  : gw_infer_fail(error, GW_INFER_INVALID, "parameter '%s': a whole number from 0 is wanted",
-                                  key);
+    return n >= 0
+               ? 0
+               : gw_infer_fail(error, GW_INFER_INVALID, "parameter '%s': must be a whole number from 0", key);
 }
 
 static int grpc_decode_text(const char *key, const Inference__InferParameter *v, const char **out,
                             struct gw_infer_error *error)
 {
     if (!v || v->parameter_choice_case != INFERENCE__INFER_PARAMETER__PARAMETER_CHOICE_STRING_PARAM)
-        return gw_infer_fail(error, GW_INFER_INVALID, "parameter '%s': a string is wanted", key);
+        return gw_infer_fail(error, GW_INFER_INVALID, "parameter '%s': expected a string", key);
     *out = v->string_param;
     return 0;
 }

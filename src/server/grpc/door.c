@@ -26,7 +26,7 @@
 #define CALLS_EACH  256u                  /* of them, of one client */
 #define STREAMS     64u                   /* in all */
 #define MEMORY      ((uint64_t)512 << 20) /* of messages and answers; more when messages may be long: */
-#define MESSAGES    4u                    /* so many of the longest */
+#define MESSAGES    4u                    /* the number of the longest */
 
 struct gw_grpc {
     struct gw_grpc_service service;
@@ -53,7 +53,7 @@ static int grpc_door_busy(void *door)
     return gw_ld_relaxed_u32(&g->env.turns) != 0; /* a number by itself */
 }
 
-/* What there is of it. */
+/* The parts of a door. */
 static void grpc_door_destroy(struct gw_grpc *g)
 {
     gw_grpc_pool_free(g->env.pool);
@@ -76,7 +76,7 @@ static bool has_jobs(const struct gw_grpc *g)
     return false;
 }
 
-/* What a client does not take in time is cut. */
+/* Answers that a client does not take in time are cut. */
 static void grpc_door_stop(void *door)
 {
     struct gw_grpc *g = door;

@@ -29,7 +29,7 @@
 #define CLOSE_NS    5000000u     /* how often connections are looked at that are to end */
 #define LOOK_NS     10000000u    /* deadlines are met so exactly */
 
-/* A connection, as the gate knows it. */
+/* The gate's record of a connection. */
 struct guest {
     struct guest *next, **link;
     struct reader *reader;
@@ -347,7 +347,7 @@ void gw_grpc_gate_close(struct gw_grpc_gate *g, uint64_t patience_ns)
 {
     epoll_ctl(g->reader[0].epoll_fd, EPOLL_CTL_DEL, g->listen_fd, NULL);
     g->cut_at = gw_deadline(patience_ns);
-    gw_st_release_u32(&g->closing, 1); /* whoever sees it sees cut_at */
+    gw_st_release_u32(&g->closing, 1); /* a thread that sees it sees cut_at */
     for (int i = 0; i < THREADS; i++) {
         grpc_gate_wake(&g->reader[i]);
         if (g->reader[i].started) pthread_join(g->reader[i].thread, NULL);

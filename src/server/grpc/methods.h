@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the server answers by gRPC: inference.GRPCInferenceService and grpc.health.v1.Health. */
+/* The server's gRPC services: inference.GRPCInferenceService and grpc.health.v1.Health. */
 #ifndef GW_SERVER_GRPC_METHODS_H
 #define GW_SERVER_GRPC_METHODS_H
 

@@ -31,7 +31,7 @@ const ProtobufCMessage *gw_grpc_request(struct gw_grpc_turn *turn, const Protobu
     gw_grpc_arena_open(arena, bytes);
     const ProtobufCMessage *m = protobuf_c_message_unpack(type, &arena->allocator, bytes, message);
     if (!m) {
-        snprintf(why, sizeof(why), "the message is not a sound %s", type->short_name);
+        snprintf(why, sizeof(why), "the message is not a valid %s", type->short_name);
         gw_grpc_refuse(turn, GW_GRPC_INVALID_ARGUMENT, why);
     }
     return m;

@@ -18,14 +18,14 @@ struct gw_grpc_request_head {
     int is_post, is_grpc, has_trailers, is_encoded, is_allowed, is_wrong_timeout;
 };
 
-/* What headers are looked at with. */
+/* The state while headers are read. */
 struct gw_grpc_rules {
     const struct gw_grpc_method *method; /* ends with one that has no path */
     const char *token;                   /* that calls must bring; NULL: none */
     int open_health;                     /* 1: but not of methods about the server's health */
 };
 
-/* 0, or -EMSGSIZE: the headers are many times as long as there may be, so the connection has to end. */
+/* 0, or -EMSGSIZE: the headers are many times as long as allowed, so the connection has to end. */
 int gw_grpc_request_header(struct gw_grpc_request_head *h, const struct gw_grpc_rules *rules,
                            const uint8_t *name, size_t names, const uint8_t *value, size_t values);
 

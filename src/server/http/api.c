@@ -81,7 +81,7 @@ static unsigned not_here(struct gw_api *api, const struct gw_http_request *r, co
 
 static unsigned http_api_call(struct gw_api *api, const struct gw_http_request *r, json_t **reply)
 {
-    /* A path belongs to the first that it is, or begins with and goes on behind with a slash. */
+    /* A path belongs to the first entry that equals it, or that it begins with and that a slash follows. */
     static const struct {
         const char *path;
         unsigned (*call)(struct gw_api *api, const struct gw_http_request *r, const char *rest,
@@ -106,7 +106,7 @@ static unsigned http_api_call(struct gw_api *api, const struct gw_http_request *
     return gw_http_nothing(reply);
 }
 
-/* The models that it finds stay meanwhile. */
+/* The models that it finds stay during the call. */
 unsigned gw_api_call(void *ctx, const struct gw_http_request *r, json_t **reply)
 {
     struct gw_api *api = ctx;

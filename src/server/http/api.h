@@ -10,8 +10,8 @@
 #include "src/server/requests/infer.h"
 #include "src/server/lifecycle/server.h"
 
-/* What the calls need of the server. It is constant while calls come. Only its table and `infer` change, and
- * these have locks of their own. So no call waits for another. */
+/* The parts of the server that the calls need. It is constant while calls come. Only its table and `infer`
+ * change, and these have locks of their own. So no call waits for another. */
 struct gw_api {
     struct gw_server_view server;
     struct gw_infer *infer;

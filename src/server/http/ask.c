@@ -28,7 +28,7 @@ static int take_flag(const json_t *parameters, const char *name, int *out, struc
 {
     const json_t *v = json_object_get(parameters, name);
     if (!v) return 0;
-    if (!json_is_boolean(v)) return http_ask_wrong(error, name, "true or false is wanted");
+    if (!json_is_boolean(v)) return http_ask_wrong(error, name, "expected true or false");
     *out = json_is_true(v);
     return 0;
 }
@@ -57,7 +57,7 @@ static int take_region(const json_t *p, struct gw_infer_tensor *t, struct gw_inf
     t->region = json_string_value(name);
     if (!t->region) return http_ask_wrong(error, "shared_memory_region", "not a string");
     if (!json_object_get(p, "shared_memory_byte_size"))
-        return http_ask_wrong(error, "shared_memory_region", "shared_memory_byte_size is wanted, too");
+        return http_ask_wrong(error, "shared_memory_region", "shared_memory_byte_size is missing");
     if (http_ask_take_number(p, "shared_memory_offset", &t->region_offset, error)) return -1;
     return http_ask_take_number(p, "shared_memory_byte_size", &t->region_bytes, error);
 }

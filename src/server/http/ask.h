@@ -12,11 +12,11 @@ struct gw_http_ask {
     char *name;                  /* of the input of a request without JSON; else NULL */
     struct gw_infer_request request;
     struct gw_http_ask_input {
-        uint64_t binary_bytes; /* behind the JSON */
+        uint64_t binary_bytes; /* after the JSON */
         int binary;
         const struct gw_span *json; /* or here; NULL with `binary` 0: in shared memory */
     } input[GW_MODEL_MAX_IO];
-    uint8_t binary_output[GW_MODEL_MAX_IO]; /* the request's outputs: 1: behind the answer's JSON */
+    uint8_t binary_output[GW_MODEL_MAX_IO]; /* the request's outputs: 1: after the answer's JSON */
     int binary_all;                         /* the same for a request that names no outputs */
 };
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files of the serving API's calls share. Each call returns the HTTP status and sets *reply. `rest`
+/* The common parts of the serving API's calls. Each call returns the HTTP status and sets *reply. `rest`
  * is what follows the call's own part of the path. */
 #ifndef GW_SERVER_HTTP_CALLS_H
 #define GW_SERVER_HTTP_CALLS_H
@@ -17,7 +17,7 @@ unsigned gw_http_nothing(json_t **reply);                             /* no such
 struct gw_worker *gw_http_find(const struct gw_api *api, const char *model);
 /* A tensor's name, datatype and shape. */
 json_t *gw_http_tensor(const struct gw_worker *w, const struct gw_tensor_info *t);
-/* Those of all its inputs (output 0), or outputs. */
+/* The tensors of all its inputs (output 0), or outputs. */
 json_t *gw_http_tensors(const struct gw_worker *w, int output);
 
 unsigned gw_http_models(struct gw_api *api, const struct gw_http_request *r, const char *rest,

@@ -20,7 +20,7 @@ struct gw_http_door_opts {
     int open_health;             /* 1: v2/health needs no token */
     uint32_t connections_each;   /* of one client; 0: 64, or more when its sessions need more */
     const char *host_names;      /* further names of the server, as calls may say them; NULL: none */
-    const char *trusted_proxies; /* whose X-Forwarded-For counts (src/door/proxies.h); NULL: nobody's */
+    const char *trusted_proxies; /* whose X-Forwarded-For counts (src/door/proxies.h); NULL: none */
     uint16_t metrics_port;       /* `metrics` is answered there, too, and nothing else; 0: nowhere else */
 };
 

@@ -16,7 +16,7 @@
 
 #define NO_HEADER UINT64_MAX /* no Inference-Header-Content-Length: the whole body is JSON */
 #define STEP      (64u << 10)
-#define GONE      499 /* in the access log alone: nobody was there to be answered */
+#define GONE      499 /* in the access log alone: the client had gone */
 
 enum stage {
     HEADER, /* the JSON comes */
@@ -167,7 +167,7 @@ static bool http_infer_begin(struct gw_http_infer *c)
     return wrong || http_infer_check_sizes(c) || read_elements(c);
 }
 
-/* To the next input whose elements come behind the JSON. */
+/* To the next input whose elements come after the JSON. */
 static void next_input(struct gw_http_infer *c)
 {
     while (c->input < c->ask.request.inputs &&

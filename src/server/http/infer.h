@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* POST v2/models/M[/versions/V]/infer: JSON, or JSON with tensors behind it (the binary tensor data
- * extension). The body goes from the connection into the slot as it comes, and the answer leaves from the
- * slot. */
+/* POST v2/models/M[/versions/V]/infer: JSON, or JSON followed by tensors (the binary tensor data extension).
+ * The body goes from the connection into the slot as it comes, and the answer leaves from the slot. */
 #ifndef GW_SERVER_HTTP_INFER_H
 #define GW_SERVER_HTTP_INFER_H
 

@@ -53,7 +53,7 @@ static unsigned register_one(struct gw_api *api, const struct gw_http_request *r
     json_int_t bytes = json_integer_value(json_object_get(r->body, "byte_size"));
     json_int_t offset = json_integer_value(json_object_get(r->body, "offset"));
     if (!*name || !key || strlen(key) >= sizeof(info.key) || bytes <= 0 || offset < 0)
-        return gw_http_fail(400, reply, "key and byte_size are wanted, and offset if it is not 0");
+        return gw_http_fail(400, reply, "key and byte_size are missing, and offset if it is not 0");
     snprintf(info.name, sizeof(info.name), "%s", name);
     snprintf(info.key, sizeof(info.key), "%s", key);
     info.bytes = (uint64_t)bytes;
@@ -131,7 +131,7 @@ static unsigned http_regions_register_cuda(struct gw_api *api, const struct gw_h
     json_int_t bytes = json_integer_value(json_object_get(r->body, "byte_size"));
     json_int_t device = json_integer_value(json_object_get(r->body, "device_id"));
     if (!*name || !text || bytes <= 0 || device < 0)
-        return gw_http_fail(400, reply, "raw_handle with b64, byte_size and device_id are wanted");
+        return gw_http_fail(400, reply, "raw_handle with b64, byte_size and device_id must be given");
     if (http_regions_decode(text, handle, sizeof(handle)))
         return gw_http_fail(400, reply, "raw_handle: b64 is not a cudaIpcMemHandle's 64 bytes");
     snprintf(info.name, sizeof(info.name), "%s", name);

@@ -20,7 +20,7 @@ struct scan {
     int in_inputs;          /* the outermost object's last key was "inputs" */
 };
 
-/* Behind the string that begins at p, or NULL. */
+/* The place after the string that begins at p, or NULL. */
 static const char *skip_string(const char *p, const char *end)
 {
     for (p++; p < end; p++) {
@@ -38,7 +38,7 @@ static const char *skip_space(const char *p, const char *end)
     return p;
 }
 
-/* Behind the value that begins at p, or NULL. An array is not looked into: its reader does. */
+/* The place after the value that begins at p, or NULL. An array is not looked into: its reader does. */
 static const char *skeleton_skip_value(const char *p, const char *end)
 {
     uint64_t depth = 0;

@@ -31,7 +31,7 @@ static int resume(struct gw_server *s, size_t n)
     return err;
 }
 
-/* Requests that come meanwhile wait in their slots. */
+/* Requests that come in that time wait in their slots. */
 static int pause_all(struct gw_server *s)
 {
     int err = 0;
@@ -77,7 +77,7 @@ static size_t serve_change_find(const struct gw_server *s, const char *name)
     return i;
 }
 
-/* Puts w, or nothing, in place i; a place behind the last is a new one. When it returns no door holds what
+/* Puts w, or nothing, in place i; a place after the last is a new one. When it returns no door holds what
  * was there, but for the calls that it has. */
 static void set_place(struct gw_server *s, size_t i, struct gw_worker *w)
 {
@@ -220,7 +220,7 @@ uint64_t gw_server_waiting(const struct gw_worker *w)
     return t.waiting;
 }
 
-/* No door finds the model any more. What waits is served first, then what comes is told that the model
+/* No door finds the model any more. Waiting requests are served first, then new ones are told that the model
  * closes. */
 static void serve_change_drain(struct gw_worker *w)
 {
@@ -232,7 +232,7 @@ static void serve_change_drain(struct gw_worker *w)
     while (gw_server_waiting(w) && gw_deadline(0) < end) nanosleep(&look, NULL);
 }
 
-/* Frees those that nobody uses any more. */
+/* Frees those that are no longer used. */
 static int bury(struct gw_server *s)
 {
     int err = s->leavings ? pause_all(s) : 0, busy = 0;

@@ -12,8 +12,8 @@
 #include <time.h>
 
 /* A thread's CPU clock in nanoseconds. The kernel derives the clock's number from the thread's id
- * (include/linux/posix-timers_types.h: complement of the id, shifted, per-thread and scheduler bits), which
- * pthread_getcpuclockid() would only give for threads whose pthread_t we hold. */
+ * (include/linux/posix-timers_types.h: complement of the id, shifted, per-thread and scheduler bits).
+ * pthread_getcpuclockid() would only give it for threads whose pthread_t we hold. */
 static uint64_t thread_cpu_ns(int tid)
 {
     clockid_t clock = (clockid_t)((~(unsigned)tid << 3) | 6);

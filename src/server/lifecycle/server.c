@@ -133,7 +133,7 @@ static int server_make_table(struct gw_server *s, const struct gw_server_opts *o
     return gw_table_init(&s->sessions, each, unused, o->idle_ns);
 }
 
-/* Whoever changes the list goes before those who look at it all the time. */
+/* The thread that changes the list goes before those that read it all the time. */
 static void make_lock(struct gw_server *s)
 {
     pthread_rwlockattr_t attr;

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The inference server: a model repository, and one worker per model. Clients come in by doors (HTTP, gRPC),
- * which whoever starts the server adds to it. */
+ * which the program that starts the server adds to it. */
 #ifndef GW_SERVER_LIFECYCLE_SERVER_H
 #define GW_SERVER_LIFECYCLE_SERVER_H
 
@@ -31,13 +31,13 @@ struct gw_server_opts {
     uint32_t sessions;      /* of each model at once */
     uint32_t sessions_each; /* of them, what one client may have; 0: all but a quarter */
     uint32_t slots;         /* of each session */
-    uint64_t idle_ns;       /* a session without requests for so long is closed; 0: never */
+    uint64_t idle_ns;       /* how long a session may have no requests; 0: forever */
     /* bytes that a model may take with its sessions' slots; 0: GW_SERVER_MODEL_MEMORY */
     uint64_t model_memory;
     uint32_t threads; /* CPU executor: that one inference uses */
     uint32_t gpu;     /* which, by its CUDA number */
-    /* Requests share runs of the models that allow it: up to so many samples together, 0 or 1: none; and each
-     * waits so long for others. */
+    /* Requests share runs of the models that allow it: how many samples together at most, 0 or 1: none; and
+     * how long each waits for others. */
     uint32_t max_batch;
     uint64_t batch_delay_ns;
     /* where sessions that open and close are logged; it outlives the server. NULL: nowhere */
@@ -61,7 +61,7 @@ struct gw_server_door {
 /* Before gw_server_run. -ENOSPC: there are GW_SERVER_DOORS, and nothing was added. */
 int gw_server_add_door(struct gw_server *s, const struct gw_server_door *door);
 
-/* What doors know of the server; all of it lives until their `stop`. */
+/* The parts of the server that doors use; all of it lives until their `stop`. */
 struct gw_server_view {
     const char *clock; /* that workers stamp answers with; "" when it is no process's (a GPU's) */
     struct gw_worker *const *worker; /* the models, and how many there are */
@@ -89,7 +89,7 @@ struct gw_server_model {
     int replace; /* it may take the place of the model of that name, which ends as by gw_server_remove */
 };
 
-/* Adds a model and serves it. On a GPU the others pause meanwhile: their requests wait. On the thread of
+/* Adds a model and serves it. On a GPU the others pause during that: their requests wait. On the thread of
  * gw_server_run, which must have returned. -EEXIST: there is one of that name; -ENOSPC: there are
  * GW_SERVER_MODELS; and as gw_worker_create, gw_captured_open. */
 int gw_server_add(struct gw_server *s, const struct gw_server_model *model);
@@ -122,8 +122,9 @@ bool gw_server_on_gpu(const struct gw_server *s);
 /* For people: "superresolution/1, identity/1 on cpu over mlx5_0 (softnic)". Lives as long as the server. */
 const char *gw_server_text(const struct gw_server *s);
 
-/* Keeps the house until one of the descriptors in `fds` is readable (returns 0) or a worker has failed (a
- * negative errno): frees what closed sessions held, closes sessions whose peer is gone. Sleeps meanwhile. */
+/* Does the housekeeping until one of the descriptors in `fds` is readable (returns 0) or a worker has failed
+ * (a negative errno). It frees what closed sessions held, and closes sessions whose peer is gone. Sleeps in
+ * between. */
 int gw_server_run(struct gw_server *s, const int *fds, uint32_t n);
 
 /* Serves what is under way until the deadline, before gw_server_stop. The doors refuse what comes by them

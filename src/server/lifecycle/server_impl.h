@@ -15,7 +15,7 @@ struct gw_server {
     struct gw_repository models;
     struct gw_worker_opts each;  /* how every model is served, but for its batch sizes */
     struct gw_worker_opts first; /* the same with the batch sizes of models that were there at the start */
-    pthread_rwlock_t lock; /* of the next three, for whoever does not run on the thread that changes them */
+    pthread_rwlock_t lock;       /* of the next three, for threads other than the one that changes them */
     struct gw_worker *worker[GW_SERVER_MODELS];
     size_t workers;
     struct gw_missing missing;                   /* what the repository has beside them */
@@ -34,7 +34,7 @@ struct gw_server {
 #define GW_SERVER_HOUSEKEEPING_NS 200000000u
 uint64_t gw_server_keep_house(struct gw_server *s, uint64_t pause);
 
-/* A thread that keeps the house while the server's own thread changes the models. The list of models is
+/* A thread that does the housekeeping while the server's own thread changes the models. The list of models is
  * read-locked while it looks at their sessions, so it sees no model that has left the list. */
 struct gw_house {
     struct gw_server *server;
@@ -43,7 +43,7 @@ struct gw_house {
     pthread_cond_t news;
     int over, runs;
 };
-#define GW_HOUSE_NAP_NS 20000000u /* nobody tells this thread that a session was closed */
+#define GW_HOUSE_NAP_NS 20000000u /* this thread is not told that a session was closed */
 void gw_house_begin(struct gw_house *h, struct gw_server *s);
 void gw_house_end(struct gw_house *h);
 

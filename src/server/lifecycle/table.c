@@ -15,22 +15,21 @@
 #include "src/door/log.h"
 #include "src/trace/trace.h"
 
-#define ASK_NS                                                                                               \
-    30000000000u /* a session that is quiet for so long is asked whether its peer is there, or sooner: */
-#define GW_SESSION_SHOWN 9 /* bytes of an id that logs have: whoever reads them cannot use it */
-#define ASKS             4 /* so often within the time after which it is idle */
+#define ASK_NS           30000000000u /* after this time without requests a session's peer is asked for, or sooner: */
+#define GW_SESSION_SHOWN 9            /* bytes of an id that logs have: a reader cannot use it */
+#define ASKS             4            /* so often within the time after which it is idle */
 
 struct gw_table_session {
     struct gw_table_session *next;
     const void *connection;
     struct gw_worker *worker;
     uint32_t index;
-    int opening; /* a thread is about to fill in the index: nobody else touches it */
+    int opening; /* a thread is about to fill in the index: no other touches it */
     uint64_t used, asked;
     uint32_t activity; /* as last seen; 0: it has had no request */
     uint64_t events;   /* requests that came and answers that left, so far as seen */
     uint64_t opened;
-    int routed; /* the route is to hear of its end */
+    int routed; /* the route must learn of its end */
     uint32_t qpn;
     uint8_t client_gid[16];
     char who[GW_WHO_TEXT];
@@ -138,8 +137,8 @@ static int serves(struct gw_table_session *s, const void *arg)
     return s->worker == arg;
 }
 
-/* The id ends with the server's: behind one address there may be several servers, and only this one can tell
- * that the session is over. The rest is what nobody can guess. */
+/* The id ends with the server's: one address may have several servers, and only this one can tell
+ * that the session is over. The rest cannot be guessed. */
 static struct gw_table_session *new_session(const struct gw_table *t, struct gw_worker *w,
                                             const void *connection, const char *who)
 {
@@ -196,7 +195,7 @@ void gw_table_set_route(struct gw_table *t, const struct gw_table_route *route)
     __atomic_store_n(&t->route, route, __ATOMIC_RELEASE); /* what ctx points to is written before */
 }
 
-/* Nothing comes to the session before whatever lies between knows it. */
+/* Nothing comes to the session before the load balancer in front has its queue pair. */
 static int tell_route(const struct gw_table *t, struct gw_table_session *s,
                       const struct gw_session_wish *wish, struct gw_session_grant *grant)
 {
@@ -287,7 +286,7 @@ int gw_table_holds(struct gw_table *t, const void *connection)
     return holds;
 }
 
-/* ---- what nobody asks for ---- */
+/* ---- housekeeping ---- */
 
 /* The housekeeper's look at the sessions of one worker. */
 struct look {
@@ -297,7 +296,7 @@ struct look {
     char why[200];
 };
 
-/* Has nobody used it for too long? It is asked first: its loop may have been at work, and not have seen
+/* Has it not been used for too long? It is asked first: its loop may have been at work, and not have seen
  * its requests. */
 static int is_idle(struct gw_table_session *s, struct look *l)
 {

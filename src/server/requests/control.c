@@ -110,7 +110,7 @@ static int carry_out(struct gw_control *c, const struct wish *w)
     unsigned version = gw_server_version(c->server, w->model);
     int err = gw_server_remove(c->server, w->model);
     if (version && (!err || err == -EBUSY)) gw_server_miss(c->server, w->model, version, "unloaded");
-    return err == -EBUSY ? 0 : err; /* nobody finds it any more; it is freed later */
+    return err == -EBUSY ? 0 : err; /* it cannot be found any more; it is freed later */
 }
 
 /* With the lock held. */

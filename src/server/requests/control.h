@@ -15,7 +15,7 @@ int gw_control_create(struct gw_server *server, const char *repository, struct g
 /* When no door is open any more. NULL is allowed. */
 void gw_control_destroy(struct gw_control *c);
 
-/* Readable while somebody asks: one of the descriptors of gw_server_run. */
+/* Readable while a caller asks: one of the descriptors of gw_server_run. */
 int gw_control_fd(const struct gw_control *c);
 /* Does what was asked for. On the thread of gw_server_run, between two runs. */
 void gw_control_do(struct gw_control *c);

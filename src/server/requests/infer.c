@@ -93,7 +93,7 @@ int gw_infer_register_cuda(struct gw_infer *f, const char *who, const struct gw_
     if (length != GW_CUDA_HANDLE)
         return gw_infer_fail(error, GW_INFER_INVALID, "raw_handle has %zu bytes, a cudaIpcMemHandle has %u",
                              length, GW_CUDA_HANDLE);
-    if (gw_region_may_map(who, error)) return -1; /* strangers pause nobody */
+    if (gw_region_may_map(who, error)) return -1; /* strangers pause no model */
     return gw_control_paused(f->opts.control, infer_register_cuda, &job, error);
 }
 
@@ -102,7 +102,7 @@ int gw_infer_unregister_cuda(struct gw_infer *f, const char *who, const char *na
 {
     struct cuda_job job = {.regions = f->regions, .who = who, .name = name};
     struct gw_region_info info;
-    /* Who has none pauses nobody. */
+    /* A client without one pauses no model. */
     if (!gw_region_status(f->regions, GW_REGION_CUDA, who, name, 0, &info)) return 0;
     return gw_control_paused(f->opts.control, unregister_cuda, &job, error);
 }

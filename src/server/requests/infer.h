@@ -12,7 +12,7 @@
  *     gw_infer_end(run);
  *
  * Functions that can fail return 0, or -1 with *error filled in: its text is for the client. Any thread may
- * call all of it; a run belongs to whoever began it.
+ * call all of it; a run belongs to the thread that began it.
  */
 #ifndef GW_SERVER_REQUESTS_INFER_H
 #define GW_SERVER_REQUESTS_INFER_H
@@ -56,7 +56,7 @@ int gw_infer_refuse_draining(struct gw_infer_error *error);
 
 /* Between these two, a model that gw_infer_find or gw_infer_model has given stays. gw_infer_begin and its run
  * need neither. A thread between the two must not call gw_infer_begin. The thread that changes the models may
- * be waiting for this one to leave, and gw_infer_begin would wait behind that. */
+ * be waiting for this one to leave, and gw_infer_begin would wait for that. */
 void gw_infer_enter(struct gw_infer *infer);
 void gw_infer_leave(struct gw_infer *infer);
 
@@ -74,7 +74,7 @@ uint32_t gw_infer_max_batch(const struct gw_worker *w);
  * Returns the rank. */
 uint32_t gw_infer_shape(const struct gw_worker *w, const struct gw_tensor_info *t,
                         int64_t dims[GW_MODEL_MAX_RANK]);
-/* What loads and unloads models, for gw_control_ask; NULL: nothing does. */
+/* Loads and unloads models, for gw_control_ask; NULL: nothing does. */
 struct gw_control *gw_infer_control(struct gw_infer *infer);
 /* Shared memory that clients have registered. */
 struct gw_regions *gw_infer_regions(struct gw_infer *infer);
@@ -101,8 +101,7 @@ struct gw_infer_request {
     const char *who;             /* the client, as src/door/who.h tells clients apart */
     uint32_t inputs, outputs;    /* outputs 0: all that the model has, in the message */
     struct gw_infer_tensor input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO];
-    int (*gone)(
-        void *ctx); /* has the client gone? It is then refused, unless it has begun; NULL: nobody knows */
+    int (*gone)(void *ctx); /* has the client gone? It is then refused, unless it has begun; NULL: unknown */
     void *ctx;
     uint64_t priority;   /* 1 is served first; 0: the model's default */
     uint64_t timeout_us; /* an answer later than that is worth nothing; 0: no deadline */
@@ -120,7 +119,7 @@ struct gw_infer_output {
 struct gw_infer_run;
 
 /* Checks the request and takes a slot for it, which may wait for other requests to end: up to timeout_us, or
- * half a minute. Models may come and go meanwhile. Inputs in shared memory are copied. */
+ * half a minute. Models may come and go during the call. Inputs in shared memory are copied. */
 int gw_infer_begin(struct gw_infer *infer, const struct gw_infer_request *request, struct gw_infer_run **out,
                    struct gw_infer_error *error);
 const struct gw_worker *gw_infer_worker(const struct gw_infer_run *run);

@@ -72,11 +72,11 @@ static int open_object(const char *who, const struct gw_region_info *info, struc
     struct stat st;
     if (info->key[0] != '/' || !info->key[1] || strchr(info->key + 1, '/'))
         return gw_infer_fail(error, GW_INFER_INVALID,
-                             "shared memory key '%s': a name of the form /NAME is wanted", info->key);
+                             "shared memory key '%s': must be a name of the form /NAME", info->key);
     int fd = shm_open(info->key, O_RDWR | O_NONBLOCK, 0); /* a FIFO of that name must not keep us */
     if (fd < 0 || fstat(fd, &st) || !may_use(who, &st)) {
         if (fd >= 0) close(fd);
-        /* Whether an object of somebody else's exists is not told. */
+        /* The answer does not say whether another user's object exists. */
         return gw_infer_fail(
             error, GW_INFER_INVALID,
             "Unable to open shared memory region '%s': it must exist on the server's host, and "
@@ -118,7 +118,7 @@ static int region_add(struct gw_regions *r, struct region *g, struct gw_infer_er
     return 0;
 }
 
-/* What both kinds have. NULL with *error. */
+/* The common part of both kinds. NULL with *error. */
 static struct region *region_make(const char *who, const struct gw_region_info *info,
                                   struct gw_infer_error *error)
 {

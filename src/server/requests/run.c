@@ -13,8 +13,8 @@
 #include "src/server/worker/call.h"
 #include "src/door/who.h"
 
-#define PATIENCE_NS 30000000000u /* a request without a timeout waits so long for a slot */
-#define LOOK_NS     100000000u   /* how often it is asked meanwhile whether the client has gone */
+#define PATIENCE_NS 30000000000u /* how long a request without a timeout waits for a slot */
+#define LOOK_NS     100000000u   /* how often we check in that time whether the client has gone */
 
 /* A part of shared memory that a tensor comes from or goes to. */
 struct place {
@@ -229,7 +229,7 @@ static int infer_run_check_sizes(const struct gw_infer_run *r, struct gw_infer_e
     return 0;
 }
 
-/* Where the worker has tensor `tensor` of the call, behind `first`, which is tensor 0. */
+/* Where the worker has tensor `tensor` of the call, after `first`, which is tensor 0. */
 static uint8_t *infer_run_there(const struct gw_infer_run *r, int output, uint32_t tensor, uint8_t *first)
 {
     return first + gw_layout_offset(gw_call_layout(r->call, output), tensor, r->rows);

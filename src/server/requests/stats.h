@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a model has done since it is served, over RDMA and every door: the numbers of Triton's statistics. */
+/* The numbers of Triton's statistics: what a model has done since it is served, over RDMA and every door. */
 #ifndef GW_SERVER_REQUESTS_STATS_H
 #define GW_SERVER_REQUESTS_STATS_H
 

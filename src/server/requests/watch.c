@@ -48,7 +48,7 @@ static uint64_t infer_watch_mix(uint64_t hash, const void *data, size_t bytes)
     return hash;
 }
 
-/* Of one file: what changes when somebody writes it, or puts another one in its place. */
+/* Of one file: what changes when it is written, or when another one takes its place. */
 static uint64_t print_of_file(int folder, const char *name)
 {
     struct stat st;
@@ -220,7 +220,7 @@ static void carry_other(struct state *to, const struct gw_repository_other *o)
     }
 }
 
-/* Has nobody written there since that look? Other models may have been loaded meanwhile. */
+/* Is it unchanged since that look? Other models may have been loaded in between. */
 static int is_as_then(const struct state *now, size_t i)
 {
     char *folder = strdup(now->models.entry[i].path);
@@ -231,8 +231,8 @@ static int is_as_then(const struct state *now, size_t i)
     return same;
 }
 
-/* What the repository has. A model is used when two looks have found the same of it; `next` is what is used
- * then. Returns how many are still to be looked at. */
+/* The contents of the repository. A model is used when two looks have found the same of it; `next` is what is
+ * used then. Returns how many are still to be looked at. */
 static uint32_t use_present(const struct gw_watch *w, struct gw_server *server, const struct state *now,
                             struct state *next)
 {
@@ -315,7 +315,7 @@ static void come_again(const struct gw_watch *w, uint64_t ns)
     timerfd_settime(w->timer_fd, 0, &when, NULL);
 }
 
-/* Throws away what a descriptor has to say. 1: it had something. */
+/* Drains a descriptor. 1: it had something. */
 static int infer_watch_drain(int fd)
 {
     char bytes[4096];

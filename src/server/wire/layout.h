@@ -26,7 +26,7 @@ struct gw_layout {
     } tensor[GW_MODEL_MAX_IO];
 };
 
-/* Bytes of tensor i with so many rows. */
+/* Bytes of tensor i with `rows` rows. */
 GW_FN uint64_t gw_layout_tensor_bytes(const struct gw_layout *l, uint32_t i, uint64_t rows)
 {
     return l->tensor[i].bytes * (l->tensor[i].batched ? rows : 1);

@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a serving client and worker write into each other's memory.
+/* The format of what a serving client and worker write into each other's memory.
  *
  * A session has K slots. In the worker's memory slot k starts at `request_addr + k * request_stride` and
- * holds a request header and the input tensor; in the client's memory it starts at `reply_addr + k *
+ * holds a request header and the input tensor. In the client's memory it starts at `reply_addr + k *
  * reply_stride` and holds a reply header and the output tensor. Both directions are one RDMA WRITE_WITH_IMM
  * of header and tensor. The immediate names the slot. So one completion queue announces every request of
- * every client, and nobody polls memory. A slot has at most one request in flight: the client owns it until
+ * every client, and no one polls memory. A slot has at most one request in flight: the client owns it until
  * it writes, the worker until it has answered.
  *
  * Byte order of headers and tensors: little-endian, whatever the hosts are.
@@ -39,7 +39,7 @@ enum gw_serve_status {
     GW_SERVE_RECALLED = 5,    /* the client has taken it back before the model began with it */
 };
 
-/* Behind the header come the input tensors, in the model's order. Each holds `rows` samples and begins at
+/* After the header come the input tensors, in the model's order. Each holds `rows` samples and begins at
  * the next multiple of GW_SERVE_ALIGN. The answer's tensors lie likewise. */
 struct gw_serve_request {
     uint32_t magic;

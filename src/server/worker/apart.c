@@ -12,7 +12,7 @@
 #define NEAR    1e-3
 #define NEAR_16 1e-2
 
-/* What a row's numbers become. */
+/* Changes a row's numbers. */
 enum change { SMALL, LARGE, STRANGE /* NaN and infinities */ };
 
 struct tensors {
@@ -174,7 +174,7 @@ static int apart_try_rows(struct attempt *a, uint32_t bit, uint32_t side, enum c
     return 0;
 }
 
-/* Another run in between must leave nothing behind. */
+/* Another run in between must leave no trace. */
 static int try_again(struct attempt *a)
 {
     for (uint32_t i = 0; i < a->t->in->tensors; i++)

@@ -227,7 +227,7 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
     call->submitted = gw_deadline(0);
     GW_TRACE(server, submitted, c->opts.name, s->id, ask->rows, ask->priority);
     pthread_mutex_lock(&s->lane->post);
-    /* A session that broke meanwhile has ended this call, or is about to. */
+    /* A session that broke in between has ended this call, or is about to. */
     if (s->generation == s->lane->generation)
         err = post_request(c, s, sizeof(struct gw_serve_request) + bytes);
     pthread_mutex_unlock(&s->lane->post);
@@ -236,7 +236,7 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
     return 0;
 }
 
-/* The word goes into the slot behind the request, and before the slot's next one, by the same queue pair. */
+/* The word goes into the slot after the request, and before the slot's next one, by the same queue pair. */
 int gw_call_cancel(struct gw_call *call)
 {
     const size_t at = offsetof(struct gw_serve_request, recalled);

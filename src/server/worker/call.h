@@ -2,12 +2,12 @@
 /* Inferences asked for from inside the process: what doors other than RDMA (HTTP, gRPC) use.
  *
  * A gw_calls is a client of one model in the worker's own process. It has sessions as any client has, so its
- * requests share slots, order and counts with those that come by RDMA. Each session's slots are `calls`: the
- * caller takes one, writes the inputs into its memory, submits it, reads the outputs where the worker wrote
- * them, and gives it back. Nothing is allocated or copied on the way.
+ * requests share slots, order and counts with those that come by RDMA. Each session's slots are `calls`. The
+ * caller takes one, writes the inputs into its memory and submits it. Then it reads the outputs where the
+ * worker wrote them, and gives the call back. Nothing is allocated or copied on the way.
  *
  * The sessions are opened when they are first needed. One that breaks is opened again; its requests end with
- * -EIO. Any thread may call all of it. A call belongs to whoever has taken it.
+ * -EIO. Any thread may call all of it. A call belongs to the thread that has taken it.
  */
 #ifndef GW_SERVER_WORKER_CALL_H
 #define GW_SERVER_WORKER_CALL_H
@@ -40,7 +40,7 @@ struct gw_calls_opts {
 /* Makes buffers and queue pairs, and the thread that takes answers and sleeps otherwise. 0 or a negative
  * errno with the reason in gw_last_error(). Before the worker's loop starts. */
 int gw_calls_create(const struct gw_calls_opts *opts, struct gw_calls **out);
-/* No call can be taken or submitted any more. Those under way may end until the deadline, then they end with
+/* No call can be taken or submitted any more. Calls under way may end until the deadline, then they end with
  * -ESHUTDOWN. NULL is allowed. */
 void gw_calls_close(struct gw_calls *c, uint64_t deadline_ns);
 /* When every call has been given back. It closes the sessions. NULL is allowed. */
@@ -74,7 +74,7 @@ void gw_call_give(struct gw_call *call);
  * there before gw_call_submit with GW_SERVE_PLACED. It reads the outputs, which GW_SERVE_STAY has left there,
  * when the call has ended.
  *
- * It waits for nothing; a session that breaks meanwhile waits for gw_call_leave_slot. -EIO: the session has
+ * It waits for nothing; a session that breaks during that waits for gw_call_leave_slot. -EIO: the session has
  * broken since the inputs were written, or since the call was submitted.
  */
 int gw_call_enter_slot(struct gw_call *call, uint8_t **in, uint8_t **out);
@@ -100,7 +100,7 @@ struct gw_call_ask {
 /* Sends the inputs to the worker. 0; -EINVAL: rows are out of range; -ESHUTDOWN; -EIO: the session broke. */
 int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask);
 /* Takes back a call that was submitted with GW_SERVE_RECALL. If the model has not begun with it, it ends
- * soon, with -ECANCELED; else it ends as ever. 0, or a negative errno: its session is broken, and so it
+ * soon, with -ECANCELED; otherwise it ends as usual. 0, or a negative errno: its session is broken, and so it
  * ends. */
 int gw_call_cancel(struct gw_call *call);
 /* Sleeps until it has ended: 0, and call->error says how. -ETIMEDOUT: it has not by the deadline. */

@@ -89,7 +89,7 @@ int gw_calls_open_lane(struct gw_calls *c, struct gw_lane *l)
     return err;
 }
 
-/* Its session is over: what it had in work is lost, and it can be opened anew. */
+/* Its session is over: what it had in work is lost, and it can be opened again. */
 static void mend(struct gw_calls *c, struct gw_lane *l)
 {
     struct gw_fault fault;
@@ -100,7 +100,7 @@ static void mend(struct gw_calls *c, struct gw_lane *l)
     while (l->visitors) pthread_cond_wait(&c->freed, &c->lock);
     pthread_mutex_unlock(&c->lock);
     gw_session_close(c->opts.pool, l->grant.index);
-    /* Nobody polls meanwhile: this thread is the answers' poller, and who posts holds the lock. */
+    /* No other thread polls: this thread is the answers' poller, and posting threads hold the lock. */
     pthread_mutex_lock(&l->post);
     int err = gw_qp_reset(l->qp, GW_RESET_QUIET, gw_deadline(RESET_NS));
     l->generation++;

@@ -19,7 +19,7 @@ enum gw_call_state {
     CALL_TAKEN, /* the caller writes its inputs */
     CALL_SENT,  /* the worker has it */
     CALL_DONE,  /* the caller reads its outputs */
-    CALL_LEFT   /* the worker has it, and nobody waits for it */
+    CALL_LEFT   /* the worker has it, and no thread waits for it */
 };
 
 struct gw_slot {
@@ -103,7 +103,7 @@ static inline struct timespec gw_calls_time(uint64_t ns)
     return (struct timespec){.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
 }
 
-/* Opens the session of a lane that the caller has made LANE_OPENING: nobody else touches it. As
+/* Opens the session of a lane that the caller has made LANE_OPENING: no other thread touches it. As
  * gw_session_open. */
 int gw_calls_open_lane(struct gw_calls *c, struct gw_lane *l);
 /* The lane's session is over: the calls' thread ends its calls, and closes it. */

@@ -57,7 +57,7 @@ static int take_tensors(const char *model, const struct gw_serving_captured *c, 
     uint32_t n = output ? c->outputs : c->inputs, batched = c->graph[0].rows > 0;
     const struct gw_serving_tensor *t = output ? c->output : c->input;
     if (!n || n > GW_MODEL_MAX_IO || !t)
-        return gw_error(-EINVAL, "model %s: 1 to %d %s are wanted", model, GW_MODEL_MAX_IO,
+        return gw_error(-EINVAL, "model %s: must have 1 to %d %s", model, GW_MODEL_MAX_IO,
                         output ? "outputs" : "inputs");
     for (uint32_t i = 0; i < n; i++) {
         int err = captured_check_name(model, t[i].name, i);
@@ -78,8 +78,8 @@ static int captured_check_graph(const char *model, const struct gw_serving_captu
     const struct gw_serving_graph *g = &c->graph[k];
     int fits = k ? g->rows > c->graph[k - 1].rows && c->graph[0].rows : 1;
     if (!g->graph || !fits || g->rows > GW_SERVING_MAX_ROWS)
-        return gw_error(-EINVAL, "model %s: graphs are wanted for ascending numbers of rows, %d at most",
-                        model, GW_SERVING_MAX_ROWS);
+        return gw_error(-EINVAL, "model %s: graphs must be for ascending numbers of rows, %d at most", model,
+                        GW_SERVING_MAX_ROWS);
     for (uint32_t i = 0; i < c->inputs; i++) fits &= captured_is_address(g->in[i]);
     for (uint32_t i = 0; i < c->outputs; i++) fits &= captured_is_address(g->out[i]);
     return fits ? 0
@@ -190,7 +190,7 @@ static const struct gw_model_backend backend = {
 int gw_captured_open(const char *name, const struct gw_serving_captured *c, struct gw_model **model)
 {
     if (!c->graphs || c->graphs > GW_SERVING_MAX_BATCHES || !c->graph)
-        return gw_error(-EINVAL, "model %s: 1 to %d graphs are wanted", name, GW_SERVING_MAX_BATCHES);
+        return gw_error(-EINVAL, "model %s: must have 1 to %d graphs", name, GW_SERVING_MAX_BATCHES);
     struct captured *m = calloc(1, sizeof(*m));
     if (!m) return -ENOMEM;
     int err = take_tensors(name, c, 0, m);

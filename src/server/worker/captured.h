@@ -17,8 +17,8 @@ int gw_captured_open(const char *name, const struct gw_serving_captured *capture
  * gw_worker_source. */
 int gw_captured_place(void *ctx, struct gw_serve_variant *v);
 
-/* Runs the graph for f->v->rows rows once, on tensors in host memory. No kernel of the server runs meanwhile.
- * And the inputs that lie where the graph reads them. For gw_worker_source, too. */
+/* Runs the graph for f->v->rows rows once, on tensors in host memory. No kernel of the server runs during the
+ * call. And the inputs that lie where the graph reads them. For gw_worker_source, too. */
 int gw_captured_run(const struct gw_worker_fixed *f, const void *const in[], void *const out[]);
 int gw_captured_example(const struct gw_worker_fixed *f, void *const in[]);
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What captured models need of CUDA. */
+/* The calls of CUDA that captured models need. */
 #include <cuda_runtime.h>
 #include <errno.h>
 
@@ -27,7 +27,7 @@ extern "C" void gw_captured_drop(void *graph)
     cudaGraphDestroy((cudaGraph_t)graph);
 }
 
-/* The node behind all that the stream has captured so far. */
+/* The node after all that the stream has captured so far. */
 static cudaError_t captured_gpu_put(cudaStream_t stream, cudaGraph_t child)
 {
     enum cudaStreamCaptureStatus status;

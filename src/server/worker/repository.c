@@ -108,8 +108,8 @@ static bool is_link(const char *path)
 }
 
 /* The name of a file in the version's folder, which the caller frees; NULL: there is none. Clients are told
- * of it. So what lies behind a link has no name (""): who may write to the repository must not read with the
- * server's rights. */
+ * of it. So files that a link leads to have no name (""): a user who may write to the repository must not
+ * read with the server's rights. */
 static char *any_file(const char *folder, const char *version)
 {
     char *path = NULL, *found = NULL;

@@ -12,7 +12,7 @@ struct gw_repository_entry {
     char *name;
     unsigned version; /* the highest there is */
     char *path;       /* of model.so or model.onnx */
-    int has_config;   /* there is a config.pbtxt, which nobody reads */
+    int has_config;   /* there is a config.pbtxt, which is not read */
 };
 
 /* A model of another kind: it has versions, or a configuration, but no file of ours. Or one whose name no

@@ -14,7 +14,8 @@ GW_KERNEL_DECLARE(gw_resident);
 
 /* A model is small when a run takes less. */
 #define SMALL_NS 50000u
-/* Launching a graph from the device takes so long, and waiting in the kernel that does the work does not. */
+/* How long launching a graph from the device takes; waiting in the kernel that does the work takes nothing.
+ */
 #define LAUNCH_NS 8000u
 
 int gw_resident_parse(const char *name)
@@ -28,12 +29,11 @@ int gw_resident_parse(const char *name)
 
 /*
  * Blocks of resident kernels wait for each other, so all must run at once. Each takes a multiprocessor at
- * most. So that none waits for ever for another model's, all of them together take no more than half of the
- * GPU.
+ * most. So that none waits forever for another model's, all of them together take at most half of the GPU.
  */
 static uint32_t taken;
 
-/* `more` blocks of the share: 0, or there are not so many left. */
+/* `more` blocks of the share: 0, or there are not enough left. */
 static int resident_take(struct gw_resident *r, const struct gw_exec *exec, uint32_t more)
 {
     uint32_t all = gw_exec_resident_blocks(exec) / 2;

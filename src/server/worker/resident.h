@@ -22,7 +22,7 @@ enum gw_resident_mode {
 /* The mode of that name: never, auto or always. -1: there is none. */
 int gw_resident_parse(const char *name);
 
-/* What was found out about a batch size when its plan was made. */
+/* The measurements of a batch size, made with its plan. */
 struct gw_resident_choice {
     uint64_t graph_ns, own_ns; /* a run as a graph, and inside the kernel; 0: not measured */
     uint32_t blocks;           /* that the kernel wants for it; 0: it cannot run it */
@@ -30,7 +30,7 @@ struct gw_resident_choice {
     struct gwm_program_times times;
 };
 
-/* What a worker has of it. All zero at first. */
+/* A worker's part of it. All zero at first. */
 struct gw_resident {
     struct gw_mem mem;
     struct gw_resident_args args;
@@ -48,7 +48,7 @@ int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mo
                      struct gw_plan **plan, char *err, size_t errlen);
 /* Does the kernel run it? */
 bool gw_resident_has(const struct gw_resident *r, uint32_t i);
-/* Says in the log who runs batches of so many rows of the model, and why. */
+/* Says in the log which way batches of `rows` rows of the model run, and why. */
 void gw_resident_tell(const struct gw_resident *r, uint32_t i, const char *model, uint32_t rows);
 
 /* The kernel as a stage, when gw_resident_has said yes for any: r->args.serve is complete. */

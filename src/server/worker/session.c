@@ -15,8 +15,8 @@
 
 static void session_tell(struct gw_session_pool *p, uint32_t i, enum gw_serve_state state)
 {
-    /* Release: the kernel that sees the word sees the fields; and the count after the word, so that a kernel
-     * which sees the new count finds the new word. */
+    /* Release: the kernel that sees the word sees the fields. The count comes after the word, so a kernel
+     * that sees the new count finds the new word. */
     gw_st_release_u32(&notice(p, i)->word, next_word(&p->session[i], state));
     p->session[i].generation++;
     gw_add_release_u32(&board(p)->changes, 1);
@@ -161,7 +161,7 @@ void gw_session_close(struct gw_session_pool *p, uint32_t i)
 
 static uint8_t zeros[COPY]; /* never written */
 
-/* Memory that nobody has written is only read, so that it stays as small as it is. */
+/* Memory that was never written is only read, so that it stays as small as it is. */
 static void clear_host(uint8_t *at, uint64_t bytes)
 {
     for (uint64_t done = 0; done < bytes; done += PAGE) {
@@ -191,7 +191,7 @@ static int make_anew(struct gw_session_pool *p, uint32_t i)
     struct session *s = &p->session[i];
     uint64_t in_bytes = p->opts.slots * p->in_stride, out_bytes = p->opts.slots * p->out_stride;
     int err = gw_qp_reset(s->qp, 0, gw_deadline(RESET_NS));
-    if (!err) err = gw_mr_rekey(s->in); /* before the clearing: nobody writes there behind it */
+    if (!err) err = gw_mr_rekey(s->in); /* before the clearing: no peer writes there after it */
     if (!err) err = clear(p, &p->in, i * in_bytes, in_bytes);
     if (!err) err = clear(p, &p->out, i * out_bytes, out_bytes);
     return err ? err : gw_session_post_receives(p, i);

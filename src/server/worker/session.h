@@ -10,7 +10,7 @@
 
 #include "src/server/device/shared.h"
 
-/* What a client says when it opens a session, and what it is told. */
+/* A client's wish when it opens a session, and the answer. */
 struct gw_session_wish {
     uint32_t slots;
     struct gw_endpoint endpoint;
@@ -39,7 +39,7 @@ struct gw_session_pool_opts {
      * gets room here to put requests together. */
     struct gw_serve_variant variant[GW_SERVE_VARIANTS];
     uint32_t variants;
-    uint64_t delay_ns;      /* a request may wait so long for others to share its batch */
+    uint64_t delay_ns;      /* how long a request may wait for others to share its batch */
     uint32_t gpu_memory;    /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
     struct gw_exec *memory; /* whose memory the slots are; NULL: that of `exec` */
     const char *name;       /* of the model, which outlives the pool */
@@ -76,14 +76,14 @@ uint32_t gw_session_pool_tend(struct gw_session_pool *pool);
 /* Is the endpoint a queue pair of this pool? A session must not be connected to another one. */
 bool gw_session_pool_has(const struct gw_session_pool *pool, const struct gw_endpoint *ep);
 
-/* Is anybody there? The loop answers when it has taken all that had arrived, and has its NIC ask the
- * peer's: a queue pair whose peer is gone fails within about a second. */
+/* Is anybody there? The loop answers when it has taken all that had arrived, and has its NIC ask the peer's.
+ * A queue pair whose peer is gone fails within about a second. */
 void gw_session_ask(struct gw_session_pool *pool, uint32_t index);
 /* 1 when the loop has answered the last question. *activity changes with each request and answer; 0:
  * there was none. */
 int gw_session_heard(struct gw_session_pool *pool, uint32_t index, uint32_t *activity);
 
-/* Those of clients; the server's own do not count. */
+/* Clients' sessions; the server's own do not count. */
 uint32_t gw_session_pool_open_count(struct gw_session_pool *pool);
 /* Has the loop met a failed queue pair since the last call? */
 int gw_session_pool_broken(struct gw_session_pool *pool);
@@ -93,7 +93,7 @@ uint64_t gw_session_pool_failures(struct gw_session_pool *pool);
 bool gw_session_failed(struct gw_session_pool *pool, uint32_t index, struct gw_fault *fault);
 /* How many sessions clients can have. */
 uint32_t gw_session_pool_size(const struct gw_session_pool *pool);
-/* What the loop has counted, as it is now. Waits for nothing; any thread. */
+/* The loop's counts, as they are now. Waits for nothing; any thread. */
 void gw_session_pool_counters(const struct gw_session_pool *pool, struct gw_serve_counters *total,
                               struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS]);
 

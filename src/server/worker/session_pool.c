@@ -13,7 +13,7 @@
 
 #define SLOT_ALIGN 256u
 
-/* What lies in the kernels' own memory, one behind the other: offsets, and bytes in all. */
+/* The parts of the kernels' own memory, one after the other: offsets, and bytes in all. */
 struct places {
     uint64_t io, work, session, arrival, item, variant, bytes;
 };
@@ -40,7 +40,7 @@ static uint64_t out_stride_of(const struct gw_session_pool_opts *o)
     return session_pool_align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, rows_of(o)));
 }
 
-/* A batch of one row is one request, which needs no room of its own; nor do fixed addresses. */
+/* A batch of one row is one request, which needs no room of its own. Fixed addresses need none, either. */
 static bool needs_room(const struct gw_serve_variant *v)
 {
     return v->rows > 1 && !v->fixed;

@@ -24,7 +24,7 @@ struct session {
     uint32_t generation;
 };
 
-/* What the kernel has reported, as far as the host has acted on it. */
+/* The kernel's reports, as far as the host has acted on them. */
 struct heard {
     uint32_t broken;
     uint64_t failed;

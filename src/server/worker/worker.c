@@ -49,7 +49,7 @@ struct gw_worker {
     struct gw_resident resident;
     int started;
     int alone;                       /* rows of a batch would meet */
-    const struct gw_worker_own *own; /* NULL, or the stages behind the sessions; while the worker is made */
+    const struct gw_worker_own *own; /* NULL, or the stages after the sessions; while the worker is made */
     int run_error;                   /* what the last failed run of the model ended with; atomic */
 };
 
@@ -388,7 +388,7 @@ static int add_answers(struct gw_worker *w, uint32_t i, uint32_t variant, uint32
     return err ? err : add_kernel(w, variant, &gw_serve_send, 1, 32 * warps, 0);
 }
 
-/* The stages behind the wait for one batch size: they are a variant of the loop when there are several. */
+/* The stages after the wait for one batch size: they are a variant of the loop when there are several. */
 static int add_batch(struct gw_worker *w, uint32_t i)
 {
     const struct gw_serve_variant *v = &w->variant[i];

@@ -28,7 +28,7 @@ struct gw_worker_opts {
     /* The batch sizes that there are plans for, ascending, where the model's tensors are batched; else, and
      * when none are named, one request is run at a time. */
     uint32_t batch[GW_SERVE_VARIANTS], batches;
-    uint64_t delay_ns; /* a request may wait so long for others to share its batch */
+    uint64_t delay_ns; /* how long a request may wait for others to share its batch */
     enum gw_resident_mode resident;
 };
 
@@ -52,12 +52,12 @@ struct gw_worker_fixed {
     void *ctx; /* the source's */
 };
 
-/* What a worker serves. */
+/* The model that a worker serves. */
 struct gw_worker_source {
     const char *name;
     unsigned version;
     struct gw_model *model; /* the worker's from now on, also when it cannot be made */
-    /* NULL, or sets the addresses that the model always works at with so many rows, and v->fixed. */
+    /* NULL, or sets the addresses that the model always works at with `rows` rows, and v->fixed. */
     int (*place)(void *ctx, struct gw_serve_variant *v);
     /* NULL where plans run by themselves. They run the model once, and read the inputs that lie there. */
     int (*run)(const struct gw_worker_fixed *f, const void *const in[], void *const out[]);
@@ -91,7 +91,7 @@ const struct gw_model *gw_worker_model(const struct gw_worker *w);
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w);
 /* Inferences asked for from inside the process; NULL: it has no sessions for them. */
 struct gw_calls *gw_worker_calls(const struct gw_worker *w);
-/* What the last run of the model that failed ended with, on the CPU executor; 0: none has. Any thread. */
+/* The error of the last failed run of the model, on the CPU executor; 0: none has failed. Any thread. */
 int gw_worker_run_error(const struct gw_worker *w);
 /* 1: rows of a batch would meet, so that it takes one at a time, whatever its options say. */
 int gw_worker_is_alone(const struct gw_worker *w);
@@ -99,7 +99,7 @@ int gw_worker_is_alone(const struct gw_worker *w);
 uint32_t gw_worker_batches(const struct gw_worker *w, uint32_t rows[GW_SERVE_VARIANTS]);
 /* Does the kernel that waits for requests run the model itself, with the batch size of that number? */
 bool gw_worker_resident(const struct gw_worker *w, uint32_t i);
-/* What was measured for that. */
+/* The measurements for that. */
 const struct gw_resident_choice *gw_worker_choice(const struct gw_worker *w, uint32_t i);
 /* Readable when the loop has ended by itself, which only an error does. */
 int gw_worker_fd(const struct gw_worker *w);

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Captured CUDA graphs served from a GPU: clients ask over HTTP, several at a time, and every answer is
- * compared with what the graph computes. The model is replaced and others come and go meanwhile. What a GPU
- * cannot launch is named. A graph whose rows meet runs one row at a time.
+ * compared with what the graph computes. The model is replaced and others come and go at the same time. The
+ * message names a node that a GPU cannot launch. A graph whose rows meet runs one row at a time.
  *
  *     test_gpu_captured [SECONDS]
  *

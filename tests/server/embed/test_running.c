@@ -193,7 +193,7 @@ static void keeps_an_access_log(void **state)
     stop();
 }
 
-/* What a server with these options says on standard error while it starts. */
+/* The standard error of a server with these options while it starts. */
 static void say(struct gw_serving_opts opts, const char *file)
 {
     int kept = dup(2), to = open(file, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);

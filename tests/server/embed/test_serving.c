@@ -43,7 +43,7 @@ static json_t *tensor(const char *name, double first)
                      data);
 }
 
-/* What the model says to one or two tensors; the answer's first and last number go to `got`. */
+/* The model's answer to one or two tensors; its first and last number go to `got`. */
 static int ask(struct gw_http *h, const char *model, const char *const names[], double first, double got[2])
 {
     char path[64];
@@ -315,7 +315,7 @@ static void options_may_grow(void **state)
         .size = offsetof(struct gw_serving_opts, grpc), .exec = "cpu", .grpc = 77};
     (void)state;
     assert_int_equal(gw_serving_start(&earlier, &serving), 0);
-    assert_int_equal(gw_serving_grpc_port(serving), 0); /* what lies behind its size is not looked at */
+    assert_int_equal(gw_serving_grpc_port(serving), 0); /* what lies past its size is not looked at */
     assert_int_equal(gw_serving_stop(serving), 0);
     assert_int_equal(gw_serving_start(&later.known, &serving), -EINVAL);
     assert_non_null(strstr(gw_last_error(), "does not know"));

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc_echo HOST:PORT COUNT: so many inferences of the model `echo` over gRPC, one after the other. Every
+/* grpc_echo HOST:PORT COUNT: COUNT inferences of the model `echo` over gRPC, one after the other. Every
  * answer must be right and come within five seconds: exit code 1 otherwise. */
 #include <stdio.h>
 #include <stdlib.h>

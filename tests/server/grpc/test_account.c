@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What one client of the gRPC door may have, and what is left for others. */
+/* The share of one client of the gRPC door, and the rest for others. */
 // clang-format off
 #include <setjmp.h>
 #include <stdarg.h>
@@ -69,7 +69,7 @@ static void one_client_leaves_a_quarter_of_the_memory(void **state)
     (void)state;
     assert_true(gw_grpc_place_take(&accounts, &a));
     assert_false(gw_grpc_place_take(&accounts, &b));
-    assert_true(gw_grpc_place_take(&accounts, &c)); /* it does not wait behind somebody with too much */
+    assert_true(gw_grpc_place_take(&accounts, &c)); /* it does not wait for a client with too much */
     assert_false(gw_grpc_place_grow(&accounts, other, 1));
     assert_null(gw_grpc_place_next(&accounts));
     gw_grpc_place_give(&accounts, one, 3000);

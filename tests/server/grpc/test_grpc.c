@@ -241,7 +241,7 @@ static void test_broken_messages(void **state)
                                           "/grpc.health.v1.Health/Check"};
     for (size_t i = 0; i < sizeof(methods) / sizeof(methods[0]); i++) {
         struct ask q = {.method = methods[i], .bytes = bytes, .size = sizeof(bytes)};
-        check_refused(client_ask(&client, &q), GW_GRPC_INVALID_ARGUMENT, "not a sound");
+        check_refused(client_ask(&client, &q), GW_GRPC_INVALID_ARGUMENT, "not a valid");
     }
     check_still_serves();
 }
@@ -523,7 +523,7 @@ static int begin(void **state)
     return 0;
 }
 
-/* It ends while a stream is open, whose client hears of it. */
+/* It ends while a stream is open, whose client is told. */
 static int end(void **state)
 {
     struct stream s;

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* grpc_vanish HOST:PORT COUNT cancel|close: so many inferences of the model `slow` at once on one connection.
+/* grpc_vanish HOST:PORT COUNT cancel|close: COUNT inferences of the model `slow` at once on one connection.
  * After half a second they are cancelled, or the connection is closed. */
 #include <stdio.h>
 #include <stdlib.h>

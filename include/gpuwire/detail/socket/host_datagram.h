@@ -19,7 +19,8 @@
 
 struct gw_host_datagram_ {
     uint32_t len, pad[2];
-    struct gw_sock_addr_ addr; /* whence or where to; len 0: nowhere, or the peer that it is connected to */
+    /* from where, or where to; len 0: nowhere, or the peer that it is connected to */
+    struct gw_sock_addr_ addr;
 } __attribute__((aligned(16)));
 
 GW_FN uint32_t gw_host_datagram_size_(uint32_t len)

@@ -53,7 +53,7 @@ struct gw_host_stream_ {
 /* ---- the proxy ---------------------------------------------------------------------------------------- */
 
 /* What it tells all kernels of the set. After it: a byte for each group of sockets, then one for each socket.
- * */
+ */
 struct gw_sock_proxy_ {
     uint32_t asked; /* a kernel has asked something (struct gw_sock_ask_); as a bell */
 } __attribute__((aligned(64)));

@@ -365,7 +365,7 @@ GW_SLOW_FN int gw_stream_shutdown_(struct gw_stream_ *st, int how, uint64_t dead
 }
 
 /* Says goodbye and waits until the peer's NIC has everything. A stream that has failed has no peer to tell.
- * */
+ */
 GW_FN int gw_stream_goodbye_(struct gw_stream_ *st, uint64_t deadline_ns)
 {
     struct gw_tx tx;

@@ -196,7 +196,7 @@ GW_HOT_FN int gw_sq_publish_run_(const struct gw_sq_ *q, uint64_t run, uint64_t 
         return 0;
     }
     /* In front of the fence, so that on a GPU the answer comes while the WQEs travel. The lanes that wait for
-     * the fence must ask, in one stretch of code. Else the compiler makes them wait where paths meet. */
+     * the fence must ask, in one stretch of code. Otherwise the compiler makes them wait where paths meet. */
     claim = gw_sq_claim_(q, run);
     /* Release: our WQEs before our publishing them, as when deferred. Acquire, when claimed: the last
      * ringer's record and ring come before ours; if those were ours too, they do so anyway. */

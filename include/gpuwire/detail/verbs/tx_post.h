@@ -272,7 +272,7 @@ GW_DEV int gw_tx_post_block(struct gw_tx *tx, int on, struct gw_op op, uint32_t 
         if (ticket) *ticket = at + (before + 1) * op.bbs;
     }
     /* All WQEs before thread 0 goes on, as in a warp; and no thread enters again while others still read *b.
-     * */
+     */
     gw_syncthreads();
     if ((int64_t)at < 0) return (int)(int64_t)at;
     if (gw_thread_idx() == 0 && all) gw_tx_publish_(tx, at, gw_op_first_(&op), all * op.bbs, flags);

@@ -13,7 +13,7 @@ struct gw_grpc_arena {
     size_t used, most; /* bytes */
 };
 
-/* For a message of so many bytes. */
+/* For a message of `bytes` bytes. */
 void gw_grpc_arena_open(struct gw_grpc_arena *a, size_t message_bytes);
 void gw_grpc_arena_close(struct gw_grpc_arena *a);
 /* Aligned for anything; NULL: the limit is reached, or there is no memory. */

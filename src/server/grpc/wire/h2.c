@@ -86,7 +86,7 @@ void gw_h2_close(struct gw_h2 *h)
     h->out_from = h->out_to = 0;
 }
 
-/* What came of an operation of TLS that did not succeed. */
+/* The reason why an operation of TLS did not succeed. */
 static int h2_tls_error(struct gw_h2 *h, int result)
 {
     switch (SSL_get_error(h->ssl, result)) {

@@ -17,7 +17,7 @@ struct gw_grpc_message {
     uint8_t bytes[];
 };
 
-/* Of `length` bytes behind the first five, which it fills in. NULL: no memory, or gRPC has no such length. */
+/* Of `length` bytes after the first five, which it fills in. NULL: no memory, or gRPC has no such length. */
 struct gw_grpc_message *gw_grpc_message_new(uint64_t length);
 
 static inline uint8_t *gw_grpc_message_body(struct gw_grpc_message *m)

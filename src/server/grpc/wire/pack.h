@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Messages to be sent: what protobuf-c packs, and tensors behind it that it never sees. */
+/* Messages to be sent: what protobuf-c packs, followed by tensors that it never sees. */
 #ifndef GW_SERVER_GRPC_WIRE_PACK_H
 #define GW_SERVER_GRPC_WIRE_PACK_H
 

@@ -44,7 +44,7 @@ static int grpc_split_skip_value(struct reader *r, unsigned type, struct gw_grpc
     return 0;
 }
 
-/* What is not raw goes to `rest`, unless that is NULL. Returns its bytes; -1: the message is not sound. */
+/* What is not raw goes to `rest`, unless that is NULL. Returns its bytes; -1: the message is not valid. */
 static ssize_t copy_rest(const uint8_t *message, size_t bytes, uint32_t raw, uint8_t *rest,
                          struct gw_grpc_parts *p)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gRPC says in headers: how a call has ended, and how much time it has. */
+/* gRPC's headers about a call: how it has ended, and how much time it has. */
 #ifndef GW_SERVER_GRPC_WIRE_STATUS_H
 #define GW_SERVER_GRPC_WIRE_STATUS_H
 
