@@ -243,6 +243,7 @@ static struct sn_qp *admit(struct sn_nic *nic, const struct sn_frame *f, const s
     else if (!inside && !sn_owner_sent(qp, f))
         drop = &c->drop_address;
     if (!drop) return qp;
+    GW_TRACE(softnic, dropped, h->dqpn, h->psn, h->opcode);
     sn_count(drop, 1);
     return NULL;
 }
