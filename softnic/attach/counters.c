@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the port's counters into the files that programs read. */
 #include "softnic/attach/counters.h"
 
 #include <stdint.h>

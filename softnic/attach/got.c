@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the import tables of loaded libraries, and replaces entries in them. */
 #include "softnic/attach/got.h"
 
 #include <elf.h>

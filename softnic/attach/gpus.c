@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tells NCCL that the NIC is near the GPUs. */
 #include "softnic/attach/gpus.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The functions that the verbs libraries call in place of libc's. */
 #include "softnic/attach/hooks.h"
 
 #include <dlfcn.h>

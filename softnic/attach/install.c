@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Attaches the NIC to the process: before its main(), and after each fork. */
 #include <gpuwire/softnic.h>
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tells paths of the NIC's files from the system's own. */
 #include "softnic/attach/view.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Compares a peer's user with ours, through user namespaces. */
 #include "softnic/base/cred.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Binds and connects abstract UNIX sockets by name. */
 #include "softnic/base/name.h"
 
 #include <errno.h>

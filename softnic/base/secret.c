@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Hands out random numbers from a pool that the process fills. */
 #include "softnic/base/secret.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts a thread that gets none of the program's signals. */
 #include "softnic/base/spawn.h"
 
 #include <errno.h>

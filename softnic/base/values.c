@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads numbers, sizes, times and probabilities as people write them. */
 #include "softnic/base/values.h"
 
 #include <stdio.h>

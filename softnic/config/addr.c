@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Addresses as text, as GIDs and as socket addresses; the interfaces that have them. */
 #include "softnic/config/addr.h"
 
 #include <arpa/inet.h>

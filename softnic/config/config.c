@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads GPUWIRE_NIC: one function for each key. */
 #include "softnic/config/config.h"
 
 #include <errno.h>

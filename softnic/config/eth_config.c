@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the keys of GPUWIRE_NIC that are about Ethernet. */
 #include "softnic/config/eth_config.h"
 
 #include <arpa/inet.h>

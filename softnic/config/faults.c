@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and prints the keys that make the network unkind. */
 #include "softnic/config/faults.h"
 
 #include <errno.h>

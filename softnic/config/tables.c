@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the GID and P_Key tables of GPUWIRE_NIC. */
 #include "softnic/config/tables.h"
 
 #include <arpa/inet.h>

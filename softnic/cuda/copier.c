@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts the kernel that copies, hands it copies, and falls back to the copy engine. */
 #include "softnic/cuda/copier.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Enters and leaves a GPU's context, and waits for its events. */
 #include "softnic/cuda/device.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What `gpuwire nic` shows of the engine. */
 #include "softnic/nic/introspect.h"
 
 #include <errno.h>

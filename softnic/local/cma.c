@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Copies between two processes by process_vm_readv, and says why it cannot. */
 #include "softnic/local/cma.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Lets the engine into another process's memory, and keeps it out when that one shuts the gate. */
 #include "softnic/local/gate.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A thread that opens the GPU memory of peers, and closes it when it is no longer used. */
 #include "softnic/local/gpu.h"
 
 #include <pthread.h>

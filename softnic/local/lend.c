@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Passes files of GPU memory to another process, or asks for them. */
 #include "softnic/local/lend.h"
 
 #include <poll.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Connects two processes of a host, and passes shared memory between them. */
 #include "softnic/local/meet.h"
 
 #include <errno.h>

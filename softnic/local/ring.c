@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Puts frames into a ring of shared memory, and takes them out. */
 #include "softnic/local/ring.h"
 
 #include <errno.h>

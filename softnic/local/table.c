@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes and reads the table of memory regions and queue pairs that peers may use. */
 #include "softnic/local/table.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Touches memory so that a fault becomes an error. */
 #include "softnic/mem/guard.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps the NIC's fault handler before the program's. */
 #include "softnic/mem/handlers.h"
 
 #include <errno.h>

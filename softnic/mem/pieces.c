@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Copies between two lists of pieces of memory. */
 #include "softnic/mem/pieces.h"
 
 #include <errno.h>

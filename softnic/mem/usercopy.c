@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Copies from and to memory whose pointer may be bad. */
 #include "softnic/mem/usercopy.h"
 
 #include <errno.h>

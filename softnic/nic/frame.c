@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The path between two addresses, and the check of a frame's ICRC. */
 #include "softnic/nic/frame.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sends and receives frames by way of local peers, the wire, captures and faults. */
 #include "softnic/port/port.h"
 
 #include <errno.h>

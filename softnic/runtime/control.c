@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Answers `gpuwire nic` on a socket and a thread. */
 #include "softnic/runtime/control.h"
 
 #include <errno.h>

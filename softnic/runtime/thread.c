@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Drives the NIC when no application thread does, and sleeps between. */
 #include "softnic/runtime/thread.h"
 
 #include <errno.h>

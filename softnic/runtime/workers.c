@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Threads that receive packets and check them beside the engine. */
 #include "softnic/runtime/workers.h"
 
 #include <errno.h>

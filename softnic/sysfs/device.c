@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the files and folders that sysfs shows of the device. */
 #include "softnic/sysfs/device.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes files, folders and links below an open folder. */
 #include "softnic/sysfs/put.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the tree of files that stands for sysfs, and removes trees that dead processes left. */
 #include "softnic/sysfs/tree.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Delivers completion and async events by pipes, and keeps what a full pipe does not take. */
 #include "softnic/uverbs/events.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sends and receives RoCEv2 in Ethernet frames, and finds the stations that they go to. */
 #include "softnic/wire/eth.h"
 
 #include <errno.h>

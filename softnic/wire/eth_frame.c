@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Packs and parses Ethernet, ARP, IP and UDP headers. */
 #include "softnic/wire/eth_frame.h"
 
 #include <string.h>

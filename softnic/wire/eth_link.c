@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the socket for Ethernet frames: on an interface, or of QEMU's kind. */
 #include "softnic/wire/eth_link.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Packs and parses IPv6's neighbour discovery. */
 #include "softnic/wire/eth_nd.h"
 
 #include <string.h>

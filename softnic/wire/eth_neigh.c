@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of stations' MAC addresses. */
 #include "softnic/wire/eth_neigh.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Loses, doubles, delays and damages frames by seeded chance. */
 #include "softnic/wire/fault.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Asks the routing table whether an address is this host's, and remembers the answer for a moment. */
 #include "softnic/wire/near.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Asks the kernel which user has a UDP port, by netlink or /proc. */
 #include "softnic/wire/owner.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Claims one of an address's 256 UDP ports. */
 #include "softnic/wire/slot.h"
 
 #include <errno.h>

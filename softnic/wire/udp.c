@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the UDP sockets of a slot, and keeps their counts. */
 #include "softnic/wire/udp_state.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Receives UDP datagrams, and passes on those that are another process's. */
 #include "softnic/wire/udp_state.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sends UDP datagrams, many by one system call. */
 #include "softnic/wire/udp_state.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Looks at an ELF file, and warns when the loader would not preload into it. */
 #include "src/cli/attachable.h"
 
 #include <elf.h>

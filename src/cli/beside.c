@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds files that lie beside the tool, such as the software NIC's library. */
 #include "src/cli/beside.h"
 
 #include <errno.h>

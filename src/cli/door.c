@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Options of all commands that ask a server: its URL, its token, its model. */
 #include "src/cli/door.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Cuts a picture into tiles, sends them to a server, and joins the answers. */
 #include "src/cli/enlarge.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Adds times to a histogram, and reads percentiles from it. */
 #include "src/cli/histogram.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prints how long requests spent in each stage. */
 #include "src/cli/latency.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the software NICs of this machine, and asks each of them. */
 #include "src/cli/nic_ask.h"
 
 #include <errno.h>

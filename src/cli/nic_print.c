@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prints software NICs, their counters and their queue pairs. */
 #include "src/cli/nic_print.h"
 
 #include <stdio.h>

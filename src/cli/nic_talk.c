@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Asks one software NIC, and checks its answer before anything prints it. */
 #include "src/cli/nic_talk.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads option values, catches signals, and chooses exit codes. */
 #include "src/cli/options.h"
 
 #include <errno.h>

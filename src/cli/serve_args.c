@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the command line of `gpuwire serve`, and the file that --config names. */
 #include "src/cli/serve_args.h"
 
 #include <getopt.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A thread that tells the load balancer of this server: its queue, its sessions, its end. */
 #include "src/cli/serve_balancer.h"
 
 #include <arpa/inet.h>

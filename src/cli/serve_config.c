@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a file of NAME = VALUE lines. */
 #include "src/cli/serve_config.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Opens the gRPC door of `gpuwire serve`, where it is built. */
 #include "src/cli/serve_grpc.h"
 
 #include <errno.h>

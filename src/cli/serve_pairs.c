@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tells the load balancer of each queue pair before the client hears of it. */
 #include "src/cli/serve_pairs.h"
 
 #include <arpa/inet.h>

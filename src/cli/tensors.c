@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads tensors from files, and writes answers to files or to the terminal. */
 #include "src/cli/tensors.h"
 
 #include <errno.h>

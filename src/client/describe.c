@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads a model's description and statistics from the server's JSON. */
 #include "src/client/describe.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads gRPC answers: tensors become a reply, descriptions become JSON. */
 #include "src/client/grpc_answer.h"
 
 #include <errno.h>

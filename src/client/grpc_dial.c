@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Connects to a gRPC server: tries its addresses in turn, and sets up TLS. */
 #include "src/client/grpc_dial.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Drives the connection to a gRPC server: connects, sends, receives, and ends late calls. */
 #include "src/client/grpc_link.h"
 
 #include <errno.h>

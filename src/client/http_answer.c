@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads an HTTP answer while it arrives: headers, JSON, then tensors. */
 #include "src/client/http_answer.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Calls the server's HTTP API by libcurl, on one connection that stays open. */
 #include "src/client/http_client.h"
 #include "src/door/plain.h"
 

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the JSON head of a request, and reads tensors that are given as text. */
 #include "src/client/http_json.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Splits a server's URL into scheme, host and port. */
 #include "src/client/url.h"
 
 #include <errno.h>

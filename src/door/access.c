@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the access log on a thread of its own. */
 #include "src/door/access.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Limits the lines that one client can cause in the access log. */
 #include "src/door/access_share.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts the connections of the HTTP server, and ends those that have idled too long. */
 #include "src/door/connections.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Refuses HTTP calls whose length a proxy may have understood in another way. */
 #include "src/door/framing.h"
 
 #include <string.h>

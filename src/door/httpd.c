@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Takes calls from libmicrohttpd: checks them, collects their bodies, sends the answers. */
 #include "src/door/httpd.h"
 
 #include <errno.h>

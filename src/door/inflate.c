@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Inflates compressed bodies while they arrive. */
 #include "src/door/inflate.h"
 
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Prints a line that strangers can provoke, once a second at most. */
 #include "src/door/limit.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Listens on TCP, and divides the process's descriptors among doors. */
 #include "src/door/listen.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the server's lines, as text or for the journal. */
 #include "src/door/log.h"
 
 #include <stdarg.h>

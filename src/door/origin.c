@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tells whether a web page of another site has sent a call. */
 #include "src/door/origin.h"
 
 #include <arpa/inet.h>

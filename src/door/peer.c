@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Asks the kernel which user has the other end of a TCP connection. */
 #include "src/door/peer.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes text safe for a terminal and a log. */
 #include "src/door/plain.h"
 
 #include <stdio.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the list of trusted proxies, and the client that a proxy names. */
 #include "src/door/proxies.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Shares the memory for arriving bodies among the clients. */
 #include "src/door/room.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads secrets from files, and compares tokens in constant time. */
 #include "src/door/secret.h"
 
 #include <errno.h>

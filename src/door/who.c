@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names the client at the other end of a TCP connection. */
 #include "src/door/who.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Says why a GPU cannot be used, and what mends it. */
 #include "src/exec/gpu_why.h"
 
 #include <errno.h>

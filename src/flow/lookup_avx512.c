@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The lookup for processors with AVX-512. */
 #include "src/flow/table.h"
 
 #ifdef __x86_64__

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The lookup for all other processors. */
 #include "src/flow/table.h"
 
 #define TARGET

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses work-queue entries: copies each once, and checks every bound. */
 #include "src/mlx5/wqe.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and writes CM messages by one table of their fields. */
 #include "src/roce/cm.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and writes the headers of RoCEv2 packets. */
 #include "src/roce/hdr.h"
 
 #include <stdio.h>

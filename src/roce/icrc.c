@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Computes the ICRC, whole or from what has changed. */
 #include "src/roce/icrc.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Where each packet of a message begins, and what timer codes mean. */
 #include "src/roce/segment.h"
 
 struct roce_seg roce_segment(enum roce_msg kind, uint32_t len, uint32_t mtu, uint32_t i)

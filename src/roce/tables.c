@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Fills the tables of the CRC when the program is loaded. */
 #include "src/roce/tables.h"
 
 uint32_t roce_crc_slices[8][256];

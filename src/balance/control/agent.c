@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Applies what the control plane sends, and answers with what could not be applied. */
 #include "src/balance/control/agent.h"
 
 #include <errno.h>

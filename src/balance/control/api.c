@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Calls of the HTTP API: services, workers, queue pairs, the state of the balancer. */
 #include "src/balance/control/api.h"
 
 #include <errno.h>

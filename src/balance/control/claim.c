@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Claims the control of a data plane, or an interface, so that a second process is refused. */
 #include "src/balance/control/claim.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the configuration file: its global settings, and the tables of its statements. */
 #include "src/balance/control/config.h"
 
 #include <errno.h>

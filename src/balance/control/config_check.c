@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Statements of the configuration file that say how a worker is checked. */
 #include "src/balance/control/config_check.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Puts the services of a configuration file into the model, when the whole file has been read. */
 #include "src/balance/control/config_plan.h"
 
 #include <errno.h>

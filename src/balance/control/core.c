@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The control plane's lock, and waiting until the data plane has followed. */
 #include "src/balance/control/core.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The loop of the control plane: file, data plane, checks and API until a signal ends it. */
 #include "src/balance/control/daemon.h"
 
 #include <errno.h>

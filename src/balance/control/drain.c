@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Ends a drain whose time has passed. */
 #include <stdbool.h>
 
 #include "src/balance/control/drain.h"

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sends the data plane what has changed in the model, and takes counts back. */
 #include "src/balance/control/exchange.h"
 
 #include <errno.h>

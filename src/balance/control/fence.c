@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the nftables rules that keep the kernel from forwarding the balancer's packets a second time. */
 #include "src/balance/control/fence.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A table of keepalived's words that mean nothing here, and where they may stand. */
 #include "src/balance/control/foreign.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts good and bad checks of a worker, and says when the next one is due. */
 #include "src/balance/control/health.h"
 
 #include <errno.h>

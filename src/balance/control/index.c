@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Hash tables of the model's services and workers: by id, by name, by address. */
 #include "src/balance/control/index.h"
 
 #include <errno.h>

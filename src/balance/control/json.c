@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Writes the model as JSON, and reads it back. */
 #include "src/balance/control/json.h"
 
 #include <ctype.h>

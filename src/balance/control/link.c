@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reaches the data plane's socket, or starts the process that listens there. */
 #include "src/balance/control/link.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Adds, changes and removes services and workers, and keeps the model whole. */
 #include "src/balance/control/model.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of queue pairs that workers have told, and which of them the data plane has yet to learn. */
 #include "src/balance/control/pairs.h"
 
 #include <errno.h>

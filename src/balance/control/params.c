@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Replaces keepalived's $NAME parameters before the file is parsed. */
 #include "src/balance/control/params.h"
 
 #include <ctype.h>

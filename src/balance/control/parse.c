@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Matches statements with keywords, and turns their words into numbers, times and addresses. */
 #include "src/balance/control/parse.h"
 
 #include <errno.h>

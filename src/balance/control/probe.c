@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Runs the checks that are under way: connects, asks, waits, and reports what each has found. */
 #include "src/balance/control/probe.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks a worker by one request over RDMA, on a thread. */
 #include "src/balance/control/probe_rdma.h"
 
 #include <fcntl.h>

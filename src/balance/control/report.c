@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Collects the mistakes in a configuration file, and prints them in the order of its lines. */
 #include "src/balance/control/report.h"
 
 #include <stdarg.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses Maglev's seed: from the file, from the secret that two balancers share, or per boot. */
 #include "src/balance/control/seed.h"
 
 #include <errno.h>

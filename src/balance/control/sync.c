@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts and stops the threads that tell flows to a standby, or hear them. */
 #include "src/balance/control/sync.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* TLS 1.3 with a shared key between two balancers: handshake, reading, writing. */
 #include "src/balance/control/sync_tls.h"
 
 #include <errno.h>

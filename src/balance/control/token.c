@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the API's token at the first start, and reads it at later ones. */
 #include "src/balance/control/token.h"
 
 #include <errno.h>

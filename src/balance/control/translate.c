@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Turns the model into the configuration that the data plane publishes. */
 #include "src/balance/control/translate.h"
 
 #include <stdbool.h>

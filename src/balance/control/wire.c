@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Sends and receives JSON messages with a length in front, each within a deadline. */
 #include "src/balance/control/wire.h"
 
 #include <errno.h>

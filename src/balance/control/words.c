@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Cuts a configuration file into words, and statements into blocks. */
 #include "src/balance/control/words.h"
 
 #include <errno.h>

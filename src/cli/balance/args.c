@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the command line of `gpuwire balance`, and starts what it names. */
 #include "src/cli/balance/args.h"
 
 #include <getopt.h>

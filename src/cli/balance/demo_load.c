@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Workers and clients of the balancer's demo. */
 #include "src/cli/balance/demo_load.h"
 
 #include <arpa/inet.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes network namespaces on one switch for the balancer's demo. */
 #include "src/cli/balance/demo_net.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts a program for hwcheck, and hears its output within a deadline. */
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>

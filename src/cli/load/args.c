@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the command line of `gpuwire load`. */
 #include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Draws the times at which requests are sent, evenly or by chance. */
 #include "src/cli/load/arrivals.h"
 
 #include <math.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the numbers of a request from its id, and compares an answer with them. */
 #include "src/cli/load/data.h"
 
 #include <string.h>

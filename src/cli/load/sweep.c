@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses the next level of load, and decides when one has become steady. */
 #include "src/cli/load/sweep.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Counts the calls, the memory and the wasted work of each gRPC client, and of all. */
 #include "src/server/grpc/account.h"
 
 #include <stdbool.h>

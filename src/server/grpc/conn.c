@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* A gRPC connection: nghttp2's callbacks, and what each call may use. */
 #include "src/server/grpc/conn_impl.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Turns a ModelInferRequest into the request that every door gives the model. */
 #include "src/server/grpc/decode.h"
 
 #include <assert.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the gRPC door, and ends it with the server. */
 #include "src/server/grpc/door.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Accepts gRPC connections, and spreads them over the threads that read from them. */
 #include "src/server/grpc/gate.h"
 
 #include <errno.h>

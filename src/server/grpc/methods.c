@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of methods that the server answers by gRPC. */
 #include "src/server/grpc/methods.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Threads for gRPC calls that wait. */
 #include "src/server/grpc/pool.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Builds the answers to gRPC calls, and their errors. */
 #include "src/server/grpc/reply.h"
 
 #include <stdio.h>

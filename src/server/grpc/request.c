@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Checks the headers of a gRPC request. */
 #include "src/server/grpc/request.h"
 
 #include <errno.h>

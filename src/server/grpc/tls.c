@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Loads the certificate and the key of the gRPC door. */
 #include "src/server/grpc/tls.h"
 
 #include <errno.h>

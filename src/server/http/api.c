@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Finds the call that a path means, and answers the short ones. */
 #include "src/server/http/api.h"
 
 #include <string.h>

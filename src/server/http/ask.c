@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the JSON of an inference request. */
 #include "src/server/http/ask.h"
 
 #include <stdbool.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and writes the elements of a tensor as JSON numbers. */
 #include "src/server/http/elements.h"
 
 #include <errno.h>

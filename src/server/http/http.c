@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Makes the HTTP door, and ends it with the server. */
 #include "src/server/http/http.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* An inference over HTTP, from its path to its answer. */
 #include "src/server/http/infer.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Parses a request's JSON without the elements of its tensors. */
 #include "src/server/http/skeleton.h"
 
 #include <stdbool.h>

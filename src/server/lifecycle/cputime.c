@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads the CPU time of this process's threads from /proc. */
 #include "src/server/lifecycle/cputime.h"
 
 #include <ctype.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Asks NVML how busy the GPUs are. */
 #include "src/server/lifecycle/gpu_use.h"
 
 #include <dlfcn.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Remembers which models are not served, and why. */
 #include "src/server/lifecycle/missing.h"
 
 #include <stdlib.h>

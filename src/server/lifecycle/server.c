@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts a server: its models, their workers, and the table of its sessions. */
 #include "src/server/lifecycle/server.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of sessions, and who holds which. */
 #include "src/server/lifecycle/table.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Queues what clients ask to be loaded or unloaded, and tells them how it went. */
 #include "src/server/requests/control.h"
 
 #include <errno.h>

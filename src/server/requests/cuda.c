@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Maps GPU memory of a client by the CUDA driver, and copies to and from it. */
 #include "src/server/requests/cuda.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Triton's error codes as HTTP's and gRPC's. */
 #include "src/server/requests/error.h"
 
 #include <errno.h>

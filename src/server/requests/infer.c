@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* What all doors of a server share: drain, shared memory, the access log. */
 #include "src/server/requests/infer.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The table of shared memory that clients have registered. */
 #include "src/server/requests/region.h"
 
 #include <errno.h>

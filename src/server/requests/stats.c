@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Collects a model's counts for the doors. */
 #include "src/server/requests/stats.h"
 
 static void copy_batches(const struct gw_worker *w, const struct gw_serve_variant_counters *v,

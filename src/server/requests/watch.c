@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Watches the repository, and serves, replaces or stops models as it changes. */
 #include "src/server/requests/watch.h"
 
 #include <dirent.h>

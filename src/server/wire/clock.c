@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names the clock of this running system. */
 #include "src/server/wire/clock.h"
 
 #include <stdio.h>

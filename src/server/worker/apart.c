@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Tries by runs whether one row of a batch changes the results of another. */
 #include "src/server/worker/apart.h"
 
 #include <math.h>

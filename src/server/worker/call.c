@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Takes a slot for an inference, submits it, and waits for the answer. */
 #include "src/server/worker/calls.h"
 
 #include <errno.h>

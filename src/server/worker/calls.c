@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Keeps the sessions that doors use, and the thread that takes their answers. */
 #include "src/server/worker/calls.h"
 
 #include <errno.h>

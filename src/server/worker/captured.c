@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* The back-end for captured CUDA graphs. */
 #include "src/server/worker/captured.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Looks through a model repository. */
 #include "src/server/worker/repository.h"
 
 #include <dirent.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Chooses the batch sizes that run inside the waiting kernel, and builds its programs. */
 #include "src/server/worker/resident.h"
 
 #include <errno.h>

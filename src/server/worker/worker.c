@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Starts and stops one model: its plans, its sessions and its loop. */
 #include "src/server/worker/worker.h"
 
 #include <errno.h>

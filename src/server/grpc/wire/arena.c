@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Allocates the parts of one decoded message, up to a limit, and frees them at once. */
 #include "src/server/grpc/wire/arena.h"
 
 #include <stdlib.h>

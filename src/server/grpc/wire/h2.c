@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Moves HTTP/2 frames between nghttp2 and a socket, through TLS where asked. */
 #include "src/server/grpc/wire/h2.h"
 
 #include <errno.h>

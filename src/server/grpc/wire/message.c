@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Puts the five bytes in front of a gRPC message, and joins received bytes into messages. */
 #include "src/server/grpc/wire/message.h"
 
 #include <errno.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Packs a message for sending, with tensors behind what protobuf-c packs. */
 #include "src/server/grpc/wire/pack.h"
 
 #include <string.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Separates the raw tensors of a message from the part that protobuf-c reads. */
 #include "src/server/grpc/wire/split.h"
 
 #include <errno.h>

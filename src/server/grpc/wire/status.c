@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Names of gRPC's status codes, its percent-encoding, and its timeouts. */
 #include "src/server/grpc/wire/status.h"
 
 #include <errno.h>
