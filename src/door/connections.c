@@ -152,7 +152,7 @@ void gw_door_busy(struct gw_visitor *v, int busy)
     __atomic_store_n(&v->busy, busy, __ATOMIC_RELAXED); /* it stands alone */
 }
 
-uint32_t gw_door_sweep(struct gw_door *d, int (*stays)(void *ctx, const void *connection), void *ctx)
+uint32_t gw_door_sweep(struct gw_door *d, bool (*stays)(void *ctx, const void *connection), void *ctx)
 {
     uint64_t now = gw_deadline(0);
     uint32_t cut = 0;

@@ -62,6 +62,6 @@ void gw_door_busy(struct gw_visitor *v, int busy);
 /* Cuts the connections that have stayed too long, but for those that `stays` (which must not call back)
  * vouches for. When three quarters of the places are taken, no client may stay longer than a tenth of the
  * time. Returns how many it cut. */
-uint32_t gw_door_sweep(struct gw_door *d, int (*stays)(void *ctx, const void *connection), void *ctx);
+uint32_t gw_door_sweep(struct gw_door *d, bool (*stays)(void *ctx, const void *connection), void *ctx);
 
 #endif

@@ -69,7 +69,7 @@ struct gw_httpd_handler {
     unsigned (*call)(void *ctx, const struct gw_http_request *request, json_t **reply);
     void (*closed)(void *ctx, const void *connection);
     /* May the connection be silent for as long as it likes? */
-    int (*stays)(void *ctx, const void *connection);
+    bool (*stays)(void *ctx, const void *connection);
     /* A call whose body may be long: it comes in pieces. NULL: it is not such a call, or there is no memory.
      * The same thread calls the functions below: piece any number of times, then finish, or refuse when the
      * body cannot be taken (neither when the connection ended), then drop. `open` NULL: there are none. */

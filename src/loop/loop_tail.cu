@@ -13,10 +13,10 @@
  * one. */
 #define LOOK_NS 20000u
 
-static __device__ int to_stop(struct gw_loop_ctl *ctl, uint64_t now)
+static __device__ bool to_stop(struct gw_loop_ctl *ctl, uint64_t now)
 {
-    if (ctl->failed) return 1; /* the stages' writes are visible: they are earlier nodes of the graph */
-    if (now - ctl->looked_ns < LOOK_NS) return 0;
+    if (ctl->failed) return true; /* the stages' writes are visible: they are earlier nodes of the graph */
+    if (now - ctl->looked_ns < LOOK_NS) return false;
     ctl->looked_ns = now;
     return gw_ld_relaxed_u32(&ctl->shared->stop) != 0;
 }

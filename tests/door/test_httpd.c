@@ -36,10 +36,10 @@ static void on_closed(void *ctx, const void *connection)
     (void)ctx, (void)connection;
 }
 
-static int on_stays(void *ctx, const void *connection)
+static bool on_stays(void *ctx, const void *connection)
 {
     (void)ctx, (void)connection;
-    return 0;
+    return false;
 }
 
 static struct gw_httpd *start(const struct gw_httpd_opts *opts)

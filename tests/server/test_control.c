@@ -172,7 +172,7 @@ static void on_closed(void *ctx, const void *connection)
     seen->closed++;
 }
 
-static int on_stays(void *ctx, const void *connection)
+static bool on_stays(void *ctx, const void *connection)
 {
     struct seen *seen = ctx;
     (void)connection;

@@ -29,10 +29,10 @@ static void closed(void *ctx, const void *connection)
 }
 
 /* `top` and the page ask again and again, with pauses: the door's own patience is right for them. */
-static int api_door_stays(void *ctx, const void *connection)
+static bool api_door_stays(void *ctx, const void *connection)
 {
     (void)ctx, (void)connection;
-    return 0;
+    return false;
 }
 
 struct secrets {

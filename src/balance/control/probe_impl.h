@@ -3,6 +3,7 @@
 #ifndef GW_BALANCE_CONTROL_PROBE_IMPL_H
 #define GW_BALANCE_CONTROL_PROBE_IMPL_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "src/balance/control/probe.h"
@@ -19,7 +20,7 @@ struct gw_bal_probe_kind {
     int (*run)(struct gw_bal_probe *p, char *why, size_t size);
     short (*waits)(const struct gw_bal_probe *p);
     void (*end)(struct gw_bal_probe *p);
-    int (*silence)(const struct gw_bal_probe *p); /* is no answer in time a good one? NULL: no */
+    bool (*silence)(const struct gw_bal_probe *p); /* is no answer in time a good one? NULL: no */
 };
 
 extern const struct gw_bal_probe_kind gw_bal_probe_http, gw_bal_probe_udp, gw_bal_probe_script;

@@ -64,7 +64,7 @@ static short udp_waits(const struct gw_bal_probe *p)
     return POLLIN;
 }
 
-static int udp_silence(const struct gw_bal_probe *p)
+static bool udp_silence(const struct gw_bal_probe *p)
 {
     return !gw_bal_probe_ask(p)->needs_reply;
 }

@@ -48,7 +48,7 @@ static void grpc_door_tend(void *door)
     gw_grpc_gate_tend(g->gate);
 }
 
-static int grpc_door_busy(void *door)
+static bool grpc_door_busy(void *door)
 {
     struct gw_grpc *g = door;
     return gw_ld_relaxed_u32(&g->env.turns) != 0; /* a number by itself */

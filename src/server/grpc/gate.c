@@ -7,6 +7,7 @@
 #include <netinet/tcp.h>
 #include <nghttp2/nghttp2.h>
 #include <pthread.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/epoll.h>
@@ -175,7 +176,7 @@ static void accept_all(struct gw_grpc_gate *g)
     if (errno == EMFILE || errno == ENFILE || errno == ENOMEM || errno == ENOBUFS) grpc_gate_hear(g, 0);
 }
 
-static int grpc_gate_stays(void *ctx, const void *guest)
+static bool grpc_gate_stays(void *ctx, const void *guest)
 {
     const struct gw_grpc_gate *g = ctx;
     const struct guest *u = guest;

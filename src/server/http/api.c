@@ -2,6 +2,7 @@
 /* Finds the call that a path means, and answers the short ones. */
 #include "src/server/http/api.h"
 
+#include <stdbool.h>
 #include <string.h>
 
 #include "src/server/http/calls.h"
@@ -134,7 +135,7 @@ void gw_api_connection_closed(void *ctx, const void *connection)
     gw_table_close_all_of(api->server.sessions, connection);
 }
 
-int gw_api_connection_stays(void *ctx, const void *connection)
+bool gw_api_connection_stays(void *ctx, const void *connection)
 {
     struct gw_api *api = ctx;
     return gw_table_holds(api->server.sessions, connection);

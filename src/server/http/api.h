@@ -3,6 +3,7 @@
 #ifndef GW_SERVER_HTTP_API_H
 #define GW_SERVER_HTTP_API_H
 
+#include <stdbool.h>
 #include <stddef.h>
 
 #include "src/door/httpd.h"
@@ -24,7 +25,7 @@ unsigned gw_api_call(void *ctx, const struct gw_http_request *request, json_t **
 /* The same for a port that has nothing but `metrics`. */
 unsigned gw_api_call_metrics(void *ctx, const struct gw_http_request *request, json_t **reply);
 void gw_api_connection_closed(void *ctx, const void *connection);
-int gw_api_connection_stays(void *ctx, const void *connection);
+bool gw_api_connection_stays(void *ctx, const void *connection);
 
 /* Inferences, whose bodies may be long. */
 void *gw_api_open(void *ctx, const struct gw_http_request *request);

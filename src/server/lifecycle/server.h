@@ -55,7 +55,7 @@ struct gw_server_door {
     void *door;
     void (*tend)(void *door);
     void (*stop)(void *door);
-    int (*busy)(void *door);
+    bool (*busy)(void *door);
 };
 #define GW_SERVER_DOORS 4
 /* Before gw_server_run. -ENOSPC: there are GW_SERVER_DOORS, and nothing was added. */

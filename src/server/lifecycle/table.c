@@ -65,7 +65,7 @@ void gw_table_free(struct gw_table *t)
 
 /* Takes the first session that fits out of the list. The caller closes it; no other thread can. */
 static struct gw_table_session *serve_table_take(struct gw_table *t,
-                                                 int (*fits)(struct gw_table_session *s, const void *arg),
+                                                 bool (*fits)(struct gw_table_session *s, const void *arg),
                                                  const void *arg)
 {
     struct gw_table_session **link, *s;
@@ -124,16 +124,16 @@ static void serve_table_end(struct gw_table *t, struct gw_table_session *s, cons
     call_housekeeper(t);
 }
 
-static int has_id(struct gw_table_session *s, const void *arg)
+static bool has_id(struct gw_table_session *s, const void *arg)
 {
     return !strcmp(s->id, arg);
 }
-static int is_of(struct gw_table_session *s, const void *arg)
+static bool is_of(struct gw_table_session *s, const void *arg)
 {
     return s->connection == arg;
 }
 
-static int serves(struct gw_table_session *s, const void *arg)
+static bool serves(struct gw_table_session *s, const void *arg)
 {
     return s->worker == arg;
 }
@@ -299,12 +299,12 @@ struct look {
 
 /* Has it not been used for too long? It is asked first: its loop may have been at work, and not have seen
  * its requests. */
-static int is_idle(struct gw_table_session *s, struct look *l)
+static bool is_idle(struct gw_table_session *s, struct look *l)
 {
     struct gw_session_pool *pool = gw_worker_sessions(s->worker);
     uint64_t now = gw_deadline(0), limit = l->table->unused_ns;
     uint32_t activity;
-    int heard = gw_session_heard(pool, s->index, &activity);
+    bool heard = gw_session_heard(pool, s->index, &activity);
     if (serve_table_look_at(s, activity)) s->used = now;
     if (activity) limit = l->table->idle_ns ? l->table->idle_ns : UINT64_MAX - now;
     uint64_t quiet = limit / ASKS < ASK_NS ? limit / ASKS : ASK_NS;
@@ -319,18 +319,18 @@ static int is_idle(struct gw_table_session *s, struct look *l)
         s->asked = now;
         gw_session_ask(pool, s->index);
     }
-    return 0;
+    return false;
 }
 
-static int serve_table_is_over(struct gw_table_session *s, const void *arg)
+static bool serve_table_is_over(struct gw_table_session *s, const void *arg)
 {
     struct look *l = (struct look *)arg;
     struct gw_fault fault;
-    if (s->worker != l->worker) return 0;
+    if (s->worker != l->worker) return false;
     if (!l->broken || !gw_session_failed(gw_worker_sessions(s->worker), s->index, &fault))
         return is_idle(s, l);
     gw_fault_text(&fault, l->why, sizeof(l->why));
-    return 1;
+    return true;
 }
 
 static void say_failures(const struct gw_worker *w)

@@ -3,6 +3,7 @@
 #include "src/server/worker/calls.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -271,10 +272,10 @@ int gw_calls_create(const struct gw_calls_opts *o, struct gw_calls **out)
     return err;
 }
 
-static uint32_t serve_calls_count(struct gw_calls *c, int (*is)(const struct gw_slot *s))
+static uint32_t serve_calls_count(struct gw_calls *c, bool (*is)(const struct gw_slot *s))
 {
     uint32_t n = 0;
-    for (uint32_t i = 0; i < gw_calls_total(c); i++) n += is(&c->slot[i]) != 0;
+    for (uint32_t i = 0; i < gw_calls_total(c); i++) n += is(&c->slot[i]);
     return n;
 }
 
@@ -330,7 +331,7 @@ uint32_t gw_calls_rows(const struct gw_calls *c)
     return c->opts.rows;
 }
 
-static int is_taken(const struct gw_slot *s)
+static bool is_taken(const struct gw_slot *s)
 {
     return s->state != CALL_FREE;
 }
