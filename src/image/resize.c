@@ -133,7 +133,7 @@ static void resize_columns(const struct pass *p, const struct gw_image *in, stru
 
 /* Resizes along one axis; a size that stays is passed on unchanged (the taps would be 0, 1, 0 and change
  * nothing). */
-static int resize_axis(const struct gw_image *in, uint32_t width, uint32_t height, struct gw_image *out)
+static int resize_one_axis(const struct gw_image *in, uint32_t width, uint32_t height, struct gw_image *out)
 {
     int rows = width != in->width;
     struct axis axis;
@@ -164,9 +164,9 @@ int gw_image_resize(const struct gw_image *in, uint32_t width, uint32_t height, 
     struct gw_image lines;
     memset(out, 0, sizeof(*out));
     if (!in->data || !width || !height) return -EINVAL;
-    int err = resize_axis(in, width, in->height, &lines);
+    int err = resize_one_axis(in, width, in->height, &lines);
     if (err) return err;
-    err = resize_axis(&lines, width, height, out);
+    err = resize_one_axis(&lines, width, height, out);
     gw_image_free(&lines);
     return err;
 }
