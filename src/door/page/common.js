@@ -144,7 +144,7 @@ function watch(name, every, look, lose) {
     const begun = performance.now();
     unseen = document.hidden ? unseen + 1 : 0;
     if (byId("ask").hidden && unseen % 5 === 0) await once();
-    setTimeout(run, Math.max(every, 4 * (performance.now() - begun)));
+    setTimeout(run, Math.max(every, 10 * (performance.now() - begun)));
   };
   byId("ask").addEventListener("submit", (event) => {
     event.preventDefault();
