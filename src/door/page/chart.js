@@ -13,6 +13,11 @@ function svg(tag, attributes) {
   return e;
 }
 
+// The ages in seconds of `n` values, one each `every` ms, of which the last is `last` ms old.
+function agesOf(n, every, last) {
+  return Array.from({ length: n }, (_, i) => (last + (n - 1 - i) * every) / 1000);
+}
+
 // How many seconds a chart shows: no more than there are values for.
 function spanOf(ages, lines) {
   const first = ages.findIndex((_, i) => lines.some((values) => values[i] !== null));

@@ -5,6 +5,8 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include <gpuwire/exec.h>
+
 #include "src/server/http/calls.h"
 #include "src/server/http/infer.h"
 
@@ -81,6 +83,14 @@ static unsigned not_here(struct gw_api *api, const struct gw_http_request *r, co
     return gw_http_fail(501, reply, "trace and log settings cannot be changed over HTTP");
 }
 
+static unsigned http_api_history(struct gw_api *api, const struct gw_http_request *r, const char *rest,
+                                 json_t **reply)
+{
+    if (*rest) return gw_http_nothing(reply);
+    if (strcmp(r->method, "GET")) return gw_http_fail(405, reply, "GET only");
+    return gw_http_done(200, reply, gw_past_json(&api->past, gw_deadline(0)));
+}
+
 static unsigned http_api_call(struct gw_api *api, const struct gw_http_request *r, json_t **reply)
 {
     /* A path belongs to the first entry that equals it, or that it begins with and that a slash follows. */
@@ -97,6 +107,7 @@ static unsigned http_api_call(struct gw_api *api, const struct gw_http_request *
         {"/v2/trace", not_here},
         {"/v2/logging", not_here},
         {"/metrics", gw_http_metrics},
+        {"/history", http_api_history},
     };
     if (!strcmp(r->path, "/v2") || !strcmp(r->path, "/v2/"))
         return http_api_server_metadata(api, r, "", reply);

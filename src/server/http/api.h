@@ -8,6 +8,7 @@
 
 #include "src/door/httpd.h"
 #include "src/door/room.h"
+#include "src/server/http/past.h"
 #include "src/server/requests/infer.h"
 #include "src/server/lifecycle/server.h"
 
@@ -18,6 +19,7 @@ struct gw_api {
     struct gw_infer *infer;
     uint64_t most_body;  /* bytes of an inference's body */
     struct gw_room room; /* for those whose JSON is being received */
+    struct gw_past past; /* what the models did in the last minutes */
 };
 
 /* The functions of a gw_httpd_handler; ctx is the gw_api. Any thread. */

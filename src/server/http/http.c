@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/exec.h>
 
 #include "src/server/http/api.h"
 #include "src/door/httpd.h"
@@ -20,9 +21,26 @@ struct gw_http_door {
     struct gw_httpd *metrics; /* NULL: it has no port of its own */
 };
 
+/* The models stay while it looks at them. */
+static void http_look_at_models(struct gw_api *api)
+{
+    struct gw_infer_stats s;
+    uint64_t now = gw_deadline(0);
+    if (!gw_past_begin(&api->past, now)) return;
+    gw_infer_enter(api->infer);
+    for (size_t i = 0; i < *api->server.workers; i++) {
+        const struct gw_worker *w = api->server.worker[i];
+        gw_infer_stats(w, &s);
+        gw_past_add(&api->past, gw_worker_name(w), gw_worker_version(w), &s);
+    }
+    gw_infer_leave(api->infer);
+    gw_past_end(&api->past, now);
+}
+
 static void http_tend(void *door)
 {
     struct gw_http_door *h = door;
+    http_look_at_models(&h->api);
     gw_httpd_tend(h->httpd);
     if (h->metrics) gw_httpd_tend(h->metrics);
 }
@@ -33,6 +51,7 @@ static void http_stop(void *door)
     gw_httpd_stop(h->metrics);
     gw_httpd_stop(h->httpd);
     gw_room_close(&h->api.room);
+    gw_past_close(&h->api.past);
     free(h);
 }
 
@@ -110,6 +129,7 @@ int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const s
     h->api.infer = infer;
     h->api.most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
     gw_room_open(&h->api.room, 4 * h->api.most_body);
+    gw_past_open(&h->api.past);
     int err = listen_for(h, o);
     struct gw_server_door door = {
         .door = h, .tend = http_tend, .stop = http_stop}; /* calls stand for its answers */

@@ -57,9 +57,7 @@ function rateTiles(sum) {
 
 // What the API tells, as the charts take it. A service without values did nothing, unless there was no room to keep them.
 function pastOf(answer, every, ageMs) {
-  const n = answer.live ? answer.live.length : 2;
-  const last = answer.live ? ageMs : 0;
-  const ages = Array.from({ length: n }, (_, i) => (last + (n - 1 - i) * (answer.live ? every : SPAN * 1000)) / 1000);
+  const ages = answer.live ? agesOf(answer.live.length, every, ageMs) : agesOf(2, SPAN * 1000, 0);
   const nothing = answer.kept === false ? [null, null] : [0, 0];
   const scaled = (name, factor) => (answer[name] ? answer[name].map((v) => (v === null ? null : v * factor)) : nothing);
   return { ages, live: scaled("live", 1), opened: scaled("opened", 1000 / every), megabits: scaled("bytes", 8e-3 / every) };

@@ -1,10 +1,14 @@
 // SPDX-License-Identifier: Apache-2.0
-// Shows what GET metrics tells, every two seconds, and what it told since the page was opened.
+// Shows what GET metrics tells, every two seconds, and every five what the models did in the last ten minutes.
 "use strict";
 
 const EVERY = 2000; // ms
 let last = null; // the answer before: rates are differences
-let begun = null; // when the first answer came, which charts begin with
+let begun = null; // when the first answer came, which the machine's charts begin with
+const HISTORY_EVERY = 5000; // ms
+let historyAt = -Infinity;
+const past = new Map(); // of each model: what it did in the last ten minutes
+const keyOf = (name, version) => JSON.stringify([name, version]);
 
 // ---- the text format of Prometheus
 
@@ -38,7 +42,7 @@ function parse(text) {
     const s = parseLine(line);
     if (!s) continue;
     if (s.labels.model !== undefined) {
-      const m = entry(all.models, JSON.stringify([s.labels.model, s.labels.version]), () => newModel(s.labels));
+      const m = entry(all.models, keyOf(s.labels.model, s.labels.version), () => newModel(s.labels));
       if (s.labels.le !== undefined) m.buckets.push([Number(s.labels.le.replace("+Inf", "Infinity")), s.value]);
       else if (s.labels.batch_size !== undefined) {
         if (s.name === "gpuwire_batch_exec_count") m.batches.push([Number(s.labels.batch_size), s.value]);
@@ -67,8 +71,14 @@ function quantile(buckets, part) {
 
 // ---- the last ten minutes
 
-// Values that this page has seen, one list for each of `names`.
-class Past {
+// A chart without anything in it would hide the others.
+function showChart(chart, ages, lists) {
+  chart.figure.hidden = !lists.some((values) => values.some((v) => v > 0));
+  chart.show(ages, lists);
+}
+
+// Values that this page has seen, in lists by name.
+class Seen {
   constructor(names) {
     this.names = names;
     this.at = [];
@@ -81,30 +91,27 @@ class Past {
     while (at - this.at[0] > SPAN * 1000) [this.at, ...this.lists].forEach((list) => list.shift());
   }
 
-  // A chart without anything in it would hide the others.
-  show(chart, names) {
+  show(chart) {
     const end = this.at[this.at.length - 1];
-    const lists = names.map((name) => this.lists[this.names.indexOf(name)]);
-    chart.figure.hidden = !lists.some((values) => values.some((v) => v > 0));
-    chart.show(this.at.map((at) => (end - at) / 1000), lists);
+    showChart(chart, this.at.map((at) => (end - at) / 1000), this.lists);
   }
 }
 
-// What happened to a model's requests between two answers. A model that was loaded again counts from 0.
-function since(m, was, seconds) {
-  const nothing = { success: NaN, failed: NaN, late: NaN, refused: NaN, median: NaN, p99: NaN, queue: NaN };
-  if (!was || m.value.nv_inference_request_success < was.value.nv_inference_request_success) return nothing;
-  const more = (name) => m.value[name] - was.value[name];
-  const success = more("nv_inference_request_success");
-  const late = more("gpuwire_request_late");
-  const refused = more("gpuwire_request_refused");
-  const failed = more("nv_inference_request_failure") - late - refused;
-  const buckets = m.buckets.map((b, i) => [b[0], b[1] - was.buckets[i][1]]);
-  const queue = more("nv_inference_queue_duration_us") / 1e6 / success;
-  return {
-    success: success / seconds, failed: failed / seconds, late: late / seconds, refused: refused / seconds,
-    median: quantile(buckets, 0.5), p99: quantile(buckets, 0.99), queue,
-  };
+async function lookBack() {
+  if (performance.now() - historyAt < HISTORY_EVERY) return;
+  historyAt = performance.now();
+  const answer = await (await get("history")).json();
+  past.clear();
+  for (const m of answer.models) {
+    const scaled = (name, factor) => m[name].map((v) => (v === null ? null : v * factor));
+    const perSecond = 1000 / answer.every_ms;
+    past.set(keyOf(m.name, m.version), {
+      ages: agesOf(m.success.length, answer.every_ms, answer.age_ms),
+      requests: [scaled("success", perSecond)],
+      latency: [scaled("median_ns", 1e-9), scaled("p99_ns", 1e-9), scaled("queue_ns", 1e-9)],
+      refused: [scaled("failed", perSecond), scaled("late", perSecond), scaled("refused", perSecond)],
+    });
+  }
 }
 
 // ---- models
@@ -161,7 +168,6 @@ function newModelCard(key) {
   card.append(element("h3", "", "Latency in the server, since the model is served"), histogramBox);
   card.append(element("h3", "", "Batches"), batchBox);
   card.parts = { name, tiles, charts, histogramBox, batchBox };
-  card.past = new Past(["success", "failed", "late", "refused", "median", "p99", "queue"]);
   card.key = key;
   return card;
 }
@@ -180,15 +186,17 @@ function modelTiles(m, rate) {
   ];
 }
 
-function showModel(card, m, before, seconds, at) {
-  const did = since(m, before && before.models.get(card.key), seconds);
+function showModel(card, m, before, seconds) {
+  const was = before && before.models.get(card.key);
+  const rate = was ? (m.value.nv_inference_request_success - was.value.nv_inference_request_success) / seconds : NaN;
   const { name, tiles, charts, histogramBox, batchBox } = card.parts;
-  card.past.add(at, did);
+  const did = past.get(card.key);
   setText(name, `${m.name}, version ${m.version}`);
-  setTiles(tiles, modelTiles(m, did.success));
-  card.past.show(charts.requests, ["success"]);
-  card.past.show(charts.latency, ["median", "p99", "queue"]);
-  card.past.show(charts.refused, ["failed", "late", "refused"]);
+  setTiles(tiles, modelTiles(m, rate));
+  for (const [what, chart] of Object.entries(charts)) {
+    if (did) showChart(chart, did.ages, did[what]);
+    else chart.figure.hidden = true;
+  }
   histogramBox.replaceChildren(...histogram(m.buckets));
   batchBox.replaceChildren(...batches(m.batches));
 }
@@ -197,13 +205,13 @@ function showModel(card, m, before, seconds, at) {
 
 const machine = {
   cpu: new TimeChart("CPU, where 100 % is one core", ["server", "software NIC"], percent),
-  cpuPast: new Past(["server", "nic"]),
+  cpuSeen: new Seen(["server", "nic"]),
   gpus: new Map(), // by uuid: a chart and its values
 };
 byId("machine-times").append(machine.cpu.figure);
 
 function newGpu(i) {
-  const gpu = { chart: new TimeChart(`GPU ${i}, busy`, ["share of time"], percent), past: new Past(["busy"]) };
+  const gpu = { chart: new TimeChart(`GPU ${i}, busy`, ["share of time"], percent), seen: new Seen(["busy"]) };
   byId("machine-times").append(gpu.chart.figure);
   return gpu;
 }
@@ -212,16 +220,16 @@ function showMachine(now, before, seconds) {
   const cpu = (part) => (before ? (now.cpu[part] - before.cpu[part]) / seconds : NaN);
   const use = { server: cpu("server"), nic: cpu("nic") };
   const tiles = [["CPU, server (100 % is one core)", percent(use.server)], ["CPU, software NIC", percent(use.nic)]];
-  machine.cpuPast.add(now.at, use);
-  machine.cpuPast.show(machine.cpu, ["server", "nic"]);
+  machine.cpuSeen.add(now.at, use);
+  machine.cpuSeen.show(machine.cpu);
   [...now.gpus].forEach(([uuid, g], i) => {
     tiles.push([`GPU ${i}, busy`, percent(g.nv_gpu_utilization)]);
     tiles.push([`GPU ${i}, memory`, `${gib(g.nv_gpu_memory_used_bytes)} of ${gib(g.nv_gpu_memory_total_bytes)} GiB`]);
     tiles.push([`GPU ${i}, power`, `${number(g.nv_gpu_power_usage)} W`]);
     const gpu = machine.gpus.get(uuid) || newGpu(i);
     machine.gpus.set(uuid, gpu);
-    gpu.past.add(now.at, { busy: g.nv_gpu_utilization });
-    gpu.past.show(gpu.chart, ["busy"]);
+    gpu.seen.add(now.at, { busy: g.nv_gpu_utilization });
+    gpu.seen.show(gpu.chart);
   });
   setTiles(byId("machine"), tiles);
 }
@@ -234,10 +242,10 @@ function show(now) {
   begun = begun || new Date();
   const where = now.info.executor === "gpu" ? "models on the GPU" : "models on the CPU";
   setText(byId("server"), `${now.info.version || ""} on ${location.host}, ${where}`);
-  setText(byId("since"), `The charts begin at ${begun.toLocaleTimeString()}, when this page was opened.`);
+  setText(byId("since"), `The machine's charts begin at ${begun.toLocaleTimeString()}, when this page was opened.`);
   showMachine(now, before, seconds);
   keepChildren(byId("models"), [...now.models], ([key]) => key, ([key]) => newModelCard(key), (card, [, m]) =>
-    showModel(card, m, before, seconds, now.at));
+    showModel(card, m, before, seconds));
   byId("none").hidden = now.models.size > 0;
   showContent();
   if (now.value.gpuwire_server_draining) say("warn", "about to end");
@@ -246,7 +254,9 @@ function show(now) {
 }
 
 async function look() {
-  show(parse(await (await get("metrics")).text()));
+  const now = parse(await (await get("metrics")).text());
+  await lookBack();
+  show(now);
 }
 
 watch("server", EVERY, look, () => (last = null)); // it may be another one that comes back
