@@ -52,7 +52,7 @@ void gw_http_busy(const void *connection, int busy)
 {
     (void)connection, (void)busy;
 }
-int gw_http_is_here(const struct gw_http_request *r)
+bool gw_http_is_here(const struct gw_http_request *r)
 {
     (void)r;
     return 1;

@@ -12,7 +12,7 @@ struct gw_calls *gw_worker_calls(const struct gw_worker *w)
     (void)w;
     return NULL;
 }
-int gw_worker_resident(const struct gw_worker *w, uint32_t i)
+bool gw_worker_resident(const struct gw_worker *w, uint32_t i)
 {
     (void)w, (void)i;
     return 0;
