@@ -34,7 +34,8 @@ static int explained(const struct gwm_msg *msg, int rc)
 }
 
 /* dir: the model's folder, or -1 when it may have none. msg has no text yet. */
-static int open_in(const void *bytes, size_t len, int dir, const struct gwm_msg *msg, struct gw_model **model)
+static int model_open_in(const void *bytes, size_t len, int dir, const struct gwm_msg *msg,
+                         struct gw_model **model)
 {
     struct gw_model *m = calloc(1, sizeof(*m));
     int rc = m ? 0 : -ENOMEM;
@@ -60,7 +61,7 @@ int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct 
 {
     const struct gwm_msg msg = {err, errlen, file};
 
-    return open_in(bytes, len, -1, &msg, model);
+    return model_open_in(bytes, len, -1, &msg, model);
 }
 
 int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen)
@@ -72,7 +73,7 @@ int gw_model_open(const char *path, struct gw_model **model, char *err, size_t e
     *model = NULL;
     if (len < 0) return (int)len;
     int dir = gwm_open_folder(path);
-    int rc = open_in(bytes, (size_t)len, dir, &msg, model);
+    int rc = model_open_in(bytes, (size_t)len, dir, &msg, model);
     if (dir >= 0) close(dir);
     free(bytes);
     return rc;
@@ -171,30 +172,30 @@ void gw_plan_stats(const struct gw_plan *p, struct gw_plan_stats *stats)
     p->be->stats(p->impl, stats);
 }
 
-static int aligned(const void *p)
+static int model_aligned(const void *p)
 {
     return p && (uintptr_t)p % GW_MODEL_ALIGN == 0;
 }
 
-static int check(const struct gw_plan *p, const void *const in[], void *const out[])
+static int model_check(const struct gw_plan *p, const void *const in[], void *const out[])
 {
     for (uint32_t i = 0; i < p->nin; i++)
-        if (!aligned(in[i])) return -EINVAL;
+        if (!model_aligned(in[i])) return -EINVAL;
     for (uint32_t i = 0; i < p->nout; i++)
-        if (!aligned(out[i])) return -EINVAL;
+        if (!model_aligned(out[i])) return -EINVAL;
     return 0;
 }
 
 int gw_plan_run(struct gw_plan *p, const void *const in[], void *const out[])
 {
-    int rc = check(p, in, out);
+    int rc = model_check(p, in, out);
 
     return rc ? rc : p->be->run(p->impl, in, out);
 }
 
 int gw_plan_enqueue(struct gw_plan *p, void *stream, const void *const in[], void *const out[])
 {
-    int rc = check(p, in, out);
+    int rc = model_check(p, in, out);
 
     return rc ? rc : p->be->enqueue(p->impl, stream, in, out);
 }

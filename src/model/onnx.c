@@ -21,7 +21,7 @@ struct plan {
 };
 
 /* Has a tensor for several rows the shape of the model's own, with `rows` samples if it is batched? */
-static bool holds(const struct gw_tensor_info *many, const struct gw_tensor_info *one, uint32_t rows)
+static bool onnx_holds(const struct gw_tensor_info *many, const struct gw_tensor_info *one, uint32_t rows)
 {
     bool same = many->rank == one->rank;
 
@@ -31,7 +31,7 @@ static bool holds(const struct gw_tensor_info *many, const struct gw_tensor_info
 }
 
 /* Finds out from a graph for two rows which outputs have two samples. False: none, or one does not follow. */
-static bool batches(struct gwm_graph *g, const struct gwm_graph *two)
+static bool onnx_batches(struct gwm_graph *g, const struct gwm_graph *two)
 {
     bool any = false;
 
@@ -39,7 +39,7 @@ static bool batches(struct gwm_graph *g, const struct gwm_graph *two)
         struct gw_tensor_info *a = &g->info[1][i];
         const struct gw_tensor_info *b = &two->info[1][i];
         a->batched = a->rank && b->rank && a->dims[0] == 1 && b->dims[0] == 2;
-        if (!holds(b, a, 2)) return false;
+        if (!onnx_holds(b, a, 2)) return false;
         any = any || a->batched;
     }
     return any;
@@ -57,7 +57,7 @@ static int import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_grap
     if (!open) return gwm_fail(msg, -ENOTSUP, "%u rows: the model's batch dimension is fixed", rows);
     rc = gwm_import_rows(g, rows, many, msg);
     for (uint32_t i = 0; i < g->noutput && !rc; i++) {
-        if (holds(&(*many)->info[1][i], &g->info[1][i], rows)) continue;
+        if (onnx_holds(&(*many)->info[1][i], &g->info[1][i], rows)) continue;
         gwm_graph_free(*many);
         *many = NULL;
         rc = gwm_fail(msg, -ENOTSUP, "%u rows: output '%.60s' does not hold one sample for each", rows,
@@ -77,7 +77,7 @@ static void find_batched(struct gwm_graph *g)
     for (uint32_t i = 0; i < g->ninput; i++) open = open || g->info[0][i].batched;
     if (!open) return;
     if (!gwm_import_rows(g, 2, &two, &quiet)) {
-        yes = batches(g, two);
+        yes = onnx_batches(g, two);
         gwm_graph_free(two);
     }
     for (uint32_t i = 0; i < g->ninput && !yes; i++) g->info[0][i].batched = 0;
@@ -94,7 +94,7 @@ static int load_from(const void *bytes, size_t len, int dir, const struct gwm_ms
     return rc;
 }
 
-static int load(const void *bytes, size_t len, const char *file, void **model, char *err, size_t errlen)
+static int onnx_load(const void *bytes, size_t len, const char *file, void **model, char *err, size_t errlen)
 {
     const struct gwm_msg msg = {err, errlen, file};
 
@@ -109,19 +109,19 @@ static int load_in(const void *bytes, size_t len, const char *file, int dir, voi
     return load_from(bytes, len, dir, &msg, model);
 }
 
-static void unload(void *model)
+static void onnx_unload(void *model)
 {
     gwm_graph_free((struct gwm_graph *)model);
 }
 
-static uint32_t count(const void *model, int output)
+static uint32_t onnx_count(const void *model, int output)
 {
     const struct gwm_graph *g = (const struct gwm_graph *)model;
 
     return output ? g->noutput : g->ninput;
 }
 
-static const struct gw_tensor_info *info(const void *model, int output, uint32_t i)
+static const struct gw_tensor_info *onnx_info(const void *model, int output, uint32_t i)
 {
     return &((const struct gwm_graph *)model)->info[output][i];
 }
@@ -136,8 +136,8 @@ static void plan_free(void *plan)
     free(p);
 }
 
-static int make_plan(const void *model, const struct gw_plan_options *o, void **plan, char *err,
-                     size_t errlen)
+static int onnx_make_plan(const void *model, const struct gw_plan_options *o, void **plan, char *err,
+                          size_t errlen)
 {
     const struct gwm_graph *g = (const struct gwm_graph *)model;
     const struct gwm_msg msg = {err, errlen, "plan"};
@@ -160,7 +160,7 @@ static int make_plan(const void *model, const struct gw_plan_options *o, void **
     return rc;
 }
 
-static void stats(const void *plan, struct gw_plan_stats *s)
+static void onnx_stats(const void *plan, struct gw_plan_stats *s)
 {
     const struct plan *p = (const struct plan *)plan;
 
@@ -170,21 +170,21 @@ static void stats(const void *plan, struct gw_plan_stats *s)
         gwm_gpu_stats(p->gpu, s);
 }
 
-static int run(void *plan, const void *const in[], void *const out[])
+static int onnx_run(void *plan, const void *const in[], void *const out[])
 {
     struct plan *p = (struct plan *)plan;
 
     return p->cpu ? gwm_cpu_run(p->cpu, in, out) : gwm_gpu_run(p->gpu, in, out);
 }
 
-static int enqueue(void *plan, void *stream, const void *const in[], void *const out[])
+static int onnx_enqueue(void *plan, void *stream, const void *const in[], void *const out[])
 {
     struct plan *p = (struct plan *)plan;
 
     return p->gpu ? gwm_gpu_enqueue(p->gpu, stream, in, out, NULL) : -ENOTSUP;
 }
 
-static int enqueue_indirect(void *plan, void *stream, const struct gw_plan_io *io)
+static int onnx_enqueue_indirect(void *plan, void *stream, const struct gw_plan_io *io)
 {
     struct plan *p = (struct plan *)plan;
 
@@ -228,16 +228,16 @@ const struct gw_model_backend *gw_model_onnx(void)
     static const struct gw_model_backend backend = {
         .abi = GW_MODEL_ABI,
         .name = "onnx",
-        .load = load,
-        .unload = unload,
-        .count = count,
-        .info = info,
-        .plan = make_plan,
+        .load = onnx_load,
+        .unload = onnx_unload,
+        .count = onnx_count,
+        .info = onnx_info,
+        .plan = onnx_make_plan,
         .plan_free = plan_free,
-        .stats = stats,
-        .run = run,
-        .enqueue = enqueue,
-        .enqueue_indirect = enqueue_indirect,
+        .stats = onnx_stats,
+        .run = onnx_run,
+        .enqueue = onnx_enqueue,
+        .enqueue_indirect = onnx_enqueue_indirect,
         .load_in = load_in,
     };
     return &backend;

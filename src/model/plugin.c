@@ -23,7 +23,7 @@
 /* ---- who may have written it ---- */
 
 /* A folder such as /tmp lets everybody write, but nobody move what is somebody else's. */
-static int is_ours(const struct stat *st)
+static int plugin_is_ours(const struct stat *st)
 {
     if (st->st_uid != 0 && st->st_uid != geteuid()) return 0;
     return !(st->st_mode & (S_IWGRP | S_IWOTH)) || (S_ISDIR(st->st_mode) && st->st_mode & S_ISVTX);
@@ -36,7 +36,7 @@ static int check_owners(char *path, const struct gwm_msg *msg)
     if (stat(path, &st)) return gwm_fail(msg, -errno, "%s", strerror(errno));
     if (!S_ISREG(st.st_mode)) return gwm_fail(msg, -ENOEXEC, "not a regular file");
     for (;;) {
-        if (!is_ours(&st))
+        if (!plugin_is_ours(&st))
             return gwm_fail(
                 msg, -EPERM,
                 "a plug-in is loaded only where nobody but root and this user (%u) may write: '%s' "

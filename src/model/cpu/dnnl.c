@@ -125,7 +125,7 @@ int gwm_dnnl_alg(const struct gwm_act *act, dnnl_alg_kind_t *alg, float *a, floa
 }
 
 /* One of our functions behind a primitive; -ENOTSUP when the library has none. */
-static int append(dnnl_post_ops_t ops, const struct gwm_act *act)
+static int dnnl_append(dnnl_post_ops_t ops, const struct gwm_act *act)
 {
     dnnl_alg_kind_t alg;
     float a, b;
@@ -149,7 +149,7 @@ int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primiti
     s = dnnl_post_ops_create(&ops);
     if (!s && alpha != 1) s = append_act(ops, dnnl_eltwise_linear, alpha, 0);
     if (!s && sum) s = append_sum(ops);
-    int rc = s ? gwm_dnnl_status(s) : append(ops, act);
+    int rc = s ? gwm_dnnl_status(s) : dnnl_append(ops, act);
     if (!rc) rc = gwm_dnnl_status(dnnl_primitive_attr_set_post_ops(*attr, ops));
     if (ops) dnnl_post_ops_destroy(ops);
     return rc;

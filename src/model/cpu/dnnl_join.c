@@ -85,7 +85,7 @@ static md_t channels_last(const struct gwm_shape *s)
 }
 
 /* Is it worth it? One of the parts at least lies so already, and each is a picture that is no view. */
-static bool fits(const struct gwm_cpu *p, const struct gwm_node *n)
+static bool dnnl_join_fits(const struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_graph *g = p->g;
     const struct gwm_shape *out = &g->value[n->out].shape;
@@ -148,7 +148,7 @@ int gwm_dnnl_join(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_shape *out = &p->g->value[n->out].shape;
 
-    if (!fits(p, n)) return -ENOTSUP;
+    if (!dnnl_join_fits(p, n)) return -ENOTSUP;
     struct gwm_join *j = calloc(1, sizeof(*j) + n->nin * sizeof(j->part[0]));
     if (!j) return -ENOMEM;
     j->next = p->dnnl->joins;

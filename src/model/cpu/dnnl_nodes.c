@@ -9,7 +9,7 @@
 #include "src/model/cpu/dnnl_layout.h"
 #include "src/model/cpu/dnnl_simple.h"
 
-/* What a node brings to add(): tensors as they are, and tensors as the library may have them. */
+/* What a node brings to dnnl_nodes_add(): tensors as they are, and tensors as the library may have them. */
 struct job {
     const struct gwm_node *node;
     dnnl_primitive_desc_t pd, bare; /* bare: the same without the function, or NULL */
@@ -56,7 +56,7 @@ static int find_result(struct gwm_cpu *p, const struct job *j, const_md_t dst)
 }
 
 /* Adds the primitive of j->pd with its arguments. */
-static int add(struct gwm_cpu *p, const struct job *j)
+static int dnnl_nodes_add(struct gwm_cpu *p, const struct job *j)
 {
     const_md_t src = dnnl_primitive_desc_query_md(j->pd, dnnl_query_src_md, 0);
     const_md_t dst = dnnl_primitive_desc_query_md(j->pd, dnnl_query_dst_md, 0);
@@ -107,7 +107,7 @@ static int make_bare(struct gwm_cpu *p, struct job *j, const struct shape_of *s,
 
 /* Makes the primitive descriptor with our attributes, adds it, and frees what both needed. Whatever the
  * library does not like about the shapes is an operator that it lacks. */
-static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s, make_pd *make)
+static int dnnl_nodes_finish(struct gwm_cpu *p, struct job *j, struct shape_of *s, make_pd *make)
 {
     dnnl_primitive_attr_t attr = NULL;
     bool sum = j->add_root >= 0;
@@ -116,7 +116,7 @@ static int finish(struct gwm_cpu *p, struct job *j, struct shape_of *s, make_pd 
     if (!rc && make(&j->pd, p->dnnl->engine, s, attr)) rc = -ENOTSUP;
     if (!rc && sum && gwm_dnnl_plain_loop(j->pd)) rc = -ENOTSUP;
     if (!rc) rc = make_bare(p, j, s, make);
-    if (!rc) rc = add(p, j);
+    if (!rc) rc = dnnl_nodes_add(p, j);
     if (j->pd) dnnl_primitive_desc_destroy(j->pd);
     if (j->bare) dnnl_primitive_desc_destroy(j->bare);
     if (attr) dnnl_primitive_attr_destroy(attr);
@@ -198,7 +198,7 @@ static int conv_with(struct gwm_cpu *p, const struct gwm_node *n, int q, int oth
 
     window_dims(&s, w);
     s.bias = c->bias ? j.bias : NULL;
-    return finish(p, &j, &s, conv_pd);
+    return dnnl_nodes_finish(p, &j, &s, conv_pd);
 }
 
 static int add_conv(struct gwm_cpu *p, const struct gwm_node *n)
@@ -233,7 +233,7 @@ static int add_pool(struct gwm_cpu *p, const struct gwm_node *n)
                     .add_root = -1,
                     .out = n->out,
                     .act = &n->act};
-    return finish(p, &j, &s, pool_pd);
+    return dnnl_nodes_finish(p, &j, &s, pool_pd);
 }
 
 /* Several products: matrices where the strides say. What is repeated along a dimension has 1 there. */
@@ -277,7 +277,7 @@ static int add_products(struct gwm_cpu *p, const struct gwm_node *n)
                          .weight = md_copy_or_null(j.weight),
                          .dst = md_strided(y, r + 2, sy),
                          .bias = q->bias ? j.bias : NULL};
-    return finish(p, &j, &s, matmul_pd);
+    return dnnl_nodes_finish(p, &j, &s, matmul_pd);
 }
 
 static int add_gemm(struct gwm_cpu *p, const struct gwm_node *n)
@@ -302,7 +302,7 @@ static int add_gemm(struct gwm_cpu *p, const struct gwm_node *n)
                     .nbias = q->n};
 
     s.bias = q->bias ? j.bias : NULL;
-    return finish(p, &j, &s, gemm_pd);
+    return dnnl_nodes_finish(p, &j, &s, gemm_pd);
 }
 
 int gwm_dnnl_add(struct gwm_cpu *p, const struct gwm_node *n)

@@ -61,7 +61,7 @@ static int add_twin(struct gwm_cpu *p, const struct twin *t, const struct part *
 
 /* Takes the status and the descriptor that came with it; 0, or an error, after which there is no
  * descriptor. */
-static int usable(dnnl_status_t s, dnnl_primitive_desc_t *pd)
+static int dnnl_usable(dnnl_status_t s, dnnl_primitive_desc_t *pd)
 {
     if (!s && !gwm_dnnl_plain_loop(*pd)) return 0;
     if (!s) dnnl_primitive_desc_destroy(*pd);
@@ -89,7 +89,7 @@ static int unary(struct gwm_cpu *p, const struct gwm_node *n)
 
     if (rc || !md) return rc ? rc : -ENOMEM;
     rc = gwm_dnnl_attr(1, false, NULL, &attr);
-    if (!rc) rc = usable(eltwise_pd(&pd, p->dnnl->engine, alg, md, a, b, attr), &pd);
+    if (!rc) rc = dnnl_usable(eltwise_pd(&pd, p->dnnl->engine, alg, md, a, b, attr), &pd);
     if (!rc && !f) rc = (x = c_order_in(p, n->in[0])) < 0 ? x : 0;
     if (!rc && f) rc = (y = gwm_form_add(p, n->out, md, true)) < 0 ? y : 0;
     if (!rc) {
@@ -142,7 +142,7 @@ static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct g
     if (!rc && !md) rc = -ENOMEM;
     if (!rc) rc = gwm_dnnl_attr(1, false, &n->act, &attr);
     if (!rc) rc = gwm_dnnl_attr(1, false, NULL, &plain);
-    if (!rc) rc = usable(binary_pd(&t.pd, p->dnnl->engine, alg, md, want, md, attr), &t.pd);
+    if (!rc) rc = dnnl_usable(binary_pd(&t.pd, p->dnnl->engine, alg, md, want, md, attr), &t.pd);
     if (!rc && gwm_dnnl_hides(&n->act) && binary_pd(&t.bare, p->dnnl->engine, alg, md, want, md, plain)) {
         dnnl_primitive_desc_destroy(t.pd);
         rc = -ENOTSUP;
@@ -205,7 +205,7 @@ static int affine(struct gwm_cpu *p, const struct gwm_node *n)
     int rc = md && per ? gwm_dnnl_attr(1, false, &sum->act, &attr) : -ENOMEM;
     t.act = &sum->act;
     if (!rc) rc = gwm_dnnl_attr(1, false, NULL, &plain);
-    if (!rc) rc = usable(affine_pd(&t.pd, p->dnnl->engine, md, attr), &t.pd);
+    if (!rc) rc = dnnl_usable(affine_pd(&t.pd, p->dnnl->engine, md, attr), &t.pd);
     if (!rc && gwm_dnnl_hides(&sum->act) && affine_pd(&t.bare, p->dnnl->engine, md, plain)) rc = -ENOTSUP;
     if (!rc) rc = affine_args(p, channels, &is, per, part + 1);
     if (!rc) rc = (y = gwm_form_add(p, sum->out, md, true)) < 0 ? y : 0;
@@ -223,7 +223,7 @@ static int affine(struct gwm_cpu *p, const struct gwm_node *n)
     return rc;
 }
 
-static int binary(struct gwm_cpu *p, const struct gwm_node *n)
+static int dnnl_simple_binary(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_shape *out = &p->g->value[n->out].shape;
     bool commutes = n->binary.kind != GWM_SUB && n->binary.kind != GWM_DIV;
@@ -263,7 +263,7 @@ static int library_concat(struct gwm_cpu *p, const struct gwm_node *n)
     dnnl_dims_t d = {out->d[0], out->d[1], out->d[2], out->d[3]};
     md_t any = md_new(d, 4, dnnl_format_tag_any);
     int rc = any ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
-    if (!rc) rc = usable(concat_pd(&pd, p->dnnl->engine, any, (int)n->nin, 1, src, attr), &pd);
+    if (!rc) rc = dnnl_usable(concat_pd(&pd, p->dnnl->engine, any, (int)n->nin, 1, src, attr), &pd);
     if (!rc) {
         const_md_t dst = dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
         md_t plain = gwm_dnnl_c_order(p, n->out);
@@ -282,7 +282,7 @@ static int library_concat(struct gwm_cpu *p, const struct gwm_node *n)
 
 /* Our own loop takes along what comes behind, and the library's knows few layouts; but that one uses
  * threads. */
-static int concat(struct gwm_cpu *p, const struct gwm_node *n)
+static int dnnl_simple_concat(struct gwm_cpu *p, const struct gwm_node *n)
 {
     int rc = p->threads > 1 ? library_concat(p, n) : gwm_dnnl_join(p, n);
 
@@ -309,7 +309,7 @@ static int in_c_order(struct gwm_cpu *p, const struct gwm_node *n, const struct 
     return add_twin(p, t, parts, nmore + 2);
 }
 
-static int softmax(struct gwm_cpu *p, const struct gwm_node *n)
+static int dnnl_simple_softmax(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_softmax *s = &n->softmax;
     dnnl_dims_t d = {s->outer, s->n, s->inner};
@@ -319,7 +319,7 @@ static int softmax(struct gwm_cpu *p, const struct gwm_node *n)
     int rc = md ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
 
     if (!rc && s->n == 1) rc = -ENOTSUP; /* its logarithm of 1 is not 0 */
-    if (!rc) rc = usable(softmax_pd(&pd, p->dnnl->engine, s->log, md, 1, attr), &pd);
+    if (!rc) rc = dnnl_usable(softmax_pd(&pd, p->dnnl->engine, s->log, md, 1, attr), &pd);
     const struct twin t = {.pd = pd, .own = gwm_careful_softmax, .node = n};
     if (!rc) rc = in_c_order(p, n, &t, md, NULL, 0);
     if (attr) dnnl_primitive_attr_destroy(attr);
@@ -327,7 +327,7 @@ static int softmax(struct gwm_cpu *p, const struct gwm_node *n)
     return rc;
 }
 
-static int norm(struct gwm_cpu *p, const struct gwm_node *n)
+static int dnnl_simple_norm(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_norm *s = &n->norm;
     dnnl_dims_t d = {s->outer, s->n}, c = {s->n};
@@ -337,7 +337,7 @@ static int norm(struct gwm_cpu *p, const struct gwm_node *n)
     if (s->rms || s->inner != 1 || s->channels != s->n || n->act.kind != GWM_ACT_NONE) return -ENOTSUP;
     md_t md = md_new(d, 2, dnnl_ab), per = md_new(c, 1, dnnl_a);
     int rc = md && per ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
-    if (!rc) rc = usable(norm_pd(&pd, p->dnnl->engine, md, s->epsilon, attr), &pd);
+    if (!rc) rc = dnnl_usable(norm_pd(&pd, p->dnnl->engine, md, s->epsilon, attr), &pd);
     int scale = rc ? rc : c_order_in(p, n->in[1]), shift = scale < 0 ? scale : c_order_in(p, n->in[2]);
     if (!rc && shift < 0) {
         dnnl_primitive_desc_destroy(pd);
@@ -352,7 +352,7 @@ static int norm(struct gwm_cpu *p, const struct gwm_node *n)
 }
 
 /* A transpose: the whole of one tensor into the whole of another. */
-static int move(struct gwm_cpu *p, const struct gwm_node *n)
+static int dnnl_simple_move(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_move *m = &n->mv.move[0];
     dnnl_dims_t d, from, to;
@@ -386,12 +386,12 @@ int gwm_dnnl_simple(struct gwm_cpu *p, const struct gwm_node *n)
     case GWM_UNARY: return unary(p, n);
     case GWM_BINARY: {
         int rc = affine(p, n);
-        return rc == -ENOTSUP ? binary(p, n) : rc;
+        return rc == -ENOTSUP ? dnnl_simple_binary(p, n) : rc;
     }
-    case GWM_CONCAT: return concat(p, n);
-    case GWM_SOFTMAX: return softmax(p, n);
-    case GWM_NORM: return norm(p, n);
-    case GWM_MOVE: return move(p, n);
+    case GWM_CONCAT: return dnnl_simple_concat(p, n);
+    case GWM_SOFTMAX: return dnnl_simple_softmax(p, n);
+    case GWM_NORM: return dnnl_simple_norm(p, n);
+    case GWM_MOVE: return dnnl_simple_move(p, n);
     default: return -ENOTSUP;
     }
 }

@@ -94,7 +94,7 @@ static void find_threads(struct gwm_cpu *p, uint32_t threads)
     if (p->set_threads) p->set_threads(p->threads);
 }
 
-static int build(struct gwm_cpu *p, const struct gwm_msg *msg)
+static int cpu_plan_build(struct gwm_cpu *p, const struct gwm_msg *msg)
 {
     const struct gwm_graph *g = p->g;
     int rc = value_buffers(p);
@@ -128,7 +128,7 @@ int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     int rc = p->plain && p->args && p->done && p->uses && p->maker && p->odd ? 0 : -ENOMEM;
     if (!rc) gwm_uses(g, p->uses, p->maker);
     if (!rc) rc = gwm_odd(g, p->odd);
-    if (!rc) rc = build(p, msg);
+    if (!rc) rc = cpu_plan_build(p, msg);
     if (rc)
         gwm_cpu_free(p);
     else

@@ -5,7 +5,7 @@
 
 #include "src/model/cpu/steps.h"
 
-static void *grow(void *array, int n, int *cap, size_t size)
+static void *steps_grow(void *array, int n, int *cap, size_t size)
 {
     if (n < *cap) return array;
     int more = *cap ? 2 * *cap : 64;
@@ -16,7 +16,7 @@ static void *grow(void *array, int n, int *cap, size_t size)
 
 int gwm_cpu_buf(struct gwm_cpu *p, size_t bytes)
 {
-    void *a = grow(p->buf, p->nbuf, &p->cap_buf, sizeof(*p->buf));
+    void *a = steps_grow(p->buf, p->nbuf, &p->cap_buf, sizeof(*p->buf));
 
     if (!a) return -ENOMEM;
     p->buf = (struct gwm_buf *)a;
@@ -26,7 +26,7 @@ int gwm_cpu_buf(struct gwm_cpu *p, size_t bytes)
 
 int gwm_cpu_step(struct gwm_cpu *p, const struct gwm_node *node, struct gwm_prim *prim)
 {
-    void *a = grow(p->step, p->nstep, &p->cap_step, sizeof(*p->step));
+    void *a = steps_grow(p->step, p->nstep, &p->cap_step, sizeof(*p->step));
 
     if (!a) return -ENOMEM;
     p->step = (struct gwm_step *)a;

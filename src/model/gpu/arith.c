@@ -75,7 +75,7 @@ static int binary_last(struct gwm_gpu *p, const struct gwm_node *n, struct gwm_b
 }
 
 /* Can eight elements be read at once wherever the innermost dimension is walked along? */
-static bool by_eights(const struct gwm_broadcast *bc)
+static bool arith_by_eights(const struct gwm_broadcast *bc)
 {
     int in = bc->rank - 1;
 
@@ -104,8 +104,8 @@ int gwm_gpu_binary(struct gwm_gpu *p, const struct gwm_node *n)
     if (p->g->value[n->out].dtype != GWM_F32)
         rc = gwm_gpu_over(p, &gwm_binary_int_kernel, a.count, &a);
     else
-        rc = by_eights(&a.bc) ? gwm_gpu_over(p, &gwm_binary8_kernel, a.count / 8, &a)
-                              : gwm_gpu_over(p, &gwm_binary_kernel, a.count, &a);
+        rc = arith_by_eights(&a.bc) ? gwm_gpu_over(p, &gwm_binary8_kernel, a.count / 8, &a)
+                                    : gwm_gpu_over(p, &gwm_binary_kernel, a.count, &a);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, a), in[0]);
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, b), in[1]);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_binary_args, y), y);

@@ -46,7 +46,7 @@ static bool short_factors(const struct gwm_gpu *p)
 }
 
 /* The node that makes a value which nobody else reads, or NULL. */
-static const struct gwm_node *made_by(const struct gwm_gpu *p, int value)
+static const struct gwm_node *attention_made_by(const struct gwm_gpu *p, int value)
 {
     int root = p->g->value[value].root, m = p->maker[root];
 
@@ -65,7 +65,7 @@ static bool dense(const struct gwm_gemm *q)
 /* The product of queries and keys for the one with the values, or NULL; and the scores' factor. */
 static const struct gwm_node *scores_of(const struct gwm_gpu *p, const struct gwm_node *last, float *scale)
 {
-    const struct gwm_node *n = last->op == GWM_GEMM ? made_by(p, last->in[0]) : NULL;
+    const struct gwm_node *n = last->op == GWM_GEMM ? attention_made_by(p, last->in[0]) : NULL;
     const struct gwm_gemm *q = &last->gemm;
 
     if (!short_factors(p) || p->resident || !n || n->op != GWM_SOFTMAX || n->softmax.log ||
@@ -73,7 +73,7 @@ static const struct gwm_node *scores_of(const struct gwm_gpu *p, const struct gw
         last->act.kind != GWM_ACT_NONE || !kernel_for(p, q->n))
         return NULL;
     *scale = 1;
-    for (n = made_by(p, n->in[0]); n && gwm_gpu_factor(n); n = made_by(p, n->in[0]))
+    for (n = attention_made_by(p, n->in[0]); n && gwm_gpu_factor(n); n = attention_made_by(p, n->in[0]))
         if (n->act.kind == GWM_ACT_AFFINE) *scale *= n->act.a;
     if (!n || n->op != GWM_GEMM || !dense(&n->gemm) || n->gemm.m != q->m || n->gemm.n != q->k ||
         n->gemm.k != q->n || n->gemm.products != q->products)
@@ -100,7 +100,7 @@ bool gwm_gpu_attention_part(const struct gwm_gpu *p, const struct gwm_node *n)
 }
 
 /* A value as matrices; turned: it is stored column by column. */
-static struct gwm_strided lines(const struct gwm_gpu *p, int value, const int32_t n[4], bool turned)
+static struct gwm_strided attention_lines(const struct gwm_gpu *p, int value, const int32_t n[4], bool turned)
 {
     int32_t size = n[1] * n[2];
 
@@ -112,13 +112,13 @@ static struct gwm_strided lines(const struct gwm_gpu *p, int value, const int32_
 }
 
 /* Eight elements of a row are read at once. */
-static bool fits(const struct gwm_strided *s)
+static bool attention_fits(const struct gwm_strided *s)
 {
     return s->start >= 0 && s->stride[2] == 1 &&
            !((s->start | s->stride[0] | s->stride[1] | s->stride[3]) % 8);
 }
 
-static bool find(const struct gwm_gpu *p, const struct gwm_node *n, struct gwm_attention *t)
+static bool attention_find(const struct gwm_gpu *p, const struct gwm_node *n, struct gwm_attention *t)
 {
     const struct gwm_node *scores = scores_of(p, n, &t->scale);
     const struct gwm_gemm *q = &n->gemm;
@@ -130,22 +130,22 @@ static bool find(const struct gwm_gpu *p, const struct gwm_node *n, struct gwm_a
     int32_t batch = s->rank == 4 ? s->d[0] : 1, heads = q->products / batch;
     const int32_t queries[] = {heads, q->m, q->n, batch}, keys[] = {heads, q->k, q->n, batch};
     if (heads * batch != q->products) return false;
-    t->q = lines(p, scores->in[0], queries, scores->gemm.ta);
-    t->k = lines(p, scores->in[1], keys, !scores->gemm.tb);
-    t->v = lines(p, n->in[1], keys, q->tb);
-    t->y = lines(p, n->out, queries, false);
-    gwm_gpu_trace(p, &t->q, fits);
-    gwm_gpu_trace(p, &t->k, fits);
-    gwm_gpu_trace(p, &t->v, fits);
+    t->q = attention_lines(p, scores->in[0], queries, scores->gemm.ta);
+    t->k = attention_lines(p, scores->in[1], keys, !scores->gemm.tb);
+    t->v = attention_lines(p, n->in[1], keys, q->tb);
+    t->y = attention_lines(p, n->out, queries, false);
+    gwm_gpu_trace(p, &t->q, attention_fits);
+    gwm_gpu_trace(p, &t->k, attention_fits);
+    gwm_gpu_trace(p, &t->v, attention_fits);
     t->move = &p->g->node[next];
     t->kernel = kernel_for(p, q->n);
     t->scale *= t->q.scale * t->k.scale;
     t->by = q->alpha * t->v.scale;
-    return gwm_gpu_trace_out(t->move, p->g->value[n->out].count, &t->y) && fits(&t->q) && fits(&t->k) &&
-           fits(&t->v) && fits(&t->y);
+    return gwm_gpu_trace_out(t->move, p->g->value[n->out].count, &t->y) && attention_fits(&t->q) &&
+           attention_fits(&t->k) && attention_fits(&t->v) && attention_fits(&t->y);
 }
 
-static struct gwm_lines at(const struct gwm_strided *s)
+static struct gwm_lines attention_at(const struct gwm_strided *s)
 {
     return (struct gwm_lines){s->start, s->stride[3], s->stride[0], s->stride[1]};
 }
@@ -155,10 +155,10 @@ static int fused(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
 {
     const struct gwm_attention *t = to->attention;
     uint32_t warps = 4u >> setting;
-    struct gwm_attention_args a = {.q_at = at(&t->q),
-                                   .k_at = at(&t->k),
-                                   .v_at = at(&t->v),
-                                   .y_at = at(&t->y),
+    struct gwm_attention_args a = {.q_at = attention_at(&t->q),
+                                   .k_at = attention_at(&t->k),
+                                   .v_at = attention_at(&t->v),
+                                   .y_at = attention_at(&t->y),
                                    .scale = t->scale,
                                    .by = t->by,
                                    .heads = t->q.n[0],
@@ -195,7 +195,7 @@ int gwm_gpu_attention(struct gwm_gpu *p, const struct gwm_node *n)
     struct gwm_attention t;
     char what[256];
 
-    if (!find(p, n, &t)) return -ENOTSUP;
+    if (!attention_find(p, n, &t)) return -ENOTSUP;
     const struct gwm_strided *q = &t.q, *k = &t.k, *v = &t.v, *y = &t.y;
     const struct gwm_store to = {.out = y->root, .add = -1, .block = 1, .attention = &t};
     snprintf(what, sizeof(what),

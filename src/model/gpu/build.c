@@ -50,7 +50,7 @@ static int lower_all(struct gwm_gpu *p, const struct gwm_msg *msg)
     return rc ? rc : gwm_gpu_finish(p);
 }
 
-static int build(struct gwm_gpu *p, const struct gwm_msg *msg)
+static int gpu_build_once(struct gwm_gpu *p, const struct gwm_msg *msg)
 {
     int rc = lower_all(p, msg);
 
@@ -79,7 +79,7 @@ void gwm_gpu_unbuild(struct gwm_gpu *p)
 }
 
 /* Once more from the start, with pictures in the other layout. */
-static void start_again(struct gwm_gpu *p, bool last)
+static void gpu_build_again(struct gwm_gpu *p, bool last)
 {
     struct gwm_gpu fresh = {.g = p->g,
                             .exec = p->exec,
@@ -101,36 +101,36 @@ static void start_again(struct gwm_gpu *p, bool last)
 static int build_best(struct gwm_gpu *p, const struct gwm_msg *msg)
 {
     bool pictures = false;
-    int rc = build(p, msg);
+    int rc = gpu_build_once(p, msg);
 
     for (int v = 0; v < p->g->nvalue && !rc; v++) pictures |= p->picture[v];
     if (rc || !p->timer || !pictures) return rc;
     float plain = gwm_timer_plan(p->timer, p), last = -1;
-    start_again(p, true);
-    rc = build(p, msg);
+    gpu_build_again(p, true);
+    rc = gpu_build_once(p, msg);
     if (!rc) last = gwm_timer_plan(p->timer, p);
     if (!rc && last >= 0 && (plain < 0 || last <= plain)) return 0;
-    start_again(p, false);
-    return build(p, msg);
+    gpu_build_again(p, false);
+    return gpu_build_once(p, msg);
 }
 
 /* The libraries may launch what the device cannot; own kernels it always can. */
-static int check_graph(struct gwm_gpu *p, const struct gwm_msg *msg)
+static int gpu_build_checked(struct gwm_gpu *p, const struct gwm_msg *msg)
 {
     if (!p->lib || gwm_timer_plan(p->timer, p) >= 0) return 0;
     fprintf(stderr,
             "gpuwire: %s: the libraries' kernels make no graph that the GPU can launch; own kernels "
             "take their place\n",
             msg->file);
-    start_again(p, false);
+    gpu_build_again(p, false);
     gwm_lib_close(p->lib);
     p->lib = NULL;
-    return build(p, msg);
+    return gpu_build_once(p, msg);
 }
 
 int gwm_gpu_build(struct gwm_gpu *p, const struct gwm_msg *msg)
 {
     int rc = build_best(p, msg);
 
-    return rc ? rc : check_graph(p, msg);
+    return rc ? rc : gpu_build_checked(p, msg);
 }

@@ -48,7 +48,7 @@ static bool find_folder(struct gwm_cache *c)
     return len > 0 && (size_t)len < sizeof(c->folder) - 32; /* room for names in it */
 }
 
-static const struct entry *find(const struct gwm_cache *c, const char *what)
+static const struct entry *cache_find(const struct gwm_cache *c, const char *what)
 {
     for (size_t i = 0; i < c->n; i++)
         if (!strcmp(c->entry[i].what, what)) return &c->entry[i];
@@ -56,7 +56,7 @@ static const struct entry *find(const struct gwm_cache *c, const char *what)
 }
 
 /* Both texts are copied. Without memory the entry is left out. */
-static void add(struct gwm_cache *c, const char *what, const char *choice)
+static void cache_add(struct gwm_cache *c, const char *what, const char *choice)
 {
     if (c->n == MAX_LINES) return;
     char *w = strdup(what), *k = strdup(choice);
@@ -69,7 +69,7 @@ static void add(struct gwm_cache *c, const char *what, const char *choice)
 }
 
 /* The file as a string, or NULL: only a plain file that is ours and that nobody else may write. */
-static char *read_all(const char *path)
+static char *cache_read_all(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     struct stat st;
@@ -87,16 +87,16 @@ static char *read_all(const char *path)
 }
 
 /* Adds what the file has and we have not. A file of another machine, or no such file at all, adds nothing. */
-static void load(struct gwm_cache *c)
+static void cache_load(struct gwm_cache *c)
 {
-    char *text = read_all(c->path), *save = NULL, *line = text ? strtok_r(text, "\n", &save) : NULL;
+    char *text = cache_read_all(c->path), *save = NULL, *line = text ? strtok_r(text, "\n", &save) : NULL;
 
     if (line && !strcmp(line, c->machine)) {
         while ((line = strtok_r(NULL, "\n", &save))) {
             char *tab = strchr(line, '\t');
             if (!tab) continue;
             *tab = '\0';
-            if (!find(c, line)) add(c, line, tab + 1);
+            if (!cache_find(c, line)) cache_add(c, line, tab + 1);
         }
     }
     free(text);
@@ -119,13 +119,13 @@ struct gwm_cache *gwm_cache_open(const char *machine)
         gwm_cache_close(c);
         return NULL;
     }
-    load(c);
+    cache_load(c);
     return c;
 }
 
 const char *gwm_cache_get(const struct gwm_cache *c, const char *what)
 {
-    const struct entry *e = c ? find(c, what) : NULL;
+    const struct entry *e = c ? cache_find(c, what) : NULL;
 
     return e ? e->choice : NULL;
 }
@@ -133,11 +133,11 @@ const char *gwm_cache_get(const struct gwm_cache *c, const char *what)
 void gwm_cache_put(struct gwm_cache *c, const char *what, const char *choice)
 {
     if (!c) return;
-    struct entry *e = (struct entry *)find(c, what);
+    struct entry *e = (struct entry *)cache_find(c, what);
     char *copy = e ? strdup(choice) : NULL;
 
     c->changed = true;
-    if (!e) add(c, what, choice);
+    if (!e) cache_add(c, what, choice);
     if (!copy) return;
     free(e->choice);
     e->choice = copy;
@@ -159,12 +159,12 @@ static void make_folder(const char *path)
 }
 
 /* Under another name first: a reader never sees half of it. What cannot be written is measured again. */
-static void store(struct gwm_cache *c)
+static void cache_store(struct gwm_cache *c)
 {
     char name[PATH_MAX];
 
     make_folder(c->folder);
-    load(c); /* what others have written meanwhile */
+    cache_load(c); /* what others have written meanwhile */
     snprintf(name, sizeof(name), "%.*s/new.XXXXXX", (int)sizeof(c->folder) - 32, c->folder);
     int fd = mkostemp(name, O_CLOEXEC);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
@@ -184,7 +184,7 @@ static void store(struct gwm_cache *c)
 void gwm_cache_close(struct gwm_cache *c)
 {
     if (!c) return;
-    if (c->changed) store(c);
+    if (c->changed) cache_store(c);
     for (size_t i = 0; i < c->n; i++) {
         free(c->entry[i].what);
         free(c->entry[i].choice);

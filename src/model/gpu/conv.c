@@ -24,7 +24,7 @@ struct tile {
     int32_t m, n;
 };
 
-static int32_t up(int32_t n, int32_t unit)
+static int32_t gpu_conv_up(int32_t n, int32_t unit)
 {
     return (n + unit - 1) / unit;
 }
@@ -90,7 +90,7 @@ static struct threads threads_for(int32_t count)
 {
     int32_t block = count < MANY_THREADS ? 64 : 256;
 
-    return (struct threads){up(count, block), block, 1};
+    return (struct threads){gpu_conv_up(count, block), block, 1};
 }
 
 /* A kernel whose threads compute one output element or several, in any form. */
@@ -164,8 +164,8 @@ static int runs(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_st
 {
     const struct gwm_window *w = &n->conv.win;
     int32_t warps = w->kh == 3 ? 6 : w->kh, share = setting ? 1 : w->kh;
-    int32_t all = w->n * w->oh * up(w->ow, GWM_RUN) * (n->conv.oc / 4);
-    struct threads t = {up(all, warps / share * 32), 32 * warps, share};
+    int32_t all = w->n * w->oh * gpu_conv_up(w->ow, GWM_RUN) * (n->conv.oc / 4);
+    struct threads t = {gpu_conv_up(all, warps / share * 32), 32 * warps, share};
 
     return by_channel(p, n, to, runs_kernel(w), &t);
 }
@@ -181,7 +181,7 @@ static int depthwise(struct gwm_gpu *p, const struct gwm_node *n, const struct g
 
 /* A layer of so many channels each of which sees all of the others, of pictures of one position: a thin
  * product. */
-static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+static int gpu_conv_thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
     const struct gwm_conv *c = &n->conv;
     const struct gwm_window *w = &c->win;
@@ -214,7 +214,7 @@ static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_st
 }
 
 /* Cuts the sum over taps when there are too few tiles to fill the GPU. */
-static void split(struct gwm_conv_args *a, int64_t blocks)
+static void gpu_conv_split(struct gwm_conv_args *a, int64_t blocks)
 {
     int32_t steps = a->taps / GWM_CONV_STEP, most = steps / 16; /* a piece is worth a second launch */
 
@@ -222,8 +222,8 @@ static void split(struct gwm_conv_args *a, int64_t blocks)
     if (a->splits > most) a->splits = most;
     if (a->splits > MAX_SPLITS) a->splits = MAX_SPLITS;
     if (a->splits < 1) a->splits = 1;
-    a->taps_per_split = up(steps, a->splits) * GWM_CONV_STEP;
-    a->splits = up(a->taps, a->taps_per_split);
+    a->taps_per_split = gpu_conv_up(steps, a->splits) * GWM_CONV_STEP;
+    a->splits = gpu_conv_up(a->taps, a->taps_per_split);
 }
 
 /* What a tiled convolution reads and writes besides tables. */
@@ -232,10 +232,11 @@ struct tiled {
 };
 
 /* The sum of the pieces: a second launch. */
-static int finish(struct gwm_gpu *p, const struct gwm_conv_args *a, int32_t count, const struct tiled *t)
+static int gpu_conv_finish(struct gwm_gpu *p, const struct gwm_conv_args *a, int32_t count,
+                           const struct tiled *t)
 {
     struct gwm_finish_args f = {.conv = *a, .count = count};
-    int rc = gwm_gpu_launch(p, &gwm_conv_finish, (uint32_t)up(count, 256), 256, &f);
+    int rc = gwm_gpu_launch(p, &gwm_conv_finish, (uint32_t)gpu_conv_up(count, 256), 256, &f);
 
     if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_finish_args, conv.y), t->y);
     if (!rc && t->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_finish_args, conv.add), t->add);
@@ -257,7 +258,7 @@ static int launch_tiles(struct gwm_gpu *p, const struct gwm_conv *c, const struc
     if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, tap), pack_taps(p, c, a->taps, taps));
     if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, bias), t->bias);
     if (!rc && a->splits > 1) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, partial), t->partial);
-    if (rc || a->splits > 1) return rc ? rc : finish(p, a, count, t);
+    if (rc || a->splits > 1) return rc ? rc : gpu_conv_finish(p, a, count, t);
     if (t->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_conv_args, add), t->add);
     return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_conv_args, y), t->y);
 }
@@ -278,14 +279,14 @@ static int tiles(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                               .ow = w->ow,
                               .oc = c->oc,
                               .group = c->group,
-                              .taps = up(taps, GWM_CONV_STEP) * GWM_CONV_STEP,
-                              .mpad = up(m, k.m) * k.m,
+                              .taps = gpu_conv_up(taps, GWM_CONV_STEP) * GWM_CONV_STEP,
+                              .mpad = gpu_conv_up(m, k.m) * k.m,
                               .sh = w->sh,
                               .sw = w->sw,
                               .top = w->top,
                               .left = w->left,
-                              .tiles_m = up(m, k.m),
-                              .tiles_n = up(positions, k.n),
+                              .tiles_m = gpu_conv_up(m, k.m),
+                              .tiles_n = gpu_conv_up(positions, k.n),
                               .block = to->block,
                               .block_first = to->block_first};
     struct tiled t = {.x = gwm_gpu_in(p, n->in[0], 0, false), .add = -1, .partial = -1};
@@ -293,7 +294,7 @@ static int tiles(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
     size_t bytes = (size_t)p->g->value[to->out].count * sizeof(float);
 
     (void)setting;
-    split(&a, (int64_t)a.tiles_m * a.tiles_n * c->group * w->n);
+    gpu_conv_split(&a, (int64_t)a.tiles_m * a.tiles_n * c->group * w->n);
     if (a.splits > 1 && (t.partial = gwm_gpu_scratch(p, bytes * (size_t)a.splits, GW_DTYPE_F32)) < 0)
         return t.partial;
     if (to->add >= 0 && (t.add = gwm_gpu_in(p, to->add, 0, false)) < 0) return t.add;
@@ -305,8 +306,8 @@ static int tiles(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
 }
 
 /* All that the time of a convolution depends on. */
-static void describe(const struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
-                     char *what, size_t size)
+static void gpu_conv_describe(const struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
+                              char *what, size_t size)
 {
     const struct gwm_conv *c = &n->conv;
     const struct gwm_window *w = &c->win;
@@ -321,7 +322,7 @@ static void describe(const struct gwm_gpu *p, const struct gwm_node *n, const st
 
 int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to)
 {
-    static const struct gwm_way many[] = {{"thin", 1, thin},
+    static const struct gwm_way many[] = {{"thin", 1, gpu_conv_thin},
                                           {"tiles", 1, tiles},
                                           {"direct", 1, direct},
                                           {"cudnn", GWM_LIB_SETTINGS, gwm_lib_cudnn},
@@ -337,7 +338,7 @@ int gwm_gpu_conv(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
     const struct gwm_conv *c = &n->conv;
     char what[256];
 
-    describe(p, n, to, what, sizeof(what));
+    gpu_conv_describe(p, n, to, what, sizeof(what));
     /* Tiles hold channels of one group: with few of them they are mostly empty. */
     if (p->resident) return gwm_gpu_pick(p, n, to, what, one);
     return gwm_gpu_pick(p, n, to, what, c->oc / c->group < 4 ? few : many);

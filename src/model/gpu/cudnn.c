@@ -74,7 +74,7 @@ size_t gwm_cudnn_version(const struct gwm_cudnn *d)
     return d->cudnnGetVersion();
 }
 
-static int run(struct gwm_call *call, void *const addr[], void *stream)
+static int cudnn_run(struct gwm_call *call, void *const addr[], void *stream)
 {
     struct conv_call *c = (struct conv_call *)call;
     const float one = 1;
@@ -87,7 +87,7 @@ static int run(struct gwm_call *call, void *const addr[], void *stream)
                : 0;
 }
 
-static void drop(struct gwm_call *call)
+static void cudnn_drop(struct gwm_call *call)
 {
     struct conv_call *c = (struct conv_call *)call;
 
@@ -101,7 +101,7 @@ static void drop(struct gwm_call *call)
 }
 
 /* Fills the descriptors; -ENOTSUP when cuDNN has no such convolution. */
-static int describe(struct conv_call *c, const struct gwm_conv *q, bool last, bool half, bool tf32)
+static int cudnn_describe(struct conv_call *c, const struct gwm_conv *q, bool last, bool half, bool tf32)
 {
     struct gwm_cudnn *d = c->d;
     const struct gwm_window *w = &q->win;
@@ -161,13 +161,13 @@ int gwm_lib_cudnn(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_
     struct conv_call *c = (struct conv_call *)calloc(1, sizeof(*c));
     if (!c) return -ENOMEM;
     *c = (struct conv_call){
-        .call = {run, drop, "cuDNN"}, .d = p->lib->cudnn, .algo = algo, .sum = to->add >= 0};
-    int rc = describe(c, q, form & GWM_LAST, p->half, p->tf32);
+        .call = {cudnn_run, cudnn_drop, "cuDNN"}, .d = p->lib->cudnn, .algo = algo, .sum = to->add >= 0};
+    int rc = cudnn_describe(c, q, form & GWM_LAST, p->half, p->tf32);
     if (!rc && c->d->cudnnSetActivationDescriptor(
                    c->act, relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0))
         rc = -ENOTSUP;
     if (rc) {
-        drop(&c->call);
+        cudnn_drop(&c->call);
         return rc;
     }
     const int buf[] = {gwm_gpu_in(p, n->in[0], form, true),

@@ -13,7 +13,7 @@
 GW_KERNEL_DECLARE(gwm_program_kernel);
 
 /* Where a launch finds a buffer in this run. */
-static struct gwm_ref find(const struct gwm_gpu *p, const struct gwm_where *w, int buf)
+static struct gwm_ref enqueue_find(const struct gwm_gpu *p, const struct gwm_where *w, int buf)
 {
     const struct gwm_gpu_buf *b = &p->buf[buf];
     struct gwm_ref r = {.type = b->type};
@@ -34,17 +34,18 @@ void gwm_gpu_args(const struct gwm_gpu *p, const struct gwm_launch *l, const str
 {
     memcpy(args, l->args, l->kernel->arg_size);
     for (int k = 0; k < l->nfix; k++) {
-        struct gwm_ref r = find(p, w, l->fix[k].buf);
+        struct gwm_ref r = enqueue_find(p, w, l->fix[k].buf);
         memcpy((char *)args + l->fix[k].at, l->fix[k].ref ? (void *)&r : (void *)&r.at,
                l->fix[k].ref ? sizeof(r) : sizeof(r.at));
     }
 }
 
-static int call_one(struct gwm_gpu *p, const struct gwm_launch *l, const struct gwm_where *w, void *stream)
+static int enqueue_call(struct gwm_gpu *p, const struct gwm_launch *l, const struct gwm_where *w,
+                        void *stream)
 {
     void *addr[GWM_FIXES] = {0};
 
-    for (int k = 0; k < l->nfix; k++) addr[l->fix[k].at] = find(p, w, l->fix[k].buf).at;
+    for (int k = 0; k < l->nfix; k++) addr[l->fix[k].at] = enqueue_find(p, w, l->fix[k].buf).at;
     return l->call->run(l->call, addr, stream ? stream : gw_exec_stream(p->exec));
 }
 
@@ -52,7 +53,7 @@ static int launch_one(struct gwm_gpu *p, const struct gwm_launch *l, const struc
 {
     char args[GW_KERNEL_ARG_MAX] __attribute__((aligned(16)));
 
-    if (l->call) return call_one(p, l, w, stream);
+    if (l->call) return enqueue_call(p, l, w, stream);
     gwm_gpu_args(p, l, w, args);
     if (stream) return !l->kernel->gpu || l->kernel->gpu(l->grid, l->block, args, stream) ? -EIO : 0;
     int rc = gw_launch(p->exec, l->kernel, l->grid, l->block, args);
@@ -61,7 +62,7 @@ static int launch_one(struct gwm_gpu *p, const struct gwm_launch *l, const struc
     return rc;
 }
 
-static int run_program(struct gwm_gpu *p, const struct gwm_where *where, void *stream)
+static int enqueue_program(struct gwm_gpu *p, const struct gwm_where *where, void *stream)
 {
     struct gwm_program_args a = {
         .program = p->program, .io = where->io, .times = p->program_runs ? p->program_runs : 1};
@@ -81,7 +82,7 @@ int gwm_gpu_enqueue_from(struct gwm_gpu *p, int first, const struct gwm_where *w
 {
     int rc = 0;
 
-    if (p->program.ops) return run_program(p, where, stream);
+    if (p->program.ops) return enqueue_program(p, where, stream);
     for (int i = first; i < p->nlaunch && !rc; i++) rc = launch_one(p, &p->launch[i], where, stream);
     return rc;
 }

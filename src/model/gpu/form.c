@@ -55,15 +55,15 @@ void gwm_gpu_pictures(struct gwm_gpu *p)
     }
 }
 
-static uint32_t type_of(const struct gwm_gpu *p, int root, uint32_t form)
+static uint32_t form_type(const struct gwm_gpu *p, int root, uint32_t form)
 {
     if (p->g->value[root].dtype != GWM_F32) return p->g->value[root].dtype;
     return form & GWM_HALF ? GW_DTYPE_F16 : GW_DTYPE_F32;
 }
 
-static size_t bytes_of(const struct gwm_gpu *p, int root, uint32_t form)
+static size_t form_bytes(const struct gwm_gpu *p, int root, uint32_t form)
 {
-    return (size_t)p->g->value[root].count * gw_dtype_bytes(type_of(p, root, form));
+    return (size_t)p->g->value[root].count * gw_dtype_bytes(form_type(p, root, form));
 }
 
 int gwm_gpu_convert(struct gwm_gpu *p, int root, int from, uint32_t from_form, int to, uint32_t to_form)
@@ -82,14 +82,14 @@ int gwm_gpu_convert(struct gwm_gpu *p, int root, int from, uint32_t from_form, i
 }
 
 /* Constants are converted here and now. */
-static int constant(struct gwm_gpu *p, int root, uint32_t form)
+static int form_constant(struct gwm_gpu *p, int root, uint32_t form)
 {
     const struct gwm_value *v = &p->g->value[root];
     const float *x = (const float *)v->data;
 
-    if (!form) return gwm_gpu_static(p, v->data, bytes_of(p, root, 0), type_of(p, root, 0));
+    if (!form) return gwm_gpu_static(p, v->data, form_bytes(p, root, 0), form_type(p, root, 0));
     int32_t c = v->shape.d[1], plane = form & GWM_LAST ? v->shape.d[2] * v->shape.d[3] : 1;
-    size_t bytes = bytes_of(p, root, form);
+    size_t bytes = form_bytes(p, root, form);
     char *to = malloc(bytes);
     for (int32_t i = 0; to && i < v->count; i++) {
         int32_t from = form & GWM_LAST ? i / c / plane * c * plane + i % c * plane + i / c % plane : i;
@@ -98,7 +98,7 @@ static int constant(struct gwm_gpu *p, int root, uint32_t form)
         else
             ((float *)to)[i] = x[from];
     }
-    return gwm_gpu_take(p, to, bytes, type_of(p, root, form));
+    return gwm_gpu_take(p, to, bytes, form_type(p, root, form));
 }
 
 static bool outside(const struct gwm_gpu *p, int buf)
@@ -113,7 +113,7 @@ int gwm_gpu_in(struct gwm_gpu *p, int value, uint32_t form, bool fixed)
 
     if (as[form] >= 0 && fixed && outside(p, as[form])) slot = GWM_FIXED;
     if (as[slot] >= 0) return as[slot];
-    if (p->g->value[root].data) return as[form] = constant(p, root, form);
+    if (p->g->value[root].data) return as[form] = form_constant(p, root, form);
     int m = p->maker[root];
     bool made = false;
     for (uint32_t f = 0; f < GWM_FORMS; f++) made = made || as[f] >= 0;
@@ -125,7 +125,7 @@ int gwm_gpu_in(struct gwm_gpu *p, int value, uint32_t form, bool fixed)
     for (uint32_t f = 0; f < GWM_FORMS; f++)
         if (as[f] >= 0 && (from < 0 || as[f] < as[from])) from = (int)f;
     if (from < 0) return -EINVAL; /* nothing has made it: no graph of ours */
-    int source = as[from], b = gwm_gpu_scratch(p, bytes_of(p, root, form), type_of(p, root, form));
+    int source = as[from], b = gwm_gpu_scratch(p, form_bytes(p, root, form), form_type(p, root, form));
     int rc = gwm_gpu_convert(p, root, source, (uint32_t)from, b, form);
     return rc ? rc : (as[slot] = b);
 }
@@ -148,8 +148,9 @@ int gwm_gpu_out(struct gwm_gpu *p, int value, uint32_t form, bool fixed)
     int o = straight(p, value);
 
     form = gwm_gpu_form(p, value, form);
-    int b = o >= 0 && !form && !fixed ? p->out[o]
-                                      : gwm_gpu_scratch(p, bytes_of(p, value, form), type_of(p, value, form));
+    int b = o >= 0 && !form && !fixed
+                ? p->out[o]
+                : gwm_gpu_scratch(p, form_bytes(p, value, form), form_type(p, value, form));
     return b < 0 ? b : (p->as[value * GWM_SLOTS + (int)form] = b);
 }
 
@@ -180,17 +181,17 @@ int gwm_gpu_border(struct gwm_gpu *p)
     for (int i = 0; i < g->nvalue * GWM_SLOTS; i++) p->as[i] = -1;
     for (uint32_t i = 0; i < g->ninput; i++) {
         int root = g->input[i], *as = &p->as[root * GWM_SLOTS];
-        *as = gwm_gpu_outside(p, GWM_MEM_IN, (int)i, type_of(p, root, 0));
+        *as = gwm_gpu_outside(p, GWM_MEM_IN, (int)i, form_type(p, root, 0));
         if (*as < 0) return *as;
         if (p->gpu_io || !p->uses[root] || !read_often(p, root)) continue;
-        int copy = gwm_gpu_scratch(p, bytes_of(p, root, 0), type_of(p, root, 0));
+        int copy = gwm_gpu_scratch(p, form_bytes(p, root, 0), form_type(p, root, 0));
         int rc = gwm_gpu_convert(p, root, *as, 0, copy, 0);
         if (rc) return rc;
         *as = copy;
     }
     for (uint32_t i = 0; i < g->noutput; i++) {
         int root = g->value[g->output[i]].root;
-        p->out[i] = gwm_gpu_outside(p, GWM_MEM_OUT, (int)i, type_of(p, root, 0));
+        p->out[i] = gwm_gpu_outside(p, GWM_MEM_OUT, (int)i, form_type(p, root, 0));
         if (p->out[i] < 0) return p->out[i];
         p->staged[i] = p->maker[root] < 0 || (!p->gpu_io && written_in_pieces(p, root));
     }
@@ -204,7 +205,7 @@ int gwm_gpu_finish(struct gwm_gpu *p)
     for (uint32_t i = 0; i < p->g->noutput && !rc; i++) {
         int root = p->g->value[p->g->output[i]].root, *as = &p->as[root * GWM_SLOTS], from = 0;
         if (as[0] == p->out[i]) continue;
-        if (p->g->value[root].data && as[0] < 0) as[0] = constant(p, root, 0);
+        if (p->g->value[root].data && as[0] < 0) as[0] = form_constant(p, root, 0);
         while (from < GWM_FORMS && as[from] < 0) from++;
         rc = from < GWM_FORMS ? gwm_gpu_convert(p, root, as[from], (uint32_t)from, p->out[i], 0) : -EINVAL;
     }

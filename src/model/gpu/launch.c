@@ -6,7 +6,7 @@
 
 #include "src/model/gpu/launch.h"
 
-static int grow(void **array, int n, int *cap, size_t size)
+static int launch_grow(void **array, int n, int *cap, size_t size)
 {
     if (n < *cap) return 0;
     int more = *cap ? 2 * *cap : 64;
@@ -20,7 +20,7 @@ static int grow(void **array, int n, int *cap, size_t size)
 static int new_buf(struct gwm_gpu *p, struct gwm_gpu_buf b)
 {
     if (b.bytes > p->most) return -E2BIG;
-    if (grow((void **)&p->buf, p->nbuf, &p->cap_buf, sizeof(*p->buf))) return -ENOMEM;
+    if (launch_grow((void **)&p->buf, p->nbuf, &p->cap_buf, sizeof(*p->buf))) return -ENOMEM;
     p->buf[p->nbuf] = b;
     return p->nbuf++;
 }
@@ -53,7 +53,7 @@ int gwm_gpu_take(struct gwm_gpu *p, void *data, size_t bytes, uint32_t type)
 
 static struct gwm_launch *new_launch(struct gwm_gpu *p)
 {
-    if (grow((void **)&p->launch, p->nlaunch, &p->cap_launch, sizeof(*p->launch))) return NULL;
+    if (launch_grow((void **)&p->launch, p->nlaunch, &p->cap_launch, sizeof(*p->launch))) return NULL;
     memset(&p->launch[p->nlaunch], 0, sizeof(*p->launch));
     p->launch[p->nlaunch].node = p->node;
     return &p->launch[p->nlaunch++];

@@ -35,7 +35,7 @@ static int32_t as_block(const struct gwm_move *m, const struct gwm_shape *x, boo
 }
 
 /* A sum with a tensor of the same shape that is there already when node `at` runs; the tensor, or -1. */
-static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root, int at)
+static int lower_sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root, int at)
 {
     const struct gwm_graph *g = p->g;
 
@@ -49,13 +49,13 @@ static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root,
 }
 
 /* A convolution and what follows it alone: a sum, an activation, a depth-to-space. */
-static int conv(struct gwm_gpu *p, const struct gwm_node *n)
+static int lower_conv(struct gwm_gpu *p, const struct gwm_node *n)
 {
     const struct gwm_graph *g = p->g;
     int at = (int)(n - g->node), q = gwm_sole_reader(p->g, p->uses, n->out, at);
     struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1};
 
-    if (q >= 0 && n->act.kind == GWM_ACT_NONE && (to.add = sum_with(p, &g->node[q], n->out, at)) >= 0) {
+    if (q >= 0 && n->act.kind == GWM_ACT_NONE && (to.add = lower_sum_with(p, &g->node[q], n->out, at)) >= 0) {
         p->done[q] = true;
         to.out = g->node[q].out;
         to.act = g->node[q].act;
@@ -87,7 +87,7 @@ static int lower(struct gwm_gpu *p, const struct gwm_node *n)
         return y < 0 ? y : 0;
     }
     switch (n->op) {
-    case GWM_CONV: return conv(p, n);
+    case GWM_CONV: return lower_conv(p, n);
     case GWM_POOL: return gwm_gpu_pool(p, n);
     case GWM_GEMM: return product(p, n);
     case GWM_UNARY: return gwm_gpu_unary(p, n);

@@ -85,7 +85,7 @@ size_t gwm_lt_version(const struct gwm_lt *t)
     return t->cublasLtGetVersion();
 }
 
-static int run(struct gwm_call *call, void *const addr[], void *stream)
+static int lt_run(struct gwm_call *call, void *const addr[], void *stream)
 {
     struct lt_call *c = (struct lt_call *)call;
 
@@ -100,7 +100,7 @@ static int run(struct gwm_call *call, void *const addr[], void *stream)
                : 0;
 }
 
-static void drop(struct gwm_call *call)
+static void lt_drop(struct gwm_call *call)
 {
     struct lt_call *c = (struct lt_call *)call;
 
@@ -111,8 +111,8 @@ static void drop(struct gwm_call *call)
     free(c);
 }
 
-static int layout(struct lt_call *c, cublasLtMatrixLayout_t *to, const struct product *q,
-                  const int64_t size[2], int64_t ld, int64_t step)
+static int lt_layout(struct lt_call *c, cublasLtMatrixLayout_t *to, const struct product *q,
+                     const int64_t size[2], int64_t ld, int64_t step)
 {
     int32_t batch = (int32_t)q->batch;
 
@@ -128,7 +128,7 @@ static int layout(struct lt_call *c, cublasLtMatrixLayout_t *to, const struct pr
                : 0;
 }
 
-static int describe(struct lt_call *c, const struct product *q)
+static int lt_describe(struct lt_call *c, const struct product *q)
 {
     struct gwm_lt *t = c->t;
     cublasOperation_t ta = q->ta ? CUBLAS_OP_T : CUBLAS_OP_N, tb = q->tb ? CUBLAS_OP_T : CUBLAS_OP_N;
@@ -147,13 +147,13 @@ static int describe(struct lt_call *c, const struct product *q)
         return -ENOTSUP;
     const int64_t a[2] = {q->ta ? q->k : q->m, q->ta ? q->m : q->k},
                   b[2] = {q->tb ? q->n : q->k, q->tb ? q->k : q->n};
-    rc = layout(c, &c->a, q, a, q->lda, q->a_step);
-    if (!rc) rc = layout(c, &c->b, q, b, q->ldb, q->b_step);
-    return rc ? rc : layout(c, &c->y, q, (const int64_t[]){q->m, q->n}, q->ldy, q->y_step);
+    rc = lt_layout(c, &c->a, q, a, q->lda, q->a_step);
+    if (!rc) rc = lt_layout(c, &c->b, q, b, q->ldb, q->b_step);
+    return rc ? rc : lt_layout(c, &c->y, q, (const int64_t[]){q->m, q->n}, q->ldy, q->y_step);
 }
 
 /* The algorithm of that number in cuBLASLt's own order. */
-static int choose(struct lt_call *c, int setting)
+static int lt_choose(struct lt_call *c, int setting)
 {
     cublasLtMatmulHeuristicResult_t found[GWM_LIB_SETTINGS];
     cublasLtMatmulPreference_t pref = NULL;
@@ -184,17 +184,17 @@ static struct lt_call *new_call(struct gwm_gpu *p, const struct product *q, int 
 
     *rc = -ENOMEM;
     if (!c) return NULL;
-    *c = (struct lt_call){.call = {run, drop, "cublasLt"},
+    *c = (struct lt_call){.call = {lt_run, lt_drop, "cublasLt"},
                           .t = p->lib->lt,
                           .bias = q->bias,
                           .alpha = q->alpha,
                           .sum = q->sum,
                           .a_start = q->a_start,
                           .b_start = q->b_start};
-    *rc = describe(c, q);
-    if (!*rc) *rc = choose(c, setting);
+    *rc = lt_describe(c, q);
+    if (!*rc) *rc = lt_choose(c, setting);
     if (!*rc) return c;
-    drop(&c->call);
+    lt_drop(&c->call);
     return NULL;
 }
 

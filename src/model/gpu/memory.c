@@ -8,7 +8,7 @@
 
 #include "src/model/gpu/memory.h"
 
-static size_t aligned(size_t bytes)
+static size_t memory_aligned(size_t bytes)
 {
     return (bytes + GWM_ARENA_ALIGN - 1) / GWM_ARENA_ALIGN * GWM_ARENA_ALIGN;
 }
@@ -20,11 +20,11 @@ static size_t place_io(struct gwm_gpu *p)
 
     for (uint32_t i = 0; i < p->g->ninput; i++) {
         p->in_at[i] = at;
-        at += aligned(gwm_bytes(&p->g->value[p->g->input[i]]));
+        at += memory_aligned(gwm_bytes(&p->g->value[p->g->input[i]]));
     }
     for (uint32_t i = 0; i < p->g->noutput; i++) {
         p->out_at[i] = at;
-        at += aligned(gwm_bytes(&p->g->value[p->g->output[i]]));
+        at += memory_aligned(gwm_bytes(&p->g->value[p->g->output[i]]));
     }
     return at;
 }
@@ -48,7 +48,7 @@ static int place_buffers(struct gwm_gpu *p)
         if (p->buf[b].mem == GWM_MEM_ARENA) p->span[b].bytes = p->buf[b].bytes;
         if (p->buf[b].mem != GWM_MEM_CONST) continue;
         p->buf[b].offset = p->const_bytes;
-        p->const_bytes += aligned(p->buf[b].bytes);
+        p->const_bytes += memory_aligned(p->buf[b].bytes);
         if (p->const_bytes > p->most) return -E2BIG;
     }
     return 0;

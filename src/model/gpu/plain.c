@@ -47,7 +47,7 @@ static uint32_t row_threads(int32_t n)
     return ((fours + rounds - 1) / rounds + 31) / 32 * 32;
 }
 
-static int norm(struct gwm_gpu *p, const struct gwm_node *n, const struct operands *o)
+static int plain_norm(struct gwm_gpu *p, const struct gwm_node *n, const struct operands *o)
 {
     struct gwm_norm_args a = {.s = n->norm, .act = n->act};
     bool rows = a.s.inner == 1 && a.s.channels == a.s.n && a.s.n > 0 && a.s.n % 4 == 0 &&
@@ -66,7 +66,7 @@ static int norm(struct gwm_gpu *p, const struct gwm_node *n, const struct operan
 }
 
 /* A block for each result where that keeps more threads busy. */
-static int reduce(struct gwm_gpu *p, const struct gwm_node *n, const struct operands *o)
+static int plain_reduce(struct gwm_gpu *p, const struct gwm_node *n, const struct operands *o)
 {
     struct gwm_reduce_args a = {.r = n->reduce};
     int32_t count = a.r.outer * a.r.inner;
@@ -114,8 +114,8 @@ int gwm_gpu_plain(struct gwm_gpu *p, const struct gwm_node *n)
 
     if (rc) return rc;
     switch (n->op) {
-    case GWM_NORM: return norm(p, n, &o);
-    case GWM_REDUCE: return reduce(p, n, &o);
+    case GWM_NORM: return plain_norm(p, n, &o);
+    case GWM_REDUCE: return plain_reduce(p, n, &o);
     case GWM_INTERP: return interp(p, n, &o, count);
     case GWM_DECONV: return deconv(p, n, &o, count);
     case GWM_CUMSUM: {

@@ -15,7 +15,7 @@
 #include "src/model/kernels/kernels.h"
 
 /* Opens what measuring needs. Without it the first of the ways that works is taken. */
-static void measure(struct gwm_gpu *p)
+static void gpu_plan_measure(struct gwm_gpu *p)
 {
     char machine[512], versions[128];
 
@@ -59,7 +59,7 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     int rc = p->resident ? gwm_program_fits(g, msg) : 0;
     if (!rc) rc = find_exec(p, o, msg);
     if (!rc && gw_exec_kind(p->exec) == GW_EXEC_GPU && !(o->flags & (GW_PLAN_OWN | GW_PLAN_RESIDENT)))
-        measure(p);
+        gpu_plan_measure(p);
     p->last = p->half && !p->timer && !p->resident; /* where it is not measured */
     if (!rc) rc = gwm_gpu_build(p, msg);
     if (!rc && p->timer) p->run_us = gwm_timer_plan(p->timer, p);

@@ -21,7 +21,7 @@ uint32_t gwm_thin_grid(const struct gwm_gemm_args *g)
     return units < THIN_BLOCKS ? (uint32_t)units : THIN_BLOCKS;
 }
 
-static int own(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, bool thin)
+static int product_own(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, bool thin)
 {
     const struct gwm_gemm *q = &n->gemm;
     const struct gwm_strided *sa = &to->product->a, *sb = &to->product->b, *sy = &to->product->y;
@@ -63,11 +63,11 @@ static int own(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_sto
 static int blocks(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
     (void)setting;
-    return own(p, n, to, false);
+    return product_own(p, n, to, false);
 }
 
 /* Reads the second factor once for each four rows of the first: for few of them. */
-static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
+static int product_thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
     const struct gwm_gemm *q = &n->gemm;
     int64_t groups = ((int64_t)q->m - 1) / GWM_THIN_ROWS + 1;
@@ -75,7 +75,7 @@ static int thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_st
     (void)setting;
     if (!p->resident && q->m > GWM_THIN_MOST) return -ENOTSUP;
     if (groups * q->products * q->n > INT32_MAX) return -ENOTSUP;
-    return own(p, n, to, true);
+    return product_own(p, n, to, true);
 }
 
 /* Where the operands come from, if they are a row of matrices. */
@@ -96,7 +96,7 @@ static struct gwm_product operands(const struct gwm_gpu *p, const struct gwm_nod
 }
 
 /* A sum, element by element, with what is there already when node `at` runs; its other operand, or -1. */
-static int sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root, int at)
+static int product_sum_with(const struct gwm_gpu *p, const struct gwm_node *q, int root, int at)
 {
     const struct gwm_graph *g = p->g;
     const struct gwm_broadcast *bc = &q->binary.bc;
@@ -116,7 +116,7 @@ static bool sum_of_pictures(struct gwm_gpu *p, int at, int next, struct gwm_stor
     const struct gwm_node *move = &g->node[next];
     int sum =
         p->last && gwm_gpu_turns(g, move) == GWM_TO_FIRST ? gwm_sole_reader(g, p->uses, move->out, next) : -1;
-    int add = sum < 0 ? -1 : sum_with(p, &g->node[sum], move->out, at);
+    int add = sum < 0 ? -1 : product_sum_with(p, &g->node[sum], move->out, at);
 
     if (add < 0 || !gwm_same_shape(&g->value[add].shape, &g->value[move->out].shape) ||
         !(gwm_gpu_out_form(p, g->node[sum].out) & gwm_gpu_form(p, add, GWM_LAST)))
@@ -131,11 +131,11 @@ static bool sum_of_pictures(struct gwm_gpu *p, int at, int next, struct gwm_stor
 
 int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    static const struct gwm_way ways[] = {{"thin", 1, thin},
+    static const struct gwm_way ways[] = {{"thin", 1, product_thin},
                                           {"blocks", 1, blocks},
                                           {"gemm", GWM_LIB_SETTINGS, gwm_lib_gemm},
                                           {0}},
-                                few[] = {{"thin", 1, thin}, {0}};
+                                few[] = {{"thin", 1, product_thin}, {0}};
     const struct gwm_gemm *q = &n->gemm;
     struct gwm_product r = operands(p, n);
     struct gwm_store to = {.out = n->out, .add = -1, .act = n->act, .block = 1, .product = &r};
@@ -148,7 +148,7 @@ int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n)
     } else if (next >= 0 && n->act.kind == GWM_ACT_NONE && sum_of_pictures(p, at, next, &to)) {
         /* all is said */
     } else if (next >= 0 && n->act.kind == GWM_ACT_NONE &&
-               (to.add = sum_with(p, &p->g->node[next], n->out, at)) >= 0) {
+               (to.add = product_sum_with(p, &p->g->node[next], n->out, at)) >= 0) {
         to.out = p->g->node[next].out;
         to.act = p->g->node[next].act;
     }

@@ -36,7 +36,7 @@ static const struct kind {
 };
 #define KINDS (sizeof(kinds) / sizeof(kinds[0]))
 
-static uint32_t kind_of(const struct gw_kernel *kernel)
+static uint32_t program_kind_of(const struct gw_kernel *kernel)
 {
     uint32_t k = 0;
 
@@ -90,7 +90,7 @@ static bool overlap(const struct gwm_gpu *p, int a, int b)
 
 static int result_of(const struct gwm_launch *l)
 {
-    size_t at = kinds[kind_of(l->kernel)].result;
+    size_t at = kinds[program_kind_of(l->kernel)].result;
 
     for (int k = 0; k < l->nfix; k++)
         if (l->fix[k].at == at) return l->fix[k].buf;
@@ -124,7 +124,7 @@ static size_t args_bytes(const struct gwm_launch *l)
 }
 
 /* Fills the host's copy of what lies at `dev`: io, meeting, operations, arguments. */
-static void fill(struct gwm_gpu *p, char *host, char *dev)
+static void program_fill(struct gwm_gpu *p, char *host, char *dev)
 {
     struct gw_plan_io *io = (struct gw_plan_io *)dev;
     struct gwm_where where = {.at = p->at, .io = io};
@@ -136,7 +136,7 @@ static void fill(struct gwm_gpu *p, char *host, char *dev)
     at = ops + (size_t)p->nlaunch * sizeof(*op);
     for (int i = 0; i < p->nlaunch; i++) {
         const struct gwm_launch *l = &p->launch[i];
-        op[i] = (struct gwm_do){.kernel = kind_of(l->kernel), .blocks = l->grid, .args = dev + at};
+        op[i] = (struct gwm_do){.kernel = program_kind_of(l->kernel), .blocks = l->grid, .args = dev + at};
         gwm_gpu_args(p, l, &where, host + at);
         at += args_bytes(l);
     }
@@ -149,7 +149,7 @@ static void fill(struct gwm_gpu *p, char *host, char *dev)
                                       .nout = p->g->noutput};
 }
 
-static int make_table(struct gwm_gpu *p)
+static int program_make_table(struct gwm_gpu *p)
 {
     size_t bytes = sizeof(struct gw_plan_io) + sizeof(struct gwm_meeting) + ARGS_ALIGN;
 
@@ -157,7 +157,7 @@ static int make_table(struct gwm_gpu *p)
     char *host = (char *)calloc(1, bytes);
     int rc = host ? gw_mem_alloc(p->exec, GW_MEM_DEVICE, bytes, &p->program_mem) : -ENOMEM;
     if (!rc) {
-        fill(p, host, (char *)p->program_mem.dev);
+        program_fill(p, host, (char *)p->program_mem.dev);
         rc = gw_copy_in(p->exec, p->program_mem.dev, host, bytes);
     }
     free(host);
@@ -210,10 +210,10 @@ static void choose_blocks(struct gwm_gpu *p)
 int gwm_program_make(struct gwm_gpu *p, const struct gwm_msg *msg)
 {
     for (int i = 0; i < p->nlaunch; i++)
-        if (!p->launch[i].kernel || kind_of(p->launch[i].kernel) == KINDS)
+        if (!p->launch[i].kernel || program_kind_of(p->launch[i].kernel) == KINDS)
             return gwm_fail(msg, -ENOTSUP, "a resident kernel cannot do what %s does",
                             p->launch[i].kernel ? p->launch[i].kernel->name : "a library");
-    int rc = make_table(p);
+    int rc = program_make_table(p);
     if (rc) return gwm_fail(msg, rc, "%s", rc == -ENOMEM ? "out of memory" : gw_last_error());
     if (gw_exec_kind(p->exec) == GW_EXEC_GPU) p->timer = gwm_timer_open(p->exec, p->most);
     choose_blocks(p);

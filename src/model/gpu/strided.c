@@ -67,7 +67,7 @@ static bool all_through(const struct map *m, struct gwm_strided *s)
 }
 
 /* A look-up of one constant index is a slice; its place in the input, or -1. */
-static int32_t slice(const struct gwm_graph *g, const struct gwm_node *n)
+static int32_t strided_slice(const struct gwm_graph *g, const struct gwm_node *n)
 {
     const int64_t *index = (const int64_t *)g->value[n->in[1]].data;
 
@@ -89,7 +89,7 @@ bool gwm_gpu_put_off(const struct gwm_gpu *p, const struct gwm_node *n)
         if (p->g->value[p->g->output[i]].root == n->out) return false;
     return gwm_gpu_factor(n) ||
            (n->op == GWM_MOVE && gwm_move_dense(&n->mv.move[0], p->g->value[n->out].count)) ||
-           (n->op == GWM_GATHER && slice(p->g, n) >= 0);
+           (n->op == GWM_GATHER && strided_slice(p->g, n) >= 0);
 }
 
 /* One node back; false at the end of the way. */
@@ -107,7 +107,7 @@ static bool step_back(const struct gwm_gpu *p, struct gwm_strided *s)
         const int32_t dims[] = {n->gather.outer, n->gather.inner}, at[] = {n->gather.inner, 1},
                       to[] = {n->gather.n * n->gather.inner, 1};
         if (!all_through(&(struct map){2, dims, at, to}, s)) return false;
-        s->start += slice(p->g, n);
+        s->start += strided_slice(p->g, n);
     } else if (n->act.kind == GWM_ACT_AFFINE) {
         s->scale *= n->act.a;
     }

@@ -58,7 +58,7 @@ void gwm_timer_machine(const struct gwm_timer *t, char *text, size_t size)
     snprintf(text, size, "%s", t->name);
 }
 
-static size_t bytes_of(const struct gwm_gpu *p, const struct gwm_gpu_buf *b)
+static size_t timer_bytes(const struct gwm_gpu *p, const struct gwm_gpu_buf *b)
 {
     if (b->mem == GWM_MEM_IN || b->mem == GWM_MEM_OUT)
         return p->g->info[b->mem == GWM_MEM_OUT][b->index].bytes;
@@ -66,7 +66,7 @@ static size_t bytes_of(const struct gwm_gpu *p, const struct gwm_gpu_buf *b)
 }
 
 /* Gives each buffer that the launches name a place in the pool: at[buffer] is first its offset + 1. */
-static int place(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
+static int timer_place(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
 {
     size_t total = 0;
 
@@ -75,7 +75,7 @@ static int place(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
             int b = p->launch[i].fix[k].buf;
             if (at[b]) continue;
             at[b] = (char *)(total + 1);
-            total += (bytes_of(p, &p->buf[b]) + GWM_ARENA_ALIGN) / GWM_ARENA_ALIGN * GWM_ARENA_ALIGN;
+            total += (timer_bytes(p, &p->buf[b]) + GWM_ARENA_ALIGN) / GWM_ARENA_ALIGN * GWM_ARENA_ALIGN;
         }
     }
     if (total > t->size) {
@@ -98,39 +98,39 @@ static int place(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
 }
 
 /* `at` NULL: of a plan that is made, where it lies. */
-static int enqueue(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
+static int timer_enqueue(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
 {
     if (!at) return gwm_gpu_enqueue_here(p, first, t->stream);
     return gwm_gpu_enqueue_from(p, first, &(struct gwm_where){.at = at}, t->stream);
 }
 
-static cudaGraphExec_t capture(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
+static cudaGraphExec_t timer_capture(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
 {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
     int rc = 0;
 
     if (cudaStreamBeginCapture(t->stream, cudaStreamCaptureModeRelaxed)) return NULL;
-    for (int i = 0; i < REPEATS && !rc; i++) rc = enqueue(t, p, first, at);
+    for (int i = 0; i < REPEATS && !rc; i++) rc = timer_enqueue(t, p, first, at);
     cudaError_t end = cudaStreamEndCapture(t->stream, &graph);
     if (!rc && !end && cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagDeviceLaunch)) exec = NULL;
     if (graph) cudaGraphDestroy(graph);
     return exec;
 }
 
-static int compare(const void *a, const void *b)
+static int timer_compare(const void *a, const void *b)
 {
     float x = *(const float *)a, y = *(const float *)b;
 
     return (x > y) - (x < y);
 }
 
-static float measure(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
+static float timer_measure(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at[])
 {
     float us[RUNS];
     /* Once as it is: libraries load their kernels now. */
-    int rc = enqueue(t, p, first, at) || cudaStreamSynchronize(t->stream);
-    cudaGraphExec_t exec = rc ? NULL : capture(t, p, first, at);
+    int rc = timer_enqueue(t, p, first, at) || cudaStreamSynchronize(t->stream);
+    cudaGraphExec_t exec = rc ? NULL : timer_capture(t, p, first, at);
 
     rc = !exec || cudaGraphUpload(exec, t->stream) || cudaGraphLaunch(exec, t->stream);
     for (int i = 0; i < RUNS && !rc; i++) {
@@ -142,14 +142,14 @@ static float measure(struct gwm_timer *t, struct gwm_gpu *p, int first, char *at
     cudaError_t error = cudaGetLastError(); /* what failed here must not be found by others */
     t->why = error ? cudaGetErrorString(error) : "a launch failed";
     if (rc) return -1;
-    qsort(us, RUNS, sizeof(us[0]), compare);
+    qsort(us, RUNS, sizeof(us[0]), timer_compare);
     return us[RUNS / 2] * 1000 / REPEATS;
 }
 
 float gwm_timer_nodes(struct gwm_timer *t, struct gwm_gpu *p, int first)
 {
     char **at = (char **)calloc((size_t)p->nbuf + 1, sizeof(*at));
-    float us = at && !place(t, p, first, at) ? measure(t, p, first, at) : -1;
+    float us = at && !timer_place(t, p, first, at) ? timer_measure(t, p, first, at) : -1;
 
     free(at);
     return us;
@@ -157,7 +157,7 @@ float gwm_timer_nodes(struct gwm_timer *t, struct gwm_gpu *p, int first)
 
 float gwm_timer_plan(struct gwm_timer *t, struct gwm_gpu *p)
 {
-    return measure(t, p, 0, NULL);
+    return timer_measure(t, p, 0, NULL);
 }
 
 float gwm_timer_one(struct gwm_timer *t, struct gwm_gpu *p, int number)
@@ -165,7 +165,7 @@ float gwm_timer_one(struct gwm_timer *t, struct gwm_gpu *p, int number)
     int all = p->nlaunch;
 
     p->nlaunch = number + 1; /* the last for now */
-    float us = measure(t, p, number, NULL);
+    float us = timer_measure(t, p, number, NULL);
     p->nlaunch = all;
     return us;
 }

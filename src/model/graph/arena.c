@@ -19,7 +19,7 @@ static int larger_first(const void *pa, const void *pb)
     return a->first != b->first ? (a->first > b->first ? 1 : -1) : (a > b) - (a < b);
 }
 
-static bool meet(const struct gwm_span *a, const struct gwm_span *b)
+static bool arena_meet(const struct gwm_span *a, const struct gwm_span *b)
 {
     return a->first <= b->last && b->first <= a->last;
 }
@@ -30,7 +30,7 @@ static size_t lowest_gap(const struct gwm_span *s, struct gwm_span *const *place
     size_t at = 0;
 
     for (size_t i = 0; i < n; i++) {
-        if (!meet(s, placed[i])) continue;
+        if (!arena_meet(s, placed[i])) continue;
         if (placed[i]->offset >= at + padded(s)) break;
         size_t end = placed[i]->offset + padded(placed[i]);
         if (end > at) at = end;

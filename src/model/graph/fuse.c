@@ -310,7 +310,7 @@ static void drop_copy(struct fuser *f, struct gwm_node *n)
 /* ---- functions that files spell out ---- */
 
 /* The function node that makes a value, if it is that one; or NULL. */
-static struct gwm_node *made_by(const struct fuser *f, int value, enum gwm_act_kind kind)
+static struct gwm_node *fuse_made_by(const struct fuser *f, int value, enum gwm_act_kind kind)
 {
     int m = f->maker[f->g->value[value].root];
 
@@ -337,10 +337,11 @@ static void becomes(struct fuser *f, struct gwm_node *n, struct gwm_act act, int
 /* Is value `e` 1 + erf(x / √2)? Then the node of erf, and x. */
 static struct gwm_node *erf_part(const struct fuser *f, int e, int *x)
 {
-    struct gwm_node *plus = made_by(f, e, GWM_ACT_AFFINE);
-    struct gwm_node *erf =
-        plus && near(plus->act.a, 1) && near(plus->act.b, 1) ? made_by(f, plus->in[0], GWM_ACT_ERF) : NULL;
-    struct gwm_node *by = erf && f->uses[erf->out] == 1 ? made_by(f, erf->in[0], GWM_ACT_AFFINE) : NULL;
+    struct gwm_node *plus = fuse_made_by(f, e, GWM_ACT_AFFINE);
+    struct gwm_node *erf = plus && near(plus->act.a, 1) && near(plus->act.b, 1)
+                               ? fuse_made_by(f, plus->in[0], GWM_ACT_ERF)
+                               : NULL;
+    struct gwm_node *by = erf && f->uses[erf->out] == 1 ? fuse_made_by(f, erf->in[0], GWM_ACT_AFFINE) : NULL;
 
     if (!by || !near(by->act.a, 0.70710678f) || by->act.b != 0) return NULL;
     *x = by->in[0];
@@ -356,8 +357,9 @@ static void spell(struct fuser *f, struct gwm_node *n)
     if (n->binary.kind != GWM_MUL || n->act.kind != GWM_ACT_NONE) return;
     for (uint32_t k = 0; k < 2; k++) {
         int x = n->in[k], e = n->in[!k], from = -1;
-        const struct gwm_node *s = made_by(f, e, GWM_ACT_SIGMOID), *h = made_by(f, e, GWM_ACT_HSIGMOID);
-        const struct gwm_node *half = made_by(f, x, GWM_ACT_AFFINE);
+        const struct gwm_node *s = fuse_made_by(f, e, GWM_ACT_SIGMOID),
+                              *h = fuse_made_by(f, e, GWM_ACT_HSIGMOID);
+        const struct gwm_node *half = fuse_made_by(f, x, GWM_ACT_AFFINE);
         struct gwm_node *erf = erf_part(f, e, &from);
         if (s && s->in[0] == x) {
             becomes(f, n, silu, x);

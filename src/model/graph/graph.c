@@ -52,7 +52,7 @@ char *gwm_strdup(struct gwm_graph *g, const char *s)
 }
 
 /* Room for one more element of an array that grows by doubling; NULL when there is none. */
-static void *grow(void *array, int n, int *cap, size_t size)
+static void *graph_grow(void *array, int n, int *cap, size_t size)
 {
     if (n < *cap) return array;
     int more = *cap ? 2 * *cap : 64;
@@ -64,8 +64,9 @@ static void *grow(void *array, int n, int *cap, size_t size)
 int gwm_value_new(struct gwm_graph *g, const char *name, uint32_t dtype, const struct gwm_shape *shape)
 {
     int32_t count = gwm_count(shape);
-    void *p =
-        g->nvalue < 4 * GWM_MAX_NODES ? grow(g->value, g->nvalue, &g->cap_value, sizeof(*g->value)) : NULL;
+    void *p = g->nvalue < 4 * GWM_MAX_NODES
+                  ? graph_grow(g->value, g->nvalue, &g->cap_value, sizeof(*g->value))
+                  : NULL;
     const char *copy = gwm_strdup(g, name ? name : "");
 
     if (p) g->value = p;
@@ -94,7 +95,7 @@ int gwm_view_new(struct gwm_graph *g, const char *name, int of, const struct gwm
 
 int gwm_node_new(struct gwm_graph *g, enum gwm_op op, const int *in, uint32_t nin, int out)
 {
-    void *p = g->nnode < GWM_MAX_NODES ? grow(g->node, g->nnode, &g->cap_node, sizeof(*g->node)) : NULL;
+    void *p = g->nnode < GWM_MAX_NODES ? graph_grow(g->node, g->nnode, &g->cap_node, sizeof(*g->node)) : NULL;
 
     if (!p) return -ENOMEM;
     g->node = p;

@@ -41,7 +41,7 @@ static bool by_constant(const struct rows *r, const struct gwm_node *n)
 }
 
 /* The same move of rows that have `to` elements instead of `from`. */
-static void resize(struct gwm_move *m, int32_t from, int32_t to)
+static void rows_resize(struct gwm_move *m, int32_t from, int32_t to)
 {
     for (int32_t d = 0; d < m->rank - 1; d++) {
         m->from[d] = m->from[d] / from * to;
@@ -52,13 +52,13 @@ static void resize(struct gwm_move *m, int32_t from, int32_t to)
 
 /* A product and a move that follow each other change places: node a comes first, and what it makes has rows
  * of `to` elements instead of `from`. */
-static void swap(struct rows *r, int a, int b, struct gwm_move *move, int32_t from, int32_t to)
+static void rows_swap(struct rows *r, int a, int b, struct gwm_move *move, int32_t from, int32_t to)
 {
     struct gwm_graph *g = r->g;
     struct gwm_node first = g->node[b], second = g->node[a];
     struct gwm_value *between = &g->value[second.out];
 
-    resize(move, from, to);
+    rows_resize(move, from, to);
     first.in[0] = second.in[0];
     first.out = second.out;
     second.in[0] = first.out;
@@ -71,7 +71,7 @@ static void swap(struct rows *r, int a, int b, struct gwm_move *move, int32_t fr
 }
 
 /* Moves node m, which nobody else reads, into the move at i behind it. */
-static void join(struct rows *r, int m, int i)
+static void rows_join(struct rows *r, int m, int i)
 {
     struct gwm_node *first = &r->g->node[m], *then = &r->g->node[i];
 
@@ -94,11 +94,11 @@ void gwm_move_rows(struct gwm_graph *g, int *uses, int *maker)
         int next = m < 0 ? -1 : gwm_sole_reader(g, uses, n->out, i);
         if (next < 0 || g->node[next].op != GWM_MOVE) continue;
         if (moves_rows(&r, &g->node[m], n->gemm.k)) {
-            swap(&r, m, i, g->node[m].mv.move, n->gemm.k, n->gemm.n);
-            join(&r, i, next);
+            rows_swap(&r, m, i, g->node[m].mv.move, n->gemm.k, n->gemm.n);
+            rows_join(&r, i, next);
         } else if (moves_rows(&r, &g->node[next], n->gemm.n)) {
-            swap(&r, i, next, g->node[next].mv.move, n->gemm.n, n->gemm.k);
-            join(&r, m, i);
+            rows_swap(&r, i, next, g->node[next].mv.move, n->gemm.n, n->gemm.k);
+            rows_join(&r, m, i);
         }
     }
 }

@@ -54,7 +54,7 @@ static int move_behind(const struct family *f, int i)
                : -1;
 }
 
-static bool same_kind(const struct family *f, const struct gwm_node *a, const struct gwm_node *b)
+static bool siblings_same_kind(const struct family *f, const struct gwm_node *a, const struct gwm_node *b)
 {
     const struct gwm_value *x = &f->g->value[a->in[0]], *y = &f->g->value[b->in[0]];
 
@@ -62,12 +62,12 @@ static bool same_kind(const struct family *f, const struct gwm_node *a, const st
            a->gemm.tb == b->gemm.tb && a->gemm.alpha == b->gemm.alpha;
 }
 
-static void find(struct family *f, int i)
+static void siblings_find(struct family *f, int i)
 {
     f->count = 0;
     for (int j = i; j < f->g->nnode && f->count < MOST; j++) {
         const struct gwm_node *n = &f->g->node[j];
-        int next = suits(f, n) && same_kind(f, &f->g->node[i], n) ? move_behind(f, j) : -1;
+        int next = suits(f, n) && siblings_same_kind(f, &f->g->node[i], n) ? move_behind(f, j) : -1;
         if (next < 0) continue;
         f->product[f->count] = j;
         f->move[f->count++] = next;
@@ -103,14 +103,14 @@ static bool join_constants(struct family *f, int32_t columns)
 }
 
 /* A move finds its columns, from number `at` on, among all of them. */
-static void aim(struct gwm_move *m, int32_t n, int32_t columns, int32_t at)
+static void siblings_aim(struct gwm_move *m, int32_t n, int32_t columns, int32_t at)
 {
     for (int32_t d = 0; d < m->rank; d++)
         if (m->from[d] % n == 0) m->from[d] = m->from[d] / n * columns;
     m->start = m->start / n * columns + m->start % n + at;
 }
 
-static void join(struct family *f)
+static void siblings_join(struct family *f)
 {
     struct gwm_graph *g = f->g;
     struct gwm_node *first = &g->node[f->product[0]];
@@ -123,7 +123,7 @@ static void join(struct family *f)
         return;
     for (int i = 0; i < f->count; i++) {
         struct gwm_node *n = &g->node[f->product[i]], *move = &g->node[f->move[i]];
-        aim(move->mv.move, n->gemm.n, (int32_t)columns, at);
+        siblings_aim(move->mv.move, n->gemm.n, (int32_t)columns, at);
         at += n->gemm.n;
         move->in[0] = first->out;
         if (!i) continue;
@@ -145,7 +145,7 @@ void gwm_join_siblings(struct gwm_graph *g, int *uses, int *maker)
 
     for (int i = 0; i < g->nnode; i++) {
         if (!suits(&f, &g->node[i]) || move_behind(&f, i) < 0) continue;
-        find(&f, i);
-        if (f.count > 1) join(&f);
+        siblings_find(&f, i);
+        if (f.count > 1) siblings_join(&f);
     }
 }

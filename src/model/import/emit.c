@@ -34,7 +34,7 @@ int gwm_typed(struct gwm_import *im, int node, uint32_t type)
 }
 
 /* What evaluating a node costs, in elements. */
-static int64_t work(const struct gwm_graph *g, const struct gwm_node *n)
+static int64_t emit_work(const struct gwm_graph *g, const struct gwm_node *n)
 {
     int64_t out = g->value[n->out].count, sum = out;
 
@@ -60,7 +60,7 @@ int gwm_settle(struct gwm_import *im, int node)
             if (out->count) return n->out;
             return gwm_op_fail(im, -ENOTSUP, "its result has no elements");
         }
-    int64_t cost = work(g, n);
+    int64_t cost = emit_work(g, n);
     if (out->count && (cost < 0 || cost > g->work)) return n->out; /* left to the back-end */
     g->work -= cost;
     const void **in = calloc(n->nin, sizeof(*in));

@@ -25,12 +25,12 @@ struct place {
     bool has_length;
 };
 
-static int fail(const struct gwm_msg *msg, const Onnx__TensorProto *t, int code, const char *what)
+static int external_fail(const struct gwm_msg *msg, const Onnx__TensorProto *t, int code, const char *what)
 {
     return gwm_fail(msg, code, "tensor '%.60s': external data: %s", t->name ? t->name : "", what);
 }
 
-static bool number(const char *text, uint64_t *out)
+static bool external_number(const char *text, uint64_t *out)
 {
     char *end;
 
@@ -48,10 +48,12 @@ static int read_place(const struct gwm_msg *msg, const Onnx__TensorProto *t, str
         const char *key = t->external_data[i]->key, *value = t->external_data[i]->value;
         if (!key || !value) continue;
         if (!strcmp(key, "location")) p->file = value;
-        if (!strcmp(key, "offset")) ok = ok && number(value, &p->offset);
-        if (!strcmp(key, "length")) ok = ok && (p->has_length = number(value, &p->length));
+        if (!strcmp(key, "offset")) ok = ok && external_number(value, &p->offset);
+        if (!strcmp(key, "length")) ok = ok && (p->has_length = external_number(value, &p->length));
     }
-    return ok && p->file ? 0 : fail(msg, t, -EBADMSG, "location, offset or length is missing or no number");
+    return ok && p->file
+               ? 0
+               : external_fail(msg, t, -EBADMSG, "location, offset or length is missing or no number");
 }
 
 /* Opens a path below `dir`, name by name, so that neither ".." nor a link leads out; a negative errno. */
@@ -92,24 +94,24 @@ static int read_range(int fd, char *to, uint64_t offset, size_t len)
     return 0;
 }
 
-static int read_tensor(struct gwm_source *s, int fd, struct place *p, Onnx__TensorProto *t,
-                       const struct gwm_msg *msg)
+static int external_read_tensor(struct gwm_source *s, int fd, struct place *p, Onnx__TensorProto *t,
+                                const struct gwm_msg *msg)
 {
     struct stat st;
 
-    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) return fail(msg, t, -EINVAL, "not a regular file");
+    if (fstat(fd, &st) || !S_ISREG(st.st_mode)) return external_fail(msg, t, -EINVAL, "not a regular file");
     uint64_t size = (uint64_t)st.st_size;
     if (p->offset > size || (p->has_length && p->length > size - p->offset))
-        return fail(msg, t, -EBADMSG, "the file ends before the tensor does");
+        return external_fail(msg, t, -EBADMSG, "the file ends before the tensor does");
     if (!p->has_length) p->length = size - p->offset;
     if (p->length > MAX_EXTERNAL - (s->len < MAX_EXTERNAL ? s->len : MAX_EXTERNAL))
-        return fail(msg, t, -EFBIG, "more than 8 GiB");
+        return external_fail(msg, t, -EFBIG, "more than 8 GiB");
     char *data = malloc(p->length + 1);
-    if (!data) return fail(msg, t, -ENOMEM, "out of memory");
+    if (!data) return external_fail(msg, t, -ENOMEM, "out of memory");
     int rc = read_range(fd, data, p->offset, p->length);
     if (rc) {
         free(data);
-        return fail(msg, t, rc, strerror(-rc));
+        return external_fail(msg, t, rc, strerror(-rc));
     }
     s->len += p->length;
     t->raw_data.data = (uint8_t *)data; /* freed with the message */
@@ -135,7 +137,7 @@ int gwm_external(struct gwm_source *s, int dir, const struct gwm_msg *msg)
                          fd == -EINVAL  ? "the path must stay in the model's folder"
                          : fd == -ELOOP ? "the path goes through a link; put the file itself into the folder"
                                         : strerror(-fd));
-        if (!rc) rc = read_tensor(s, fd, &p, t, msg);
+        if (!rc) rc = external_read_tensor(s, fd, &p, t, msg);
         if (fd >= 0) close(fd);
     }
     return rc;

@@ -49,7 +49,7 @@ static uint32_t parse_type(const char *descr)
     return 0;
 }
 
-static const char *type_name(uint32_t dtype)
+static const char *npy_type_name(uint32_t dtype)
 {
     for (size_t i = 0; i < TYPES; i++)
         if (types[i].dtype == dtype) return types[i].name;
@@ -139,7 +139,7 @@ int gw_npy_write(const char *path, const struct gw_npy *npy, char *err, size_t e
 {
     const struct gwm_msg msg = {err, errlen, path};
     char header[512] = "\x93NUMPY\x01";
-    const char *type = type_name(npy->dtype);
+    const char *type = npy_type_name(npy->dtype);
     size_t bytes = npy->count * gw_dtype_bytes(npy->dtype);
     int n = 10;
 
@@ -165,7 +165,7 @@ int gw_npy_write(const char *path, const struct gw_npy *npy, char *err, size_t e
     return gwm_fail(&msg, code, "%s", strerror(-code));
 }
 
-static int shape_text(char *out, size_t size, const uint64_t *dims, uint32_t rank)
+static int npy_shape_text(char *out, size_t size, const uint64_t *dims, uint32_t rank)
 {
     int n = snprintf(out, size, rank ? "" : "scalar");
 
@@ -183,8 +183,8 @@ int gw_npy_fits(const struct gw_npy *npy, const struct gw_tensor_info *info, cha
         return gwm_fail(&msg, -EINVAL, "the model wants elements of type %s, the array has %s",
                         gw_dtype_name(info->dtype), gw_dtype_name(npy->dtype));
     if (npy->rank == info->rank && !memcmp(npy->dims, info->dims, npy->rank * sizeof(npy->dims[0]))) return 0;
-    shape_text(got, sizeof(got), npy->dims, npy->rank);
-    shape_text(want, sizeof(want), info->dims, info->rank);
+    npy_shape_text(got, sizeof(got), npy->dims, npy->rank);
+    npy_shape_text(want, sizeof(want), info->dims, info->rank);
     return gwm_fail(&msg, -EINVAL, "the model wants %s, the array is %s", want, got);
 }
 

@@ -163,7 +163,7 @@ static const struct {
     {"Mean", GWM_ADD},
 };
 
-static enum gwm_binary kind_of(const char *op)
+static enum gwm_binary ops_kind_of(const char *op)
 {
     size_t i = 0;
 
@@ -191,9 +191,9 @@ static int with_number(struct gwm_import *im, enum gwm_binary kind, int x, float
     return gwm_emit_unary(im, act, x, im->node->output[0]);
 }
 
-static int binary(struct gwm_import *im)
+static int ops_binary(struct gwm_import *im)
 {
-    enum gwm_binary kind = kind_of(im->node->op_type);
+    enum gwm_binary kind = ops_kind_of(im->node->op_type);
 
     for (uint32_t k = 0; k < 2; k++) {
         const struct gwm_value *c = gwm_in(im, k), *x = gwm_in(im, !k);
@@ -216,7 +216,7 @@ static int number_f64(struct gwm_import *im, double v)
 /* Any number of inputs, two at a time. */
 static int several(struct gwm_import *im)
 {
-    enum gwm_binary kind = kind_of(im->node->op_type);
+    enum gwm_binary kind = ops_kind_of(im->node->op_type);
     bool mean = !strcmp(im->node->op_type, "Mean");
     int v = im->in[0];
 
@@ -457,19 +457,19 @@ const struct gwm_operator gwm_ops_elementwise[] = {
     {"Not", 1, 1, true, "", function},
     {"Gelu", 1, 1, false, "approximate ", gelu},
     {"Clip", 1, 3, true, "min max ", clip},
-    {"Add", 2, 2, true, "", binary},
-    {"Sub", 2, 2, true, "", binary},
-    {"Mul", 2, 2, true, "", binary},
-    {"Div", 2, 2, true, "", binary},
-    {"PRelu", 2, 2, true, "", binary},
-    {"Equal", 2, 2, true, "", binary},
-    {"Less", 2, 2, true, "", binary},
-    {"LessOrEqual", 2, 2, true, "", binary},
-    {"Greater", 2, 2, true, "", binary},
-    {"GreaterOrEqual", 2, 2, true, "", binary},
-    {"And", 2, 2, true, "", binary},
-    {"Or", 2, 2, true, "", binary},
-    {"Xor", 2, 2, true, "", binary},
+    {"Add", 2, 2, true, "", ops_binary},
+    {"Sub", 2, 2, true, "", ops_binary},
+    {"Mul", 2, 2, true, "", ops_binary},
+    {"Div", 2, 2, true, "", ops_binary},
+    {"PRelu", 2, 2, true, "", ops_binary},
+    {"Equal", 2, 2, true, "", ops_binary},
+    {"Less", 2, 2, true, "", ops_binary},
+    {"LessOrEqual", 2, 2, true, "", ops_binary},
+    {"Greater", 2, 2, true, "", ops_binary},
+    {"GreaterOrEqual", 2, 2, true, "", ops_binary},
+    {"And", 2, 2, true, "", ops_binary},
+    {"Or", 2, 2, true, "", ops_binary},
+    {"Xor", 2, 2, true, "", ops_binary},
     {"Pow", 2, 2, true, "", power},
     {"Mod", 2, 2, true, "fmod ", modulo},
     {"Min", 1, GWM_MAX_INPUTS, true, "", several},

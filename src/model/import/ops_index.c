@@ -28,7 +28,7 @@ static int emit_gather(struct gwm_import *im, int x, int index, int axis, const 
     return gwm_settle(im, n);
 }
 
-static int gather(struct gwm_import *im)
+static int ops_gather(struct gwm_import *im)
 {
     const struct gwm_value *x = gwm_in(im, 0), *index = gwm_in(im, 1);
     struct gwm_shape out = {0};
@@ -52,7 +52,7 @@ static int gather(struct gwm_import *im)
 /* ---- padding ---- */
 
 /* Reads how much to add before and after each dimension. */
-static int read_pads(struct gwm_import *im, uint32_t rank, int64_t *begin, int64_t *end)
+static int ops_index_pads(struct gwm_import *im, uint32_t rank, int64_t *begin, int64_t *end)
 {
     int64_t pads[2 * GW_MODEL_MAX_RANK], axes[GW_MODEL_MAX_RANK];
     int n = gwm_in(im, 1) ? gwm_in_ints(im, 1, pads, 2 * GW_MODEL_MAX_RANK)
@@ -138,7 +138,7 @@ static int pad(struct gwm_import *im)
     int rc = gwm_attr_string(im, "mode", mode, sizeof(mode));
 
     if (rc < 0 || (rc = pad_value(im, &pad_float, &pad_int)) < 0 ||
-        (rc = read_pads(im, x.rank, begin, end)) < 0)
+        (rc = ops_index_pads(im, x.rank, begin, end)) < 0)
         return rc;
     if (strcmp(mode, "constant")) return pad_mirrored(im, mode, begin, end);
     for (uint32_t i = 0; i < x.rank; i++) {
@@ -190,7 +190,7 @@ static int trilu(struct gwm_import *im)
 }
 
 const struct gwm_operator gwm_ops_index[] = {
-    {"Gather", 2, 2, true, "axis ", gather},
+    {"Gather", 2, 2, true, "axis ", ops_gather},
     {"Pad", 1, 4, true, "mode pads value ", pad},
     {"Trilu", 1, 2, true, "upper ", trilu},
     {0},

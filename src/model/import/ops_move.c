@@ -123,7 +123,7 @@ static int concat_shape(struct gwm_import *im, int axis, struct gwm_shape *s)
     return 0;
 }
 
-static int concat(struct gwm_import *im)
+static int ops_concat(struct gwm_import *im)
 {
     struct gwm_shape s = gwm_in(im, 0)->shape;
     int32_t at[GW_MODEL_MAX_RANK] = {0};
@@ -184,7 +184,7 @@ static int64_t clamped(int64_t v, int64_t low, int64_t high)
     return v < low ? low : v > high ? high : v;
 }
 
-static int slice(struct gwm_import *im)
+static int ops_slice(struct gwm_import *im)
 {
     struct gwm_shape x = gwm_in(im, 0)->shape, out = x;
     int32_t at[GW_MODEL_MAX_RANK] = {0}, step[GW_MODEL_MAX_RANK];
@@ -237,7 +237,7 @@ static int split_sizes(struct gwm_import *im, int64_t side, int64_t *sizes, size
     return sum == side ? 0 : gwm_op_fail(im, -EBADMSG, "the pieces are not the whole");
 }
 
-static int split(struct gwm_import *im)
+static int ops_split(struct gwm_import *im)
 {
     struct gwm_shape x = gwm_in(im, 0)->shape, out = x;
     int32_t at[GW_MODEL_MAX_RANK] = {0}, step[GW_MODEL_MAX_RANK];
@@ -326,9 +326,9 @@ const struct gwm_operator gwm_ops_move[] = {
     {"Transpose", 1, 1, true, "perm ", transpose},
     {"DepthToSpace", 1, 1, false, "blocksize mode ", depth_to_space},
     {"SpaceToDepth", 1, 1, false, "blocksize ", space_to_depth},
-    {"Concat", 1, GWM_MAX_INPUTS, true, "axis ", concat},
-    {"Slice", 1, 5, true, "axes ends starts ", slice},
-    {"Split", 1, 2, true, "axis num_outputs split ", split},
+    {"Concat", 1, GWM_MAX_INPUTS, true, "axis ", ops_concat},
+    {"Slice", 1, 5, true, "axes ends starts ", ops_slice},
+    {"Split", 1, 2, true, "axis num_outputs split ", ops_split},
     {"Expand", 2, 2, true, "", expand},
     {"Tile", 2, 2, true, "", tile},
     {0},

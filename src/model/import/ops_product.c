@@ -72,8 +72,8 @@ static int gemm(struct gwm_import *im)
 }
 
 /* The leading dimensions of both; strides in elements. */
-static int batches(struct gwm_import *im, struct gwm_gemm *p, const struct gwm_shape *a,
-                   const struct gwm_shape *b, struct gwm_shape *out)
+static int ops_product_batches(struct gwm_import *im, struct gwm_gemm *p, const struct gwm_shape *a,
+                               const struct gwm_shape *b, struct gwm_shape *out)
 {
     struct gwm_shape la = *a, lb = *b;
     int64_t size_a = (int64_t)p->m * p->k, size_b = (int64_t)p->k * p->n;
@@ -116,7 +116,7 @@ static int matmul(struct gwm_import *im)
         p.m = gwm_count(&a) / p.k;
         out.rank--;
     } else {
-        int rc = batches(im, &p, &a, &b, &out);
+        int rc = ops_product_batches(im, &p, &a, &b, &out);
         if (rc) return rc;
         if (out.rank + 2 > GW_MODEL_MAX_RANK) return gwm_op_fail(im, -ENOTSUP, "more than 8 dimensions");
         if (!row) out.d[out.rank++] = p.m;

@@ -17,7 +17,7 @@ static void around(const struct gwm_shape *s, int axis, int32_t *outer, int32_t 
     }
 }
 
-static int softmax(struct gwm_import *im)
+static int ops_softmax(struct gwm_import *im)
 {
     struct gwm_shape shape = gwm_in(im, 0)->shape;
     int64_t axis = im->opset < 13 ? 1 : -1;
@@ -245,7 +245,7 @@ static int finish_reduce(struct gwm_import *im, struct gwm_reduce r, uint32_t ma
     return gwm_result(im, v < 0 || !log ? v : gwm_emit_unary(im, act, v, im->node->output[0]));
 }
 
-static int reduce(struct gwm_import *im)
+static int ops_reduce(struct gwm_import *im)
 {
     const struct gwm_value *x = gwm_in(im, 0);
     struct gwm_reduce r = {0};
@@ -330,24 +330,24 @@ static int lp_norm(struct gwm_import *im)
 }
 
 const struct gwm_operator gwm_ops_reduce[] = {
-    {"Softmax", 1, 1, false, "axis ", softmax},
-    {"LogSoftmax", 1, 1, false, "axis ", softmax},
+    {"Softmax", 1, 1, false, "axis ", ops_softmax},
+    {"LogSoftmax", 1, 1, false, "axis ", ops_softmax},
     {"BatchNormalization", 5, 5, false, "epsilon momentum spatial training_mode ", batch_norm},
     {"LayerNormalization", 2, 3, false, "axis epsilon stash_type ", layer_norm},
     {"RMSNormalization", 2, 2, false, "axis epsilon stash_type ", layer_norm},
     {"GroupNormalization", 3, 3, false, "epsilon num_groups stash_type ", group_norm},
     {"InstanceNormalization", 3, 3, false, "epsilon ", group_norm},
     {"LpNormalization", 1, 1, false, "axis p ", lp_norm},
-    {"ReduceSum", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
-    {"ReduceMean", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
-    {"ReduceMax", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
-    {"ReduceMin", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
-    {"ReduceProd", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
-    {"ReduceL1", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
-    {"ReduceL2", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
-    {"ReduceSumSquare", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
-    {"ReduceLogSumExp", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
-    {"ReduceLogSum", 1, 2, true, "axes keepdims noop_with_empty_axes ", reduce},
+    {"ReduceSum", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
+    {"ReduceMean", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
+    {"ReduceMax", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
+    {"ReduceMin", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
+    {"ReduceProd", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
+    {"ReduceL1", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
+    {"ReduceL2", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
+    {"ReduceSumSquare", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
+    {"ReduceLogSumExp", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
+    {"ReduceLogSum", 1, 2, true, "axes keepdims noop_with_empty_axes ", ops_reduce},
     {"ArgMax", 1, 1, true, "axis keepdims select_last_index ", arg},
     {"ArgMin", 1, 1, true, "axis keepdims select_last_index ", arg},
     {"CumSum", 2, 2, true, "exclusive reverse ", cumsum},

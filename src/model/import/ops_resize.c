@@ -34,7 +34,7 @@ static double position(const struct resize *r, int axis, int64_t i, int64_t in)
     return (double)half;
 }
 
-static int64_t nearest(const struct resize *r, double x)
+static int64_t ops_resize_nearest(const struct resize *r, double x)
 {
     if (!strcmp(r->rounding, "floor")) return (int64_t)floor(x);
     if (!strcmp(r->rounding, "ceil")) return (int64_t)ceil(x);
@@ -43,7 +43,7 @@ static int64_t nearest(const struct resize *r, double x)
 }
 
 /* Weight of an input position at this distance from the output's, with `a` as the format has it. */
-static double cubic(double d, double a)
+static double ops_resize_cubic(double d, double a)
 {
     d = fabs(d);
     if (d < 1) return ((a + 2) * d - (a + 3)) * d * d + 1;
@@ -54,12 +54,14 @@ static double cubic(double d, double a)
 static void taps_at(const struct resize *r, double x, int64_t in, int32_t *index, float *weight)
 {
     int taps = r->method == NEAREST ? 1 : r->method == LINEAR ? 2 : 4;
-    int64_t first = r->method == NEAREST ? nearest(r, x) : (int64_t)floor(x) - (taps / 2 - 1);
+    int64_t first = r->method == NEAREST ? ops_resize_nearest(r, x) : (int64_t)floor(x) - (taps / 2 - 1);
     double sum = 0;
 
     for (int t = 0; t < taps; t++) {
         int64_t at = first + t;
-        double d = x - (double)at, w = taps == 1 ? 1 : taps == 2 ? 1 - fabs(d) : cubic(d, (double)r->cubic_a);
+        double d = x - (double)at, w = taps == 1   ? 1
+                                       : taps == 2 ? 1 - fabs(d)
+                                                   : ops_resize_cubic(d, (double)r->cubic_a);
         if (r->exclude_outside && (at < 0 || at >= in)) w = 0;
         index[t] = (int32_t)(at < 0 ? 0 : at >= in ? in - 1 : at);
         weight[t] = (float)w;
@@ -69,7 +71,7 @@ static void taps_at(const struct resize *r, double x, int64_t in, int32_t *index
         weight[t] = (float)((double)weight[t] / sum);
 }
 
-static int resize_axis(struct gwm_import *im, const struct resize *r, int x, int axis)
+static int ops_resize_axis(struct gwm_import *im, const struct resize *r, int x, int axis)
 {
     struct gwm_shape s = im->g->value[x].shape;
     struct gwm_interp q = {.outer = 1,
@@ -141,7 +143,7 @@ static int read_scales(struct gwm_import *im, uint32_t input, int n, float *out)
 }
 
 /* Sides and scales of the axes that are resized, which `axes` names; the others keep theirs. */
-static int read_sides(struct gwm_import *im, struct resize *r, const struct gwm_shape *x)
+static int ops_resize_sides(struct gwm_import *im, struct resize *r, const struct gwm_shape *x)
 {
     int64_t axes[GW_MODEL_MAX_RANK], sizes[GW_MODEL_MAX_RANK];
     uint32_t last = im->opset < 11 ? 1 : 2;
@@ -166,7 +168,7 @@ static int read_sides(struct gwm_import *im, struct resize *r, const struct gwm_
     return 0;
 }
 
-static int resize(struct gwm_import *im)
+static int ops_resize(struct gwm_import *im)
 {
     struct gwm_shape x = gwm_in(im, 0)->shape;
     struct resize r = {0};
@@ -181,9 +183,9 @@ static int resize(struct gwm_import *im)
         r.side[i] = x.d[i];
         r.scale[i] = 1;
     }
-    if ((rc = read_sides(im, &r, &x)) < 0) return rc;
+    if ((rc = ops_resize_sides(im, &r, &x)) < 0) return rc;
     for (int a = 0; a < (int)x.rank && v >= 0; a++)
-        if (r.side[a] != x.d[a] || r.scale[a] != 1) v = resize_axis(im, &r, v, a);
+        if (r.side[a] != x.d[a] || r.scale[a] != 1) v = ops_resize_axis(im, &r, v, a);
     struct gwm_act none = {.kind = GWM_ACT_NONE};
     return gwm_result(im, v < 0 ? v : gwm_emit_unary(im, none, v, im->node->output[0]));
 }
@@ -192,7 +194,7 @@ const struct gwm_operator gwm_ops_resize[] = {
     {"Resize", 1, 4, false,
      "antialias axes coordinate_transformation_mode cubic_coeff_a exclude_outside extrapolation_value "
      "keep_aspect_ratio_policy mode nearest_mode scales ",
-     resize},
-    {"Upsample", 1, 2, false, "mode scales ", resize},
+     ops_resize},
+    {"Upsample", 1, 2, false, "mode scales ", ops_resize},
     {0},
 };

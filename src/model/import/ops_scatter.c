@@ -18,7 +18,7 @@ static int flat(struct gwm_import *im, int x)
 }
 
 /* Elements of the list x at the positions that value `index` holds, in that shape. */
-static int pick(struct gwm_import *im, int x, int index, const struct gwm_shape *out)
+static int ops_scatter_pick(struct gwm_import *im, int x, int index, const struct gwm_shape *out)
 {
     int list = flat(im, x), in[2] = {list, index};
     struct gwm_gather q = {1, im->g->value[x].count, 1, im->g->value[index].count};
@@ -64,7 +64,7 @@ static int list_of(struct gwm_import *im, int32_t count, int64_t **room)
     return v;
 }
 
-static int number(struct gwm_import *im, int64_t n)
+static int ops_scatter_number(struct gwm_import *im, int64_t n)
 {
     struct gwm_shape s = {0};
     int v = gwm_const(im, GWM_I64, &s, &n, NULL);
@@ -83,9 +83,10 @@ static int gather_elements(struct gwm_import *im)
     bool fits = s.rank == x.rank && gwm_in(im, 1)->dtype == GWM_I64;
     for (int i = 0; i < (int)x.rank && fits; i++) fits = i == rc || s.d[i] <= x.d[i];
     if (!fits) return gwm_op_fail(im, -EBADMSG, "its indices do not fit the input");
-    int places = list_of(im, gwm_count(&s), &base), zero = number(im, 0), side = number(im, x.d[rc]),
-        step = number(im, stride_of(&x, rc)), least = number(im, -(int64_t)x.d[rc]),
-        most = number(im, (int64_t)x.d[rc] - 1);
+    int places = list_of(im, gwm_count(&s), &base), zero = ops_scatter_number(im, 0),
+        side = ops_scatter_number(im, x.d[rc]), step = ops_scatter_number(im, stride_of(&x, rc)),
+        least = ops_scatter_number(im, -(int64_t)x.d[rc]),
+        most = ops_scatter_number(im, (int64_t)x.d[rc] - 1);
     if (places < 0 || zero < 0 || side < 0 || step < 0 || least < 0 || most < 0) return -ENOMEM;
     for (int32_t i = 0; i < gwm_count(&s); i++) base[i] = place_without(&s, &x, rc, i);
     /* Nothing outside the axis, whatever a client sends. */
@@ -98,7 +99,7 @@ static int gather_elements(struct gwm_import *im)
     if (more < 0) at = more;
     if (at >= 0) at = gwm_emit_binary(im, GWM_MUL, at, step, "");
     if (at >= 0) at = gwm_emit_binary(im, GWM_ADD, at, places, "");
-    return at < 0 ? at : pick(im, im->in[0], at, &s);
+    return at < 0 ? at : ops_scatter_pick(im, im->in[0], at, &s);
 }
 
 /* Reads the constant tuples of GatherND and ScatterND: where each one's part of x begins. The parts have *run
@@ -156,7 +157,7 @@ static int gather_nd(struct gwm_import *im)
     int begins = list_of(im, count, &first), places = begins < 0 ? begins : list_of(im, count * run, &at);
     if (places < 0 || (rc = tuples(im, &x, first, count, depth)) < 0) return places < 0 ? places : rc;
     for (int32_t i = 0; i < count * run; i++) at[i] = first[i / run] + i % run;
-    return pick(im, im->in[0], places, &out);
+    return ops_scatter_pick(im, im->in[0], places, &out);
 }
 
 /* What the tensor holds after `count` elements of the third input are written at positions `at`. */
@@ -181,7 +182,7 @@ static int write_at(struct gwm_import *im, const int64_t *at, int32_t count)
         gwm_move_place(&m[k], &im->g->value[in[k]].shape, &both, (int32_t[]){k ? n : 0});
     im->g->node[node].mv.move = m;
     int list = gwm_settle(im, node);
-    return list < 0 ? list : pick(im, list, places, &shape);
+    return list < 0 ? list : ops_scatter_pick(im, list, places, &shape);
 }
 
 static int no_reduction(struct gwm_import *im)

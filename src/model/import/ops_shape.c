@@ -8,7 +8,7 @@
 #include "src/model/import/ops.h"
 #include "src/model/import/tensor.h"
 
-static int identity(struct gwm_import *im)
+static int ops_identity(struct gwm_import *im)
 {
     struct gwm_shape s = gwm_in(im, 0)->shape;
     const struct gwm_value *training = gwm_in(im, 2);
@@ -90,7 +90,7 @@ static int axes_mask(struct gwm_import *im, uint32_t rank_or_extra, bool extra, 
     return (int)rank;
 }
 
-static int squeeze(struct gwm_import *im)
+static int ops_squeeze(struct gwm_import *im)
 {
     struct gwm_shape x = gwm_in(im, 0)->shape, s = {0};
     uint32_t mask;
@@ -121,7 +121,7 @@ static int unsqueeze(struct gwm_import *im)
     return gwm_result(im, gwm_reshape(im, im->in[0], &s));
 }
 
-static int constant(struct gwm_import *im)
+static int ops_constant(struct gwm_import *im)
 {
     const Onnx__AttributeProto *a = im->node->n_attribute == 1 ? im->node->attribute[0] : NULL;
     struct gwm_shape s = {0};
@@ -140,7 +140,7 @@ static int constant(struct gwm_import *im)
         im, gwm_const(im, ints ? GWM_I64 : GWM_F32, &s, ints ? (void *)a->ints : (void *)a->floats, NULL));
 }
 
-static int shape(struct gwm_import *im)
+static int ops_shape(struct gwm_import *im)
 {
     struct gwm_shape x = gwm_in(im, 0)->shape;
     int64_t start = 0, end = x.rank, d[GW_MODEL_MAX_RANK];
@@ -192,7 +192,7 @@ static int constant_of_shape(struct gwm_import *im)
     return gwm_result(im, v);
 }
 
-static int range(struct gwm_import *im)
+static int ops_range(struct gwm_import *im)
 {
     const struct gwm_value *v[3];
     long double n[3], count; /* these hold every integer */
@@ -228,16 +228,16 @@ static int range(struct gwm_import *im)
 }
 
 const struct gwm_operator gwm_ops_shape[] = {
-    {"Identity", 1, 1, true, "", identity},
-    {"Dropout", 1, 3, GWM_REALS, "ratio seed ", identity},
+    {"Identity", 1, 1, true, "", ops_identity},
+    {"Dropout", 1, 3, GWM_REALS, "ratio seed ", ops_identity},
     {"Reshape", 2, 2, true, "allowzero ", reshape},
     {"Flatten", 1, 1, true, "axis ", flatten},
-    {"Squeeze", 1, 2, true, "axes ", squeeze},
+    {"Squeeze", 1, 2, true, "axes ", ops_squeeze},
     {"Unsqueeze", 1, 2, true, "axes ", unsqueeze},
-    {"Constant", 0, 0, true, "value value_float value_floats value_int value_ints ", constant},
+    {"Constant", 0, 0, true, "value value_float value_floats value_int value_ints ", ops_constant},
     {"ConstantOfShape", 1, 1, true, "value ", constant_of_shape},
-    {"Range", 3, 3, true, "", range},
-    {"Shape", 1, 1, true, "start end ", shape},
+    {"Range", 3, 3, true, "", ops_range},
+    {"Shape", 1, 1, true, "start end ", ops_shape},
     {"Size", 1, 1, true, "", size},
     {0},
 };

@@ -32,7 +32,7 @@ static int read_side(struct gwm_import *im, const char *name, uint32_t axes, int
     return 1;
 }
 
-static int read_pads(struct gwm_import *im, struct sides *s)
+static int ops_window_pads(struct gwm_import *im, struct sides *s)
 {
     int64_t v[4];
     int n = gwm_attr_ints(im, "pads", v, 4);
@@ -50,7 +50,7 @@ static int read_pads(struct gwm_import *im, struct sides *s)
     return 0;
 }
 
-static int read_sides(struct gwm_import *im, struct sides *s, bool need_kernel)
+static int ops_window_sides(struct gwm_import *im, struct sides *s, bool need_kernel)
 {
     const struct gwm_value *x = gwm_in(im, 0);
     int rc;
@@ -66,7 +66,7 @@ static int read_sides(struct gwm_import *im, struct sides *s, bool need_kernel)
     if (rc >= 0) rc = read_side(im, "dilations", s->axes, 1, s->dilation);
     if (rc >= 0) rc = gwm_attr_string(im, "auto_pad", s->auto_pad, sizeof(s->auto_pad));
     if (rc >= 0) rc = gwm_attr_int(im, "ceil_mode", &s->ceil);
-    return rc < 0 ? rc : read_pads(im, s);
+    return rc < 0 ? rc : ops_window_pads(im, s);
 }
 
 /* Padding and size of the result along one axis; the size, or an error. */
@@ -96,8 +96,8 @@ static int64_t out_side(struct gwm_import *im, struct sides *s, int axis, int64_
 }
 
 /* The window that slides over the input `in` and gives oh x ow, and the shape of the result. */
-static void set_window(const struct sides *s, const struct gwm_shape *in, int64_t oh, int64_t ow,
-                       struct gwm_window *w, struct gwm_shape *out)
+static void ops_window_set(const struct sides *s, const struct gwm_shape *in, int64_t oh, int64_t ow,
+                           struct gwm_window *w, struct gwm_shape *out)
 {
     int64_t h = in->rank == 4 ? in->d[2] : 1, wd = in->d[in->rank - 1];
 
@@ -130,7 +130,7 @@ static int make_window(struct gwm_import *im, struct sides *s, struct gwm_window
     int64_t oh = out_side(im, s, 0, h), ow = oh < 0 ? oh : out_side(im, s, 1, wd);
 
     if (ow < 0) return (int)ow;
-    set_window(s, in, oh, ow, w, out);
+    ops_window_set(s, in, oh, ow, w, out);
     out->d[1] = oc;
     return 0;
 }
@@ -141,7 +141,7 @@ static int read_conv(struct gwm_import *im, struct sides *s, struct gwm_conv *c)
 {
     const struct gwm_value *wt = gwm_in(im, 1), *b = gwm_in(im, 2);
     int64_t group = 1;
-    int rc = read_sides(im, s, false);
+    int rc = ops_window_sides(im, s, false);
 
     if (rc < 0 || (rc = gwm_attr_int(im, "group", &group)) < 0) return rc;
     if (!wt->data || wt->dtype != GWM_F32 || (b && (!b->data || b->dtype != GWM_F32)))
@@ -182,7 +182,7 @@ static int emit_conv(struct gwm_import *im, enum gwm_op op, const struct gwm_con
     return gwm_result(im, gwm_settle(im, n));
 }
 
-static int conv(struct gwm_import *im)
+static int ops_conv(struct gwm_import *im)
 {
     const struct gwm_value *x = gwm_in(im, 0), *wt = gwm_in(im, 1);
     struct gwm_conv c;
@@ -240,7 +240,7 @@ static int wide_window(struct gwm_import *im, struct sides *s, struct gwm_window
     int64_t oh = wide_side(im, s, 0, h, extra[0], asked[0]);
     int64_t ow = oh < 0 ? oh : wide_side(im, s, 1, wd, extra[1], asked[1]);
     if (ow < 0) return (int)ow;
-    set_window(s, in, oh, ow, w, out);
+    ops_window_set(s, in, oh, ow, w, out);
     out->d[1] = oc;
     return gwm_count(out) < 0 ? gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements") : 0;
 }
@@ -280,7 +280,7 @@ static int pool(struct gwm_import *im)
     struct gwm_pool p = {.average = im->node->op_type[0] == 'A'};
     int64_t count_pads = 0, order = 0;
     struct sides s;
-    int rc = read_sides(im, &s, true);
+    int rc = ops_window_sides(im, &s, true);
 
     if (rc >= 0) rc = gwm_attr_int(im, "count_include_pad", &count_pads);
     if (rc >= 0) rc = gwm_attr_int(im, "storage_order", &order);
@@ -294,7 +294,7 @@ static int global_pool(struct gwm_import *im)
 {
     struct gwm_pool p = {.average = im->node->op_type[6] == 'A'};
     struct sides s;
-    int rc = read_sides(im, &s, false);
+    int rc = ops_window_sides(im, &s, false);
 
     if (rc < 0) return rc;
     const struct gwm_shape *x = &gwm_in(im, 0)->shape;
@@ -304,7 +304,7 @@ static int global_pool(struct gwm_import *im)
 }
 
 const struct gwm_operator gwm_ops_window[] = {
-    {"Conv", 2, 3, false, "auto_pad dilations group kernel_shape pads strides ", conv},
+    {"Conv", 2, 3, false, "auto_pad dilations group kernel_shape pads strides ", ops_conv},
     {"ConvTranspose", 2, 3, false,
      "auto_pad dilations group kernel_shape output_padding output_shape pads strides ", conv_transpose},
     {"MaxPool", 1, 1, false, "auto_pad ceil_mode dilations kernel_shape pads storage_order strides ", pool},

@@ -57,7 +57,7 @@ static int check_versions(struct gwm_source *s, const struct gwm_msg *msg)
     return 0;
 }
 
-static int unpack(struct gwm_source *s, const void *bytes, size_t len, const struct gwm_msg *msg)
+static int source_unpack(struct gwm_source *s, const void *bytes, size_t len, const struct gwm_msg *msg)
 {
     int rc = len ? gwm_wire_check(&onnx__model_proto__descriptor, bytes, len) : -EBADMSG;
 
@@ -77,7 +77,7 @@ int gwm_source_open(const void *bytes, size_t len, const struct gwm_msg *msg, st
     int rc = s ? 0 : gwm_fail(msg, -ENOMEM, "out of memory");
 
     *source = s;
-    if (!rc) rc = unpack(s, bytes, len, msg);
+    if (!rc) rc = source_unpack(s, bytes, len, msg);
     if (!rc) rc = check_versions(s, msg);
     if (!rc && !(s->file = strdup(msg->file ? msg->file : "model")))
         rc = gwm_fail(msg, -ENOMEM, "out of memory");

@@ -31,22 +31,22 @@ const char *gwm_type_name(int64_t type)
     return type >= 0 && type < TYPES ? types[type].name : "an unknown type";
 }
 
-static int fail(const struct gwm_import *im, const Onnx__TensorProto *t, int code, const char *what)
+static int tensor_fail(const struct gwm_import *im, const Onnx__TensorProto *t, int code, const char *what)
 {
     return gwm_fail(im->msg, code, "tensor '%.60s': %s", t->name ? t->name : "", what);
 }
 
 static int tensor_shape(const struct gwm_import *im, const Onnx__TensorProto *t, struct gwm_shape *s)
 {
-    if (t->n_dims > GW_MODEL_MAX_RANK) return fail(im, t, -ENOTSUP, "more than 8 dimensions");
+    if (t->n_dims > GW_MODEL_MAX_RANK) return tensor_fail(im, t, -ENOTSUP, "more than 8 dimensions");
     memset(s, 0, sizeof(*s));
     s->rank = (uint32_t)t->n_dims;
     for (uint32_t i = 0; i < s->rank; i++) {
         if (t->dims[i] < 0 || t->dims[i] > GWM_MAX_COUNT)
-            return fail(im, t, -EBADMSG, "a dimension is negative or too large");
+            return tensor_fail(im, t, -EBADMSG, "a dimension is negative or too large");
         s->d[i] = (int32_t)t->dims[i];
     }
-    return gwm_count(s) < 0 ? fail(im, t, -ENOTSUP, "more than 2^28 elements") : 0;
+    return gwm_count(s) < 0 ? tensor_fail(im, t, -ENOTSUP, "more than 2^28 elements") : 0;
 }
 
 /* Where `count` elements of a type lie as they are in memory, in raw_data or in the list for their type; NULL
@@ -82,28 +82,30 @@ int gwm_tensor(struct gwm_import *im, const Onnx__TensorProto *t)
 
     if (!t->has_raw_data &&
         (t->data_location == ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL || t->n_external_data))
-        return fail(im, t, -ENOTSUP,
-                    "its data is in another file (external data), which cannot be looked up from here");
-    if (t->segment) return fail(im, t, -ENOTSUP, "stored in segments");
+        return tensor_fail(
+            im, t, -ENOTSUP,
+            "its data is in another file (external data), which cannot be looked up from here");
+    if (t->segment) return tensor_fail(im, t, -ENOTSUP, "stored in segments");
     if (!type)
         return gwm_fail(im->msg, -ENOTSUP, "tensor '%.60s' has type %s, which is not supported",
                         t->name ? t->name : "", gwm_type_name(t->data_type));
     int rc = tensor_shape(im, t, &s);
     if (rc) return rc;
     int v = gwm_value_new(im->g, "", gwm_computed(type), &s);
-    if (v < 0) return fail(im, t, v, "out of memory");
+    if (v < 0) return tensor_fail(im, t, v, "out of memory");
     struct gwm_value *val = &im->g->value[v];
     size_t count = (size_t)val->count;
     val->type = type;
     const void *from = count ? as_they_are(t, type, count) : gwm_alloc(im->g, 0);
     if (!from && !t->has_raw_data) from = narrowed(im, t, type, count);
-    if (!from) return fail(im, t, -EBADMSG, "the data does not fill the shape exactly (a damaged file?)");
+    if (!from)
+        return tensor_fail(im, t, -EBADMSG, "the data does not fill the shape exactly (a damaged file?)");
     if (val->dtype == type || !count) {
         val->data = from; /* in the file's message, which lives longer than the graph */
         return v;
     }
     void *room = gwm_alloc(im->g, gwm_bytes(val));
-    if (!room) return fail(im, t, -ENOMEM, "out of memory");
+    if (!room) return tensor_fail(im, t, -ENOMEM, "out of memory");
     gwm_ref_convert(type, val->dtype, val->dtype, from, room, val->count);
     val->data = room;
     return v;

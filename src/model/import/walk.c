@@ -110,7 +110,7 @@ static int import_node(struct gwm_import *im, const Onnx__NodeProto *n)
 }
 
 /* When somebody wants to hear of everything that fails, tells it; 0 to go on. */
-static int tell(struct gwm_import *im, int rc, const char *name, const char *type)
+static int walk_tell(struct gwm_import *im, int rc, const char *name, const char *type)
 {
     if (rc >= 0 || !im->check || rc == -ENOMEM) return rc;
     im->check->each(im->check->arg, name, type, im->msg->text + strlen(im->msg->file) + 2);
@@ -127,7 +127,7 @@ static int import_nodes(struct gwm_import *im, const Onnx__GraphProto *graph)
         const char *name = n->name && *n->name ? n->name : n->n_output ? n->output[0] : "?";
         rc = import_node(im, n);
         if (rc >= 0) continue;
-        rc = tell(im, rc, name, n->op_type ? n->op_type : "");
+        rc = walk_tell(im, rc, name, n->op_type ? n->op_type : "");
         if (!rc) rc = define_rest(im, GWM_UNKNOWN);
     }
     return rc;
@@ -173,7 +173,7 @@ static int input_shape(const struct gwm_import *im, const Onnx__ValueInfoProto *
     return 0;
 }
 
-static void describe(struct gw_tensor_info *info, const struct gwm_value *v, const char *name)
+static void walk_describe(struct gw_tensor_info *info, const struct gwm_value *v, const char *name)
 {
     info->name = name;
     info->dtype = v->dtype;
@@ -213,7 +213,7 @@ static int import_input(struct gwm_import *im, const Onnx__ValueInfoProto *info)
     int v = gwm_value_new(g, info->name, type, &s);
     if (v < 0) return gwm_fail(im->msg, v, "out of memory");
     g->value[v].input = (int)g->ninput;
-    describe(&g->info[0][g->ninput], &g->value[v], g->value[v].name);
+    walk_describe(&g->info[0][g->ninput], &g->value[v], g->value[v].name);
     g->info[0][g->ninput].batched = open;
     g->input[g->ninput++] = v;
     if (gwm_computed(type) != type) v = border(g, v, gwm_computed(type), type);
@@ -230,7 +230,7 @@ static int import_inputs(struct gwm_import *im, const Onnx__GraphProto *graph)
         if (gwm_names_find(im->names, name)->name)
             continue; /* a weight: old files list them among the inputs */
         rc = import_input(im, graph->input[i]);
-        if (rc < 0 && !(rc = tell(im, rc, name, "input"))) rc = gwm_define(im, name, GWM_UNKNOWN);
+        if (rc < 0 && !(rc = walk_tell(im, rc, name, "input"))) rc = gwm_define(im, name, GWM_UNKNOWN);
     }
     return rc;
 }
@@ -252,7 +252,7 @@ static int import_output(struct gwm_import *im, const char *name)
     const char *copy = gwm_strdup(g, name);
     if (v < 0 || !copy) return gwm_fail(im->msg, -ENOMEM, "out of memory");
     g->value[g->value[v].root].output = (int)i;
-    describe(&g->info[1][i], &g->value[v], copy);
+    walk_describe(&g->info[1][i], &g->value[v], copy);
     g->output[i] = v;
     g->noutput++;
     return 0;
@@ -267,7 +267,7 @@ static int import_outputs(struct gwm_import *im, const Onnx__GraphProto *graph)
                         GW_MODEL_MAX_IO);
     for (size_t i = 0; i < graph->n_output && !rc; i++) {
         const char *name = graph->output[i]->name ? graph->output[i]->name : "";
-        rc = tell(im, import_output(im, name), name, "output");
+        rc = walk_tell(im, import_output(im, name), name, "output");
     }
     return rc;
 }
@@ -279,7 +279,7 @@ static int import_weights(struct gwm_import *im, const Onnx__GraphProto *graph)
     for (size_t i = 0; i < graph->n_initializer && rc >= 0; i++) {
         const char *name = graph->initializer[i]->name ? graph->initializer[i]->name : "";
         rc = gwm_tensor(im, graph->initializer[i]);
-        if (rc < 0 && !(rc = tell(im, rc, name, "tensor"))) rc = GWM_UNKNOWN;
+        if (rc < 0 && !(rc = walk_tell(im, rc, name, "tensor"))) rc = GWM_UNKNOWN;
         if (rc >= 0 || rc == GWM_UNKNOWN) rc = gwm_define(im, name, rc);
     }
     return rc;

@@ -33,8 +33,8 @@ static const uint8_t *varint(const uint8_t *p, const uint8_t *end, uint64_t *out
 }
 
 /* Steps over a field's value, or into it when it is a message: then *into is its type. */
-static const uint8_t *field(struct level *at, const uint8_t *p, const uint8_t **end,
-                            const ProtobufCMessageDescriptor **into)
+static const uint8_t *onnx_wire_field(struct level *at, const uint8_t *p, const uint8_t **end,
+                                      const ProtobufCMessageDescriptor **into)
 {
     uint64_t tag, n;
 
@@ -75,7 +75,7 @@ int gwm_wire_check(const ProtobufCMessageDescriptor *type, const uint8_t *p, siz
             depth--;
             continue;
         }
-        p = field(&stack[depth], p, &end, &into);
+        p = onnx_wire_field(&stack[depth], p, &end, &into);
         if (!p) return -EBADMSG;
         if (!into) continue;
         if (++depth == MAX_DEPTH) return -ELOOP;

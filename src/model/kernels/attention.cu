@@ -4,7 +4,7 @@
 #include "src/model/kernels/attention.h"
 
 /* d += a b: 16 × 8 += 16 × 16 times 16 × 8. */
-static __device__ inline void multiply(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
+static __device__ inline void attention_multiply(float d[4], const uint32_t a[4], uint32_t b0, uint32_t b1)
 {
     NV_IF_ELSE_TARGET(
         NV_PROVIDES_SM_80,
@@ -77,8 +77,8 @@ template <int HEAD> struct in_half {
             for (int i = 0; i < SIZE / 16; i++) {
                 uint32_t b[4];
                 load4(b, &room->k[n * 8 + lane / 16 * 8 + lane % 8][i * 16 + lane / 8 % 2 * 8]);
-                multiply(s[n], q[i], b[0], b[1]);
-                multiply(s[n + 1], q[i], b[2], b[3]);
+                attention_multiply(s[n], q[i], b[0], b[1]);
+                attention_multiply(s[n + 1], q[i], b[2], b[3]);
             }
         }
     }
@@ -96,8 +96,8 @@ template <int HEAD> struct in_half {
             for (int n = 0; n < SIZE / 8; n += 2) {
                 uint32_t b[4];
                 load4_turned(b, &room->v[i * 16 + lane % 16][n * 8 + lane / 16 * 8]);
-                multiply(o[n], p, b[0], b[1]);
-                multiply(o[n + 1], p, b[2], b[3]);
+                attention_multiply(o[n], p, b[0], b[1]);
+                attention_multiply(o[n + 1], p, b[2], b[3]);
             }
         }
     }

@@ -35,8 +35,9 @@ static __device__ inline float over_four(float v, bool most)
 
 /* Keys and values from number `first` on; zeros where there are none. */
 template <class WAY>
-static __device__ inline void fetch(const gwm_attention_args *a, const typename WAY::element *k,
-                                    const typename WAY::element *v, int32_t first, typename WAY::room *room)
+static __device__ inline void
+attention_warps_fetch(const gwm_attention_args *a, const typename WAY::element *k,
+                      const typename WAY::element *v, int32_t first, typename WAY::room *room)
 {
     const int32_t each = 16 / (int32_t)sizeof(*k), parts = WAY::SIZE / each; /* 16 bytes at a time */
 
@@ -92,8 +93,8 @@ static __device__ inline void weigh(float s[WAY::KEYS / 8][4], struct state *st,
 
 /* A warp's results: rows `first` + g and eight further on. */
 template <class WAY>
-static __device__ inline void store(const gwm_attention_args *a, int32_t to, int32_t first, struct state *st,
-                                    float o[WAY::SIZE / 8][4])
+static __device__ inline void attention_warps_store(const gwm_attention_args *a, int32_t to, int32_t first,
+                                                    struct state *st, float o[WAY::SIZE / 8][4])
 {
     int32_t lane = (int32_t)threadIdx.x % 32;
     struct gwm_view y = gwm_view(&a->y);
@@ -132,14 +133,14 @@ template <class WAY> static __device__ inline void attend(const gwm_attention_ar
     WAY::take_q(a, q, first, fq);
     for (int32_t key = 0; key < a->keys; key += WAY::KEYS) {
         __syncthreads(); /* all have used the keys before */
-        fetch<WAY>(a, k, v, key, room);
+        attention_warps_fetch<WAY>(a, k, v, key, room);
         __syncthreads(); /* all of it is there before a warp reads what others brought */
         WAY::score(fq, room, s);
         scale<WAY>(a, key, s);
         weigh<WAY>(s, &st, o);
         WAY::add_values(s, room, o);
     }
-    store<WAY>(a, gwm_lines_start(&a->y_at, product, a->heads), first, &st, o);
+    attention_warps_store<WAY>(a, gwm_lines_start(&a->y_at, product, a->heads), first, &st, o);
 }
 
 #endif

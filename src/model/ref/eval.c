@@ -4,7 +4,7 @@
 
 #include "src/model/ref/ref.h"
 
-static void fill(const struct gwm_node *n, const struct gwm_value *y, void *out)
+static void ref_eval_fill(const struct gwm_node *n, const struct gwm_value *y, void *out)
 {
     for (int32_t i = 0; i < y->count; i++) {
         if (y->dtype == GWM_F32)
@@ -37,7 +37,7 @@ void gwm_ref_eval(const struct gwm_node *n, const struct gwm_graph *g, const voi
     case GWM_CONV: gwm_ref_conv(&n->conv, in[0], out); break;
     case GWM_DECONV: gwm_ref_deconv(&n->conv, in[0], out); break;
     case GWM_GEMM: gwm_ref_gemm(&n->gemm, in[0], in[1], out); break;
-    case GWM_PAD: fill(n, y, out); /* fall through */
+    case GWM_PAD: ref_eval_fill(n, y, out); /* fall through */
     case GWM_MOVE:
     case GWM_CONCAT:
         for (uint32_t i = 0; i < n->nin; i++)

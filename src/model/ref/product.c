@@ -48,7 +48,7 @@ static void plane(const struct gwm_window *w, bool back, const float *weight, co
     }
 }
 
-static void start(const float *bias, int32_t channels, size_t area, float *y)
+static void ref_product_start(const float *bias, int32_t channels, size_t area, float *y)
 {
     for (int32_t c = 0; c < channels; c++)
         for (size_t i = 0; i < area; i++) *y++ = bias ? bias[c] : 0;
@@ -62,7 +62,7 @@ void gwm_ref_conv(const struct gwm_conv *c, const float *x, float *y)
            taps = (size_t)w->kh * (size_t)w->kw;
 
     for (int32_t n = 0; n < w->n; n++, x += (size_t)w->c * in, y += (size_t)c->oc * out) {
-        start(c->bias, c->oc, out, y);
+        ref_product_start(c->bias, c->oc, out, y);
         for (int32_t o = 0; o < c->oc; o++)
             for (int32_t i = 0; i < per; i++)
                 plane(w, false, c->weight + ((size_t)o * (size_t)per + (size_t)i) * taps,
@@ -80,7 +80,7 @@ void gwm_ref_deconv(const struct gwm_conv *c, const float *x, float *y)
 
     w.h = c->win.oh, w.w = c->win.ow, w.oh = c->win.h, w.ow = c->win.w;
     for (int32_t n = 0; n < w.n; n++, x += (size_t)w.c * in, y += (size_t)c->oc * out) {
-        start(c->bias, c->oc, out, y);
+        ref_product_start(c->bias, c->oc, out, y);
         for (int32_t i = 0; i < w.c; i++)
             for (int32_t o = 0; o < each; o++)
                 plane(&w, true, c->weight + ((size_t)i * (size_t)each + (size_t)o) * taps, x + (size_t)i * in,
