@@ -26,11 +26,11 @@ struct gw_plan {
 };
 
 /* Everything that fails says why; this is for what has no words of its own. */
-static int explained(const struct gwm_msg *msg, int rc)
+static int explained(const struct gwm_msg *msg, int err)
 {
-    if (rc < 0 && msg->text && msg->len && !*msg->text)
-        gwm_fail(msg, rc, "%s", rc == -ENOMEM ? "out of memory" : strerror(-rc));
-    return rc;
+    if (err < 0 && msg->text && msg->len && !*msg->text)
+        gwm_fail(msg, err, "%s", err == -ENOMEM ? "out of memory" : strerror(-err));
+    return err;
 }
 
 /* dir: the model's folder, or -1 when it may have none. msg has no text yet. */
@@ -38,22 +38,22 @@ static int model_open_in(const void *bytes, size_t len, int dir, const struct gw
                          struct gw_model **model)
 {
     struct gw_model *m = calloc(1, sizeof(*m));
-    int rc = m ? 0 : -ENOMEM;
+    int err = m ? 0 : -ENOMEM;
 
     *model = NULL;
     if (msg->text && msg->len) *msg->text = '\0';
-    if (!rc && len > GWM_MAX_FILE) rc = gwm_fail(msg, -EFBIG, "larger than 1 GiB");
-    if (!rc) {
+    if (!err && len > GWM_MAX_FILE) err = gwm_fail(msg, -EFBIG, "larger than 1 GiB");
+    if (!err) {
         m->be = gw_model_onnx();
-        rc = dir >= 0 && m->be->load_in
-                 ? m->be->load_in(bytes, len, msg->file, dir, &m->impl, msg->text, msg->len)
-                 : m->be->load(bytes, len, msg->file, &m->impl, msg->text, msg->len);
+        err = dir >= 0 && m->be->load_in
+                  ? m->be->load_in(bytes, len, msg->file, dir, &m->impl, msg->text, msg->len)
+                  : m->be->load(bytes, len, msg->file, &m->impl, msg->text, msg->len);
     }
-    if (rc)
+    if (err)
         free(m);
     else
         *model = m;
-    return explained(msg, rc);
+    return explained(msg, err);
 }
 
 int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct gw_model **model, char *err,
@@ -64,19 +64,19 @@ int gw_model_open_bytes(const void *bytes, size_t len, const char *file, struct 
     return model_open_in(bytes, len, -1, &msg, model);
 }
 
-int gw_model_open(const char *path, struct gw_model **model, char *err, size_t errlen)
+int gw_model_open(const char *path, struct gw_model **model, char *why, size_t errlen)
 {
-    const struct gwm_msg msg = {err, errlen, path};
+    const struct gwm_msg msg = {why, errlen, path};
     void *bytes = NULL;
     ssize_t len = gwm_read_file(path, &msg, &bytes);
 
     *model = NULL;
     if (len < 0) return (int)len;
     int dir = gwm_open_folder(path);
-    int rc = model_open_in(bytes, (size_t)len, dir, &msg, model);
+    int err = model_open_in(bytes, (size_t)len, dir, &msg, model);
     if (dir >= 0) close(dir);
     free(bytes);
-    return rc;
+    return err;
 }
 
 int gw_model_wrap(const struct gw_model_backend *backend, void *object, struct gw_model **model)
@@ -90,21 +90,21 @@ int gw_model_wrap(const struct gw_model_backend *backend, void *object, struct g
     return 0;
 }
 
-int gw_model_open_plugin(const char *path, struct gw_model **model, char *err, size_t errlen)
+int gw_model_open_plugin(const char *path, struct gw_model **model, char *why, size_t errlen)
 {
-    const struct gwm_msg msg = {err, errlen, path};
+    const struct gwm_msg msg = {why, errlen, path};
     struct gwm_plugin plugin = {0};
 
     *model = NULL;
-    if (err && errlen) *err = '\0';
-    int rc = gwm_plugin_load(path, &plugin, &msg);
-    if (rc) return explained(&msg, rc);
-    rc = gw_model_wrap(plugin.table, plugin.object, model);
-    if (rc)
+    if (why && errlen) *why = '\0';
+    int err = gwm_plugin_load(path, &plugin, &msg);
+    if (err) return explained(&msg, err);
+    err = gw_model_wrap(plugin.table, plugin.object, model);
+    if (err)
         gwm_plugin_unload(&plugin);
     else
         (*model)->library = plugin.library;
-    return explained(&msg, rc);
+    return explained(&msg, err);
 }
 
 void gw_model_close(struct gw_model *m)
@@ -140,24 +140,24 @@ const char *gw_model_kind(const struct gw_model *m)
 }
 
 int gw_plan_create(const struct gw_model *m, const struct gw_plan_options *options, struct gw_plan **plan,
-                   char *err, size_t errlen)
+                   char *why, size_t errlen)
 {
     static const struct gw_plan_options cpu = {.place = GW_PLACE_CPU};
-    const struct gwm_msg msg = {err, errlen, "plan"};
+    const struct gwm_msg msg = {why, errlen, "plan"};
     struct gw_plan *p = calloc(1, sizeof(*p));
 
     *plan = NULL;
-    if (err && errlen) *err = '\0';
+    if (why && errlen) *why = '\0';
     if (!p) return explained(&msg, -ENOMEM);
     p->be = m->be;
     p->nin = gw_model_inputs(m);
     p->nout = gw_model_outputs(m);
-    int rc = m->be->plan(m->impl, options ? options : &cpu, &p->impl, err, errlen);
-    if (rc)
+    int err = m->be->plan(m->impl, options ? options : &cpu, &p->impl, why, errlen);
+    if (err)
         free(p);
     else
         *plan = p;
-    return explained(&msg, rc);
+    return explained(&msg, err);
 }
 
 void gw_plan_free(struct gw_plan *p)
@@ -188,16 +188,16 @@ static int model_check(const struct gw_plan *p, const void *const in[], void *co
 
 int gw_plan_run(struct gw_plan *p, const void *const in[], void *const out[])
 {
-    int rc = model_check(p, in, out);
+    int err = model_check(p, in, out);
 
-    return rc ? rc : p->be->run(p->impl, in, out);
+    return err ? err : p->be->run(p->impl, in, out);
 }
 
 int gw_plan_enqueue(struct gw_plan *p, void *stream, const void *const in[], void *const out[])
 {
-    int rc = model_check(p, in, out);
+    int err = model_check(p, in, out);
 
-    return rc ? rc : p->be->enqueue(p->impl, stream, in, out);
+    return err ? err : p->be->enqueue(p->impl, stream, in, out);
 }
 
 int gw_plan_enqueue_indirect(struct gw_plan *p, void *stream, const struct gw_plan_io *io)

@@ -51,19 +51,19 @@ static int import_rows(const struct gwm_graph *g, uint32_t rows, struct gwm_grap
                        const struct gwm_msg *msg)
 {
     bool open = false;
-    int rc;
+    int err;
 
     for (uint32_t i = 0; i < g->noutput; i++) open = open || g->info[1][i].batched;
     if (!open) return gwm_fail(msg, -ENOTSUP, "%u rows: the model's batch dimension is fixed", rows);
-    rc = gwm_import_rows(g, rows, many, msg);
-    for (uint32_t i = 0; i < g->noutput && !rc; i++) {
+    err = gwm_import_rows(g, rows, many, msg);
+    for (uint32_t i = 0; i < g->noutput && !err; i++) {
         if (onnx_holds(&(*many)->info[1][i], &g->info[1][i], rows)) continue;
         gwm_graph_free(*many);
         *many = NULL;
-        rc = gwm_fail(msg, -ENOTSUP, "%u rows: output '%.60s' does not hold one sample for each", rows,
-                      g->info[1][i].name);
+        err = gwm_fail(msg, -ENOTSUP, "%u rows: output '%.60s' does not hold one sample for each", rows,
+                       g->info[1][i].name);
     }
-    return rc;
+    return err;
 }
 
 /* Says which tensors hold several samples. A model whose batch dimension is open may still be made for one
@@ -87,11 +87,11 @@ static void find_batched(struct gwm_graph *g)
 static int load_from(const void *bytes, size_t len, int dir, const struct gwm_msg *msg, void **model)
 {
     struct gwm_graph *g;
-    int rc = gwm_import_file(bytes, len, dir, NULL, &g, msg);
+    int err = gwm_import_file(bytes, len, dir, NULL, &g, msg);
 
-    if (!rc) find_batched(g);
+    if (!err) find_batched(g);
     *model = g;
-    return rc;
+    return err;
 }
 
 static int onnx_load(const void *bytes, size_t len, const char *file, void **model, char *err, size_t errlen)
@@ -136,28 +136,28 @@ static void plan_free(void *plan)
     free(p);
 }
 
-static int onnx_make_plan(const void *model, const struct gw_plan_options *o, void **plan, char *err,
+static int onnx_make_plan(const void *model, const struct gw_plan_options *o, void **plan, char *why,
                           size_t errlen)
 {
     const struct gwm_graph *g = (const struct gwm_graph *)model;
-    const struct gwm_msg msg = {err, errlen, "plan"};
+    const struct gwm_msg msg = {why, errlen, "plan"};
     struct plan *p = calloc(1, sizeof(*p));
-    int rc = p ? 0 : -ENOMEM;
+    int err = p ? 0 : -ENOMEM;
 
-    if (!rc && o->rows > 1) rc = import_rows(g, o->rows, &p->rows, &msg);
-    if (!rc && p->rows) g = p->rows;
-    if (!rc && o->place == GW_PLACE_CPU)
-        rc = gwm_cpu_plan(g, o, &p->cpu, &msg);
-    else if (!rc && o->place == GW_PLACE_GPU)
-        rc = gwm_gpu_plan(g, o, &p->gpu, &msg);
-    else if (!rc)
-        rc = gwm_fail(&msg, -EINVAL, "no such place: %u", o->place);
-    if (rc && p) {
+    if (!err && o->rows > 1) err = import_rows(g, o->rows, &p->rows, &msg);
+    if (!err && p->rows) g = p->rows;
+    if (!err && o->place == GW_PLACE_CPU)
+        err = gwm_cpu_plan(g, o, &p->cpu, &msg);
+    else if (!err && o->place == GW_PLACE_GPU)
+        err = gwm_gpu_plan(g, o, &p->gpu, &msg);
+    else if (!err)
+        err = gwm_fail(&msg, -EINVAL, "no such place: %u", o->place);
+    if (err && p) {
         gwm_graph_free(p->rows);
         free(p);
     }
-    if (!rc) *plan = p;
-    return rc;
+    if (!err) *plan = p;
+    return err;
 }
 
 static void onnx_stats(const void *plan, struct gw_plan_stats *s)

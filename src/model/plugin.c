@@ -139,31 +139,31 @@ static int check_tensors(const struct gwm_plugin *p, const struct gwm_msg *msg)
 static int make_object(const char *path, struct gwm_plugin *p, const struct gwm_msg *msg)
 {
     int dir = p->table->load_in ? gwm_open_folder(path) : -1;
-    int rc = p->table->load_in ? p->table->load_in(NULL, 0, path, dir, &p->object, msg->text, msg->len)
-                               : p->table->load(NULL, 0, path, &p->object, msg->text, msg->len);
+    int err = p->table->load_in ? p->table->load_in(NULL, 0, path, dir, &p->object, msg->text, msg->len)
+                                : p->table->load(NULL, 0, path, &p->object, msg->text, msg->len);
     if (dir >= 0) close(dir);
-    if (rc) return rc < 0 ? rc : gwm_fail(msg, -EBADMSG, "the plug-in's load returned %d", rc);
-    rc = check_tensors(p, msg);
-    if (rc) p->table->unload(p->object);
-    return rc;
+    if (err) return err < 0 ? err : gwm_fail(msg, -EBADMSG, "the plug-in's load returned %d", err);
+    err = check_tensors(p, msg);
+    if (err) p->table->unload(p->object);
+    return err;
 }
 
 int gwm_plugin_load(const char *path, struct gwm_plugin *out, const struct gwm_msg *msg)
 {
     char real[PATH_MAX];
     struct gwm_plugin p = {0};
-    int rc = check_file(path, real, msg);
-    if (rc) return rc;
+    int err = check_file(path, real, msg);
+    if (err) return err;
     p.library = dlopen(real, RTLD_NOW | RTLD_LOCAL);
     if (!p.library) return gwm_fail(msg, -ENOEXEC, "%s", dlerror());
     p.table = find_table(p.library, GW_MODEL_ABI);
-    rc = p.table ? check_table(p.table, msg) : no_table(p.library, msg);
-    if (!rc) rc = make_object(real, &p, msg);
-    if (rc)
+    err = p.table ? check_table(p.table, msg) : no_table(p.library, msg);
+    if (!err) err = make_object(real, &p, msg);
+    if (err)
         dlclose(p.library);
     else
         *out = p;
-    return rc;
+    return err;
 }
 
 void gwm_plugin_unload(const struct gwm_plugin *p)

@@ -41,12 +41,12 @@ void gwm_prims_free(struct gwm_prim *all)
     }
 }
 
-struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *rc)
+struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *err)
 {
     struct gwm_prim *q = calloc(1, sizeof(*q));
 
-    *rc = q ? gwm_dnnl_status(dnnl_primitive_create(&q->prim, pd)) : -ENOMEM;
-    if (*rc) {
+    *err = q ? gwm_dnnl_status(dnnl_primitive_create(&q->prim, pd)) : -ENOMEM;
+    if (*err) {
         free(q);
         return NULL;
     }
@@ -66,13 +66,13 @@ int gwm_prim_bare(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t p
 {
     const_md_t scratch = dnnl_primitive_desc_query_md(pd, dnnl_query_scratchpad_md, 0);
     size_t bytes = scratch ? dnnl_memory_desc_get_size(scratch) : 0;
-    int rc = gwm_dnnl_status(dnnl_primitive_create(&q->bare, pd));
+    int err = gwm_dnnl_status(dnnl_primitive_create(&q->bare, pd));
 
     q->act = *act;
-    if (!rc && bytes && !(q->scratch_md = md_copy(scratch))) rc = -ENOMEM;
-    if (!rc && bytes) rc = (q->scratch = gwm_cpu_buf(p, bytes)) < 0 ? q->scratch : 0;
-    if (!rc && bytes) gwm_cpu_use(p, q->scratch);
-    return rc;
+    if (!err && bytes && !(q->scratch_md = md_copy(scratch))) err = -ENOMEM;
+    if (!err && bytes) err = (q->scratch = gwm_cpu_buf(p, bytes)) < 0 ? q->scratch : 0;
+    if (!err && bytes) gwm_cpu_use(p, q->scratch);
+    return err;
 }
 
 int gwm_prim_arg(struct gwm_cpu *p, struct gwm_prim *q, int arg, int buf, const_md_t md)
@@ -135,8 +135,8 @@ static int dnnl_append(dnnl_post_ops_t ops, const struct gwm_act *act)
         dnnl_status_t s = append_act(ops, dnnl_eltwise_linear, act->a, act->b);
         return gwm_dnnl_status(s ? s : append_act(ops, dnnl_eltwise_clip, 0, 1));
     }
-    int rc = gwm_dnnl_alg(act, &alg, &a, &b);
-    return rc ? rc : gwm_dnnl_status(append_act(ops, alg, a, b));
+    int err = gwm_dnnl_alg(act, &alg, &a, &b);
+    return err ? err : gwm_dnnl_status(append_act(ops, alg, a, b));
 }
 
 int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primitive_attr_t *attr)
@@ -149,10 +149,10 @@ int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primiti
     s = dnnl_post_ops_create(&ops);
     if (!s && alpha != 1) s = append_act(ops, dnnl_eltwise_linear, alpha, 0);
     if (!s && sum) s = append_sum(ops);
-    int rc = s ? gwm_dnnl_status(s) : dnnl_append(ops, act);
-    if (!rc) rc = gwm_dnnl_status(dnnl_primitive_attr_set_post_ops(*attr, ops));
+    int err = s ? gwm_dnnl_status(s) : dnnl_append(ops, act);
+    if (!err) err = gwm_dnnl_status(dnnl_primitive_attr_set_post_ops(*attr, ops));
     if (ops) dnnl_post_ops_destroy(ops);
-    return rc;
+    return err;
 }
 
 int gwm_prim_execute(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_t prim, void *src, void *dst)

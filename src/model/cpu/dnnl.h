@@ -55,7 +55,7 @@ struct gwm_dnnl {
 /* The negative errno of a status; primitives and their arguments. */
 int gwm_dnnl_status(dnnl_status_t s);
 /* Takes over pd; a primitive without arguments yet. */
-struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *rc);
+struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *err);
 int gwm_prim_arg(struct gwm_cpu *p, struct gwm_prim *q, int arg, int buf, const_md_t md);
 /* Adds the step of a primitive and gives it its scratch memory. */
 int gwm_prim_step(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t pd);

@@ -15,15 +15,15 @@ int gwm_dnnl_reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, co
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
     struct gwm_prim *q;
-    int rc = gwm_dnnl_attr(1, false, NULL, &attr);
+    int err = gwm_dnnl_attr(1, false, NULL, &attr);
 
-    if (!rc) rc = gwm_dnnl_status(dnnl_reorder_primitive_desc_create(&pd, from_md, e, to_md, e, attr));
-    if (!rc && (q = gwm_prim_new(p, pd, &rc)) && !(rc = gwm_prim_step(p, q, pd)) &&
-        !(rc = gwm_prim_arg(p, q, DNNL_ARG_FROM, from, from_md)))
-        rc = gwm_prim_arg(p, q, DNNL_ARG_TO, to, to_md);
+    if (!err) err = gwm_dnnl_status(dnnl_reorder_primitive_desc_create(&pd, from_md, e, to_md, e, attr));
+    if (!err && (q = gwm_prim_new(p, pd, &err)) && !(err = gwm_prim_step(p, q, pd)) &&
+        !(err = gwm_prim_arg(p, q, DNNL_ARG_FROM, from, from_md)))
+        err = gwm_prim_arg(p, q, DNNL_ARG_TO, to, to_md);
     if (pd) dnnl_primitive_desc_destroy(pd);
     if (attr) dnnl_primitive_attr_destroy(attr);
-    return rc;
+    return err;
 }
 
 const struct gwm_form *gwm_form_find(const struct gwm_cpu *p, int root, const_md_t md)
@@ -82,10 +82,10 @@ int gwm_dnnl_plain(struct gwm_cpu *p, int root)
 
     if (!f) return 0;
     md_t md = gwm_dnnl_c_order(p, root);
-    int rc = md ? gwm_dnnl_reorder(p, f->buf, f->md, root, md) : -EIO;
+    int err = md ? gwm_dnnl_reorder(p, f->buf, f->md, root, md) : -EIO;
     md_free(md);
-    p->plain[root] = !rc;
-    return rc;
+    p->plain[root] = !err;
+    return err;
 }
 
 int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t want)
@@ -93,11 +93,11 @@ int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t 
     const struct gwm_form *f = gwm_form_find(p, root, want);
 
     if (f) return f->buf;
-    int rc = gwm_dnnl_plain(p, root);
-    if (rc || dnnl_memory_desc_equal(have, want)) return rc ? rc : root;
+    int err = gwm_dnnl_plain(p, root);
+    if (err || dnnl_memory_desc_equal(have, want)) return err ? err : root;
     int b = gwm_form_add(p, root, want, false);
-    if (b >= 0) rc = gwm_dnnl_reorder(p, root, have, b, want);
-    return rc ? rc : b;
+    if (b >= 0) err = gwm_dnnl_reorder(p, root, have, b, want);
+    return err ? err : b;
 }
 
 /* Memory for constants that lives as long as the plan; the buffer's number. -E2BIG: more than the plan

@@ -61,18 +61,18 @@ static int dnnl_nodes_add(struct gwm_cpu *p, const struct job *j)
     const_md_t src = dnnl_primitive_desc_query_md(j->pd, dnnl_query_src_md, 0);
     const_md_t dst = dnnl_primitive_desc_query_md(j->pd, dnnl_query_dst_md, 0);
     const_md_t weight = j->weight ? dnnl_primitive_desc_query_md(j->pd, dnnl_query_weights_md, 0) : NULL;
-    int w, b, rc, y = find_result(p, j, dst);
+    int w, b, err, y = find_result(p, j, dst);
     int x = y < 0 ? y : gwm_dnnl_in_layout(p, p->g->value[j->node->in[0]].root, j->src, src);
 
-    if (x < 0 || (rc = find_weights(p, j, weight, &w, &b)) < 0) return x < 0 ? x : rc;
-    struct gwm_prim *q = gwm_prim_new(p, j->pd, &rc);
-    if (q) rc = gwm_prim_step(p, q, j->pd);
-    if (!rc) rc = gwm_prim_arg(p, q, DNNL_ARG_SRC, x, src);
-    if (!rc && weight) rc = gwm_prim_arg(p, q, DNNL_ARG_WEIGHTS, w, weight);
-    if (!rc && j->bias_data) rc = gwm_prim_arg(p, q, DNNL_ARG_BIAS, b, j->bias);
-    if (!rc) rc = gwm_prim_arg(p, q, DNNL_ARG_DST, y, dst);
-    if (!rc && j->bare) rc = gwm_prim_bare(p, q, j->bare, j->act);
-    if (rc || j->node->op != GWM_POOL || j->node->pool.average) return rc;
+    if (x < 0 || (err = find_weights(p, j, weight, &w, &b)) < 0) return x < 0 ? x : err;
+    struct gwm_prim *q = gwm_prim_new(p, j->pd, &err);
+    if (q) err = gwm_prim_step(p, q, j->pd);
+    if (!err) err = gwm_prim_arg(p, q, DNNL_ARG_SRC, x, src);
+    if (!err && weight) err = gwm_prim_arg(p, q, DNNL_ARG_WEIGHTS, w, weight);
+    if (!err && j->bias_data) err = gwm_prim_arg(p, q, DNNL_ARG_BIAS, b, j->bias);
+    if (!err) err = gwm_prim_arg(p, q, DNNL_ARG_DST, y, dst);
+    if (!err && j->bare) err = gwm_prim_bare(p, q, j->bare, j->act);
+    if (err || j->node->op != GWM_POOL || j->node->pool.average) return err;
     q->own = gwm_careful_pool;
     return gwm_careful_room(p, q);
 }
@@ -96,13 +96,13 @@ static int make_bare(struct gwm_cpu *p, struct job *j, const struct shape_of *s,
     as.src = md_copy_or_null(dnnl_primitive_desc_query_md(j->pd, dnnl_query_src_md, 0));
     as.dst = md_copy_or_null(dnnl_primitive_desc_query_md(j->pd, dnnl_query_dst_md, 0));
     if (s->weight) as.weight = md_copy_or_null(dnnl_primitive_desc_query_md(j->pd, dnnl_query_weights_md, 0));
-    int rc = as.src && as.dst ? gwm_dnnl_attr(j->alpha, j->add_root >= 0, &none, &attr) : -ENOMEM;
-    if (!rc && make(&j->bare, p->dnnl->engine, &as, attr)) rc = -ENOTSUP;
+    int err = as.src && as.dst ? gwm_dnnl_attr(j->alpha, j->add_root >= 0, &none, &attr) : -ENOMEM;
+    if (!err && make(&j->bare, p->dnnl->engine, &as, attr)) err = -ENOTSUP;
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(as.src);
     md_free(as.dst);
     if (s->weight) md_free(as.weight);
-    return rc;
+    return err;
 }
 
 /* Makes the primitive descriptor with our attributes, adds it, and frees what both needed. Whatever the
@@ -111,12 +111,12 @@ static int dnnl_nodes_finish(struct gwm_cpu *p, struct job *j, struct shape_of *
 {
     dnnl_primitive_attr_t attr = NULL;
     bool sum = j->add_root >= 0;
-    int rc = !j->src || !s->src || !s->dst ? -ENOMEM : gwm_dnnl_attr(j->alpha, sum, j->act, &attr);
+    int err = !j->src || !s->src || !s->dst ? -ENOMEM : gwm_dnnl_attr(j->alpha, sum, j->act, &attr);
 
-    if (!rc && make(&j->pd, p->dnnl->engine, s, attr)) rc = -ENOTSUP;
-    if (!rc && sum && gwm_dnnl_plain_loop(j->pd)) rc = -ENOTSUP;
-    if (!rc) rc = make_bare(p, j, s, make);
-    if (!rc) rc = dnnl_nodes_add(p, j);
+    if (!err && make(&j->pd, p->dnnl->engine, s, attr)) err = -ENOTSUP;
+    if (!err && sum && gwm_dnnl_plain_loop(j->pd)) err = -ENOTSUP;
+    if (!err) err = make_bare(p, j, s, make);
+    if (!err) err = dnnl_nodes_add(p, j);
     if (j->pd) dnnl_primitive_desc_destroy(j->pd);
     if (j->bare) dnnl_primitive_desc_destroy(j->bare);
     if (attr) dnnl_primitive_attr_destroy(attr);
@@ -126,7 +126,7 @@ static int dnnl_nodes_finish(struct gwm_cpu *p, struct job *j, struct shape_of *
     md_free(s->src);
     md_free(s->weight);
     md_free(s->dst);
-    return rc;
+    return err;
 }
 
 /* Does anything after node `at` read a root? */
@@ -203,11 +203,11 @@ static int conv_with(struct gwm_cpu *p, const struct gwm_node *n, int q, int oth
 
 static int add_conv(struct gwm_cpu *p, const struct gwm_node *n)
 {
-    int other = -1, q = sum_after(p, n, &other), rc = q < 0 ? -ENOTSUP : conv_with(p, n, q, other);
+    int other = -1, q = sum_after(p, n, &other), err = q < 0 ? -ENOTSUP : conv_with(p, n, q, other);
 
-    if (rc == -ENOTSUP) return conv_with(p, n, -1, -1);
-    p->done[q] = !rc;
-    return rc;
+    if (err == -ENOTSUP) return conv_with(p, n, -1, -1);
+    p->done[q] = !err;
+    return err;
 }
 
 static int add_pool(struct gwm_cpu *p, const struct gwm_node *n)

@@ -71,7 +71,7 @@ int gwm_dnnl_run(struct gwm_cpu *p, struct gwm_prim *q)
         q->own(p, q);
         return 0;
     }
-    int rc = gwm_prim_execute(p, q, careful && q->bare ? q->bare : q->prim, NULL, NULL);
-    if (!rc && careful && q->bare) gwm_careful_act(p, q);
-    return rc;
+    int err = gwm_prim_execute(p, q, careful && q->bare ? q->bare : q->prim, NULL, NULL);
+    if (!err && careful && q->bare) gwm_careful_act(p, q);
+    return err;
 }

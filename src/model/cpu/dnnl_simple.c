@@ -48,15 +48,15 @@ static void twin_drop(const struct twin *t)
 /* Adds the primitive with those arguments; the last of them is the result. Frees pd and bare. */
 static int add_twin(struct gwm_cpu *p, const struct twin *t, const struct part *part, int n)
 {
-    int rc;
-    struct gwm_prim *q = gwm_prim_new(p, t->pd, &rc);
+    int err;
+    struct gwm_prim *q = gwm_prim_new(p, t->pd, &err);
 
-    if (q) rc = gwm_prim_step(p, q, t->pd);
-    for (int i = 0; i < n && !rc; i++) rc = gwm_prim_arg(p, q, part[i].arg, part[i].buf, part[i].md);
-    if (!rc && t->bare) rc = gwm_prim_bare(p, q, t->bare, t->act);
+    if (q) err = gwm_prim_step(p, q, t->pd);
+    for (int i = 0; i < n && !err; i++) err = gwm_prim_arg(p, q, part[i].arg, part[i].buf, part[i].md);
+    if (!err && t->bare) err = gwm_prim_bare(p, q, t->bare, t->act);
     if (q) q->own = t->own, q->node = t->node;
     twin_drop(t);
-    return rc;
+    return err;
 }
 
 /* Takes the status and the descriptor that came with it; 0, or an error, after which there is no
@@ -71,9 +71,9 @@ static int dnnl_usable(dnnl_status_t s, dnnl_primitive_desc_t *pd)
 
 static int c_order_in(struct gwm_cpu *p, int value)
 {
-    int root = p->g->value[value].root, rc = gwm_dnnl_plain(p, root);
+    int root = p->g->value[value].root, err = gwm_dnnl_plain(p, root);
 
-    return rc ? rc : root;
+    return err ? err : root;
 }
 
 static int unary(struct gwm_cpu *p, const struct gwm_node *n)
@@ -84,22 +84,22 @@ static int unary(struct gwm_cpu *p, const struct gwm_node *n)
     dnnl_primitive_desc_t pd = NULL;
     dnnl_alg_kind_t alg;
     float a, b;
-    int rc = gwm_dnnl_alg(&n->act, &alg, &a, &b), x = f ? f->buf : -1, y = n->out;
-    md_t md = rc ? NULL : f ? md_copy(f->md) : md_new(all, 1, dnnl_a);
+    int err = gwm_dnnl_alg(&n->act, &alg, &a, &b), x = f ? f->buf : -1, y = n->out;
+    md_t md = err ? NULL : f ? md_copy(f->md) : md_new(all, 1, dnnl_a);
 
-    if (rc || !md) return rc ? rc : -ENOMEM;
-    rc = gwm_dnnl_attr(1, false, NULL, &attr);
-    if (!rc) rc = dnnl_usable(eltwise_pd(&pd, p->dnnl->engine, alg, md, a, b, attr), &pd);
-    if (!rc && !f) rc = (x = c_order_in(p, n->in[0])) < 0 ? x : 0;
-    if (!rc && f) rc = (y = gwm_form_add(p, n->out, md, true)) < 0 ? y : 0;
-    if (!rc) {
+    if (err || !md) return err ? err : -ENOMEM;
+    err = gwm_dnnl_attr(1, false, NULL, &attr);
+    if (!err) err = dnnl_usable(eltwise_pd(&pd, p->dnnl->engine, alg, md, a, b, attr), &pd);
+    if (!err && !f) err = (x = c_order_in(p, n->in[0])) < 0 ? x : 0;
+    if (!err && f) err = (y = gwm_form_add(p, n->out, md, true)) < 0 ? y : 0;
+    if (!err) {
         const struct twin t = {.pd = pd, .own = gwm_careful_unary, .node = n};
-        rc = add_twin(p, &t, (struct part[]){{DNNL_ARG_SRC, x, md}, {DNNL_ARG_DST, y, md}}, 2);
+        err = add_twin(p, &t, (struct part[]){{DNNL_ARG_SRC, x, md}, {DNNL_ARG_DST, y, md}}, 2);
         p->plain[n->out] = !f;
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(md);
-    return rc;
+    return err;
 }
 
 /* ---- two inputs ---- */
@@ -135,33 +135,33 @@ static int binary_in(struct gwm_cpu *p, const struct gwm_node *n, const struct g
     dnnl_primitive_attr_t attr = NULL, plain = NULL;
     struct twin t = {.act = &n->act};
     dnnl_alg_kind_t alg = dnnl_binary_add;
-    int x = f->buf, w = -1, y = -1, rc = binary_alg(n->binary.kind, &alg);
+    int x = f->buf, w = -1, y = -1, err = binary_alg(n->binary.kind, &alg);
     md_t md = md_copy(f->md); /* layouts may be added below */
     const_md_t want = same ? md : have;
 
-    if (!rc && !md) rc = -ENOMEM;
-    if (!rc) rc = gwm_dnnl_attr(1, false, &n->act, &attr);
-    if (!rc) rc = gwm_dnnl_attr(1, false, NULL, &plain);
-    if (!rc) rc = dnnl_usable(binary_pd(&t.pd, p->dnnl->engine, alg, md, want, md, attr), &t.pd);
-    if (!rc && gwm_dnnl_hides(&n->act) && binary_pd(&t.bare, p->dnnl->engine, alg, md, want, md, plain)) {
+    if (!err && !md) err = -ENOMEM;
+    if (!err) err = gwm_dnnl_attr(1, false, &n->act, &attr);
+    if (!err) err = gwm_dnnl_attr(1, false, NULL, &plain);
+    if (!err) err = dnnl_usable(binary_pd(&t.pd, p->dnnl->engine, alg, md, want, md, attr), &t.pd);
+    if (!err && gwm_dnnl_hides(&n->act) && binary_pd(&t.bare, p->dnnl->engine, alg, md, want, md, plain)) {
         dnnl_primitive_desc_destroy(t.pd);
-        rc = -ENOTSUP;
+        err = -ENOTSUP;
     }
-    if (!rc) {
+    if (!err) {
         w = vb->data ? gwm_fixed_in_layout(p, (const float *)vb->data, have, want)
                      : gwm_dnnl_in_layout(p, p->g->value[b].root, have, want);
         if (w >= 0) y = gwm_form_add(p, n->out, md, true);
-        rc = w < 0 ? w : y < 0 ? y : 0;
-        if (rc) twin_drop(&t);
+        err = w < 0 ? w : y < 0 ? y : 0;
+        if (err) twin_drop(&t);
         const struct part parts[] = {
             {DNNL_ARG_SRC_0, x, md}, {DNNL_ARG_SRC_1, w, want}, {DNNL_ARG_DST, y, md}};
-        if (!rc) rc = add_twin(p, &t, parts, 3);
-        if (!rc) p->plain[n->out] = false;
+        if (!err) err = add_twin(p, &t, parts, 3);
+        if (!err) p->plain[n->out] = false;
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
     if (plain) dnnl_primitive_attr_destroy(plain);
     md_free(md);
-    return rc;
+    return err;
 }
 
 /* Statistics of a batch that change nothing, then scale and shift; the primitive's arguments. */
@@ -202,17 +202,17 @@ static int affine(struct gwm_cpu *p, const struct gwm_node *n)
     dnnl_dims_t c = {channels};
     md_t md = md_copy(f->md), per = md_new(c, 1, dnnl_a);
     part[0] = (struct part){DNNL_ARG_SRC, f->buf, md};
-    int rc = md && per ? gwm_dnnl_attr(1, false, &sum->act, &attr) : -ENOMEM;
+    int err = md && per ? gwm_dnnl_attr(1, false, &sum->act, &attr) : -ENOMEM;
     t.act = &sum->act;
-    if (!rc) rc = gwm_dnnl_attr(1, false, NULL, &plain);
-    if (!rc) rc = dnnl_usable(affine_pd(&t.pd, p->dnnl->engine, md, attr), &t.pd);
-    if (!rc && gwm_dnnl_hides(&sum->act) && affine_pd(&t.bare, p->dnnl->engine, md, plain)) rc = -ENOTSUP;
-    if (!rc) rc = affine_args(p, channels, &is, per, part + 1);
-    if (!rc) rc = (y = gwm_form_add(p, sum->out, md, true)) < 0 ? y : 0;
+    if (!err) err = gwm_dnnl_attr(1, false, NULL, &plain);
+    if (!err) err = dnnl_usable(affine_pd(&t.pd, p->dnnl->engine, md, attr), &t.pd);
+    if (!err && gwm_dnnl_hides(&sum->act) && affine_pd(&t.bare, p->dnnl->engine, md, plain)) err = -ENOTSUP;
+    if (!err) err = affine_args(p, channels, &is, per, part + 1);
+    if (!err) err = (y = gwm_form_add(p, sum->out, md, true)) < 0 ? y : 0;
     part[5] = (struct part){DNNL_ARG_DST, y, md};
-    if (rc) twin_drop(&t);
-    if (!rc) rc = add_twin(p, &t, part, 6);
-    if (!rc) {
+    if (err) twin_drop(&t);
+    if (!err) err = add_twin(p, &t, part, 6);
+    if (!err) {
         p->plain[sum->out] = false;
         p->done[is.sum] = true;
     }
@@ -220,24 +220,24 @@ static int affine(struct gwm_cpu *p, const struct gwm_node *n)
     if (plain) dnnl_primitive_attr_destroy(plain);
     md_free(md);
     md_free(per);
-    return rc;
+    return err;
 }
 
 static int dnnl_simple_binary(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_shape *out = &p->g->value[n->out].shape;
     bool commutes = n->binary.kind != GWM_SUB && n->binary.kind != GWM_DIV;
-    int rc = -ENOTSUP;
+    int err = -ENOTSUP;
 
-    for (int k = 0; k < (commutes ? 2 : 1) && rc == -ENOTSUP; k++) {
+    for (int k = 0; k < (commutes ? 2 : 1) && err == -ENOTSUP; k++) {
         const struct gwm_form *f = form_of(p, n->in[k]);
         if (!f || !gwm_same_shape(&p->g->value[n->in[k]].shape, out)) continue;
         md_t have = repeated(&p->g->value[n->in[!k]].shape, out);
         if (have)
-            rc = binary_in(p, n, f, n->in[!k], have, gwm_same_shape(&p->g->value[n->in[!k]].shape, out));
+            err = binary_in(p, n, f, n->in[!k], have, gwm_same_shape(&p->g->value[n->in[!k]].shape, out));
         md_free(have);
     }
-    return rc;
+    return err;
 }
 
 /* ---- several ---- */
@@ -262,9 +262,9 @@ static int library_concat(struct gwm_cpu *p, const struct gwm_node *n)
     if (channels != out->d[1]) return -ENOTSUP; /* along another axis */
     dnnl_dims_t d = {out->d[0], out->d[1], out->d[2], out->d[3]};
     md_t any = md_new(d, 4, dnnl_format_tag_any);
-    int rc = any ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
-    if (!rc) rc = dnnl_usable(concat_pd(&pd, p->dnnl->engine, any, (int)n->nin, 1, src, attr), &pd);
-    if (!rc) {
+    int err = any ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
+    if (!err) err = dnnl_usable(concat_pd(&pd, p->dnnl->engine, any, (int)n->nin, 1, src, attr), &pd);
+    if (!err) {
         const_md_t dst = dnnl_primitive_desc_query_md(pd, dnnl_query_dst_md, 0);
         md_t plain = gwm_dnnl_c_order(p, n->out);
         bool same = plain && dnnl_memory_desc_equal(plain, dst);
@@ -272,21 +272,21 @@ static int library_concat(struct gwm_cpu *p, const struct gwm_node *n)
         md_free(plain);
         parts[n->nin] = (struct part){DNNL_ARG_DST, y, dst};
         if (y < 0) dnnl_primitive_desc_destroy(pd);
-        rc = y < 0 ? y : add_twin(p, &(struct twin){.pd = pd}, parts, (int)n->nin + 1);
-        if (!rc) p->plain[n->out] = same;
+        err = y < 0 ? y : add_twin(p, &(struct twin){.pd = pd}, parts, (int)n->nin + 1);
+        if (!err) p->plain[n->out] = same;
     }
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(any);
-    return rc;
+    return err;
 }
 
 /* Our own loop takes along what comes behind, and the library's knows few layouts; but that one uses
  * threads. */
 static int dnnl_simple_concat(struct gwm_cpu *p, const struct gwm_node *n)
 {
-    int rc = p->threads > 1 ? library_concat(p, n) : gwm_dnnl_join(p, n);
+    int err = p->threads > 1 ? library_concat(p, n) : gwm_dnnl_join(p, n);
 
-    return rc != -ENOTSUP ? rc : p->threads > 1 ? gwm_dnnl_join(p, n) : library_concat(p, n);
+    return err != -ENOTSUP ? err : p->threads > 1 ? gwm_dnnl_join(p, n) : library_concat(p, n);
 }
 
 /* ---- in C order ---- */
@@ -316,15 +316,15 @@ static int dnnl_simple_softmax(struct gwm_cpu *p, const struct gwm_node *n)
     md_t md = md_new(d, s->inner > 1 ? 3 : 2, s->inner > 1 ? dnnl_abc : dnnl_ab);
     dnnl_primitive_attr_t attr = NULL;
     dnnl_primitive_desc_t pd = NULL;
-    int rc = md ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
+    int err = md ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
 
-    if (!rc && s->n == 1) rc = -ENOTSUP; /* its logarithm of 1 is not 0 */
-    if (!rc) rc = dnnl_usable(softmax_pd(&pd, p->dnnl->engine, s->log, md, 1, attr), &pd);
+    if (!err && s->n == 1) err = -ENOTSUP; /* its logarithm of 1 is not 0 */
+    if (!err) err = dnnl_usable(softmax_pd(&pd, p->dnnl->engine, s->log, md, 1, attr), &pd);
     const struct twin t = {.pd = pd, .own = gwm_careful_softmax, .node = n};
-    if (!rc) rc = in_c_order(p, n, &t, md, NULL, 0);
+    if (!err) err = in_c_order(p, n, &t, md, NULL, 0);
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(md);
-    return rc;
+    return err;
 }
 
 static int dnnl_simple_norm(struct gwm_cpu *p, const struct gwm_node *n)
@@ -336,19 +336,19 @@ static int dnnl_simple_norm(struct gwm_cpu *p, const struct gwm_node *n)
 
     if (s->rms || s->inner != 1 || s->channels != s->n || n->act.kind != GWM_ACT_NONE) return -ENOTSUP;
     md_t md = md_new(d, 2, dnnl_ab), per = md_new(c, 1, dnnl_a);
-    int rc = md && per ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
-    if (!rc) rc = dnnl_usable(norm_pd(&pd, p->dnnl->engine, md, s->epsilon, attr), &pd);
-    int scale = rc ? rc : c_order_in(p, n->in[1]), shift = scale < 0 ? scale : c_order_in(p, n->in[2]);
-    if (!rc && shift < 0) {
+    int err = md && per ? gwm_dnnl_attr(1, false, NULL, &attr) : -ENOMEM;
+    if (!err) err = dnnl_usable(norm_pd(&pd, p->dnnl->engine, md, s->epsilon, attr), &pd);
+    int scale = err ? err : c_order_in(p, n->in[1]), shift = scale < 0 ? scale : c_order_in(p, n->in[2]);
+    if (!err && shift < 0) {
         dnnl_primitive_desc_destroy(pd);
-        rc = shift;
+        err = shift;
     }
     const struct part more[] = {{DNNL_ARG_SCALE, scale, per}, {DNNL_ARG_SHIFT, shift, per}};
-    if (!rc) rc = in_c_order(p, n, &(struct twin){.pd = pd}, md, more, 2);
+    if (!err) err = in_c_order(p, n, &(struct twin){.pd = pd}, md, more, 2);
     if (attr) dnnl_primitive_attr_destroy(attr);
     md_free(md);
     md_free(per);
-    return rc;
+    return err;
 }
 
 /* A transpose: the whole of one tensor into the whole of another. */
@@ -370,11 +370,11 @@ static int dnnl_simple_move(struct gwm_cpu *p, const struct gwm_node *n)
         return -ENOTSUP;
     md_t a = md_strided(d, m->rank, from), b = md_strided(d, m->rank, to);
     int x = a && b ? c_order_in(p, n->in[0]) : -ENOMEM;
-    int rc = x < 0 ? x : gwm_dnnl_reorder(p, x, a, n->out, b);
-    if (!rc) p->plain[n->out] = true;
+    int err = x < 0 ? x : gwm_dnnl_reorder(p, x, a, n->out, b);
+    if (!err) p->plain[n->out] = true;
     md_free(a);
     md_free(b);
-    return rc;
+    return err;
 }
 
 int gwm_dnnl_simple(struct gwm_cpu *p, const struct gwm_node *n)
@@ -385,8 +385,8 @@ int gwm_dnnl_simple(struct gwm_cpu *p, const struct gwm_node *n)
     switch (n->op) {
     case GWM_UNARY: return unary(p, n);
     case GWM_BINARY: {
-        int rc = affine(p, n);
-        return rc == -ENOTSUP ? dnnl_simple_binary(p, n) : rc;
+        int err = affine(p, n);
+        return err == -ENOTSUP ? dnnl_simple_binary(p, n) : err;
     }
     case GWM_CONCAT: return dnnl_simple_concat(p, n);
     case GWM_SOFTMAX: return dnnl_simple_softmax(p, n);

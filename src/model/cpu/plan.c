@@ -40,8 +40,8 @@ static int add_own(struct gwm_cpu *p, const struct gwm_node *n)
     const struct gwm_graph *g = p->g;
 
     for (uint32_t i = 0; i < n->nin; i++) {
-        int rc = gwm_dnnl_plain(p, g->value[n->in[i]].root);
-        if (rc) return rc;
+        int err = gwm_dnnl_plain(p, g->value[n->in[i]].root);
+        if (err) return err;
     }
     int s = gwm_cpu_step(p, n, NULL);
     if (s < 0) return s;
@@ -63,14 +63,14 @@ static bool is_odd(const struct gwm_cpu *p, const struct gwm_node *n)
 static int add_node(struct gwm_cpu *p, const struct gwm_node *n)
 {
     p->odd_node = is_odd(p, n);
-    int rc = p->done[n - p->g->node] ? 0 : gwm_dnnl_add(p, n);
+    int err = p->done[n - p->g->node] ? 0 : gwm_dnnl_add(p, n);
 
-    return rc == -ENOTSUP ? add_own(p, n) : rc;
+    return err == -ENOTSUP ? add_own(p, n) : err;
 }
 
 static int make_arena(struct gwm_cpu *p)
 {
-    int rc;
+    int err;
 
     p->span = (struct gwm_span *)calloc((size_t)p->nbuf + 1, sizeof(*p->span));
     if (!p->span) return -ENOMEM;
@@ -79,8 +79,8 @@ static int make_arena(struct gwm_cpu *p)
         p->buf[b].span = &p->span[b];
         p->span[b] = (struct gwm_span){used ? p->buf[b].bytes : 0, p->buf[b].first, p->buf[b].last, 0};
     }
-    rc = gwm_arena_plan(p->span, (size_t)p->nbuf, p->most - p->weight_bytes, &p->arena_bytes);
-    if (rc) return rc;
+    err = gwm_arena_plan(p->span, (size_t)p->nbuf, p->most - p->weight_bytes, &p->arena_bytes);
+    if (err) return err;
     p->arena = (char *)aligned_alloc(GWM_ARENA_ALIGN, p->arena_bytes + GWM_ARENA_ALIGN);
     return p->arena ? 0 : -ENOMEM;
 }
@@ -97,15 +97,15 @@ static void find_threads(struct gwm_cpu *p, uint32_t threads)
 static int cpu_plan_build(struct gwm_cpu *p, const struct gwm_msg *msg)
 {
     const struct gwm_graph *g = p->g;
-    int rc = value_buffers(p);
+    int err = value_buffers(p);
 
-    if (!rc) rc = gwm_dnnl_new(p);
-    for (int i = 0; i < g->nnode && !rc; i++) rc = add_node(p, &g->node[i]);
-    for (uint32_t o = 0; o < g->noutput && !rc; o++) rc = gwm_dnnl_plain(p, g->value[g->output[o]].root);
-    if (!rc) rc = make_arena(p);
-    if (rc == -E2BIG)
-        return gwm_fail(msg, rc, "weights and intermediate results take more than %zu MiB", p->most >> 20);
-    return rc ? rc : gwm_dnnl_bind(p);
+    if (!err) err = gwm_dnnl_new(p);
+    for (int i = 0; i < g->nnode && !err; i++) err = add_node(p, &g->node[i]);
+    for (uint32_t o = 0; o < g->noutput && !err; o++) err = gwm_dnnl_plain(p, g->value[g->output[o]].root);
+    if (!err) err = make_arena(p);
+    if (err == -E2BIG)
+        return gwm_fail(msg, err, "weights and intermediate results take more than %zu MiB", p->most >> 20);
+    return err ? err : gwm_dnnl_bind(p);
 }
 
 int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_cpu **plan,
@@ -125,15 +125,15 @@ int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     p->args = (const void **)calloc(most, sizeof(*p->args));
     p->most = o->memory ? o->memory : GWM_ARENA_MAX;
     find_threads(p, o->threads);
-    int rc = p->plain && p->args && p->done && p->uses && p->maker && p->odd ? 0 : -ENOMEM;
-    if (!rc) gwm_uses(g, p->uses, p->maker);
-    if (!rc) rc = gwm_odd(g, p->odd);
-    if (!rc) rc = cpu_plan_build(p, msg);
-    if (rc)
+    int err = p->plain && p->args && p->done && p->uses && p->maker && p->odd ? 0 : -ENOMEM;
+    if (!err) gwm_uses(g, p->uses, p->maker);
+    if (!err) err = gwm_odd(g, p->odd);
+    if (!err) err = cpu_plan_build(p, msg);
+    if (err)
         gwm_cpu_free(p);
     else
         *plan = p;
-    return rc;
+    return err;
 }
 
 void gwm_cpu_free(struct gwm_cpu *p)

@@ -18,15 +18,15 @@ static void run_own(struct gwm_cpu *p, const struct gwm_node *n)
 
 int gwm_cpu_run(struct gwm_cpu *p, const void *const in[], void *const out[])
 {
-    int rc = 0;
+    int err = 0;
 
     p->in = in;
     p->out = out;
     p->careful = p->wary && !gwm_is_ordinary(p->g, in);
     if (p->set_threads) p->set_threads(p->threads); /* it is a property of the calling thread */
-    for (int i = 0; i < p->nstep && !rc; i++) {
+    for (int i = 0; i < p->nstep && !err; i++) {
         if (p->step[i].prim)
-            rc = gwm_dnnl_run(p, p->step[i].prim);
+            err = gwm_dnnl_run(p, p->step[i].prim);
         else if (p->step[i].join)
             gwm_join_run(p, p->step[i].join);
         else
@@ -34,5 +34,5 @@ int gwm_cpu_run(struct gwm_cpu *p, const void *const in[], void *const out[])
     }
     p->in = NULL;
     p->out = NULL;
-    return rc;
+    return err;
 }

@@ -16,7 +16,7 @@ int gwm_gpu_unary(struct gwm_gpu *p, const struct gwm_node *n)
     uint32_t form = gwm_gpu_out_form(p, n->out);
     bool seen = p->g->value[n->in[0]].root != n->in[0]; /* through a view: in C order */
     const struct gw_kernel *kernel = &gwm_unary_kernel;
-    int x, y, rc, m = p->maker[n->out];
+    int x, y, err, m = p->maker[n->out];
 
     if (p->g->value[n->out].dtype != GWM_F32) kernel = &gwm_unary_int_kernel;
     if (seen || !gwm_same_shape(&p->g->value[n->in[0]].shape, &p->g->value[n->out].shape)) form &= ~GWM_LAST;
@@ -27,9 +27,9 @@ int gwm_gpu_unary(struct gwm_gpu *p, const struct gwm_node *n)
     }
     y = x < 0 ? x : gwm_gpu_out(p, n->out, form, false);
     if (y < 0) return y;
-    rc = gwm_gpu_over(p, kernel, kernel == &gwm_unary_kernel ? gwm_gpu_eights(a.count) : a.count, &a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), x);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), y);
+    err = gwm_gpu_over(p, kernel, kernel == &gwm_unary_kernel ? gwm_gpu_eights(a.count) : a.count, &a);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), x);
+    return err ? err : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), y);
 }
 
 /* May an operand with that shape be read in the layout of a picture of shape y? */
@@ -90,25 +90,25 @@ int gwm_gpu_binary(struct gwm_gpu *p, const struct gwm_node *n)
     struct gwm_binary_args a = {
         .bc = n->binary.bc, .act = n->act, .kind = n->binary.kind, .count = p->g->value[n->out].count};
     uint32_t form = gwm_gpu_out_form(p, n->out);
-    int in[2], rc = 0, y;
+    int in[2], err = 0, y;
 
     if (p->g->value[n->out].dtype != GWM_F32 && p->half) form = GWM_HALF; /* of what is compared */
     if (form & GWM_LAST) {
-        rc = binary_last(p, n, &a.bc, in, form);
+        err = binary_last(p, n, &a.bc, in, form);
     } else {
         in[0] = gwm_gpu_in(p, n->in[0], form, false);
         in[1] = gwm_gpu_in(p, n->in[1], form, false);
     }
-    y = rc ? rc : gwm_gpu_out(p, n->out, form, false);
+    y = err ? err : gwm_gpu_out(p, n->out, form, false);
     if (y < 0) return y;
     if (p->g->value[n->out].dtype != GWM_F32)
-        rc = gwm_gpu_over(p, &gwm_binary_int_kernel, a.count, &a);
+        err = gwm_gpu_over(p, &gwm_binary_int_kernel, a.count, &a);
     else
-        rc = arith_by_eights(&a.bc) ? gwm_gpu_over(p, &gwm_binary8_kernel, a.count / 8, &a)
-                                    : gwm_gpu_over(p, &gwm_binary_kernel, a.count, &a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, a), in[0]);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, b), in[1]);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_binary_args, y), y);
+        err = arith_by_eights(&a.bc) ? gwm_gpu_over(p, &gwm_binary8_kernel, a.count / 8, &a)
+                                     : gwm_gpu_over(p, &gwm_binary_kernel, a.count, &a);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, a), in[0]);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_binary_args, b), in[1]);
+    return err ? err : gwm_gpu_ref(p, offsetof(struct gwm_binary_args, y), y);
 }
 
 /* The mean of whole planes: a block adds up each. */
@@ -117,10 +117,11 @@ static int mean(struct gwm_gpu *p, const struct gwm_node *n, uint32_t form, int 
     const struct gwm_window *w = &n->pool.win;
     struct gwm_mean_args a = {.c = w->c, .size = w->h * w->w, .last = (form & GWM_LAST) != 0};
     int32_t groups = a.last ? (w->c + GWM_MEAN_LAST - 1) / GWM_MEAN_LAST : w->c;
-    int rc = gwm_gpu_launch(p, &gwm_mean_kernel, (uint32_t)(groups * w->n), a.last ? GWM_BLOCK_MAX : 128, &a);
+    int err =
+        gwm_gpu_launch(p, &gwm_mean_kernel, (uint32_t)(groups * w->n), a.last ? GWM_BLOCK_MAX : 128, &a);
 
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_mean_args, x), x);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_mean_args, y), y);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_mean_args, x), x);
+    return err ? err : gwm_gpu_ref(p, offsetof(struct gwm_mean_args, y), y);
 }
 
 int gwm_gpu_pool(struct gwm_gpu *p, const struct gwm_node *n)
@@ -134,7 +135,7 @@ int gwm_gpu_pool(struct gwm_gpu *p, const struct gwm_node *n)
                               .count = p->g->value[n->out].count};
     bool whole = n->pool.average && w->kh == w->h && w->kw == w->w && w->oh * w->ow == 1 &&
                  !(w->top | w->left | w->bottom | w->right) && w->dh * w->dw == 1;
-    int x, y, rc;
+    int x, y, err;
 
     /* Both in the same layout; that of a result of one position makes no difference. */
     if (w->oh * w->ow > 1) form = (form & GWM_HALF) | (to & GWM_LAST);
@@ -146,9 +147,9 @@ int gwm_gpu_pool(struct gwm_gpu *p, const struct gwm_node *n)
     y = x < 0 ? x : gwm_gpu_out(p, n->out, to, false);
     if (y < 0) return y;
     if (whole) return mean(p, n, form, x, y);
-    rc = gwm_gpu_over(p, &gwm_pool_kernel, a.count, &a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_pool_args, x), x);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_pool_args, y), y);
+    err = gwm_gpu_over(p, &gwm_pool_kernel, a.count, &a);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_pool_args, x), x);
+    return err ? err : gwm_gpu_ref(p, offsetof(struct gwm_pool_args, y), y);
 }
 
 int gwm_gpu_softmax(struct gwm_gpu *p, const struct gwm_node *n)
@@ -160,8 +161,8 @@ int gwm_gpu_softmax(struct gwm_gpu *p, const struct gwm_node *n)
 
     if (y < 0) return y;
     bool rows = a.s.inner == 1 && a.s.n <= GWM_ROW_MAX && !p->resident;
-    int rc = rows ? gwm_gpu_launch(p, &gwm_softmax_row_kernel, (uint32_t)(a.s.outer - 1) / 4 + 1, 128, &a)
-                  : gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, x), x);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, y), y);
+    int err = rows ? gwm_gpu_launch(p, &gwm_softmax_row_kernel, (uint32_t)(a.s.outer - 1) / 4 + 1, 128, &a)
+                   : gwm_gpu_launch(p, &gwm_softmax_kernel, (uint32_t)(a.s.outer * a.s.inner), 128, &a);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, x), x);
+    return err ? err : gwm_gpu_ref(p, offsetof(struct gwm_softmax_args, y), y);
 }

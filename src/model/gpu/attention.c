@@ -169,24 +169,24 @@ static int fused(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
     int q = gwm_gpu_in(p, t->q.root, form, false), k = gwm_gpu_in(p, t->k.root, form, false);
     int v = gwm_gpu_in(p, t->v.root, form, false);
     int y = gwm_gpu_out(p, to->out, gwm_gpu_out_form(p, to->out) & ~GWM_LAST, false);
-    int rc = gwm_gpu_launch(p, t->kernel, (uint32_t)(((a.queries - 1) / a.rows + 1) * n->gemm.products),
-                            32 * warps, &a);
+    int err = gwm_gpu_launch(p, t->kernel, (uint32_t)(((a.queries - 1) / a.rows + 1) * n->gemm.products),
+                             32 * warps, &a);
 
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_attention_args, q), q);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_attention_args, k), k);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_attention_args, v), v);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_attention_args, y), y);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_attention_args, q), q);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_attention_args, k), k);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_attention_args, v), v);
+    return err ? err : gwm_gpu_ref(p, offsetof(struct gwm_attention_args, y), y);
 }
 
 /* A launch for each part, and for the move unless the product writes where that would. */
 static int apart(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
-    int rc = gwm_gpu_gemm(p, n);
+    int err = gwm_gpu_gemm(p, n);
 
     (void)setting;
-    for (int f = 0; f < GWM_SLOTS && !rc; f++)
+    for (int f = 0; f < GWM_SLOTS && !err; f++)
         if (p->as[to->out * GWM_SLOTS + f] >= 0) return 0;
-    return rc ? rc : p->lower(p, to->attention->move);
+    return err ? err : p->lower(p, to->attention->move);
 }
 
 int gwm_gpu_attention(struct gwm_gpu *p, const struct gwm_node *n)

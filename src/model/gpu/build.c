@@ -37,33 +37,33 @@ static int lower_all(struct gwm_gpu *p, const struct gwm_msg *msg)
     p->node = -1;
     gwm_uses(g, p->uses, p->maker);
     gwm_gpu_pictures(p);
-    int rc = gwm_gpu_border(p);
-    for (int i = 0; i < g->nnode && !rc; i++) {
+    int err = gwm_gpu_border(p);
+    for (int i = 0; i < g->nnode && !err; i++) {
         p->put_off[i] =
             !p->done[i] && (gwm_gpu_put_off(p, &g->node[i]) || gwm_gpu_attention_part(p, &g->node[i]));
-        rc = p->done[i] || p->put_off[i] ? 0 : gwm_gpu_node(p, &g->node[i]);
-        if (rc == -ENOTSUP)
-            return gwm_fail(msg, rc,
+        err = p->done[i] || p->put_off[i] ? 0 : gwm_gpu_node(p, &g->node[i]);
+        if (err == -ENOTSUP)
+            return gwm_fail(msg, err,
                             "node '%.60s' (%.30s): the GPU has no kernel for it, or not for its size",
                             g->node[i].name, g->node[i].type);
     }
-    return rc ? rc : gwm_gpu_finish(p);
+    return err ? err : gwm_gpu_finish(p);
 }
 
 static int gpu_build_once(struct gwm_gpu *p, const struct gwm_msg *msg)
 {
-    int rc = lower_all(p, msg);
+    int err = lower_all(p, msg);
 
-    if (rc && rc != -E2BIG) return rc;
-    if (!rc) rc = gwm_gpu_memory(p);
-    if (rc == -E2BIG)
-        return gwm_fail(msg, rc, "weights, inputs, outputs and intermediate results take more than %zu MiB",
+    if (err && err != -E2BIG) return err;
+    if (!err) err = gwm_gpu_memory(p);
+    if (err == -E2BIG)
+        return gwm_fail(msg, err, "weights, inputs, outputs and intermediate results take more than %zu MiB",
                         p->most >> 20);
-    if (rc) return gwm_fail(msg, rc, "%s", gw_last_error());
-    if (p->resident && (rc = gwm_program_make(p, msg))) return rc;
+    if (err) return gwm_fail(msg, err, "%s", gw_last_error());
+    if (p->resident && (err = gwm_program_make(p, msg))) return err;
     /* Loads every kernel now: a load while a resident kernel runs would wait for it. */
-    rc = gw_exec_kind(p->exec) == GW_EXEC_GPU ? gwm_gpu_run_here(p) : 0;
-    return rc ? gwm_fail(msg, rc, "%s", gw_last_error()) : 0;
+    err = gw_exec_kind(p->exec) == GW_EXEC_GPU ? gwm_gpu_run_here(p) : 0;
+    return err ? gwm_fail(msg, err, "%s", gw_last_error()) : 0;
 }
 
 void gwm_gpu_unbuild(struct gwm_gpu *p)
@@ -101,15 +101,15 @@ static void gpu_build_again(struct gwm_gpu *p, bool last)
 static int build_best(struct gwm_gpu *p, const struct gwm_msg *msg)
 {
     bool pictures = false;
-    int rc = gpu_build_once(p, msg);
+    int err = gpu_build_once(p, msg);
 
-    for (int v = 0; v < p->g->nvalue && !rc; v++) pictures |= p->picture[v];
-    if (rc || !p->timer || !pictures) return rc;
+    for (int v = 0; v < p->g->nvalue && !err; v++) pictures |= p->picture[v];
+    if (err || !p->timer || !pictures) return err;
     float plain = gwm_timer_plan(p->timer, p), last = -1;
     gpu_build_again(p, true);
-    rc = gpu_build_once(p, msg);
-    if (!rc) last = gwm_timer_plan(p->timer, p);
-    if (!rc && last >= 0 && (plain < 0 || last <= plain)) return 0;
+    err = gpu_build_once(p, msg);
+    if (!err) last = gwm_timer_plan(p->timer, p);
+    if (!err && last >= 0 && (plain < 0 || last <= plain)) return 0;
     gpu_build_again(p, false);
     return gpu_build_once(p, msg);
 }
@@ -130,7 +130,7 @@ static int gpu_build_checked(struct gwm_gpu *p, const struct gwm_msg *msg)
 
 int gwm_gpu_build(struct gwm_gpu *p, const struct gwm_msg *msg)
 {
-    int rc = build_best(p, msg);
+    int err = build_best(p, msg);
 
-    return rc ? rc : gpu_build_checked(p, msg);
+    return err ? err : gpu_build_checked(p, msg);
 }

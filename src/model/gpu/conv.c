@@ -107,12 +107,12 @@ static int any(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_sto
 
     a.last = (form & GWM_LAST) != 0;
     a.share = t->share;
-    int rc = gwm_gpu_launch(p, k, (uint32_t)t->grid, (uint32_t)t->block, &a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, x), x);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, y), y);
-    if (!rc && to->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, add), add);
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, weight), weight);
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_direct_args, bias), bias);
+    int err = gwm_gpu_launch(p, k, (uint32_t)t->grid, (uint32_t)t->block, &a);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, x), x);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, y), y);
+    if (!err && to->add >= 0) err = gwm_gpu_ref(p, offsetof(struct gwm_direct_args, add), add);
+    if (!err) err = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, weight), weight);
+    return err ? err : gwm_gpu_fix(p, offsetof(struct gwm_direct_args, bias), bias);
 }
 
 /* Would a picture of one position be N H W C? Its form says no: there both layouts are the same. */
@@ -205,12 +205,12 @@ static int gpu_conv_thin(struct gwm_gpu *p, const struct gwm_node *n, const stru
         return -ENOTSUP;
     int x = gwm_gpu_in(p, n->in[0], half, false), add = to->add < 0 ? 0 : gwm_gpu_in(p, to->add, half, false);
     int y = gwm_gpu_out(p, to->out, gwm_gpu_out_form(p, to->out), false);
-    int rc = gwm_gpu_launch(p, &gwm_thin_kernel, gwm_thin_grid(&g), 256, &g);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), x);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), gwm_conv_weights(p, c, false, p->half));
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);
-    if (!rc && to->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, add), add);
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), gwm_conv_bias(p, c, false));
+    int err = gwm_gpu_launch(p, &gwm_thin_kernel, gwm_thin_grid(&g), 256, &g);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), x);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), gwm_conv_weights(p, c, false, p->half));
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);
+    if (!err && to->add >= 0) err = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, add), add);
+    return err ? err : gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), gwm_conv_bias(p, c, false));
 }
 
 /* Cuts the sum over taps when there are too few tiles to fill the GPU. */
@@ -236,12 +236,12 @@ static int gpu_conv_finish(struct gwm_gpu *p, const struct gwm_conv_args *a, int
                            const struct tiled *t)
 {
     struct gwm_finish_args f = {.conv = *a, .count = count};
-    int rc = gwm_gpu_launch(p, &gwm_conv_finish, (uint32_t)gpu_conv_up(count, 256), 256, &f);
+    int err = gwm_gpu_launch(p, &gwm_conv_finish, (uint32_t)gpu_conv_up(count, 256), 256, &f);
 
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_finish_args, conv.y), t->y);
-    if (!rc && t->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_finish_args, conv.add), t->add);
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.bias), t->bias);
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.partial), t->partial);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_finish_args, conv.y), t->y);
+    if (!err && t->add >= 0) err = gwm_gpu_ref(p, offsetof(struct gwm_finish_args, conv.add), t->add);
+    if (!err) err = gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.bias), t->bias);
+    return err ? err : gwm_gpu_fix(p, offsetof(struct gwm_finish_args, conv.partial), t->partial);
 }
 
 static int launch_tiles(struct gwm_gpu *p, const struct gwm_conv *c, const struct gwm_conv_args *a,
@@ -252,15 +252,15 @@ static int launch_tiles(struct gwm_gpu *p, const struct gwm_conv *c, const struc
     int32_t count = c->win.n * c->oc * c->win.oh * c->win.ow;
 
     if (blocks > INT32_MAX) return -ENOTSUP;
-    int rc = gwm_gpu_launch(p, k, (uint32_t)blocks, GWM_CONV_THREADS, a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_conv_args, x), t->x);
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, weight), pack_weights(p, c, a, taps));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, tap), pack_taps(p, c, a->taps, taps));
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, bias), t->bias);
-    if (!rc && a->splits > 1) rc = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, partial), t->partial);
-    if (rc || a->splits > 1) return rc ? rc : gpu_conv_finish(p, a, count, t);
-    if (t->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_conv_args, add), t->add);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_conv_args, y), t->y);
+    int err = gwm_gpu_launch(p, k, (uint32_t)blocks, GWM_CONV_THREADS, a);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_conv_args, x), t->x);
+    if (!err) err = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, weight), pack_weights(p, c, a, taps));
+    if (!err) err = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, tap), pack_taps(p, c, a->taps, taps));
+    if (!err) err = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, bias), t->bias);
+    if (!err && a->splits > 1) err = gwm_gpu_fix(p, offsetof(struct gwm_conv_args, partial), t->partial);
+    if (err || a->splits > 1) return err ? err : gpu_conv_finish(p, a, count, t);
+    if (t->add >= 0) err = gwm_gpu_ref(p, offsetof(struct gwm_conv_args, add), t->add);
+    return err ? err : gwm_gpu_ref(p, offsetof(struct gwm_conv_args, y), t->y);
 }
 
 /* In fp32 and C order; the result is converted to what the plan wants. */
@@ -300,8 +300,8 @@ static int tiles(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
     if (to->add >= 0 && (t.add = gwm_gpu_in(p, to->add, 0, false)) < 0) return t.add;
     t.bias = gwm_conv_bias(p, c, false);
     t.y = form ? gwm_gpu_scratch(p, bytes, GW_DTYPE_F32) : gwm_gpu_out(p, to->out, 0, false);
-    int rc = launch_tiles(p, c, &a, k.kernel, &t);
-    if (rc || !form) return rc;
+    int err = launch_tiles(p, c, &a, k.kernel, &t);
+    if (err || !form) return err;
     return gwm_gpu_convert(p, to->out, t.y, 0, gwm_gpu_out(p, to->out, form, false), form);
 }
 

@@ -162,13 +162,13 @@ int gwm_lib_cudnn(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_
     if (!c) return -ENOMEM;
     *c = (struct conv_call){
         .call = {cudnn_run, cudnn_drop, "cuDNN"}, .d = p->lib->cudnn, .algo = algo, .sum = to->add >= 0};
-    int rc = cudnn_describe(c, q, form & GWM_LAST, p->half, p->tf32);
-    if (!rc && c->d->cudnnSetActivationDescriptor(
-                   c->act, relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0))
-        rc = -ENOTSUP;
-    if (rc) {
+    int err = cudnn_describe(c, q, form & GWM_LAST, p->half, p->tf32);
+    if (!err && c->d->cudnnSetActivationDescriptor(
+                    c->act, relu ? CUDNN_ACTIVATION_RELU : CUDNN_ACTIVATION_IDENTITY, CUDNN_PROPAGATE_NAN, 0))
+        err = -ENOTSUP;
+    if (err) {
         cudnn_drop(&c->call);
-        return rc;
+        return err;
     }
     const int buf[] = {gwm_gpu_in(p, n->in[0], form, true),
                        gwm_conv_weights(p, q, form & GWM_LAST, p->half),
@@ -176,6 +176,6 @@ int gwm_lib_cudnn(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_
                        gwm_gpu_out(p, to->out, form, true),
                        to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form, true),
                        gwm_gpu_scratch(p, c->work + 1, GW_DTYPE_U8)};
-    rc = gwm_lib_call(p, &c->call, buf);
-    return rc || relu ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
+    err = gwm_lib_call(p, &c->call, buf);
+    return err || relu ? err : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
 }

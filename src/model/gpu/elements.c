@@ -26,9 +26,9 @@ int gwm_gpu_activate(struct gwm_gpu *p, const struct gwm_act *act, int buf, int3
     struct gwm_unary_args a = {.act = *act, .count = count};
 
     if (act->kind == GWM_ACT_NONE) return 0;
-    int rc = gwm_gpu_over(p, &gwm_unary_kernel, gwm_gpu_eights(count), &a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), buf);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), buf);
+    int err = gwm_gpu_over(p, &gwm_unary_kernel, gwm_gpu_eights(count), &a);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_unary_args, x), buf);
+    return err ? err : gwm_gpu_ref(p, offsetof(struct gwm_unary_args, y), buf);
 }
 
 /* Numbers that plans compute with, eight of which lie together on both sides wherever one looks? */
@@ -51,8 +51,8 @@ int gwm_gpu_move_one(struct gwm_gpu *p, const struct gwm_move *m, int x, int y)
     for (int32_t d = 0; d < m->rank; d++) a.count *= m->dims[d];
     if (x < 0 || y < 0) return x < 0 ? x : y;
     if (!a.count) return 0;
-    int rc = move_by_eights(p, m, x, y) ? gwm_gpu_over(p, &gwm_move8_kernel, a.count / 8, &a)
-                                        : gwm_gpu_over(p, &gwm_move_kernel, a.count, &a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_move_args, x), x);
-    return rc ? rc : gwm_gpu_ref(p, offsetof(struct gwm_move_args, y), y);
+    int err = move_by_eights(p, m, x, y) ? gwm_gpu_over(p, &gwm_move8_kernel, a.count / 8, &a)
+                                         : gwm_gpu_over(p, &gwm_move_kernel, a.count, &a);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_move_args, x), x);
+    return err ? err : gwm_gpu_ref(p, offsetof(struct gwm_move_args, y), y);
 }

@@ -56,10 +56,10 @@ static int launch_one(struct gwm_gpu *p, const struct gwm_launch *l, const struc
     if (l->call) return enqueue_call(p, l, w, stream);
     gwm_gpu_args(p, l, w, args);
     if (stream) return !l->kernel->gpu || l->kernel->gpu(l->grid, l->block, args, stream) ? -EIO : 0;
-    int rc = gw_launch(p->exec, l->kernel, l->grid, l->block, args);
-    if (!rc && gw_exec_kind(p->exec) == GW_EXEC_CPU)
-        rc = gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS)); /* its queue is short */
-    return rc;
+    int err = gw_launch(p->exec, l->kernel, l->grid, l->block, args);
+    if (!err && gw_exec_kind(p->exec) == GW_EXEC_CPU)
+        err = gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS)); /* its queue is short */
+    return err;
 }
 
 static int enqueue_program(struct gwm_gpu *p, const struct gwm_where *where, void *stream)
@@ -73,18 +73,18 @@ static int enqueue_program(struct gwm_gpu *p, const struct gwm_where *where, voi
         if (!gwm_program_kernel.gpu) return -EIO;
         return gwm_program_kernel.gpu(a.program.blocks, a.program.threads, &a, stream) ? -EIO : 0;
     }
-    int rc = gw_launch(p->exec, &gwm_program_kernel, a.program.blocks, a.program.threads, &a);
-    if (!rc && gw_exec_kind(p->exec) == GW_EXEC_CPU) rc = gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS));
-    return rc;
+    int err = gw_launch(p->exec, &gwm_program_kernel, a.program.blocks, a.program.threads, &a);
+    if (!err && gw_exec_kind(p->exec) == GW_EXEC_CPU) err = gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS));
+    return err;
 }
 
 int gwm_gpu_enqueue_from(struct gwm_gpu *p, int first, const struct gwm_where *where, void *stream)
 {
-    int rc = 0;
+    int err = 0;
 
     if (p->program.ops) return enqueue_program(p, where, stream);
-    for (int i = first; i < p->nlaunch && !rc; i++) rc = launch_one(p, &p->launch[i], where, stream);
-    return rc;
+    for (int i = first; i < p->nlaunch && !err; i++) err = launch_one(p, &p->launch[i], where, stream);
+    return err;
 }
 
 int gwm_gpu_enqueue_here(struct gwm_gpu *p, int first, void *stream)
@@ -99,7 +99,7 @@ int gwm_gpu_enqueue_here(struct gwm_gpu *p, int first, void *stream)
 
 int gwm_gpu_run_here(struct gwm_gpu *p)
 {
-    int rc = gwm_gpu_enqueue_here(p, 0, NULL);
+    int err = gwm_gpu_enqueue_here(p, 0, NULL);
 
-    return rc ? rc : gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS));
+    return err ? err : gw_exec_sync(p->exec, gw_deadline(GWM_SYNC_NS));
 }

@@ -118,16 +118,16 @@ int gwm_gpu_in(struct gwm_gpu *p, int value, uint32_t form, bool fixed)
     bool made = false;
     for (uint32_t f = 0; f < GWM_FORMS; f++) made = made || as[f] >= 0;
     if (!made && m >= 0 && p->put_off[m]) {
-        int rc = p->lower(p, &p->g->node[m]);
-        return rc ? rc : gwm_gpu_in(p, value, form, fixed);
+        int err = p->lower(p, &p->g->node[m]);
+        return err ? err : gwm_gpu_in(p, value, form, fixed);
     }
     /* From the form that was there first: the narrower ones were made of it. */
     for (uint32_t f = 0; f < GWM_FORMS; f++)
         if (as[f] >= 0 && (from < 0 || as[f] < as[from])) from = (int)f;
     if (from < 0) return -EINVAL; /* nothing has made it: no graph of ours */
     int source = as[from], b = gwm_gpu_scratch(p, form_bytes(p, root, form), form_type(p, root, form));
-    int rc = gwm_gpu_convert(p, root, source, (uint32_t)from, b, form);
-    return rc ? rc : (as[slot] = b);
+    int err = gwm_gpu_convert(p, root, source, (uint32_t)from, b, form);
+    return err ? err : (as[slot] = b);
 }
 
 /* The output of the model that a root can be written to at once, or -1. */
@@ -185,8 +185,8 @@ int gwm_gpu_border(struct gwm_gpu *p)
         if (*as < 0) return *as;
         if (p->gpu_io || !p->uses[root] || !read_often(p, root)) continue;
         int copy = gwm_gpu_scratch(p, form_bytes(p, root, 0), form_type(p, root, 0));
-        int rc = gwm_gpu_convert(p, root, *as, 0, copy, 0);
-        if (rc) return rc;
+        int err = gwm_gpu_convert(p, root, *as, 0, copy, 0);
+        if (err) return err;
         *as = copy;
     }
     for (uint32_t i = 0; i < g->noutput; i++) {
@@ -200,14 +200,14 @@ int gwm_gpu_border(struct gwm_gpu *p)
 
 int gwm_gpu_finish(struct gwm_gpu *p)
 {
-    int rc = 0;
+    int err = 0;
 
-    for (uint32_t i = 0; i < p->g->noutput && !rc; i++) {
+    for (uint32_t i = 0; i < p->g->noutput && !err; i++) {
         int root = p->g->value[p->g->output[i]].root, *as = &p->as[root * GWM_SLOTS], from = 0;
         if (as[0] == p->out[i]) continue;
         if (p->g->value[root].data && as[0] < 0) as[0] = form_constant(p, root, 0);
         while (from < GWM_FORMS && as[from] < 0) from++;
-        rc = from < GWM_FORMS ? gwm_gpu_convert(p, root, as[from], (uint32_t)from, p->out[i], 0) : -EINVAL;
+        err = from < GWM_FORMS ? gwm_gpu_convert(p, root, as[from], (uint32_t)from, p->out[i], 0) : -EINVAL;
     }
-    return rc;
+    return err;
 }

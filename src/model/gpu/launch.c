@@ -99,11 +99,11 @@ int gwm_gpu_ref(struct gwm_gpu *p, size_t at, int buf)
 
 int gwm_gpu_fix(struct gwm_gpu *p, size_t at, int buf)
 {
-    int rc = gwm_gpu_ref(p, at, buf);
+    int err = gwm_gpu_ref(p, at, buf);
     struct gwm_launch *l = &p->launch[p->nlaunch - 1];
 
-    if (!rc) l->fix[l->nfix - 1].ref = false;
-    return rc;
+    if (!err) l->fix[l->nfix - 1].ref = false;
+    return err;
 }
 
 static void free_launch(struct gwm_launch *l)

@@ -27,8 +27,8 @@ int gwm_lib_call(struct gwm_gpu *p, struct gwm_call *call, const int buf[GWM_LIB
         call->free(call);
         return buf[i];
     }
-    int rc = gwm_gpu_call(p, call);
-    for (size_t i = 0; i < GWM_LIB_BUFS && !rc; i++)
-        if (buf[i] != GWM_NO_BUF) rc = gwm_gpu_fix(p, i, buf[i]);
-    return rc;
+    int err = gwm_gpu_call(p, call);
+    for (size_t i = 0; i < GWM_LIB_BUFS && !err; i++)
+        if (buf[i] != GWM_NO_BUF) err = gwm_gpu_fix(p, i, buf[i]);
+    return err;
 }

@@ -74,9 +74,9 @@ static int lower_conv(struct gwm_gpu *p, const struct gwm_node *n)
 /* An attention ends with a product, which then does all of it. */
 static int product(struct gwm_gpu *p, const struct gwm_node *n)
 {
-    int rc = gwm_gpu_attention(p, n);
+    int err = gwm_gpu_attention(p, n);
 
-    return rc == -ENOTSUP ? gwm_gpu_gemm(p, n) : rc;
+    return err == -ENOTSUP ? gwm_gpu_gemm(p, n) : err;
 }
 
 static int lower(struct gwm_gpu *p, const struct gwm_node *n)
@@ -105,7 +105,7 @@ int gwm_gpu_node(struct gwm_gpu *p, const struct gwm_node *n)
     int before = p->node; /* it wants this one's result */
 
     p->node = (int)(n - p->g->node);
-    int rc = lower(p, n);
+    int err = lower(p, n);
     p->node = before;
-    return rc;
+    return err;
 }

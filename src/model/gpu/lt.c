@@ -135,7 +135,7 @@ static int lt_describe(struct lt_call *c, const struct product *q)
     /* Its own Relu is the larger of a number and 0. Nothing says that NaN comes out of it. */
     cublasLtEpilogue_t end = q->bias ? CUBLASLT_EPILOGUE_BIAS : CUBLASLT_EPILOGUE_DEFAULT;
     const void *aligned = (const void *)GWM_ARENA_ALIGN; /* as the bias will be */
-    int rc;
+    int err;
 
     if (t->cublasLtMatmulDescCreate(
             &c->op, q->tf32 && !q->half ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F) ||
@@ -147,9 +147,9 @@ static int lt_describe(struct lt_call *c, const struct product *q)
         return -ENOTSUP;
     const int64_t a[2] = {q->ta ? q->k : q->m, q->ta ? q->m : q->k},
                   b[2] = {q->tb ? q->n : q->k, q->tb ? q->k : q->n};
-    rc = lt_layout(c, &c->a, q, a, q->lda, q->a_step);
-    if (!rc) rc = lt_layout(c, &c->b, q, b, q->ldb, q->b_step);
-    return rc ? rc : lt_layout(c, &c->y, q, (const int64_t[]){q->m, q->n}, q->ldy, q->y_step);
+    err = lt_layout(c, &c->a, q, a, q->lda, q->a_step);
+    if (!err) err = lt_layout(c, &c->b, q, b, q->ldb, q->b_step);
+    return err ? err : lt_layout(c, &c->y, q, (const int64_t[]){q->m, q->n}, q->ldy, q->y_step);
 }
 
 /* The algorithm of that number in cuBLASLt's own order. */
@@ -178,11 +178,11 @@ static int lt_choose(struct lt_call *c, int setting)
     return 0;
 }
 
-static struct lt_call *new_call(struct gwm_gpu *p, const struct product *q, int setting, int *rc)
+static struct lt_call *new_call(struct gwm_gpu *p, const struct product *q, int setting, int *err)
 {
     struct lt_call *c = (struct lt_call *)calloc(1, sizeof(*c));
 
-    *rc = -ENOMEM;
+    *err = -ENOMEM;
     if (!c) return NULL;
     *c = (struct lt_call){.call = {lt_run, lt_drop, "cublasLt"},
                           .t = p->lib->lt,
@@ -191,9 +191,9 @@ static struct lt_call *new_call(struct gwm_gpu *p, const struct product *q, int 
                           .sum = q->sum,
                           .a_start = q->a_start,
                           .b_start = q->b_start};
-    *rc = lt_describe(c, q);
-    if (!*rc) *rc = lt_choose(c, setting);
-    if (!*rc) return c;
+    *err = lt_describe(c, q);
+    if (!*err) *err = lt_choose(c, setting);
+    if (!*err) return c;
     lt_drop(&c->call);
     return NULL;
 }
@@ -216,7 +216,7 @@ int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct 
                         .sum = to->add >= 0,
                         .half = p->half,
                         .tf32 = p->tf32};
-    int rc;
+    int err;
 
     if (!p->lib || !p->lib->lt || to->block > 1 || w->kh * w->kw > 1 || w->sh * w->sw > 1 || q->group > 1 ||
         w->top || w->left || w->bottom || w->right)
@@ -224,16 +224,16 @@ int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct 
     /* Each position's channels lie together; where there is one position, they do anyway. */
     if (!(form & GWM_LAST) && w->h * w->w > 1) return -ENOTSUP;
     if (p->g->value[n->in[0]].root != n->in[0] && w->h * w->w > 1) return -ENOTSUP;
-    struct lt_call *c = new_call(p, &m, setting, &rc);
-    if (!c) return rc;
+    struct lt_call *c = new_call(p, &m, setting, &err);
+    if (!c) return err;
     const int buf[] = {gwm_conv_weights(p, q, true, p->half),
                        gwm_gpu_in(p, n->in[0], form, true),
                        gwm_conv_bias(p, q, p->half),
                        gwm_gpu_out(p, to->out, form | to->last, true),
                        to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form | to->last, true),
                        gwm_gpu_scratch(p, c->work + 1, GW_DTYPE_U8)};
-    rc = gwm_lib_call(p, &c->call, buf);
-    return rc ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
+    err = gwm_lib_call(p, &c->call, buf);
+    return err ? err : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
 }
 
 static int row(struct gwm_gpu *p, const float *x, int32_t n, bool half)
@@ -277,20 +277,20 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                         .sum = to->add >= 0,
                         .half = p->half,
                         .tf32 = p->tf32};
-    int rc;
+    int err;
 
     m.ta = q->tb != ta;
     m.tb = q->ta != tb;
     if (!p->lib || !p->lib->lt || (q->products > 1 && q->batch.rank > 1) || m.a_start % 16 || m.b_start % 16)
         return -ENOTSUP;
-    struct lt_call *c = new_call(p, &m, setting, &rc);
-    if (!c) return rc;
+    struct lt_call *c = new_call(p, &m, setting, &err);
+    if (!c) return err;
     const int buf[] = {gwm_gpu_in(p, a->root, form, true),
                        gwm_gpu_in(p, b->root, form, true),
                        q->bias ? row(p, q->bias, q->n, p->half) : GWM_NO_BUF,
                        gwm_gpu_out(p, to->out, form | to->last, true),
                        to->add < 0 ? GWM_NO_BUF : gwm_gpu_in(p, to->add, form | to->last, true),
                        gwm_gpu_scratch(p, c->work + 1, GW_DTYPE_U8)};
-    rc = gwm_lib_call(p, &c->call, buf);
-    return rc ? rc : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
+    err = gwm_lib_call(p, &c->call, buf);
+    return err ? err : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
 }

@@ -56,33 +56,33 @@ static int place_buffers(struct gwm_gpu *p)
 
 static int copy_constants(struct gwm_gpu *p)
 {
-    int rc = 0;
+    int err = 0;
 
-    for (int b = 0; b < p->nbuf && !rc; b++) {
+    for (int b = 0; b < p->nbuf && !err; b++) {
         const struct gwm_gpu_buf *f = &p->buf[b];
         if (f->mem == GWM_MEM_ARENA) p->at[b] = (char *)p->arena_mem.dev + p->span[b].offset;
         if (f->mem != GWM_MEM_CONST) continue;
         p->at[b] = (char *)p->const_mem.dev + f->offset;
-        if (p->span[b].first >= 0 && f->bytes) rc = gw_copy_in(p->exec, p->at[b], f->data, f->bytes);
+        if (p->span[b].first >= 0 && f->bytes) err = gw_copy_in(p->exec, p->at[b], f->data, f->bytes);
     }
     for (int b = 0; b < p->nbuf; b++) { /* the host's copies have served */
         free(p->buf[b].own);
         p->buf[b].own = NULL;
     }
-    return rc;
+    return err;
 }
 
 int gwm_gpu_memory(struct gwm_gpu *p)
 {
-    int rc = place_buffers(p);
+    int err = place_buffers(p);
     size_t io = place_io(p), other = p->const_bytes + io;
 
-    if (!rc && other > p->most) rc = -E2BIG;
-    if (!rc) rc = gwm_arena_plan(p->span, (size_t)p->nbuf, p->most - other, &p->arena_bytes);
-    if (!rc) rc = gw_mem_alloc(p->exec, GW_MEM_DEVICE, p->const_bytes + GWM_ARENA_ALIGN, &p->const_mem);
-    if (!rc) rc = gw_mem_alloc(p->exec, GW_MEM_DEVICE, p->arena_bytes + GWM_ARENA_ALIGN, &p->arena_mem);
-    if (!rc) rc = gw_mem_alloc(p->exec, GW_MEM_DEVICE, io + GWM_ARENA_ALIGN, &p->io_mem);
-    return rc ? rc : copy_constants(p);
+    if (!err && other > p->most) err = -E2BIG;
+    if (!err) err = gwm_arena_plan(p->span, (size_t)p->nbuf, p->most - other, &p->arena_bytes);
+    if (!err) err = gw_mem_alloc(p->exec, GW_MEM_DEVICE, p->const_bytes + GWM_ARENA_ALIGN, &p->const_mem);
+    if (!err) err = gw_mem_alloc(p->exec, GW_MEM_DEVICE, p->arena_bytes + GWM_ARENA_ALIGN, &p->arena_mem);
+    if (!err) err = gw_mem_alloc(p->exec, GW_MEM_DEVICE, io + GWM_ARENA_ALIGN, &p->io_mem);
+    return err ? err : copy_constants(p);
 }
 
 void gwm_gpu_memory_free(struct gwm_gpu *p)

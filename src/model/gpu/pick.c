@@ -26,19 +26,19 @@ static int attempt(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm
                    const struct gwm_way *way, int setting)
 {
     const struct mark m = {p->nlaunch, p->nbuf};
-    int rc = way->lower(p, n, to, setting);
+    int err = way->lower(p, n, to, setting);
 
-    if (rc) go_back(p, &m, to);
-    return rc;
+    if (err) go_back(p, &m, to);
+    return err;
 }
 
 static int first_that_works(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
                             const struct gwm_way *ways)
 {
-    int rc = -ENOTSUP;
+    int err = -ENOTSUP;
 
-    for (; ways->name && rc == -ENOTSUP; ways++) rc = attempt(p, n, to, ways, 0);
-    return rc;
+    for (; ways->name && err == -ENOTSUP; ways++) err = attempt(p, n, to, ways, 0);
+    return err;
 }
 
 /* What the cache says, if it names a way that we have and that works. */

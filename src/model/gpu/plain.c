@@ -33,10 +33,10 @@ static int get_operands(struct gwm_gpu *p, const struct gwm_node *n, struct oper
 /* The launch made last has them one after the other from the start of its arguments. */
 static int put_operands(struct gwm_gpu *p, const struct operands *o)
 {
-    int rc = 0;
+    int err = 0;
 
-    for (uint32_t i = 0; i < o->n && !rc; i++) rc = gwm_gpu_ref(p, i * sizeof(struct gwm_ref), o->buf[i]);
-    return rc;
+    for (uint32_t i = 0; i < o->n && !err; i++) err = gwm_gpu_ref(p, i * sizeof(struct gwm_ref), o->buf[i]);
+    return err;
 }
 
 /* Threads for a run of n elements, four at a time: as few as take no more rounds than 128 would. */
@@ -53,16 +53,16 @@ static int plain_norm(struct gwm_gpu *p, const struct gwm_node *n, const struct 
     bool rows = a.s.inner == 1 && a.s.channels == a.s.n && a.s.n > 0 && a.s.n % 4 == 0 &&
                 a.s.n <= 128 * GWM_NORM_MAX && !p->resident;
     uint32_t per_block = 128 / (uint32_t)gwm_norm_lanes(a.s.n);
-    int rc;
+    int err;
 
     if (rows && a.s.n <= GWM_SHORT_MAX)
-        rc = gwm_gpu_launch(p, &gwm_norm_short_kernel, (uint32_t)(a.s.outer - 1) / per_block + 1, 128, &a);
+        err = gwm_gpu_launch(p, &gwm_norm_short_kernel, (uint32_t)(a.s.outer - 1) / per_block + 1, 128, &a);
     else if (rows)
-        rc = gwm_gpu_launch(p, &gwm_norm_row_kernel, (uint32_t)a.s.outer, row_threads(a.s.n), &a);
+        err = gwm_gpu_launch(p, &gwm_norm_row_kernel, (uint32_t)a.s.outer, row_threads(a.s.n), &a);
     else
-        rc = gwm_gpu_launch(p, &gwm_norm_kernel, (uint32_t)a.s.outer, a.s.n >= 4096 ? 512 : 128, &a);
+        err = gwm_gpu_launch(p, &gwm_norm_kernel, (uint32_t)a.s.outer, a.s.n >= 4096 ? 512 : 128, &a);
 
-    return rc ? rc : put_operands(p, o);
+    return err ? err : put_operands(p, o);
 }
 
 /* A block for each result where that keeps more threads busy. */
@@ -72,10 +72,10 @@ static int plain_reduce(struct gwm_gpu *p, const struct gwm_node *n, const struc
     int32_t count = a.r.outer * a.r.inner;
     bool ints = p->g->value[n->in[0]].dtype != GWM_F32 || a.r.kind >= GWM_REDUCE_ARGMAX;
     bool blocks = !ints && a.r.n >= 32 && (a.r.inner == 1 || count < 16384);
-    int rc = blocks ? gwm_gpu_launch(p, &gwm_reduce_kernel, (uint32_t)count, 128, &a)
-                    : gwm_gpu_over(p, &gwm_reduce_thread_kernel, count, &a);
+    int err = blocks ? gwm_gpu_launch(p, &gwm_reduce_kernel, (uint32_t)count, 128, &a)
+                     : gwm_gpu_over(p, &gwm_reduce_thread_kernel, count, &a);
 
-    return rc ? rc : put_operands(p, o);
+    return err ? err : put_operands(p, o);
 }
 
 static int interp(struct gwm_gpu *p, const struct gwm_node *n, const struct operands *o, int32_t count)
@@ -86,11 +86,11 @@ static int interp(struct gwm_gpu *p, const struct gwm_node *n, const struct oper
     size_t bytes = (size_t)s->count * (size_t)s->taps * 4;
     int index = gwm_gpu_static(p, s->index, bytes, GW_DTYPE_I32);
     int weight = gwm_gpu_static(p, s->weight, bytes, GW_DTYPE_F32);
-    int rc = gwm_gpu_over(p, &gwm_interp_kernel, count, &a);
+    int err = gwm_gpu_over(p, &gwm_interp_kernel, count, &a);
 
-    if (!rc) rc = put_operands(p, o);
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_interp_args, index), index);
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_interp_args, weight), weight);
+    if (!err) err = put_operands(p, o);
+    if (!err) err = gwm_gpu_fix(p, offsetof(struct gwm_interp_args, index), index);
+    return err ? err : gwm_gpu_fix(p, offsetof(struct gwm_interp_args, weight), weight);
 }
 
 static int deconv(struct gwm_gpu *p, const struct gwm_node *n, const struct operands *o, int32_t count)
@@ -99,20 +99,20 @@ static int deconv(struct gwm_gpu *p, const struct gwm_node *n, const struct oper
     struct gwm_direct_args a = {.act = n->act, .win = c->win, .oc = c->oc, .group = c->group, .count = count};
     size_t weights = (size_t)c->win.c * (size_t)(c->oc / c->group) * (size_t)c->win.kh * (size_t)c->win.kw;
     int weight = gwm_gpu_static(p, c->weight, weights * sizeof(float), GW_DTYPE_F32);
-    int bias = gwm_conv_bias(p, c, false), rc = gwm_gpu_over(p, &gwm_deconv_kernel, count, &a);
+    int bias = gwm_conv_bias(p, c, false), err = gwm_gpu_over(p, &gwm_deconv_kernel, count, &a);
 
-    if (!rc) rc = put_operands(p, o);
-    if (!rc) rc = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, weight), weight);
-    return rc ? rc : gwm_gpu_fix(p, offsetof(struct gwm_direct_args, bias), bias);
+    if (!err) err = put_operands(p, o);
+    if (!err) err = gwm_gpu_fix(p, offsetof(struct gwm_direct_args, weight), weight);
+    return err ? err : gwm_gpu_fix(p, offsetof(struct gwm_direct_args, bias), bias);
 }
 
 int gwm_gpu_plain(struct gwm_gpu *p, const struct gwm_node *n)
 {
     int32_t count = p->g->value[n->out].count;
     struct operands o;
-    int rc = get_operands(p, n, &o);
+    int err = get_operands(p, n, &o);
 
-    if (rc) return rc;
+    if (err) return err;
     switch (n->op) {
     case GWM_NORM: return plain_norm(p, n, &o);
     case GWM_REDUCE: return plain_reduce(p, n, &o);
@@ -120,26 +120,26 @@ int gwm_gpu_plain(struct gwm_gpu *p, const struct gwm_node *n)
     case GWM_DECONV: return deconv(p, n, &o, count);
     case GWM_CUMSUM: {
         struct gwm_cumsum_args a = {.s = n->cumsum};
-        rc = gwm_gpu_over(p, &gwm_cumsum_kernel, a.s.outer * a.s.inner, &a);
+        err = gwm_gpu_over(p, &gwm_cumsum_kernel, a.s.outer * a.s.inner, &a);
         break;
     }
     case GWM_GATHER: {
         struct gwm_gather_args a = {.s = n->gather, .count = count};
-        rc = gwm_gpu_over(p, &gwm_gather_kernel, count, &a);
+        err = gwm_gpu_over(p, &gwm_gather_kernel, count, &a);
         break;
     }
     case GWM_SELECT: {
         struct gwm_select_args a = {.s = n->select, .count = count};
-        rc = gwm_gpu_over(p, &gwm_select_kernel, count, &a);
+        err = gwm_gpu_over(p, &gwm_select_kernel, count, &a);
         break;
     }
     case GWM_CONVERT: {
         struct gwm_convert_args a = {.to = n->convert.to, .count = count};
         a.positive = p->g->value[n->in[0]].type == GW_DTYPE_U64;
-        rc = gwm_gpu_over(p, &gwm_convert_kernel, count, &a);
+        err = gwm_gpu_over(p, &gwm_convert_kernel, count, &a);
         break;
     }
     default: return -ENOTSUP;
     }
-    return rc ? rc : put_operands(p, &o);
+    return err ? err : put_operands(p, &o);
 }

@@ -34,8 +34,8 @@ static int find_exec(struct gwm_gpu *p, const struct gw_plan_options *o, const s
 
     p->exec = o->exec;
     if (!p->exec) {
-        int rc = gw_exec_create("gpu", &opts, &p->exec);
-        if (rc) return gwm_fail(msg, rc, "%s", gw_last_error());
+        int err = gw_exec_create("gpu", &opts, &p->exec);
+        if (err) return gwm_fail(msg, err, "%s", gw_last_error());
         p->own_exec = true;
     }
     if (gw_exec_lanes(p->exec) < GWM_CONV_THREADS && !p->resident)
@@ -56,22 +56,22 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     p->half = o->flags & GW_PLAN_F16;
     p->most = o->memory ? o->memory : GWM_ARENA_MAX;
     p->resident = o->flags & GW_PLAN_RESIDENT;
-    int rc = p->resident ? gwm_program_fits(g, msg) : 0;
-    if (!rc) rc = find_exec(p, o, msg);
-    if (!rc && gw_exec_kind(p->exec) == GW_EXEC_GPU && !(o->flags & (GW_PLAN_OWN | GW_PLAN_RESIDENT)))
+    int err = p->resident ? gwm_program_fits(g, msg) : 0;
+    if (!err) err = find_exec(p, o, msg);
+    if (!err && gw_exec_kind(p->exec) == GW_EXEC_GPU && !(o->flags & (GW_PLAN_OWN | GW_PLAN_RESIDENT)))
         gpu_plan_measure(p);
     p->last = p->half && !p->timer && !p->resident; /* where it is not measured */
-    if (!rc) rc = gwm_gpu_build(p, msg);
-    if (!rc && p->timer) p->run_us = gwm_timer_plan(p->timer, p);
+    if (!err) err = gwm_gpu_build(p, msg);
+    if (!err && p->timer) p->run_us = gwm_timer_plan(p->timer, p);
     gwm_cache_close(p->cache);
     gwm_timer_close(p->timer);
     p->cache = NULL;
     p->timer = NULL;
-    if (rc)
+    if (err)
         gwm_gpu_free(p);
     else
         *plan = p;
-    return rc;
+    return err;
 }
 
 void gwm_gpu_free(struct gwm_gpu *p)

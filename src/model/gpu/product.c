@@ -50,13 +50,13 @@ static int product_own(struct gwm_gpu *p, const struct gwm_node *n, const struct
         g.batch.a[0] = sa->stride[0];
         g.batch.b[0] = sb->stride[0];
     }
-    int rc = thin ? gwm_gpu_launch(p, &gwm_thin_kernel, gwm_thin_grid(&g), 256, &g)
-                  : gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)p->g->value[to->out].count, 128, &g);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), a);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), b);
-    if (!rc) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);
-    if (!rc && to->add >= 0) rc = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, add), add);
-    return rc || !q->bias ? rc : gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), bias);
+    int err = thin ? gwm_gpu_launch(p, &gwm_thin_kernel, gwm_thin_grid(&g), 256, &g)
+                   : gwm_gpu_launch(p, &gwm_gemm_kernel, (uint32_t)p->g->value[to->out].count, 128, &g);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, a), a);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, b), b);
+    if (!err) err = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, y), y);
+    if (!err && to->add >= 0) err = gwm_gpu_ref(p, offsetof(struct gwm_gemm_args, add), add);
+    return err || !q->bias ? err : gwm_gpu_fix(p, offsetof(struct gwm_gemm_args, bias), bias);
 }
 
 /* A block adds up each element. */

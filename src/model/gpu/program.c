@@ -155,13 +155,13 @@ static int program_make_table(struct gwm_gpu *p)
 
     for (int i = 0; i < p->nlaunch; i++) bytes += sizeof(struct gwm_do) + args_bytes(&p->launch[i]);
     char *host = (char *)calloc(1, bytes);
-    int rc = host ? gw_mem_alloc(p->exec, GW_MEM_DEVICE, bytes, &p->program_mem) : -ENOMEM;
-    if (!rc) {
+    int err = host ? gw_mem_alloc(p->exec, GW_MEM_DEVICE, bytes, &p->program_mem) : -ENOMEM;
+    if (!err) {
         program_fill(p, host, (char *)p->program_mem.dev);
-        rc = gw_copy_in(p->exec, p->program_mem.dev, host, bytes);
+        err = gw_copy_in(p->exec, p->program_mem.dev, host, bytes);
     }
     free(host);
-    return rc;
+    return err;
 }
 
 /* ---- the kernel ---- */
@@ -213,8 +213,8 @@ int gwm_program_make(struct gwm_gpu *p, const struct gwm_msg *msg)
         if (!p->launch[i].kernel || program_kind_of(p->launch[i].kernel) == KINDS)
             return gwm_fail(msg, -ENOTSUP, "a resident kernel cannot do what %s does",
                             p->launch[i].kernel ? p->launch[i].kernel->name : "a library");
-    int rc = program_make_table(p);
-    if (rc) return gwm_fail(msg, rc, "%s", rc == -ENOMEM ? "out of memory" : gw_last_error());
+    int err = program_make_table(p);
+    if (err) return gwm_fail(msg, err, "%s", err == -ENOMEM ? "out of memory" : gw_last_error());
     if (gw_exec_kind(p->exec) == GW_EXEC_GPU) p->timer = gwm_timer_open(p->exec, p->most);
     choose_blocks(p);
     gwm_timer_close(p->timer);

@@ -13,15 +13,16 @@ static size_t tensor_bytes(const struct gwm_gpu *p, int value)
 
 int gwm_gpu_run(struct gwm_gpu *p, const void *const in[], void *const out[])
 {
-    int rc = 0;
+    int err = 0;
 
-    for (uint32_t i = 0; i < p->g->ninput && !rc; i++)
-        rc = gw_copy_in(p->exec, (char *)p->io_mem.dev + p->in_at[i], in[i], tensor_bytes(p, p->g->input[i]));
-    if (!rc) rc = gwm_gpu_run_here(p);
-    for (uint32_t i = 0; i < p->g->noutput && !rc; i++)
-        rc = gw_copy_out(p->exec, out[i], (char *)p->io_mem.dev + p->out_at[i],
-                         tensor_bytes(p, p->g->output[i]));
-    return rc ? -EIO : 0;
+    for (uint32_t i = 0; i < p->g->ninput && !err; i++)
+        err =
+            gw_copy_in(p->exec, (char *)p->io_mem.dev + p->in_at[i], in[i], tensor_bytes(p, p->g->input[i]));
+    if (!err) err = gwm_gpu_run_here(p);
+    for (uint32_t i = 0; i < p->g->noutput && !err; i++)
+        err = gw_copy_out(p->exec, out[i], (char *)p->io_mem.dev + p->out_at[i],
+                          tensor_bytes(p, p->g->output[i]));
+    return err ? -EIO : 0;
 }
 
 int gwm_gpu_enqueue(struct gwm_gpu *p, void *stream, const void *const in[], void *const out[],

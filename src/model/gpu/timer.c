@@ -108,12 +108,12 @@ static cudaGraphExec_t timer_capture(struct gwm_timer *t, struct gwm_gpu *p, int
 {
     cudaGraph_t graph = NULL;
     cudaGraphExec_t exec = NULL;
-    int rc = 0;
+    int err = 0;
 
     if (cudaStreamBeginCapture(t->stream, cudaStreamCaptureModeRelaxed)) return NULL;
-    for (int i = 0; i < REPEATS && !rc; i++) rc = timer_enqueue(t, p, first, at);
+    for (int i = 0; i < REPEATS && !err; i++) err = timer_enqueue(t, p, first, at);
     cudaError_t end = cudaStreamEndCapture(t->stream, &graph);
-    if (!rc && !end && cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagDeviceLaunch)) exec = NULL;
+    if (!err && !end && cudaGraphInstantiate(&exec, graph, cudaGraphInstantiateFlagDeviceLaunch)) exec = NULL;
     if (graph) cudaGraphDestroy(graph);
     return exec;
 }
@@ -129,19 +129,19 @@ static float timer_measure(struct gwm_timer *t, struct gwm_gpu *p, int first, ch
 {
     float us[RUNS];
     /* Once as it is: libraries load their kernels now. */
-    int rc = timer_enqueue(t, p, first, at) || cudaStreamSynchronize(t->stream);
-    cudaGraphExec_t exec = rc ? NULL : timer_capture(t, p, first, at);
+    int err = timer_enqueue(t, p, first, at) || cudaStreamSynchronize(t->stream);
+    cudaGraphExec_t exec = err ? NULL : timer_capture(t, p, first, at);
 
-    rc = !exec || cudaGraphUpload(exec, t->stream) || cudaGraphLaunch(exec, t->stream);
-    for (int i = 0; i < RUNS && !rc; i++) {
-        rc = cudaEventRecord(t->start, t->stream) || cudaGraphLaunch(exec, t->stream) ||
-             cudaEventRecord(t->end, t->stream) || cudaEventSynchronize(t->end) ||
-             cudaEventElapsedTime(&us[i], t->start, t->end);
+    err = !exec || cudaGraphUpload(exec, t->stream) || cudaGraphLaunch(exec, t->stream);
+    for (int i = 0; i < RUNS && !err; i++) {
+        err = cudaEventRecord(t->start, t->stream) || cudaGraphLaunch(exec, t->stream) ||
+              cudaEventRecord(t->end, t->stream) || cudaEventSynchronize(t->end) ||
+              cudaEventElapsedTime(&us[i], t->start, t->end);
     }
     if (exec) cudaGraphExecDestroy(exec);
     cudaError_t error = cudaGetLastError(); /* what failed here must not be found by others */
     t->why = error ? cudaGetErrorString(error) : "a launch failed";
-    if (rc) return -1;
+    if (err) return -1;
     qsort(us, RUNS, sizeof(us[0]), timer_compare);
     return us[RUNS / 2] * 1000 / REPEATS;
 }

@@ -42,26 +42,26 @@ int gwm_arena_plan(struct gwm_span *span, size_t n, size_t most, size_t *total)
 {
     struct gwm_span **order = calloc(n + 1, sizeof(*order)), **placed = calloc(n + 1, sizeof(*placed));
     size_t count = 0, done = 0;
-    int rc = order && placed ? 0 : -ENOMEM;
+    int err = order && placed ? 0 : -ENOMEM;
 
     *total = 0;
-    for (size_t i = 0; i < n && !rc; i++) {
+    for (size_t i = 0; i < n && !err; i++) {
         span[i].offset = 0;
         if (!span[i].bytes) continue;
-        if (span[i].bytes > most) rc = -E2BIG;
+        if (span[i].bytes > most) err = -E2BIG;
         order[count++] = &span[i];
     }
-    if (!rc) qsort(order, count, sizeof(*order), larger_first);
-    for (size_t i = 0; i < count && !rc; i++) {
+    if (!err) qsort(order, count, sizeof(*order), larger_first);
+    for (size_t i = 0; i < count && !err; i++) {
         struct gwm_span *s = order[i];
         size_t k = done++;
         s->offset = lowest_gap(s, placed, k);
         for (; k && placed[k - 1]->offset > s->offset; k--) placed[k] = placed[k - 1];
         placed[k] = s;
         if (s->offset + padded(s) > *total) *total = s->offset + padded(s);
-        if (*total > most) rc = -E2BIG; /* and so offsets never overflow */
+        if (*total > most) err = -E2BIG; /* and so offsets never overflow */
     }
     free(order);
     free(placed);
-    return rc;
+    return err;
 }

@@ -195,10 +195,10 @@ int gwm_select_shape(struct gwm_select *s, struct gwm_shape *out, const struct g
 {
     struct gwm_shape two, first = *in[0];
     struct gwm_broadcast bc;
-    int rc = gwm_broadcast(&bc, &two, in[1], in[2]);
+    int err = gwm_broadcast(&bc, &two, in[1], in[2]);
 
-    if (!rc) rc = gwm_broadcast(&bc, out, &first, &two);
-    if (rc) return rc;
+    if (!err) err = gwm_broadcast(&bc, out, &first, &two);
+    if (err) return err;
     memset(s, 0, sizeof(*s));
     s->rank = out->rank ? (int32_t)out->rank : 1;
     if (!out->rank) s->dims[0] = 1;

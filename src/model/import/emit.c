@@ -106,8 +106,8 @@ int gwm_result(struct gwm_import *im, int value)
 
 int gwm_result_at(struct gwm_import *im, size_t i, int value)
 {
-    int rc = value < 0 ? value : gwm_define(im, im->node->output[i], value);
+    int err = value < 0 ? value : gwm_define(im, im->node->output[i], value);
 
-    if (!rc) im->done = i + 1;
-    return rc;
+    if (!err) im->done = i + 1;
+    return err;
 }

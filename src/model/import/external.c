@@ -108,10 +108,10 @@ static int external_read_tensor(struct gwm_source *s, int fd, struct place *p, O
         return external_fail(msg, t, -EFBIG, "more than 8 GiB");
     char *data = malloc(p->length + 1);
     if (!data) return external_fail(msg, t, -ENOMEM, "out of memory");
-    int rc = read_range(fd, data, p->offset, p->length);
-    if (rc) {
+    int err = read_range(fd, data, p->offset, p->length);
+    if (err) {
         free(data);
-        return external_fail(msg, t, rc, strerror(-rc));
+        return external_fail(msg, t, err, strerror(-err));
     }
     s->len += p->length;
     t->raw_data.data = (uint8_t *)data; /* freed with the message */
@@ -123,22 +123,22 @@ static int external_read_tensor(struct gwm_source *s, int fd, struct place *p, O
 int gwm_external(struct gwm_source *s, int dir, const struct gwm_msg *msg)
 {
     Onnx__GraphProto *g = s->model->graph;
-    int rc = 0;
+    int err = 0;
 
-    for (size_t i = 0; i < g->n_initializer && !rc; i++) {
+    for (size_t i = 0; i < g->n_initializer && !err; i++) {
         Onnx__TensorProto *t = g->initializer[i];
         struct place p;
         if (t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL || t->has_raw_data) continue;
-        rc = read_place(msg, t, &p);
-        int fd = rc ? -1 : open_below(dir, p.file);
-        if (!rc && fd < 0)
-            rc =
+        err = read_place(msg, t, &p);
+        int fd = err ? -1 : open_below(dir, p.file);
+        if (!err && fd < 0)
+            err =
                 gwm_fail(msg, fd, "tensor '%.60s': external data '%.80s': %s", t->name ? t->name : "", p.file,
                          fd == -EINVAL  ? "the path must stay in the model's folder"
                          : fd == -ELOOP ? "the path goes through a link; put the file itself into the folder"
                                         : strerror(-fd));
-        if (!rc) rc = external_read_tensor(s, fd, &p, t, msg);
+        if (!err) err = external_read_tensor(s, fd, &p, t, msg);
         if (fd >= 0) close(fd);
     }
-    return rc;
+    return err;
 }

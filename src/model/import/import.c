@@ -16,34 +16,34 @@ static int make_graph(struct gwm_source *s, uint32_t rows, const struct gwm_chec
                       struct gwm_graph **graph, const struct gwm_msg *msg)
 {
     struct gwm_import im = {.msg = msg, .check = check, .opset = s->opset, .rows = rows};
-    int rc = 0;
+    int err = 0;
 
     im.g = gwm_graph_new(((size_t)64 << 20) + 12 * s->len);
     if (!im.g) return gwm_fail(msg, -ENOMEM, "out of memory");
     im.g->work = ((int64_t)1 << 28) + 16 * (int64_t)s->len;
     im.g->rows = rows;
-    rc = gwm_import_graph(&im, s->model->graph);
-    if (!rc && gwm_optimise(im.g)) rc = gwm_fail(msg, -ENOMEM, "out of memory");
-    if (rc)
+    err = gwm_import_graph(&im, s->model->graph);
+    if (!err && gwm_optimise(im.g)) err = gwm_fail(msg, -ENOMEM, "out of memory");
+    if (err)
         gwm_graph_free(im.g);
     else
         *graph = im.g;
-    return rc;
+    return err;
 }
 
 int gwm_import_file(const void *bytes, size_t len, int dir, const struct gwm_check *check,
                     struct gwm_graph **graph, const struct gwm_msg *msg)
 {
     struct gwm_source *s;
-    int rc = gwm_source_open(bytes, len, msg, &s);
+    int err = gwm_source_open(bytes, len, msg, &s);
 
     *graph = NULL;
-    if (rc) return rc;
-    if (dir >= 0) rc = gwm_external(s, dir, msg);
-    if (!rc) rc = make_graph(s, 1, check, graph, msg);
-    if (rc) {
+    if (err) return err;
+    if (dir >= 0) err = gwm_external(s, dir, msg);
+    if (!err) err = make_graph(s, 1, check, graph, msg);
+    if (err) {
         gwm_source_free(s);
-        return rc;
+        return err;
     }
     (*graph)->source = s;
     (*graph)->source_free = gwm_source_free;

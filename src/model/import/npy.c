@@ -103,30 +103,30 @@ static int read_header(FILE *f, struct gw_npy *npy, const struct gwm_msg *msg)
             "its elements are not little-endian numbers that models take; use array.astype('<f4')");
     if (strncmp(order, "False", 5))
         return gwm_fail(msg, -ENOTSUP, "it is in Fortran order; use numpy.ascontiguousarray");
-    int rc = parse_shape(after_key(header, "'shape'"), npy);
-    return rc ? gwm_fail(msg, rc, "its shape is damaged or too large") : 0;
+    int err = parse_shape(after_key(header, "'shape'"), npy);
+    return err ? gwm_fail(msg, err, "its shape is damaged or too large") : 0;
 }
 
-int gw_npy_read(const char *path, struct gw_npy *npy, char *err, size_t errlen)
+int gw_npy_read(const char *path, struct gw_npy *npy, char *why, size_t errlen)
 {
-    const struct gwm_msg msg = {err, errlen, path};
+    const struct gwm_msg msg = {why, errlen, path};
     FILE *f = fopen(path, "rbe");
 
     memset(npy, 0, sizeof(*npy));
     if (!f) return gwm_fail(&msg, -errno, "%s", strerror(errno));
-    int rc = read_header(f, npy, &msg);
-    if (!rc) {
+    int err = read_header(f, npy, &msg);
+    if (!err) {
         size_t bytes = npy->count * gw_dtype_bytes(npy->dtype);
         npy->data = aligned_alloc(64, (bytes + 64) / 64 * 64);
         if (!npy->data)
-            rc = gwm_fail(&msg, -ENOMEM, "out of memory");
+            err = gwm_fail(&msg, -ENOMEM, "out of memory");
         else if (fread(npy->data, 1, bytes, f) != bytes)
-            rc =
+            err =
                 gwm_fail(&msg, ferror(f) ? -EIO : -EBADMSG, "%s", ferror(f) ? "cannot be read" : "truncated");
     }
     fclose(f);
-    if (rc) gw_npy_free(npy);
-    return rc;
+    if (err) gw_npy_free(npy);
+    return err;
 }
 
 void gw_npy_free(struct gw_npy *npy)

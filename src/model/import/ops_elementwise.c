@@ -78,13 +78,13 @@ static const struct function functions[] = {
 static int function(struct gwm_import *im)
 {
     const struct function *f = functions;
-    int rc = 0;
+    int err = 0;
 
     while (strcmp(f->op, im->node->op_type)) f++;
     struct gwm_act act = f->act;
-    if (f->a) rc = gwm_attr_float(im, f->a, &act.a);
-    if (rc >= 0 && f->b) rc = gwm_attr_float(im, f->b, &act.b);
-    if (rc < 0) return rc;
+    if (f->a) err = gwm_attr_float(im, f->a, &act.a);
+    if (err >= 0 && f->b) err = gwm_attr_float(im, f->b, &act.b);
+    if (err < 0) return err;
     if (act.kind == GWM_ACT_NOT && gwm_in(im, 0)->dtype != GWM_I64)
         return gwm_op_fail(im, -EBADMSG, "its input is not of booleans");
     return gwm_result(im, gwm_emit_unary(im, act, im->in[0], im->node->output[0]));
@@ -93,9 +93,9 @@ static int function(struct gwm_import *im)
 static int gelu(struct gwm_import *im)
 {
     char approximate[8] = "none";
-    int rc = gwm_attr_string(im, "approximate", approximate, sizeof(approximate));
+    int err = gwm_attr_string(im, "approximate", approximate, sizeof(approximate));
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     struct gwm_act act = {.kind = strcmp(approximate, "tanh") ? GWM_ACT_GELU : GWM_ACT_GELU_TANH};
     return gwm_result(im, gwm_emit_unary(im, act, im->in[0], im->node->output[0]));
 }
@@ -127,9 +127,9 @@ int gwm_emit_binary(struct gwm_import *im, enum gwm_binary kind, int a, int b, c
                            "uint64 numbers are not divided or put in an order; convert them to int64");
     if (kind >= GWM_AND && va->dtype != GWM_I64)
         return gwm_op_fail(im, -EBADMSG, "its inputs are not of booleans");
-    int rc = gwm_broadcast(&bc, &out, &va->shape, &vb->shape);
-    if (rc == -EINVAL) return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
-    if (rc) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
+    int err = gwm_broadcast(&bc, &out, &va->shape, &vb->shape);
+    if (err == -EINVAL) return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
+    if (err) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
     bool wraps = kind <= GWM_POW && gwm_is_narrow(va->type);
     int n = gwm_emit(im, GWM_BINARY, in, 2, &out, wraps ? "" : name);
     if (compares(kind)) n = gwm_typed(im, n, GW_DTYPE_BOOL);
@@ -252,9 +252,9 @@ static int power(struct gwm_import *im)
 static int modulo(struct gwm_import *im)
 {
     int64_t fmod = 0;
-    int rc = gwm_attr_int(im, "fmod", &fmod);
+    int err = gwm_attr_int(im, "fmod", &fmod);
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     return gwm_result(
         im, gwm_emit_binary(im, fmod ? GWM_FMOD : GWM_MOD, im->in[0], im->in[1], im->node->output[0]));
 }
@@ -271,8 +271,8 @@ static int clip_bound(struct gwm_import *im, uint32_t input, const char *attr, f
         *out = *p;
     else if (gwm_in(im, input))
         return 1;
-    int rc = gwm_attr_float(im, attr, out);
-    return rc < 0 ? rc : 0;
+    int err = gwm_attr_float(im, attr, out);
+    return err < 0 ? err : 0;
 }
 
 static int clip(struct gwm_import *im)
@@ -304,9 +304,9 @@ static int where(struct gwm_import *im)
 
     if (c->dtype != GWM_I64) return gwm_op_fail(im, -EBADMSG, "its condition is not of booleans");
     if (a->dtype != b->dtype) return gwm_op_fail(im, -EBADMSG, "its inputs are of different types");
-    int rc = gwm_select_shape(&s, &out, shapes);
-    if (rc == -EINVAL) return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
-    if (rc) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
+    int err = gwm_select_shape(&s, &out, shapes);
+    if (err == -EINVAL) return gwm_op_fail(im, -EBADMSG, "the shapes of its inputs do not fit");
+    if (err) return gwm_op_fail(im, -ENOTSUP, "its result has more than 2^28 elements");
     int n = gwm_emit(im, GWM_SELECT, im->in, 3, &out, im->node->output[0]);
     n = gwm_typed(im, n, gwm_in(im, 1)->type);
     if (n < 0) return n;
@@ -346,8 +346,8 @@ static int cast(struct gwm_import *im)
     if (!strcmp(im->node->op_type, "CastLike")) {
         type = gwm_in(im, 1)->type;
     } else {
-        int rc = gwm_attr_int(im, "to", &to);
-        if (rc < 0) return rc;
+        int err = gwm_attr_int(im, "to", &to);
+        if (err < 0) return err;
         type = gwm_type(to);
         if (!type) return gwm_op_fail(im, -ENOTSUP, "conversion to %s", gwm_type_name(to));
     }
@@ -372,9 +372,9 @@ static int read_quantisation(struct gwm_import *im, int *scale, int *zero)
 {
     const struct gwm_shape x = gwm_in(im, 0)->shape;
     int64_t axis = 1, block = 0;
-    int rc = gwm_attr_int(im, "axis", &axis);
+    int err = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "block_size", &block)) < 0) return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "block_size", &block)) < 0) return err;
     if (block) return gwm_op_fail(im, -ENOTSUP, "scales per block");
     int a = gwm_in(im, 1)->count == 1 ? 0 : gwm_axis(im, axis, x.rank);
     if (a < 0) return a;
@@ -388,10 +388,10 @@ static int read_quantisation(struct gwm_import *im, int *scale, int *zero)
 /* (x - zero) scale */
 static int dequantize(struct gwm_import *im)
 {
-    int scale, zero, rc = read_quantisation(im, &scale, &zero);
+    int scale, zero, err = read_quantisation(im, &scale, &zero);
     int x = im->in[0];
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     if (gwm_in(im, 0)->dtype != GWM_I64 || (zero >= 0 && im->g->value[zero].dtype != GWM_I64))
         return gwm_op_fail(im, -ENOTSUP, "only integers are dequantised");
     if (zero >= 0)
@@ -405,9 +405,9 @@ static int dequantize(struct gwm_import *im)
 static int quantize(struct gwm_import *im)
 {
     int64_t output_dtype = 0;
-    int scale, zero, rc = read_quantisation(im, &scale, &zero);
+    int scale, zero, err = read_quantisation(im, &scale, &zero);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "output_dtype", &output_dtype)) < 0) return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "output_dtype", &output_dtype)) < 0) return err;
     uint32_t type = zero >= 0 ? im->g->value[zero].type : output_dtype ? gwm_type(output_dtype) : GW_DTYPE_U8;
     struct gwm_act round = {.kind = GWM_ACT_ROUND}, clip = {.kind = GWM_ACT_CLIP};
     switch (type) {

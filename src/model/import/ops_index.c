@@ -33,20 +33,20 @@ static int ops_gather(struct gwm_import *im)
     const struct gwm_value *x = gwm_in(im, 0), *index = gwm_in(im, 1);
     struct gwm_shape out = {0};
     int64_t axis = 0;
-    int rc = gwm_attr_int(im, "axis", &axis);
+    int err = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0 || (rc = gwm_axis(im, axis, x->shape.rank)) < 0) return rc;
+    if (err < 0 || (err = gwm_axis(im, axis, x->shape.rank)) < 0) return err;
     if (index->dtype != GWM_I64) return gwm_op_fail(im, -EBADMSG, "its indices are no integers");
     if (x->shape.rank - 1 + index->shape.rank > GW_MODEL_MAX_RANK)
         return gwm_op_fail(im, -ENOTSUP, "more than 8 dimensions");
     for (int32_t i = 0; index->data && i < index->count; i++) {
-        int64_t at = ((const int64_t *)index->data)[i], n = x->shape.d[rc];
+        int64_t at = ((const int64_t *)index->data)[i], n = x->shape.d[err];
         if (at < -n || at >= n) return gwm_op_fail(im, -EBADMSG, "index %" PRId64 " of %" PRId64, at, n);
     }
-    for (int i = 0; i < rc; i++) out.d[out.rank++] = x->shape.d[i];
+    for (int i = 0; i < err; i++) out.d[out.rank++] = x->shape.d[i];
     for (uint32_t i = 0; i < index->shape.rank; i++) out.d[out.rank++] = index->shape.d[i];
-    for (uint32_t i = (uint32_t)rc + 1; i < x->shape.rank; i++) out.d[out.rank++] = x->shape.d[i];
-    return gwm_result(im, emit_gather(im, im->in[0], im->in[1], rc, &out, im->node->output[0]));
+    for (uint32_t i = (uint32_t)err + 1; i < x->shape.rank; i++) out.d[out.rank++] = x->shape.d[i];
+    return gwm_result(im, emit_gather(im, im->in[0], im->in[1], err, &out, im->node->output[0]));
 }
 
 /* ---- padding ---- */
@@ -111,9 +111,9 @@ static int pad_value(struct gwm_import *im, float *f, int64_t *i)
 {
     const struct gwm_value *v = gwm_in(im, 2);
     uint32_t dtype = gwm_in(im, 0)->dtype;
-    int rc = v ? 0 : gwm_attr_float(im, "value", f);
+    int err = v ? 0 : gwm_attr_float(im, "value", f);
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     if (!v && dtype != GWM_F32 && *f != 0) /* that attribute is older than the padding of integers */
         return gwm_op_fail(im, -ENOTSUP,
                            "what pads integers must be its third input, not the attribute value");
@@ -135,11 +135,11 @@ static int pad(struct gwm_import *im)
     char mode[16] = "constant";
     int64_t pad_int = 0;
     float pad_float = 0;
-    int rc = gwm_attr_string(im, "mode", mode, sizeof(mode));
+    int err = gwm_attr_string(im, "mode", mode, sizeof(mode));
 
-    if (rc < 0 || (rc = pad_value(im, &pad_float, &pad_int)) < 0 ||
-        (rc = ops_index_pads(im, x.rank, begin, end)) < 0)
-        return rc;
+    if (err < 0 || (err = pad_value(im, &pad_float, &pad_int)) < 0 ||
+        (err = ops_index_pads(im, x.rank, begin, end)) < 0)
+        return err;
     if (strcmp(mode, "constant")) return pad_mirrored(im, mode, begin, end);
     for (uint32_t i = 0; i < x.rank; i++) {
         int64_t side = x.d[i] + begin[i] + end[i];
@@ -164,9 +164,9 @@ static int trilu(struct gwm_import *im)
     struct gwm_shape x = gwm_in(im, 0)->shape, two = {.rank = 2}, one = {0};
     int64_t upper = 1, k = 0;
     void *room, *zero;
-    int rc = gwm_attr_int(im, "upper", &upper);
+    int err = gwm_attr_int(im, "upper", &upper);
 
-    if (rc < 0 || (gwm_in(im, 1) && (rc = gwm_in_ints(im, 1, &k, 1)) < 0)) return rc;
+    if (err < 0 || (gwm_in(im, 1) && (err = gwm_in_ints(im, 1, &k, 1)) < 0)) return err;
     if (x.rank < 2) return gwm_op_fail(im, -EBADMSG, "its input is no matrix");
     two.d[0] = x.d[x.rank - 2];
     two.d[1] = x.d[x.rank - 1];

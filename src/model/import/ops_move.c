@@ -80,9 +80,9 @@ static int depth_to_space(struct gwm_import *im)
     struct gwm_shape x = gwm_in(im, 0)->shape;
     char mode[8] = "DCR";
     int64_t r = 0;
-    int rc = gwm_attr_int(im, "blocksize", &r);
+    int err = gwm_attr_int(im, "blocksize", &r);
 
-    if (rc < 0 || (rc = gwm_attr_string(im, "mode", mode, sizeof(mode))) < 0) return rc;
+    if (err < 0 || (err = gwm_attr_string(im, "mode", mode, sizeof(mode))) < 0) return err;
     if (x.rank != 4 || r < 1 || r > 1024 || x.d[1] % (r * r))
         return gwm_op_fail(im, -EBADMSG, "its input does not divide into blocks of %" PRId64, r);
     int32_t b = (int32_t)r, c = x.d[1] / (b * b), h = x.d[2], w = x.d[3];
@@ -97,9 +97,9 @@ static int space_to_depth(struct gwm_import *im)
     static const int32_t perm[] = {0, 3, 5, 1, 2, 4};
     struct gwm_shape x = gwm_in(im, 0)->shape;
     int64_t r = 0;
-    int rc = gwm_attr_int(im, "blocksize", &r);
+    int err = gwm_attr_int(im, "blocksize", &r);
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     if (x.rank != 4 || r < 1 || r > 1024 || x.d[2] % r || x.d[3] % r || x.d[1] > GWM_MAX_COUNT / (r * r))
         return gwm_op_fail(im, -EBADMSG, "its input does not divide into blocks of %" PRId64, r);
     int32_t b = (int32_t)r, h = x.d[2] / b, w = x.d[3] / b;
@@ -128,11 +128,11 @@ static int ops_concat(struct gwm_import *im)
     struct gwm_shape s = gwm_in(im, 0)->shape;
     int32_t at[GW_MODEL_MAX_RANK] = {0};
     int64_t axis = 0;
-    int rc = gwm_attr_int(im, "axis", &axis);
+    int err = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0) return rc;
-    rc = gwm_axis(im, axis, s.rank);
-    if (rc < 0 || (axis = rc, rc = concat_shape(im, (int)axis, &s)) < 0) return rc;
+    if (err < 0) return err;
+    err = gwm_axis(im, axis, s.rank);
+    if (err < 0 || (axis = err, err = concat_shape(im, (int)axis, &s)) < 0) return err;
     struct gwm_move *m = gwm_alloc(im->g, im->nin * sizeof(*m));
     int n = m ? gwm_emit(im, GWM_CONCAT, im->in, im->nin, &s, im->node->output[0])
               : gwm_op_fail(im, -ENOMEM, "out of memory");
@@ -222,9 +222,9 @@ static int split_sizes(struct gwm_import *im, int64_t side, int64_t *sizes, size
     int64_t given = 0, sum = 0;
     size_t pieces = im->node->n_output;
     int n = gwm_in(im, 1) ? gwm_in_ints(im, 1, sizes, (int)max) : gwm_attr_ints(im, "split", sizes, (int)max);
-    int rc = gwm_attr_int(im, "num_outputs", &given);
+    int err = gwm_attr_int(im, "num_outputs", &given);
 
-    if (rc < 0 || (n < 0 && n != -ENOENT)) return rc < 0 ? rc : n;
+    if (err < 0 || (n < 0 && n != -ENOENT)) return err < 0 ? err : n;
     if (pieces > max || (n >= 0 && (size_t)n != pieces))
         return gwm_op_fail(im, -EBADMSG, "%zu outputs, but its list has %d sizes", pieces, n);
     int64_t each = (side + (int64_t)pieces - 1) / (int64_t)pieces;
@@ -242,19 +242,19 @@ static int ops_split(struct gwm_import *im)
     struct gwm_shape x = gwm_in(im, 0)->shape, out = x;
     int32_t at[GW_MODEL_MAX_RANK] = {0}, step[GW_MODEL_MAX_RANK];
     int64_t axis = 0, sizes[256];
-    int rc = gwm_attr_int(im, "axis", &axis);
+    int err = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0 || (rc = gwm_axis(im, axis, x.rank)) < 0) return rc;
-    int a = rc;
-    if ((rc = split_sizes(im, x.d[a], sizes, 256)) < 0) return rc;
+    if (err < 0 || (err = gwm_axis(im, axis, x.rank)) < 0) return err;
+    int a = err;
+    if ((err = split_sizes(im, x.d[a], sizes, 256)) < 0) return err;
     for (uint32_t i = 0; i < x.rank; i++) step[i] = 1;
     for (size_t i = 0; i < im->node->n_output; i++) {
         struct gwm_move m;
         out.d[a] = (int32_t)sizes[i];
         if (*im->node->output[i]) {
             gwm_move_slice(&m, &x, &out, at, step);
-            rc = gwm_result_at(im, i, emit_move(im, im->in[0], &m, &out, im->node->output[i]));
-            if (rc < 0) return rc;
+            err = gwm_result_at(im, i, emit_move(im, im->in[0], &m, &out, im->node->output[i]));
+            if (err < 0) return err;
         }
         at[a] += out.d[a];
     }

@@ -45,12 +45,12 @@ static int gemm(struct gwm_import *im)
     struct gwm_gemm p = {0};
     float beta = 1;
     int64_t ta = 0, tb = 0;
-    int rc = gwm_attr_int(im, "transA", &ta);
+    int err = gwm_attr_int(im, "transA", &ta);
 
     single(&p);
-    if (rc < 0 || (rc = gwm_attr_int(im, "transB", &tb)) < 0 ||
-        (rc = gwm_attr_float(im, "alpha", &p.alpha)) < 0 || (rc = gwm_attr_float(im, "beta", &beta)) < 0)
-        return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "transB", &tb)) < 0 ||
+        (err = gwm_attr_float(im, "alpha", &p.alpha)) < 0 || (err = gwm_attr_float(im, "beta", &beta)) < 0)
+        return err;
     p.ta = ta != 0;
     p.tb = tb != 0;
     if (a->shape.rank != 2 || b->shape.rank != 2 || b->dtype != GWM_F32 ||
@@ -80,9 +80,9 @@ static int ops_product_batches(struct gwm_import *im, struct gwm_gemm *p, const 
 
     la.rank -= 2;
     lb.rank -= 2;
-    int rc = gwm_broadcast(&p->batch, out, &la, &lb);
-    if (rc)
-        return gwm_op_fail(im, rc == -EINVAL ? -EBADMSG : -ENOTSUP, "the shapes of its inputs do not fit");
+    int err = gwm_broadcast(&p->batch, out, &la, &lb);
+    if (err)
+        return gwm_op_fail(im, err == -EINVAL ? -EBADMSG : -ENOTSUP, "the shapes of its inputs do not fit");
     p->products = gwm_count(out);
     for (int32_t i = 0; i < p->batch.rank; i++) { /* each matrix is within its tensor, and so fits */
         p->batch.a[i] = (int32_t)(p->batch.a[i] * size_a);
@@ -116,8 +116,8 @@ static int matmul(struct gwm_import *im)
         p.m = gwm_count(&a) / p.k;
         out.rank--;
     } else {
-        int rc = ops_product_batches(im, &p, &a, &b, &out);
-        if (rc) return rc;
+        int err = ops_product_batches(im, &p, &a, &b, &out);
+        if (err) return err;
         if (out.rank + 2 > GW_MODEL_MAX_RANK) return gwm_op_fail(im, -ENOTSUP, "more than 8 dimensions");
         if (!row) out.d[out.rank++] = p.m;
     }

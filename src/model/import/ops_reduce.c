@@ -22,10 +22,10 @@ static int ops_softmax(struct gwm_import *im)
     struct gwm_shape shape = gwm_in(im, 0)->shape;
     int64_t axis = im->opset < 13 ? 1 : -1;
     struct gwm_softmax s = {.log = im->node->op_type[0] == 'L'};
-    int rc = gwm_attr_int(im, "axis", &axis);
+    int err = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0 || (rc = gwm_axis(im, axis, shape.rank)) < 0) return rc;
-    around(&shape, rc, &s.outer, &s.n, &s.inner);
+    if (err < 0 || (err = gwm_axis(im, axis, shape.rank)) < 0) return err;
+    around(&shape, err, &s.outer, &s.n, &s.inner);
     if (im->opset < 13) { /* before 13 all dimensions from the axis on count as one */
         s.n *= s.inner;
         s.inner = 1;
@@ -46,11 +46,11 @@ static int batch_norm(struct gwm_import *im)
     float epsilon = 1e-5f;
     int64_t training = 0, spatial = 1;
     void *mul, *add;
-    int rc = gwm_attr_float(im, "epsilon", &epsilon);
+    int err = gwm_attr_float(im, "epsilon", &epsilon);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "training_mode", &training)) < 0 ||
-        (rc = gwm_attr_int(im, "spatial", &spatial)) < 0)
-        return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "training_mode", &training)) < 0 ||
+        (err = gwm_attr_int(im, "spatial", &spatial)) < 0)
+        return err;
     if (training || spatial != 1)
         return gwm_op_fail(im, -ENOTSUP, "training mode and per-element statistics are not supported");
     for (uint32_t i = 0; i < 4; i++) {
@@ -113,12 +113,12 @@ static int layer_norm(struct gwm_import *im)
                          .rms = !strcmp(im->node->op_type, "RMSNormalization")};
     const struct gwm_shape *x = &gwm_in(im, 0)->shape;
     int64_t axis = -1;
-    int rc = gwm_attr_int(im, "axis", &axis);
+    int err = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0 || (rc = gwm_attr_float(im, "epsilon", &s.epsilon)) < 0 ||
-        (rc = gwm_axis(im, axis, x->rank)) < 0)
-        return rc;
-    for (int i = 0; i < (int)x->rank; i++) *(i < rc ? &s.outer : &s.n) *= x->d[i];
+    if (err < 0 || (err = gwm_attr_float(im, "epsilon", &s.epsilon)) < 0 ||
+        (err = gwm_axis(im, axis, x->rank)) < 0)
+        return err;
+    for (int i = 0; i < (int)x->rank; i++) *(i < err ? &s.outer : &s.n) *= x->d[i];
     s.channels = s.n;
     return emit_norm(im, s);
 }
@@ -129,9 +129,9 @@ static int group_norm(struct gwm_import *im)
     const struct gwm_shape *x = &gwm_in(im, 0)->shape;
     bool instance = im->node->op_type[0] == 'I';
     int64_t groups = 0;
-    int rc = gwm_attr_float(im, "epsilon", &s.epsilon);
+    int err = gwm_attr_float(im, "epsilon", &s.epsilon);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "num_groups", &groups)) < 0) return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "num_groups", &groups)) < 0) return err;
     if (x->rank < 2) return gwm_op_fail(im, -EBADMSG, "its input has no channels");
     s.channels = x->d[1];
     if (instance) groups = s.channels;
@@ -174,9 +174,9 @@ static int read_axes(struct gwm_import *im, uint32_t rank, uint32_t *mask)
     int64_t axes[GW_MODEL_MAX_RANK], noop = 0;
     int n = gwm_in(im, 1) ? gwm_in_ints(im, 1, axes, GW_MODEL_MAX_RANK)
                           : gwm_attr_ints(im, "axes", axes, GW_MODEL_MAX_RANK);
-    int rc = gwm_attr_int(im, "noop_with_empty_axes", &noop);
+    int err = gwm_attr_int(im, "noop_with_empty_axes", &noop);
 
-    if (rc < 0 || (n < 0 && n != -ENOENT)) return rc < 0 ? rc : n;
+    if (err < 0 || (n < 0 && n != -ENOENT)) return err < 0 ? err : n;
     *mask = 0;
     for (int i = 0; i < n; i++) {
         int a = gwm_axis(im, axes[i], rank);
@@ -252,11 +252,11 @@ static int ops_reduce(struct gwm_import *im)
     int64_t keep = 1;
     uint32_t mask;
     size_t i = 0;
-    int rc = gwm_attr_int(im, "keepdims", &keep);
+    int err = gwm_attr_int(im, "keepdims", &keep);
 
     while (strcmp(kinds[i].op, im->node->op_type)) i++;
     r.kind = kinds[i].kind;
-    if (rc < 0 || (rc = read_axes(im, x->shape.rank, &mask)) < 0) return rc;
+    if (err < 0 || (err = read_axes(im, x->shape.rank, &mask)) < 0) return err;
     if ((x->dtype == GWM_I64 && (kinds[i].log || r.kind == GWM_REDUCE_L2)) ||
         (x->dtype != GWM_F32 && r.kind == GWM_REDUCE_LOG_SUM_EXP))
         return gwm_op_fail(im, -ENOTSUP, "only float32 and float16 are supported");
@@ -270,14 +270,14 @@ static int arg(struct gwm_import *im)
     struct gwm_reduce r = {.kind =
                                !strcmp(im->node->op_type, "ArgMax") ? GWM_REDUCE_ARGMAX : GWM_REDUCE_ARGMIN};
     int64_t keep = 1, axis = 0, last = 0;
-    int rc = gwm_attr_int(im, "keepdims", &keep);
+    int err = gwm_attr_int(im, "keepdims", &keep);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "axis", &axis)) < 0 ||
-        (rc = gwm_attr_int(im, "select_last_index", &last)) < 0 ||
-        (rc = gwm_axis(im, axis, gwm_in(im, 0)->shape.rank)) < 0)
-        return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "axis", &axis)) < 0 ||
+        (err = gwm_attr_int(im, "select_last_index", &last)) < 0 ||
+        (err = gwm_axis(im, axis, gwm_in(im, 0)->shape.rank)) < 0)
+        return err;
     r.last = last != 0;
-    return finish_reduce(im, r, 1u << rc, keep != 0, false);
+    return finish_reduce(im, r, 1u << err, keep != 0, false);
 }
 
 static int cumsum(struct gwm_import *im)
@@ -285,14 +285,14 @@ static int cumsum(struct gwm_import *im)
     struct gwm_shape shape = gwm_in(im, 0)->shape;
     int64_t axis, exclusive = 0, reverse = 0;
     struct gwm_cumsum s = {0};
-    int rc = gwm_in_ints(im, 1, &axis, 1);
+    int err = gwm_in_ints(im, 1, &axis, 1);
 
-    if (rc < 0) return rc;
-    if (rc != 1) return gwm_op_fail(im, -EBADMSG, "it has no axis");
-    if ((rc = gwm_attr_int(im, "exclusive", &exclusive)) < 0 ||
-        (rc = gwm_attr_int(im, "reverse", &reverse)) < 0 || (rc = gwm_axis(im, axis, shape.rank)) < 0)
-        return rc;
-    around(&shape, rc, &s.outer, &s.n, &s.inner);
+    if (err < 0) return err;
+    if (err != 1) return gwm_op_fail(im, -EBADMSG, "it has no axis");
+    if ((err = gwm_attr_int(im, "exclusive", &exclusive)) < 0 ||
+        (err = gwm_attr_int(im, "reverse", &reverse)) < 0 || (err = gwm_axis(im, axis, shape.rank)) < 0)
+        return err;
+    around(&shape, err, &s.outer, &s.n, &s.inner);
     s.exclusive = exclusive != 0;
     s.reverse = reverse != 0;
     int n = gwm_emit(im, GWM_CUMSUM, im->in, 1, &shape, im->node->output[0]);
@@ -318,13 +318,14 @@ static int lp_norm(struct gwm_import *im)
 {
     struct gwm_shape s = gwm_in(im, 0)->shape;
     int64_t axis = -1, p = 2;
-    int rc = gwm_attr_int(im, "axis", &axis);
+    int err = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "p", &p)) < 0 || (rc = gwm_axis(im, axis, s.rank)) < 0) return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "p", &p)) < 0 || (err = gwm_axis(im, axis, s.rank)) < 0)
+        return err;
     if (p != 1 && p != 2) return gwm_op_fail(im, -ENOTSUP, "norms other than 1 and 2");
     struct gwm_reduce r = {.kind = p == 1 ? GWM_REDUCE_L1 : GWM_REDUCE_L2};
-    s.d[rc] = 1;
-    int v = emit_reduce(im, r, im->in[0], 1u << rc, &s, "");
+    s.d[err] = 1;
+    int v = emit_reduce(im, r, im->in[0], 1u << err, &s, "");
     if (v >= 0) v = nonzero(im, v);
     return gwm_result(im, v < 0 ? v : gwm_emit_binary(im, GWM_DIV, im->in[0], v, im->node->output[0]));
 }

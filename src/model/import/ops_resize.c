@@ -106,19 +106,19 @@ static int read_method(struct gwm_import *im, struct resize *r)
 {
     char mode[16] = "nearest";
     int64_t exclude = 0, antialias = 0;
-    int rc = gwm_attr_string(im, "mode", mode, sizeof(mode));
+    int err = gwm_attr_string(im, "mode", mode, sizeof(mode));
 
     r->cubic_a = -0.75f;
     strcpy(r->coordinates, im->opset < 11 ? "asymmetric" : "half_pixel");
     strcpy(r->rounding, im->opset < 11 ? "floor" : "round_prefer_floor");
-    if (rc < 0 ||
-        (rc = gwm_attr_string(im, "coordinate_transformation_mode", r->coordinates, sizeof(r->coordinates))) <
-            0 ||
-        (rc = gwm_attr_string(im, "nearest_mode", r->rounding, sizeof(r->rounding))) < 0 ||
-        (rc = gwm_attr_float(im, "cubic_coeff_a", &r->cubic_a)) < 0 ||
-        (rc = gwm_attr_int(im, "exclude_outside", &exclude)) < 0 ||
-        (rc = gwm_attr_int(im, "antialias", &antialias)) < 0)
-        return rc;
+    if (err < 0 ||
+        (err = gwm_attr_string(im, "coordinate_transformation_mode", r->coordinates,
+                               sizeof(r->coordinates))) < 0 ||
+        (err = gwm_attr_string(im, "nearest_mode", r->rounding, sizeof(r->rounding))) < 0 ||
+        (err = gwm_attr_float(im, "cubic_coeff_a", &r->cubic_a)) < 0 ||
+        (err = gwm_attr_int(im, "exclude_outside", &exclude)) < 0 ||
+        (err = gwm_attr_int(im, "antialias", &antialias)) < 0)
+        return err;
     r->exclude_outside = exclude != 0;
     if (antialias) return gwm_op_fail(im, -ENOTSUP, "antialiasing");
     if (!strcmp(r->coordinates, "tf_crop_and_resize")) return gwm_op_fail(im, -ENOTSUP, "tf_crop_and_resize");
@@ -154,9 +154,9 @@ static int ops_resize_sides(struct gwm_import *im, struct resize *r, const struc
     if (n < 0)
         for (n = 0; n < (int)x->rank; n++) axes[n] = n;
     bool by_size = gwm_in(im, 3) && gwm_in(im, 3)->count;
-    int rc = by_size ? gwm_in_ints(im, 3, sizes, GW_MODEL_MAX_RANK) : read_scales(im, last, n, scales);
-    if (rc < 0) return rc;
-    if (by_size && rc != n) return gwm_op_fail(im, -EBADMSG, "%d sizes for %d axes", rc, n);
+    int err = by_size ? gwm_in_ints(im, 3, sizes, GW_MODEL_MAX_RANK) : read_scales(im, last, n, scales);
+    if (err < 0) return err;
+    if (by_size && err != n) return gwm_op_fail(im, -EBADMSG, "%d sizes for %d axes", err, n);
     for (int i = 0; i < n; i++) {
         int a = gwm_axis(im, axes[i], x->rank);
         if (a < 0) return a;
@@ -173,17 +173,17 @@ static int ops_resize(struct gwm_import *im)
     struct gwm_shape x = gwm_in(im, 0)->shape;
     struct resize r = {0};
     char policy[16] = "stretch";
-    int rc = read_method(im, &r), v = im->in[0];
+    int err = read_method(im, &r), v = im->in[0];
 
-    if (rc < 0 || (rc = gwm_attr_string(im, "keep_aspect_ratio_policy", policy, sizeof(policy))) < 0)
-        return rc;
+    if (err < 0 || (err = gwm_attr_string(im, "keep_aspect_ratio_policy", policy, sizeof(policy))) < 0)
+        return err;
     if (strcmp(policy, "stretch")) return gwm_op_fail(im, -ENOTSUP, "policy '%s'", policy);
     if (!gwm_count(&x)) return gwm_op_fail(im, -ENOTSUP, "its input has no elements");
     for (uint32_t i = 0; i < x.rank; i++) {
         r.side[i] = x.d[i];
         r.scale[i] = 1;
     }
-    if ((rc = ops_resize_sides(im, &r, &x)) < 0) return rc;
+    if ((err = ops_resize_sides(im, &r, &x)) < 0) return err;
     for (int a = 0; a < (int)x.rank && v >= 0; a++)
         if (r.side[a] != x.d[a] || r.scale[a] != 1) v = ops_resize_axis(im, &r, v, a);
     struct gwm_act none = {.kind = GWM_ACT_NONE};

@@ -77,18 +77,18 @@ static int gather_elements(struct gwm_import *im)
 {
     const struct gwm_shape x = gwm_in(im, 0)->shape, s = gwm_in(im, 1)->shape;
     int64_t axis = 0, *base;
-    int rc = gwm_attr_int(im, "axis", &axis), at = im->in[1];
+    int err = gwm_attr_int(im, "axis", &axis), at = im->in[1];
 
-    if (rc < 0 || (rc = gwm_axis(im, axis, x.rank)) < 0) return rc;
+    if (err < 0 || (err = gwm_axis(im, axis, x.rank)) < 0) return err;
     bool fits = s.rank == x.rank && gwm_in(im, 1)->dtype == GWM_I64;
-    for (int i = 0; i < (int)x.rank && fits; i++) fits = i == rc || s.d[i] <= x.d[i];
+    for (int i = 0; i < (int)x.rank && fits; i++) fits = i == err || s.d[i] <= x.d[i];
     if (!fits) return gwm_op_fail(im, -EBADMSG, "its indices do not fit the input");
     int places = list_of(im, gwm_count(&s), &base), zero = ops_scatter_number(im, 0),
-        side = ops_scatter_number(im, x.d[rc]), step = ops_scatter_number(im, stride_of(&x, rc)),
-        least = ops_scatter_number(im, -(int64_t)x.d[rc]),
-        most = ops_scatter_number(im, (int64_t)x.d[rc] - 1);
+        side = ops_scatter_number(im, x.d[err]), step = ops_scatter_number(im, stride_of(&x, err)),
+        least = ops_scatter_number(im, -(int64_t)x.d[err]),
+        most = ops_scatter_number(im, (int64_t)x.d[err] - 1);
     if (places < 0 || zero < 0 || side < 0 || step < 0 || least < 0 || most < 0) return -ENOMEM;
-    for (int32_t i = 0; i < gwm_count(&s); i++) base[i] = place_without(&s, &x, rc, i);
+    for (int32_t i = 0; i < gwm_count(&s); i++) base[i] = place_without(&s, &x, err, i);
     /* Nothing outside the axis, whatever a client sends. */
     at = flat(im, at);
     if (at >= 0) at = gwm_emit_binary(im, GWM_MAX, at, least, "");
@@ -146,16 +146,16 @@ static int gather_nd(struct gwm_import *im)
     int64_t batch = 0, *first, *at;
     int32_t depth, count, run;
     struct gwm_shape out = s;
-    int rc = gwm_attr_int(im, "batch_dims", &batch);
+    int err = gwm_attr_int(im, "batch_dims", &batch);
 
-    if (rc < 0 || (rc = read_tuples(im, &depth, &count, &run)) < 0) return rc;
+    if (err < 0 || (err = read_tuples(im, &depth, &count, &run)) < 0) return err;
     if (batch) return gwm_op_fail(im, -ENOTSUP, "batch_dims other than 0");
     if (s.rank - 1 + x.rank - (uint32_t)depth > GW_MODEL_MAX_RANK)
         return gwm_op_fail(im, -ENOTSUP, "more than 8 dimensions");
     for (out.rank = s.rank - 1; depth + (int32_t)(out.rank - (s.rank - 1)) < (int32_t)x.rank; out.rank++)
         out.d[out.rank] = x.d[depth + (int32_t)(out.rank - (s.rank - 1))];
     int begins = list_of(im, count, &first), places = begins < 0 ? begins : list_of(im, count * run, &at);
-    if (places < 0 || (rc = tuples(im, &x, first, count, depth)) < 0) return places < 0 ? places : rc;
+    if (places < 0 || (err = tuples(im, &x, first, count, depth)) < 0) return places < 0 ? places : err;
     for (int32_t i = 0; i < count * run; i++) at[i] = first[i / run] + i % run;
     return ops_scatter_pick(im, im->in[0], places, &out);
 }
@@ -188,9 +188,10 @@ static int write_at(struct gwm_import *im, const int64_t *at, int32_t count)
 static int no_reduction(struct gwm_import *im)
 {
     char reduction[8] = "none";
-    int rc = gwm_attr_string(im, "reduction", reduction, sizeof(reduction));
+    int err = gwm_attr_string(im, "reduction", reduction, sizeof(reduction));
 
-    return rc < 0 || !strcmp(reduction, "none") ? rc : gwm_op_fail(im, -ENOTSUP, "reduction '%s'", reduction);
+    return err < 0 || !strcmp(reduction, "none") ? err
+                                                 : gwm_op_fail(im, -ENOTSUP, "reduction '%s'", reduction);
 }
 
 static int scatter_nd(struct gwm_import *im)
@@ -198,11 +199,11 @@ static int scatter_nd(struct gwm_import *im)
     const struct gwm_shape x = gwm_in(im, 0)->shape;
     int64_t *first, *at;
     int32_t depth, count, run;
-    int rc = no_reduction(im);
+    int err = no_reduction(im);
 
-    if (rc < 0 || (rc = read_tuples(im, &depth, &count, &run)) < 0) return rc;
+    if (err < 0 || (err = read_tuples(im, &depth, &count, &run)) < 0) return err;
     int begins = list_of(im, count, &first), places = begins < 0 ? begins : list_of(im, count * run, &at);
-    if (places < 0 || (rc = tuples(im, &x, first, count, depth)) < 0) return places < 0 ? places : rc;
+    if (places < 0 || (err = tuples(im, &x, first, count, depth)) < 0) return places < 0 ? places : err;
     for (int32_t i = 0; i < count * run; i++) at[i] = first[i / run] + i % run;
     return write_at(im, at, count * run);
 }
@@ -212,17 +213,17 @@ static int scatter_elements(struct gwm_import *im)
     const struct gwm_value *index = gwm_in(im, 1);
     const struct gwm_shape x = gwm_in(im, 0)->shape, s = index->shape;
     int64_t axis = 0, *at;
-    int rc = no_reduction(im);
+    int err = no_reduction(im);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "axis", &axis)) < 0 || (rc = gwm_axis(im, axis, x.rank)) < 0)
-        return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "axis", &axis)) < 0 || (err = gwm_axis(im, axis, x.rank)) < 0)
+        return err;
     if (index->dtype != GWM_I64 || !index->data)
         return gwm_op_fail(im, -ENOTSUP, "its indices must be constants");
     bool fits = s.rank == x.rank;
-    for (int i = 0; i < (int)x.rank && fits; i++) fits = s.d[i] <= x.d[i] || i == rc;
+    for (int i = 0; i < (int)x.rank && fits; i++) fits = s.d[i] <= x.d[i] || i == err;
     for (int32_t i = 0; i < index->count && fits; i++) {
         int64_t k = ((const int64_t *)index->data)[i];
-        fits = k >= -(int64_t)x.d[rc] && k < x.d[rc];
+        fits = k >= -(int64_t)x.d[err] && k < x.d[err];
     }
     if (!fits) return gwm_op_fail(im, -EBADMSG, "its indices do not fit the input");
     const int64_t *list = (const int64_t *)index->data; /* the value may move, its data does not */
@@ -231,7 +232,7 @@ static int scatter_elements(struct gwm_import *im)
     if (places < 0) return places;
     for (int32_t i = 0; i < count; i++)
         at[i] =
-            place_without(&s, &x, rc, i) + (list[i] < 0 ? list[i] + x.d[rc] : list[i]) * stride_of(&x, rc);
+            place_without(&s, &x, err, i) + (list[i] < 0 ? list[i] + x.d[err] : list[i]) * stride_of(&x, err);
     return write_at(im, at, count);
 }
 

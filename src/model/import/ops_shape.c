@@ -39,10 +39,10 @@ static int reshape(struct gwm_import *im)
     int64_t d[GW_MODEL_MAX_RANK], allow_zero = 0, known = 1;
     const struct gwm_value *x = gwm_in(im, 0);
     struct gwm_shape s;
-    int open = -1, rc, n = gwm_in_ints(im, 1, d, GW_MODEL_MAX_RANK);
+    int open = -1, err, n = gwm_in_ints(im, 1, d, GW_MODEL_MAX_RANK);
 
     if (n < 0) return n;
-    if ((rc = gwm_attr_int(im, "allowzero", &allow_zero)) < 0) return rc;
+    if ((err = gwm_attr_int(im, "allowzero", &allow_zero)) < 0) return err;
     for (int i = 0; i < n; i++) {
         if (d[i] == 0 && !allow_zero && i < (int)x->shape.rank) d[i] = x->shape.d[i];
         if (d[i] == -1 && open < 0)
@@ -51,8 +51,8 @@ static int reshape(struct gwm_import *im)
             return gwm_op_fail(im, -EBADMSG, "a dimension of %" PRId64, d[i]);
     }
     if (open >= 0) d[open] = known ? x->count / known : 0;
-    rc = as_shape(im, d, n, x->count, &s);
-    return rc < 0 ? rc : gwm_result(im, gwm_reshape(im, im->in[0], &s));
+    err = as_shape(im, d, n, x->count, &s);
+    return err < 0 ? err : gwm_result(im, gwm_reshape(im, im->in[0], &s));
 }
 
 static int flatten(struct gwm_import *im)
@@ -60,9 +60,9 @@ static int flatten(struct gwm_import *im)
     const struct gwm_value *x = gwm_in(im, 0);
     struct gwm_shape s = {.rank = 2, .d = {1, 1}};
     int64_t axis = 1;
-    int rc = gwm_attr_int(im, "axis", &axis);
+    int err = gwm_attr_int(im, "axis", &axis);
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     if (axis < 0) axis += x->shape.rank;
     if (axis < 0 || axis > x->shape.rank)
         return gwm_op_fail(im, -EBADMSG, "axis outside the input's dimensions");
@@ -94,12 +94,12 @@ static int ops_squeeze(struct gwm_import *im)
 {
     struct gwm_shape x = gwm_in(im, 0)->shape, s = {0};
     uint32_t mask;
-    int rc = axes_mask(im, x.rank, false, &mask);
+    int err = axes_mask(im, x.rank, false, &mask);
 
-    if (rc == -ENOENT) /* no axes: all of size 1 */
+    if (err == -ENOENT) /* no axes: all of size 1 */
         for (uint32_t i = 0; i < x.rank; i++) mask |= (uint32_t)(x.d[i] == 1) << i;
-    else if (rc < 0)
-        return rc;
+    else if (err < 0)
+        return err;
     for (uint32_t i = 0; i < x.rank; i++) {
         if (!(mask >> i & 1))
             s.d[s.rank++] = x.d[i];
@@ -144,9 +144,9 @@ static int ops_shape(struct gwm_import *im)
 {
     struct gwm_shape x = gwm_in(im, 0)->shape;
     int64_t start = 0, end = x.rank, d[GW_MODEL_MAX_RANK];
-    int rc = gwm_attr_int(im, "start", &start);
+    int err = gwm_attr_int(im, "start", &start);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "end", &end)) < 0) return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "end", &end)) < 0) return err;
     start = start < -(int64_t)x.rank ? 0 : start < 0 ? start + x.rank : start;
     end = end > x.rank ? x.rank : end < 0 ? end + x.rank : end;
     struct gwm_shape s = {.rank = 1};

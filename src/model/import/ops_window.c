@@ -53,20 +53,20 @@ static int ops_window_pads(struct gwm_import *im, struct sides *s)
 static int ops_window_sides(struct gwm_import *im, struct sides *s, bool need_kernel)
 {
     const struct gwm_value *x = gwm_in(im, 0);
-    int rc;
+    int err;
 
     *s = (struct sides){.kernel = {1, 1}, .stride = {1, 1}, .dilation = {1, 1}, .auto_pad = "NOTSET"};
     if (x->shape.rank != 3 && x->shape.rank != 4)
         return gwm_op_fail(im, -ENOTSUP, "input of %u dimensions; only 1-D and 2-D windows are supported",
                            x->shape.rank);
     s->axes = x->shape.rank - 2;
-    rc = read_side(im, "kernel_shape", s->axes, 1, s->kernel);
-    if (rc == 0 && need_kernel) return gwm_op_fail(im, -EBADMSG, "it has no 'kernel_shape'");
-    if (rc >= 0) rc = read_side(im, "strides", s->axes, 1, s->stride);
-    if (rc >= 0) rc = read_side(im, "dilations", s->axes, 1, s->dilation);
-    if (rc >= 0) rc = gwm_attr_string(im, "auto_pad", s->auto_pad, sizeof(s->auto_pad));
-    if (rc >= 0) rc = gwm_attr_int(im, "ceil_mode", &s->ceil);
-    return rc < 0 ? rc : ops_window_pads(im, s);
+    err = read_side(im, "kernel_shape", s->axes, 1, s->kernel);
+    if (err == 0 && need_kernel) return gwm_op_fail(im, -EBADMSG, "it has no 'kernel_shape'");
+    if (err >= 0) err = read_side(im, "strides", s->axes, 1, s->stride);
+    if (err >= 0) err = read_side(im, "dilations", s->axes, 1, s->dilation);
+    if (err >= 0) err = gwm_attr_string(im, "auto_pad", s->auto_pad, sizeof(s->auto_pad));
+    if (err >= 0) err = gwm_attr_int(im, "ceil_mode", &s->ceil);
+    return err < 0 ? err : ops_window_pads(im, s);
 }
 
 /* Padding and size of the result along one axis; the size, or an error. */
@@ -141,9 +141,9 @@ static int read_conv(struct gwm_import *im, struct sides *s, struct gwm_conv *c)
 {
     const struct gwm_value *wt = gwm_in(im, 1), *b = gwm_in(im, 2);
     int64_t group = 1;
-    int rc = ops_window_sides(im, s, false);
+    int err = ops_window_sides(im, s, false);
 
-    if (rc < 0 || (rc = gwm_attr_int(im, "group", &group)) < 0) return rc;
+    if (err < 0 || (err = gwm_attr_int(im, "group", &group)) < 0) return err;
     if (!wt->data || wt->dtype != GWM_F32 || (b && (!b->data || b->dtype != GWM_F32)))
         return gwm_op_fail(im, -ENOTSUP, "weights and bias must be constants");
     if (wt->shape.rank != gwm_in(im, 0)->shape.rank)
@@ -188,14 +188,14 @@ static int ops_conv(struct gwm_import *im)
     struct gwm_conv c;
     struct gwm_shape out;
     struct sides s;
-    int rc = read_conv(im, &s, &c);
+    int err = read_conv(im, &s, &c);
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     c.oc = wt->shape.d[0];
     if (!wt->count || c.oc % c.group || x->shape.d[1] % c.group || wt->shape.d[1] != x->shape.d[1] / c.group)
         return gwm_op_fail(im, -EBADMSG, "weights %d x %d do not fit %d input channels in %d groups", c.oc,
                            wt->shape.d[1], x->shape.d[1], c.group);
-    if ((rc = check_bias(im, &c)) < 0 || (rc = make_window(im, &s, &c.win, &out, c.oc)) < 0) return rc;
+    if ((err = check_bias(im, &c)) < 0 || (err = make_window(im, &s, &c.win, &out, c.oc)) < 0) return err;
     return emit_conv(im, GWM_CONV, &c, &out);
 }
 
@@ -233,10 +233,10 @@ static int wide_window(struct gwm_import *im, struct sides *s, struct gwm_window
 {
     const struct gwm_shape *in = &gwm_in(im, 0)->shape;
     int64_t extra[2] = {0, 0}, asked[2] = {0, 0}, h = in->rank == 4 ? in->d[2] : 1, wd = in->d[in->rank - 1];
-    int rc = read_side(im, "output_padding", s->axes, 0, extra);
+    int err = read_side(im, "output_padding", s->axes, 0, extra);
 
-    if (rc >= 0) rc = read_side(im, "output_shape", s->axes, 1, asked);
-    if (rc < 0) return rc;
+    if (err >= 0) err = read_side(im, "output_shape", s->axes, 1, asked);
+    if (err < 0) return err;
     int64_t oh = wide_side(im, s, 0, h, extra[0], asked[0]);
     int64_t ow = oh < 0 ? oh : wide_side(im, s, 1, wd, extra[1], asked[1]);
     if (ow < 0) return (int)ow;
@@ -251,24 +251,24 @@ static int conv_transpose(struct gwm_import *im)
     struct gwm_conv c;
     struct gwm_shape out;
     struct sides s;
-    int rc = read_conv(im, &s, &c);
+    int err = read_conv(im, &s, &c);
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     if (x->shape.d[1] % c.group || wt->shape.d[0] != x->shape.d[1] || !wt->count ||
         wt->shape.d[1] > GWM_MAX_COUNT / c.group)
         return gwm_op_fail(im, -EBADMSG, "its weights do not fit %d input channels in %d groups",
                            x->shape.d[1], c.group);
     c.oc = wt->shape.d[1] * c.group;
-    if ((rc = check_bias(im, &c)) < 0 || (rc = wide_window(im, &s, &c.win, &out, c.oc)) < 0) return rc;
+    if ((err = check_bias(im, &c)) < 0 || (err = wide_window(im, &s, &c.win, &out, c.oc)) < 0) return err;
     return emit_conv(im, GWM_DECONV, &c, &out);
 }
 
 static int emit_pool(struct gwm_import *im, struct sides *s, struct gwm_pool p)
 {
     struct gwm_shape out;
-    int rc = make_window(im, s, &p.win, &out, gwm_in(im, 0)->shape.d[1]);
+    int err = make_window(im, s, &p.win, &out, gwm_in(im, 0)->shape.d[1]);
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     int n = gwm_emit(im, GWM_POOL, im->in, 1, &out, im->node->output[0]);
     if (n < 0) return n;
     im->g->node[n].pool = p;
@@ -280,11 +280,11 @@ static int pool(struct gwm_import *im)
     struct gwm_pool p = {.average = im->node->op_type[0] == 'A'};
     int64_t count_pads = 0, order = 0;
     struct sides s;
-    int rc = ops_window_sides(im, &s, true);
+    int err = ops_window_sides(im, &s, true);
 
-    if (rc >= 0) rc = gwm_attr_int(im, "count_include_pad", &count_pads);
-    if (rc >= 0) rc = gwm_attr_int(im, "storage_order", &order);
-    if (rc < 0) return rc;
+    if (err >= 0) err = gwm_attr_int(im, "count_include_pad", &count_pads);
+    if (err >= 0) err = gwm_attr_int(im, "storage_order", &order);
+    if (err < 0) return err;
     if (order) return gwm_op_fail(im, -ENOTSUP, "storage_order 1 (column-major)");
     p.count_pads = count_pads != 0;
     return emit_pool(im, &s, p);
@@ -294,9 +294,9 @@ static int global_pool(struct gwm_import *im)
 {
     struct gwm_pool p = {.average = im->node->op_type[6] == 'A'};
     struct sides s;
-    int rc = ops_window_sides(im, &s, false);
+    int err = ops_window_sides(im, &s, false);
 
-    if (rc < 0) return rc;
+    if (err < 0) return err;
     const struct gwm_shape *x = &gwm_in(im, 0)->shape;
     s.kernel[0] = x->rank == 4 ? x->d[2] : 1;
     s.kernel[1] = x->d[x->rank - 1];

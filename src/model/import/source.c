@@ -59,14 +59,14 @@ static int check_versions(struct gwm_source *s, const struct gwm_msg *msg)
 
 static int source_unpack(struct gwm_source *s, const void *bytes, size_t len, const struct gwm_msg *msg)
 {
-    int rc = len ? gwm_wire_check(&onnx__model_proto__descriptor, bytes, len) : -EBADMSG;
+    int err = len ? gwm_wire_check(&onnx__model_proto__descriptor, bytes, len) : -EBADMSG;
 
-    if (rc == -ELOOP) return gwm_fail(msg, -EBADMSG, "messages are nested too deeply: not a model");
+    if (err == -ELOOP) return gwm_fail(msg, -EBADMSG, "messages are nested too deeply: not a model");
     s->len = len;
     s->left = ((size_t)64 << 20) + 8 * len;
     s->allocator =
         (ProtobufCAllocator){.alloc = budget_alloc, .free = budget_free, .allocator_data = &s->left};
-    if (!rc) s->model = onnx__model_proto__unpack(&s->allocator, len, bytes);
+    if (!err) s->model = onnx__model_proto__unpack(&s->allocator, len, bytes);
     if (!s->model || !s->model->graph) return gwm_fail(msg, -EBADMSG, "not an ONNX model, or truncated");
     return 0;
 }
@@ -74,13 +74,13 @@ static int source_unpack(struct gwm_source *s, const void *bytes, size_t len, co
 int gwm_source_open(const void *bytes, size_t len, const struct gwm_msg *msg, struct gwm_source **source)
 {
     struct gwm_source *s = calloc(1, sizeof(*s));
-    int rc = s ? 0 : gwm_fail(msg, -ENOMEM, "out of memory");
+    int err = s ? 0 : gwm_fail(msg, -ENOMEM, "out of memory");
 
     *source = s;
-    if (!rc) rc = source_unpack(s, bytes, len, msg);
-    if (!rc) rc = check_versions(s, msg);
-    if (!rc && !(s->file = strdup(msg->file ? msg->file : "model")))
-        rc = gwm_fail(msg, -ENOMEM, "out of memory");
-    if (rc) gwm_source_free(s);
-    return rc;
+    if (!err) err = source_unpack(s, bytes, len, msg);
+    if (!err) err = check_versions(s, msg);
+    if (!err && !(s->file = strdup(msg->file ? msg->file : "model")))
+        err = gwm_fail(msg, -ENOMEM, "out of memory");
+    if (err) gwm_source_free(s);
+    return err;
 }

@@ -89,8 +89,8 @@ int gwm_tensor(struct gwm_import *im, const Onnx__TensorProto *t)
     if (!type)
         return gwm_fail(im->msg, -ENOTSUP, "tensor '%.60s' has type %s, which is not supported",
                         t->name ? t->name : "", gwm_type_name(t->data_type));
-    int rc = tensor_shape(im, t, &s);
-    if (rc) return rc;
+    int err = tensor_shape(im, t, &s);
+    if (err) return err;
     int v = gwm_value_new(im->g, "", gwm_computed(type), &s);
     if (v < 0) return tensor_fail(im, t, v, "out of memory");
     struct gwm_value *val = &im->g->value[v];

@@ -76,16 +76,16 @@ static int find_inputs(struct gwm_import *im, const struct gwm_operator *op, int
 static int define_rest(struct gwm_import *im, int as)
 {
     const Onnx__NodeProto *n = im->node;
-    int rc = 0;
+    int err = 0;
 
-    for (size_t i = im->done; i < n->n_output && rc >= 0; i++)
-        rc = *n->output[i] ? gwm_define(im, n->output[i], as) : 0;
-    return rc;
+    for (size_t i = im->done; i < n->n_output && err >= 0; i++)
+        err = *n->output[i] ? gwm_define(im, n->output[i], as) : 0;
+    return err;
 }
 
 static int import_node(struct gwm_import *im, const Onnx__NodeProto *n)
 {
-    int local[16], *in = local, rc;
+    int local[16], *in = local, err;
 
     im->node = n;
     im->done = 0;
@@ -96,23 +96,23 @@ static int import_node(struct gwm_import *im, const Onnx__NodeProto *n)
     if (n->n_input < op->min_in || n->n_input > op->max_in)
         return gwm_op_fail(im, -EBADMSG, "%zu inputs, expected %u to %u", n->n_input, op->min_in, op->max_in);
     if (!n->n_output || !*n->output[0]) return gwm_op_fail(im, -EBADMSG, "it has no output");
-    rc = check_attributes(im, op);
-    if (rc) return rc;
+    err = check_attributes(im, op);
+    if (err) return err;
     if (n->n_input > 16 && !(in = calloc(n->n_input, sizeof(*in))))
         return gwm_op_fail(im, -ENOMEM, "out of memory");
-    rc = find_inputs(im, op, in);
-    bool unknown = rc > 0;
+    err = find_inputs(im, op, in);
+    bool unknown = err > 0;
     im->in = in;
     im->nin = (uint32_t)n->n_input;
-    if (!rc) rc = op->import(im);
+    if (!err) err = op->import(im);
     if (in != local) free(in);
-    return rc < 0 ? rc : define_rest(im, unknown ? GWM_UNKNOWN : GWM_NOT_COMPUTED);
+    return err < 0 ? err : define_rest(im, unknown ? GWM_UNKNOWN : GWM_NOT_COMPUTED);
 }
 
 /* When somebody wants to hear of everything that fails, tells it; 0 to go on. */
-static int walk_tell(struct gwm_import *im, int rc, const char *name, const char *type)
+static int walk_tell(struct gwm_import *im, int err, const char *name, const char *type)
 {
-    if (rc >= 0 || !im->check || rc == -ENOMEM) return rc;
+    if (err >= 0 || !im->check || err == -ENOMEM) return err;
     im->check->each(im->check->arg, name, type, im->msg->text + strlen(im->msg->file) + 2);
     im->failed = true;
     return 0;
@@ -120,17 +120,17 @@ static int walk_tell(struct gwm_import *im, int rc, const char *name, const char
 
 static int import_nodes(struct gwm_import *im, const Onnx__GraphProto *graph)
 {
-    int rc = 0;
+    int err = 0;
 
-    for (size_t i = 0; i < graph->n_node && rc >= 0; i++) {
+    for (size_t i = 0; i < graph->n_node && err >= 0; i++) {
         const Onnx__NodeProto *n = graph->node[i];
         const char *name = n->name && *n->name ? n->name : n->n_output ? n->output[0] : "?";
-        rc = import_node(im, n);
-        if (rc >= 0) continue;
-        rc = walk_tell(im, rc, name, n->op_type ? n->op_type : "");
-        if (!rc) rc = define_rest(im, GWM_UNKNOWN);
+        err = import_node(im, n);
+        if (err >= 0) continue;
+        err = walk_tell(im, err, name, n->op_type ? n->op_type : "");
+        if (!err) err = define_rest(im, GWM_UNKNOWN);
     }
-    return rc;
+    return err;
 }
 
 /* The shape of an input. The batch may be open: then it is as many as the graph has rows. */
@@ -204,9 +204,9 @@ static int import_input(struct gwm_import *im, const Onnx__ValueInfoProto *info)
     struct gwm_graph *g = im->g;
     struct gwm_shape s;
     bool open = false;
-    int rc = input_shape(im, info, &s, &open);
+    int err = input_shape(im, info, &s, &open);
 
-    if (rc) return rc;
+    if (err) return err;
     if (g->ninput == GW_MODEL_MAX_IO)
         return gwm_fail(im->msg, -ENOTSUP, "more than %d inputs", GW_MODEL_MAX_IO);
     uint32_t type = gwm_type(info->type->tensor_type->elem_type);
@@ -222,17 +222,17 @@ static int import_input(struct gwm_import *im, const Onnx__ValueInfoProto *info)
 
 static int import_inputs(struct gwm_import *im, const Onnx__GraphProto *graph)
 {
-    int rc = 0;
+    int err = 0;
 
-    for (size_t i = 0; i < graph->n_input && rc >= 0; i++) {
+    for (size_t i = 0; i < graph->n_input && err >= 0; i++) {
         const char *name = graph->input[i]->name;
         if (!name || !*name) return gwm_fail(im->msg, -EBADMSG, "an input has no name");
         if (gwm_names_find(im->names, name)->name)
             continue; /* a weight: old files list them among the inputs */
-        rc = import_input(im, graph->input[i]);
-        if (rc < 0 && !(rc = walk_tell(im, rc, name, "input"))) rc = gwm_define(im, name, GWM_UNKNOWN);
+        err = import_input(im, graph->input[i]);
+        if (err < 0 && !(err = walk_tell(im, err, name, "input"))) err = gwm_define(im, name, GWM_UNKNOWN);
     }
-    return rc;
+    return err;
 }
 
 static int import_output(struct gwm_import *im, const char *name)
@@ -260,29 +260,29 @@ static int import_output(struct gwm_import *im, const char *name)
 
 static int import_outputs(struct gwm_import *im, const Onnx__GraphProto *graph)
 {
-    int rc = 0;
+    int err = 0;
 
     if (!graph->n_output || graph->n_output > GW_MODEL_MAX_IO)
         return gwm_fail(im->msg, -ENOTSUP, "%zu outputs, supported are 1 to %d", graph->n_output,
                         GW_MODEL_MAX_IO);
-    for (size_t i = 0; i < graph->n_output && !rc; i++) {
+    for (size_t i = 0; i < graph->n_output && !err; i++) {
         const char *name = graph->output[i]->name ? graph->output[i]->name : "";
-        rc = walk_tell(im, import_output(im, name), name, "output");
+        err = walk_tell(im, import_output(im, name), name, "output");
     }
-    return rc;
+    return err;
 }
 
 static int import_weights(struct gwm_import *im, const Onnx__GraphProto *graph)
 {
-    int rc = 0;
+    int err = 0;
 
-    for (size_t i = 0; i < graph->n_initializer && rc >= 0; i++) {
+    for (size_t i = 0; i < graph->n_initializer && err >= 0; i++) {
         const char *name = graph->initializer[i]->name ? graph->initializer[i]->name : "";
-        rc = gwm_tensor(im, graph->initializer[i]);
-        if (rc < 0 && !(rc = walk_tell(im, rc, name, "tensor"))) rc = GWM_UNKNOWN;
-        if (rc >= 0 || rc == GWM_UNKNOWN) rc = gwm_define(im, name, rc);
+        err = gwm_tensor(im, graph->initializer[i]);
+        if (err < 0 && !(err = walk_tell(im, err, name, "tensor"))) err = GWM_UNKNOWN;
+        if (err >= 0 || err == GWM_UNKNOWN) err = gwm_define(im, name, err);
     }
-    return rc;
+    return err;
 }
 
 int gwm_import_graph(struct gwm_import *im, const Onnx__GraphProto *graph)
@@ -295,10 +295,10 @@ int gwm_import_graph(struct gwm_import *im, const Onnx__GraphProto *graph)
     if (graph->n_sparse_initializer) return gwm_fail(im->msg, -ENOTSUP, "sparse tensors are not supported");
     im->names = gwm_names_new(names + 1);
     if (!im->names) return gwm_fail(im->msg, -ENOMEM, "out of memory");
-    int rc = import_weights(im, graph);
-    if (rc >= 0) rc = import_inputs(im, graph);
-    if (rc >= 0) rc = import_nodes(im, graph);
-    if (rc >= 0) rc = import_outputs(im, graph);
+    int err = import_weights(im, graph);
+    if (err >= 0) err = import_inputs(im, graph);
+    if (err >= 0) err = import_nodes(im, graph);
+    if (err >= 0) err = import_outputs(im, graph);
     free(im->names);
-    return rc < 0 ? rc : im->failed ? -ENOTSUP : 0;
+    return err < 0 ? err : im->failed ? -ENOTSUP : 0;
 }
