@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The public calls: files, argument checks, and the way to the back-end. */
 #include <errno.h>
+#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -172,7 +173,7 @@ void gw_plan_stats(const struct gw_plan *p, struct gw_plan_stats *stats)
     p->be->stats(p->impl, stats);
 }
 
-static int model_aligned(const void *p)
+static bool model_aligned(const void *p)
 {
     return p && (uintptr_t)p % GW_MODEL_ALIGN == 0;
 }

@@ -6,6 +6,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -23,9 +24,9 @@
 /* ---- who may have written it ---- */
 
 /* A folder such as /tmp lets everybody write, but nobody move what is somebody else's. */
-static int plugin_is_ours(const struct stat *st)
+static bool plugin_is_ours(const struct stat *st)
 {
-    if (st->st_uid != 0 && st->st_uid != geteuid()) return 0;
+    if (st->st_uid != 0 && st->st_uid != geteuid()) return false;
     return !(st->st_mode & (S_IWGRP | S_IWOTH)) || (S_ISDIR(st->st_mode) && st->st_mode & S_ISVTX);
 }
 
@@ -105,13 +106,13 @@ static int check_table(const struct gw_model_backend *t, const struct gwm_msg *m
 
 /* ---- its tensors: mistakes in a plug-in are told here, before they do harm ---- */
 
-static int is_sound(const struct gw_tensor_info *t)
+static bool is_sound(const struct gw_tensor_info *t)
 {
     uint64_t bytes = t && t->rank <= GW_MODEL_MAX_RANK ? gw_dtype_bytes(t->dtype) : 0;
     if (!bytes || !t->name || !*t->name || t->batched > 1 || (t->batched && (!t->rank || t->dims[0] != 1)))
-        return 0;
+        return false;
     for (uint32_t i = 0; i < t->rank; i++)
-        if (!t->dims[i] || __builtin_mul_overflow(bytes, t->dims[i], &bytes)) return 0;
+        if (!t->dims[i] || __builtin_mul_overflow(bytes, t->dims[i], &bytes)) return false;
     return bytes == t->bytes;
 }
 

@@ -183,37 +183,37 @@ static inline dnnl_status_t conv_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, 
                                     const_dnnl_primitive_attr_t attr)
 {
     dnnl_convolution_desc_t d;
-    dnnl_status_t rc = dnnl_dilated_convolution_forward_desc_init(
+    dnnl_status_t err = dnnl_dilated_convolution_forward_desc_init(
         &d, dnnl_forward_inference, dnnl_convolution_direct, s->src, s->weight, s->bias, s->dst, s->stride,
         s->dilation, s->left, s->right);
-    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+    return err ? err : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static inline dnnl_status_t pool_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct shape_of *s,
                                     const_dnnl_primitive_attr_t attr)
 {
     dnnl_pooling_v2_desc_t d;
-    dnnl_status_t rc =
+    dnnl_status_t err =
         dnnl_pooling_v2_forward_desc_init(&d, dnnl_forward_inference, s->pooling, s->src, s->dst, s->stride,
                                           s->kernel, s->dilation, s->left, s->right);
-    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+    return err ? err : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static inline dnnl_status_t gemm_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct shape_of *s,
                                     const_dnnl_primitive_attr_t attr)
 {
     dnnl_inner_product_desc_t d;
-    dnnl_status_t rc =
+    dnnl_status_t err =
         dnnl_inner_product_forward_desc_init(&d, dnnl_forward_inference, s->src, s->weight, s->bias, s->dst);
-    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+    return err ? err : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static inline dnnl_status_t matmul_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const struct shape_of *s,
                                       const_dnnl_primitive_attr_t attr)
 {
     dnnl_matmul_desc_t d;
-    dnnl_status_t rc = dnnl_matmul_desc_init(&d, s->src, s->weight, s->bias, s->dst);
-    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+    dnnl_status_t err = dnnl_matmul_desc_init(&d, s->src, s->weight, s->bias, s->dst);
+    return err ? err : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static inline dnnl_status_t append_sum(dnnl_post_ops_t ops)
@@ -225,8 +225,8 @@ static inline dnnl_status_t eltwise_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t 
                                        const_md_t md, float a, float b, const_dnnl_primitive_attr_t attr)
 {
     dnnl_eltwise_desc_t d;
-    dnnl_status_t rc = dnnl_eltwise_forward_desc_init(&d, dnnl_forward_inference, alg, md, a, b);
-    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+    dnnl_status_t err = dnnl_eltwise_forward_desc_init(&d, dnnl_forward_inference, alg, md, a, b);
+    return err ? err : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static inline dnnl_status_t binary_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, dnnl_alg_kind_t alg,
@@ -234,47 +234,47 @@ static inline dnnl_status_t binary_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e
                                       const_dnnl_primitive_attr_t attr)
 {
     dnnl_binary_desc_t d;
-    dnnl_status_t rc = dnnl_binary_desc_init(&d, alg, a, b, dst);
-    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+    dnnl_status_t err = dnnl_binary_desc_init(&d, alg, a, b, dst);
+    return err ? err : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static inline dnnl_status_t affine_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t md,
                                       const_dnnl_primitive_attr_t attr)
 {
     dnnl_batch_normalization_desc_t d;
-    dnnl_status_t rc = dnnl_batch_normalization_forward_desc_init(
+    dnnl_status_t err = dnnl_batch_normalization_forward_desc_init(
         &d, dnnl_forward_inference, md, 0, dnnl_use_global_stats | dnnl_use_scale | dnnl_use_shift);
-    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+    return err ? err : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static inline dnnl_status_t softmax_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, bool log, const_md_t md,
                                        int axis, const_dnnl_primitive_attr_t attr)
 {
     dnnl_softmax_v2_desc_t d;
-    dnnl_status_t rc = dnnl_softmax_v2_forward_desc_init(
+    dnnl_status_t err = dnnl_softmax_v2_forward_desc_init(
         &d, dnnl_forward_inference, log ? dnnl_softmax_log : dnnl_softmax_accurate, md, md, axis);
-    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+    return err ? err : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static inline dnnl_status_t norm_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t md, float epsilon,
                                     const_dnnl_primitive_attr_t attr)
 {
     dnnl_layer_normalization_desc_t d;
-    dnnl_status_t rc = dnnl_layer_normalization_forward_desc_init(&d, dnnl_forward_inference, md, NULL,
-                                                                  epsilon, dnnl_use_scale | dnnl_use_shift);
-    return rc ? rc : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
+    dnnl_status_t err = dnnl_layer_normalization_forward_desc_init(&d, dnnl_forward_inference, md, NULL,
+                                                                   epsilon, dnnl_use_scale | dnnl_use_shift);
+    return err ? err : dnnl_primitive_desc_create(pd, &d, attr, e, NULL);
 }
 
 static inline dnnl_status_t concat_pd(dnnl_primitive_desc_t *pd, dnnl_engine_t e, const_md_t dst, int n,
                                       int axis, const const_md_t *src, const_dnnl_primitive_attr_t attr)
 {
     dnnl_memory_desc_t *all = calloc((size_t)n, sizeof(*all)); /* it wants them side by side */
-    dnnl_status_t rc = all ? dnnl_success : dnnl_out_of_memory;
+    dnnl_status_t err = all ? dnnl_success : dnnl_out_of_memory;
 
-    for (int i = 0; i < n && !rc; i++) all[i] = *src[i];
-    if (!rc) rc = dnnl_concat_primitive_desc_create(pd, dst, n, axis, all, attr, e);
+    for (int i = 0; i < n && !err; i++) all[i] = *src[i];
+    if (!err) err = dnnl_concat_primitive_desc_create(pd, dst, n, axis, all, attr, e);
     free(all);
-    return rc;
+    return err;
 }
 
 static inline dnnl_status_t append_act(dnnl_post_ops_t ops, dnnl_alg_kind_t alg, float a, float b)

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Which tensors may hold NaN or infinities, although the inputs of a run hold none; and whether they do. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

@@ -1,4 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Places intermediate results in an arena: the largest first, each at the lowest free offset. */
 #include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>

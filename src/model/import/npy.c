@@ -1,4 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Reads and writes numpy's files: a header in Python's syntax, then the elements. Nothing in a file is
+ * trusted. */
 #include <errno.h>
 #include <inttypes.h>
 #include <math.h>

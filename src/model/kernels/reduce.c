@@ -1,2 +1,3 @@
 /* SPDX-License-Identifier: Apache-2.0 */
+/* Kernels that add up, for CPU threads. */
 #include "src/model/kernels/reduce.h"
