@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/detail/held.h>
 
 #include "src/door/log.h"
 
@@ -72,6 +73,7 @@ static void serve_pairs_wake(const struct gw_cli_pairs *p)
 /* With the lock. 1: the session's packets pass the balancer; 0: they do not. */
 static int passes(struct gw_cli_pairs *p, const struct gw_session_wish *wish, const struct gw_endpoint *own)
 {
+    GW_ASSERT_HELD(&p->lock);
     char vip[INET6_ADDRSTRLEN], mine[INET6_ADDRSTRLEN];
     int called = same(wish->via, p->vip), ours = same(own->gid, p->vip);
     if (!called && !ours) return 0;
@@ -91,6 +93,7 @@ static int passes(struct gw_cli_pairs *p, const struct gw_session_wish *wish, co
 
 static struct gw_cli_pair *serve_pairs_append(struct gw_cli_pairs *p, const uint8_t client[16], uint32_t qpn)
 {
+    GW_ASSERT_HELD(&p->lock);
     struct gw_cli_pair *pair = calloc(1, sizeof(*pair)), **link = &p->first;
     if (!pair) return NULL;
     pair->qpn = qpn;
@@ -221,6 +224,7 @@ void gw_cli_pairs_beat(struct gw_cli_pairs *p, struct gw_http *http, json_t *bod
 /* The next one to report; unused ones are freed. With the lock. */
 static struct gw_cli_pair *next_of(struct gw_cli_pairs *p)
 {
+    GW_ASSERT_HELD(&p->lock);
     for (struct gw_cli_pair **link = &p->first; *link;) {
         struct gw_cli_pair *pair = *link;
         if (pair->state == OVER) {

@@ -17,6 +17,7 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 #include <gpuwire/sync.h>
+#include <gpuwire/detail/held.h>
 
 #include "src/door/access_share.h"
 #include "src/door/limit.h"
@@ -105,9 +106,10 @@ static void access_log_open_again(struct gw_access *a)
     a->fd = fd;
 }
 
-/* With the lock held: writes what is in the buffer now. No other thread moves the tail. */
+/* Writes what is in the buffer now, and gives the lock back meanwhile. No other thread moves the tail. */
 static void access_log_empty(struct gw_access *a)
 {
+    GW_ASSERT_HELD(&a->lock);
     uint64_t head = a->head;
     while (a->tail < head) {
         size_t at = a->tail % a->room, left = a->room - at;
@@ -116,6 +118,7 @@ static void access_log_empty(struct gw_access *a)
         put_out(a, a->buffer + at, n);
         pthread_mutex_lock(&a->lock);
         a->tail += n;
+        GW_ASSERT(a->tail <= a->head && a->head - a->tail <= a->room);
     }
 }
 

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <gpuwire/exec.h>
+#include <gpuwire/detail/assert.h>
 
 #define CROWDED_FACTOR 10
 #define TOLD           128u /* connections that are only told why they are turned away, */
@@ -134,6 +135,7 @@ void gw_door_leave(struct gw_door *d, struct gw_visitor *v)
     pthread_mutex_lock(&d->lock);
     *v->link = v->next;
     if (v->next) v->next->link = v->link;
+    GW_ASSERT((v->turned_away ? d->turned_away : d->count) > 0);
     *(v->turned_away ? &d->turned_away : &d->count) -= 1;
     pthread_mutex_unlock(&d->lock);
     free(v);

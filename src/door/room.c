@@ -7,6 +7,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/door/who.h"
 
 struct gw_room_client {
@@ -28,6 +30,7 @@ void gw_room_close(struct gw_room *r)
 
 static struct gw_room_client **http_room_find(struct gw_room *r, const char *who)
 {
+    GW_ASSERT_HELD(&r->lock);
     struct gw_room_client **at = &r->first;
     while (*at && strcmp((*at)->who, who)) at = &(*at)->next;
     return at;
@@ -63,6 +66,7 @@ void gw_room_give(struct gw_room *r, const char *who, uint64_t bytes)
     if (!bytes) return;
     pthread_mutex_lock(&r->lock);
     struct gw_room_client **at = http_room_find(r, who), *c = *at;
+    GW_ASSERT(c && c->held >= bytes && r->held >= c->held);
     c->held -= bytes;
     r->held -= bytes;
     if (!c->held) {

@@ -13,6 +13,7 @@
 #include "src/server/device/cost.h"
 #include "src/server/device/queue.h"
 #include "src/server/worker/session.h"
+#include "tests/exec/dies.h"
 #include "tests/fuzz/serve_world.h"
 #include "tests/rnd.h"
 
@@ -527,6 +528,44 @@ static void test_layout(void **state)
     }
 }
 
+#ifdef GW_ASSERTS
+
+static struct gw_serve_arrival places[4];
+static struct gw_serve_work work;
+static const struct gw_serve_args one_slot = {
+    .sessions = 1, .slots = 1, .rows = 1, .work = &work, .arrival = places};
+
+static void take_from_none(void *arg)
+{
+    (void)arg;
+    (void)gw_serve_dequeue(&one_slot, 0);
+}
+
+static void queue_too_many(void *arg)
+{
+    (void)arg;
+    for (int i = 0; i < 5; i++) gw_serve_enqueue(&one_slot, &(struct gw_serve_arrival){.rows = 1});
+}
+
+/* The queue has a place for each receive: what would overrun it ends the program. */
+static void test_broken(void **state)
+{
+    (void)state;
+    assert_true(dies_of(take_from_none, NULL, "device/queue.h:", "at < w->waiting"));
+    assert_true(
+        dies_of(queue_too_many, NULL, "device/queue.h:", "< gw_serve_arrivals(a->sessions, a->slots)"));
+}
+
+#else
+
+static void test_broken(void **state)
+{
+    (void)state;
+    skip(); /* this build checks nothing */
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -546,6 +585,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_no_room, begin, end),
         cmocka_unit_test_setup_teardown(test_model_fails, begin, end),
         cmocka_unit_test(test_layout),
+        cmocka_unit_test(test_broken),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 
 #include <gpuwire/kernel.h>
+#include <gpuwire/detail/assert.h>
 
 #include "src/server/device/shared.h"
 
@@ -76,6 +77,7 @@ GW_DEV void gw_serve_enqueue(const struct gw_serve_args *a, const struct gw_serv
         w->sorted = 1;
     else if (gw_serve_before(r, &heap[w->waiting - 1]))
         w->sorted = 0;
+    GW_ASSERT((uint64_t)w->head + w->waiting + w->parked < gw_serve_arrivals(a->sessions, a->slots));
     w->waiting_rows += r->rows;
     gw_serve_sift_up(heap, w->waiting++, r);
 }
@@ -85,6 +87,7 @@ GW_DEV struct gw_serve_arrival gw_serve_dequeue(const struct gw_serve_args *a, u
 {
     struct gw_serve_work *w = a->work;
     struct gw_serve_arrival *heap = gw_serve_heap(a), r = heap[at];
+    GW_ASSERT(at < w->waiting && w->waiting_rows >= r.rows);
     w->waiting--;
     w->waiting_rows -= r.rows;
     if (w->sorted && !at) {

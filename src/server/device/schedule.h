@@ -18,6 +18,8 @@
 
 #include <stdbool.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/server/device/answer.h"
 #include "src/server/device/queue.h"
 #include "src/trace/trace.h"
@@ -94,6 +96,7 @@ GW_DEV bool gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uin
 GW_DEV void gw_serve_take(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
 {
     struct gw_serve_work *w = a->work;
+    GW_ASSERT(w->rows + r->rows <= a->rows && w->items < a->rows);
     struct gw_serve_item *item = &a->item[w->items++];
     item->id = r->id;
     item->arrived = r->when;

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include <gpuwire/exec.h>
+#include <gpuwire/detail/held.h>
 
 #define CREDIT_MOST   20000 /* of a client: a burst of 2000 calls that it cancels */
 #define CREDIT_SECOND 2000  /* that comes back */
@@ -61,6 +62,7 @@ static bool is_forgotten(struct gw_grpc_client *c)
 /* Clients that have gone are kept until they have their credit again: a new connection must not bring it. */
 static void forget_clients(struct gw_grpc_accounts *a)
 {
+    GW_ASSERT_HELD(&a->lock);
     for (struct gw_grpc_client **at = &a->clients, *c; (c = *at);) {
         if (is_forgotten(c)) {
             *at = c->next;
@@ -92,6 +94,7 @@ struct gw_grpc_client *gw_grpc_client_join(struct gw_grpc_accounts *a, const cha
 void gw_grpc_client_leave(struct gw_grpc_accounts *a, struct gw_grpc_client *c)
 {
     pthread_mutex_lock(&a->lock);
+    GW_ASSERT(c->users > 0);
     c->users--;
     forget_clients(a);
     pthread_mutex_unlock(&a->lock);
@@ -133,6 +136,8 @@ const char *gw_grpc_call_enter(struct gw_grpc_accounts *a, struct gw_grpc_client
 void gw_grpc_call_leave(struct gw_grpc_accounts *a, struct gw_grpc_client *c, int is_stream)
 {
     pthread_mutex_lock(&a->lock);
+    GW_ASSERT(a->calls > 0 && c->calls > 0);
+    GW_ASSERT(!is_stream || (a->streams > 0 && c->streams > 0));
     a->calls--;
     c->calls--;
     a->streams -= is_stream != 0;
@@ -140,7 +145,7 @@ void gw_grpc_call_leave(struct gw_grpc_accounts *a, struct gw_grpc_client *c, in
     pthread_mutex_unlock(&a->lock);
 }
 
-/* ---- places; the first ones with the lock held ---- */
+/* ---- places ---- */
 
 /* One message fits in any case when its client has no other. */
 static bool fits_client(const struct gw_grpc_accounts *a, const struct gw_grpc_client *c, uint64_t bytes)
@@ -155,6 +160,7 @@ static bool fits_all(const struct gw_grpc_accounts *a, uint64_t bytes)
 
 static void place_count(struct gw_grpc_accounts *a, struct gw_grpc_client *c, uint64_t bytes)
 {
+    GW_ASSERT_HELD(&a->lock);
     a->bytes += bytes;
     c->bytes += bytes;
 }
@@ -163,6 +169,7 @@ static void place_count(struct gw_grpc_accounts *a, struct gw_grpc_client *c, ui
  * no room at all stops those after it: small messages would keep a large one waiting without end. */
 static struct gw_grpc_waiter **first_that_may(struct gw_grpc_accounts *a)
 {
+    GW_ASSERT_HELD(&a->lock);
     struct gw_grpc_waiter **at = &a->head;
     while (*at && !fits_client(a, (*at)->client, (*at)->bytes)) at = &(*at)->next;
     return *at && fits_all(a, (*at)->bytes) ? at : NULL;
@@ -170,6 +177,7 @@ static struct gw_grpc_waiter **first_that_may(struct gw_grpc_accounts *a)
 
 static void unlink_waiter(struct gw_grpc_accounts *a, struct gw_grpc_waiter **at)
 {
+    GW_ASSERT_HELD(&a->lock);
     *at = (*at)->next;
     if (!*at) a->tail = at;
 }
@@ -177,6 +185,7 @@ static void unlink_waiter(struct gw_grpc_accounts *a, struct gw_grpc_waiter **at
 /* Does a waiter exist that could have the free bytes? */
 static bool is_anyone_before(const struct gw_grpc_accounts *a)
 {
+    GW_ASSERT_HELD(&a->lock);
     for (const struct gw_grpc_waiter *w = a->head; w; w = w->next)
         if (fits_client(a, w->client, w->bytes)) return true;
     return false;
@@ -220,6 +229,7 @@ int gw_grpc_place_grow(struct gw_grpc_accounts *a, struct gw_grpc_client *c, uin
 void gw_grpc_place_give(struct gw_grpc_accounts *a, struct gw_grpc_client *c, uint64_t bytes)
 {
     pthread_mutex_lock(&a->lock);
+    GW_ASSERT(c->bytes >= bytes && a->bytes >= c->bytes);
     a->bytes -= bytes;
     c->bytes -= bytes;
     pthread_mutex_unlock(&a->lock);

@@ -10,6 +10,7 @@
 
 #include <gpuwire/exec.h>
 #include <gpuwire/sync.h>
+#include <gpuwire/detail/held.h>
 
 #include "src/server/grpc/conn_impl.h"
 
@@ -81,6 +82,7 @@ static ssize_t grpc_call_read_answer(nghttp2_session *s, int32_t stream, uint8_t
 /* Tells the session that there is something to send. */
 static void call_send(struct gw_grpc_call *c)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     nghttp2_session *s = c->conn->h2.session;
     const nghttp2_data_provider answers = {{.ptr = c}, grpc_call_read_answer};
     const nghttp2_nv head[] = {gw_h2_header(":status", "200"),
@@ -112,6 +114,7 @@ static void forget_message(struct gw_grpc_turn *t)
 
 static void call_drop(struct gw_grpc_call *c)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     struct gw_grpc_conn *n = c->conn;
     if (--c->refs) return;
     *c->link = c->next;
@@ -350,10 +353,11 @@ static void drop_input(struct gw_grpc_call *c)
     }
 }
 
-/* ---- a call's life; with the connection's lock held ---- */
+/* ---- a call's life ---- */
 
 struct gw_grpc_call *gw_grpc_call_new(struct gw_grpc_conn *n, int32_t stream)
 {
+    GW_ASSERT_HELD(&n->lock);
     struct gw_grpc_call *c = calloc(1, sizeof(*c));
     if (!c) return NULL;
     c->conn = n;
@@ -373,6 +377,7 @@ struct gw_grpc_call *gw_grpc_call_new(struct gw_grpc_conn *n, int32_t stream)
 
 void gw_grpc_call_finish(struct gw_grpc_call *c, enum gw_grpc_status status, const char *why)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     if (c->done || c->closed) return;
     c->done = 1;
     c->status = status;
@@ -393,6 +398,7 @@ static void refuse_http(struct gw_grpc_call *c, const char *code)
 
 void gw_grpc_call_begin(struct gw_grpc_call *c)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     struct gw_grpc_env *env = c->conn->env;
     enum gw_grpc_status status;
     const char *why = NULL, *code = gw_grpc_request_check(&c->head, &env->rules, &status, &why);
@@ -416,6 +422,7 @@ void gw_grpc_call_begin(struct gw_grpc_call *c)
 
 void gw_grpc_call_data(struct gw_grpc_call *c, const uint8_t *data, size_t n)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     if (c->done) return;
     size_t used = take_data(c, data, n);
     if (used < n && !c->done) keep_early(c, data + used, n - used);
@@ -458,6 +465,7 @@ static void call_pump(struct gw_grpc_call *c)
 
 void gw_grpc_call_closed(struct gw_grpc_call *c, int orderly)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     struct gw_grpc_conn *n = c->conn;
     if (c->closed) return;
     c->closed = c->done = 1;
@@ -477,6 +485,7 @@ void gw_grpc_call_closed(struct gw_grpc_call *c, int orderly)
 
 void gw_grpc_call_placed(struct gw_grpc_call *c)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     struct gw_grpc_conn *n = c->conn;
     c->waits = 0;
     if (c->done || c->closed) {
@@ -524,6 +533,7 @@ static uint64_t grpc_call_patience_ends(const struct gw_grpc_call *c)
 
 void gw_grpc_call_look(struct gw_grpc_call *c, uint64_t now)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     uint64_t late = grpc_call_patience_ends(c);
     int slow = c->first && c->first->out, waits = c->waits;
     if (c->closed) return;
@@ -591,9 +601,9 @@ static bool resize_place(struct gw_grpc_turn *t, uint64_t bytes)
     return true;
 }
 
-/* With the lock held. */
 static void refuse_turn(struct gw_grpc_turn *t, enum gw_grpc_status status, const char *why)
 {
+    GW_ASSERT_HELD(&t->call->conn->lock);
     t->answered = REFUSED;
     t->status = status;
     t->why = strdup(why);

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 
 #include <gpuwire/exec.h>
+#include <gpuwire/detail/held.h>
 
 #define STREAMS       100u      /* calls of one connection */
 #define WINDOW        (8 << 20) /* of the connection: what a call may keep bounds memory, not this */
@@ -165,6 +166,7 @@ static int grpc_conn_make_session(struct gw_grpc_conn *n)
 
 static void end_io(struct gw_grpc_conn *n)
 {
+    GW_ASSERT_HELD(&n->lock);
     if (n->over) return;
     n->over = 1;
     shutdown(n->h2.fd, SHUT_RDWR); /* its owner notices */
@@ -186,6 +188,7 @@ static void grpc_conn_cut_off(struct gw_grpc_conn *n)
  * that takes no answers asks for no more. */
 static void push_out(struct gw_grpc_conn *n)
 {
+    GW_ASSERT_HELD(&n->lock);
     if (n->over || !n->h2.shaken) return;
     int err = gw_h2_send(&n->h2);
     if (err && err != -EAGAIN) end_io(n);
@@ -225,6 +228,7 @@ struct rest {
 /* The thread's reference stays. */
 static struct rest leave_lock(struct gw_grpc_conn *n)
 {
+    GW_ASSERT_HELD(&n->lock);
     push_out(n);
     watch_for(n);
     struct rest rest = {.todo = n->todo, .others = n->freed || n->withdrew};
@@ -240,6 +244,7 @@ static struct rest leave_lock(struct gw_grpc_conn *n)
 static void drop_ref(struct gw_grpc_conn *n)
 {
     pthread_mutex_lock(&n->lock);
+    GW_ASSERT(n->refs > 0);
     int left = (int)--n->refs;
     pthread_mutex_unlock(&n->lock);
     if (!left) free_conn(n);

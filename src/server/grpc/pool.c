@@ -6,6 +6,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include <gpuwire/detail/held.h>
+
 #define STACK (512u << 10)
 
 struct gw_grpc_pool {
@@ -17,20 +19,22 @@ struct gw_grpc_pool {
     pthread_t thread[];
 };
 
-/* With the lock held. */
 static struct gw_grpc_job *grpc_pool_take_out(struct gw_grpc_pool *p, struct gw_grpc_job **at)
 {
+    GW_ASSERT_HELD(&p->lock);
     struct gw_grpc_job *job = *at;
     if (!job) return NULL;
     *at = job->next;
     if (!*at) p->tail = at;
+    GW_ASSERT(p->waiting > 0);
     p->waiting--;
     return job;
 }
 
-/* The first job whose client may have another thread; with the lock held. */
+/* The first job whose client may have another thread. */
 static struct gw_grpc_job *grpc_pool_take(struct gw_grpc_pool *p)
 {
+    GW_ASSERT_HELD(&p->lock);
     struct gw_grpc_job **at = &p->head;
     while (*at && *(*at)->running >= p->each) at = &(*at)->next;
     struct gw_grpc_job *job = grpc_pool_take_out(p, at);
@@ -54,6 +58,7 @@ static void *grpc_pool_work(void *arg)
         pthread_mutex_unlock(&p->lock);
         job->run(job);
         pthread_mutex_lock(&p->lock);
+        GW_ASSERT(*job->running > 0 && p->idle <= p->threads);
         --*job->running;
         pthread_mutex_unlock(&p->lock);
         job->leave(job);
@@ -63,9 +68,10 @@ static void *grpc_pool_work(void *arg)
     return NULL;
 }
 
-/* One more thread, when all are at work; with the lock held. */
+/* One more thread, when all are at work. */
 static void grpc_pool_grow(struct gw_grpc_pool *p)
 {
+    GW_ASSERT_HELD(&p->lock);
     pthread_attr_t attr;
     pthread_attr_init(&attr);
     pthread_attr_setstacksize(&attr, STACK);

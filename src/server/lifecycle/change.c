@@ -6,6 +6,8 @@
 #include <string.h>
 #include <time.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/server/worker/captured.h"
 #include "src/server/lifecycle/server_impl.h"
 
@@ -82,6 +84,7 @@ static size_t serve_change_find(const struct gw_server *s, const char *name)
 static void set_place(struct gw_server *s, size_t i, struct gw_worker *w)
 {
     pthread_rwlock_wrlock(&s->lock);
+    GW_ASSERT(i <= s->workers && (w || i < s->workers) && s->workers <= GW_SERVER_MODELS);
     if (w) {
         s->worker[i] = w;
         if (i == s->workers) s->workers++;
@@ -257,6 +260,7 @@ static int serve_change_retire(struct gw_server *s, struct gw_worker *w)
 {
     serve_change_drain(w);
     gw_table_close_model(&s->sessions, w);
+    GW_ASSERT(s->workers + s->leavings < GW_SERVER_MODELS + 1);
     s->leaving[s->leavings++] = w;
     return bury(s);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/detail/held.h>
 
 #include "src/door/limit.h"
 #include "src/door/log.h"
@@ -114,9 +115,9 @@ static int carry_out(struct gw_control *c, const struct wish *w)
     return err == -EBUSY ? 0 : err; /* it cannot be found any more; it is freed later */
 }
 
-/* With the lock held. */
 static struct wish *infer_control_take(struct gw_control *c)
 {
+    GW_ASSERT_HELD(&c->lock);
     struct wish *w = c->first;
     if (w) c->first = w->next;
     if (!c->first) c->last = &c->first;

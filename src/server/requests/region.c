@@ -13,6 +13,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #include "src/door/who.h"
 
 #define MOST      256u /* regions in all; each holds a descriptor */
@@ -94,14 +96,15 @@ static int open_object(const char *who, const struct gw_region_info *info, struc
 
 static struct region *region_find(const struct gw_regions *r, const char *who, const char *name)
 {
+    GW_ASSERT_HELD(&r->lock);
     struct region *g = r->first;
     while (g && (strcmp(g->info.name, name) || strcmp(g->who, who))) g = g->next;
     return g;
 }
 
-/* With the lock held. */
 static int region_add(struct gw_regions *r, struct region *g, struct gw_infer_error *error)
 {
+    GW_ASSERT_HELD(&r->lock);
     uint32_t all = 0, own = 0;
     if (region_find(r, g->who, g->info.name))
         return gw_infer_fail(error, GW_INFER_EXISTS, "shared memory region '%s' is registered already",
@@ -208,7 +211,7 @@ bool gw_region_status(struct gw_regions *r, enum gw_region_kind kind, const char
 
 /* ---- using ---- */
 
-/* The region, when it has those bytes; with the lock held. NULL with *error. */
+/* The region, when it has those bytes. NULL with *error. */
 static struct region *find_part(struct gw_regions *r, const struct gw_region_part *part,
                                 struct gw_infer_error *error)
 {

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include <gpuwire/exec.h>
+#include <gpuwire/detail/held.h>
 
 #include "src/trace/trace.h"
 
@@ -22,26 +23,29 @@ static struct gw_slot *serve_call_slot_of(const struct gw_call *call)
 
 /* ---- taking and giving ---- */
 
-/* With the lock held: may this client have one more? */
+/* May this client have one more? */
 static bool has_share(const struct gw_calls *c, const char *who)
 {
+    GW_ASSERT_HELD(&c->lock);
     uint32_t most = gw_calls_total(c) - gw_calls_total(c) / 4, has = 0;
     for (uint32_t i = 0; i < gw_calls_total(c); i++)
         has += c->slot[i].state != CALL_FREE && !strncmp(c->slot[i].who, who, sizeof(c->slot[i].who) - 1);
     return has < most;
 }
 
-/* With the lock held: a free call of an open session. */
+/* A free call of an open session. */
 static struct gw_slot *find_free(struct gw_calls *c)
 {
+    GW_ASSERT_HELD(&c->lock);
     for (uint32_t i = 0; i < gw_calls_total(c); i++)
         if (c->slot[i].state == CALL_FREE && c->slot[i].lane->life == LANE_OPEN) return &c->slot[i];
     return NULL;
 }
 
-/* With the lock held: a session to be opened, when no other thread is at it. */
+/* A session to be opened, when no other thread is at it. */
 static struct gw_lane *find_closed(struct gw_calls *c)
 {
+    GW_ASSERT_HELD(&c->lock);
     struct gw_lane *closed = NULL;
     for (uint32_t i = 0; i < c->opts.sessions; i++) {
         if (c->lane[i].life == LANE_OPENING) return NULL;
@@ -55,6 +59,7 @@ static struct gw_lane *find_closed(struct gw_calls *c)
  * negative errno. */
 static int serve_call_step(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_slot **out)
 {
+    GW_ASSERT_HELD(&c->lock);
     struct timespec until = gw_calls_time(deadline_ns);
     struct gw_lane *closed = NULL;
     if (c->closing) return gw_error(-ESHUTDOWN, "model %s is being stopped", c->opts.name);
@@ -84,6 +89,7 @@ int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, stru
     pthread_mutex_lock(&c->lock);
     while (!(got = serve_call_step(c, who, deadline_ns, &s))) continue;
     if (got > 0) {
+        GW_ASSERT(s->state == CALL_FREE && s->lane->life == LANE_OPEN);
         s->state = CALL_TAKEN;
         s->placed = 0;
         s->done = NULL;
@@ -100,6 +106,7 @@ void gw_call_give(struct gw_call *call)
     if (!call) return;
     struct gw_slot *s = serve_call_slot_of(call);
     pthread_mutex_lock(&s->calls->lock);
+    GW_ASSERT(s->state != CALL_FREE && s->state != CALL_LEFT);
     s->state = gw_calls_is_out(s) ? CALL_LEFT : CALL_FREE;
     if (s->state == CALL_FREE) pthread_cond_broadcast(&s->calls->freed);
     pthread_mutex_unlock(&s->calls->lock);
@@ -151,6 +158,7 @@ void gw_call_leave_slot(struct gw_call *call)
 {
     struct gw_calls *c = serve_call_slot_of(call)->calls;
     pthread_mutex_lock(&c->lock);
+    GW_ASSERT(serve_call_slot_of(call)->lane->visitors > 0);
     serve_call_slot_of(call)->lane->visitors--;
     pthread_cond_broadcast(&c->freed);
     pthread_mutex_unlock(&c->lock);
@@ -162,6 +170,7 @@ void gw_call_leave_slot(struct gw_call *call)
  * there is when acknowledgements have come. With the lane's posting lock held. */
 static int serve_call_post(struct gw_calls *c, struct gw_lane *l, const struct gw_op *op, uint64_t id)
 {
+    GW_ASSERT_HELD(&l->post);
     uint32_t flags = ++l->sent % c->opts.slots == 0 ? GW_SIGNALED : 0;
     uint64_t end = gw_deadline(SEND_ROOM_NS);
     struct ibv_wc wc;
@@ -195,6 +204,7 @@ static int serve_call_begin(struct gw_slot *s, const struct gw_call_ask *ask)
              (ask->flags & GW_SERVE_PLACED && s->placed != s->lane->generation + 1))
         err = gw_error(-EIO, "model %s: the session of the server's own broke", c->opts.name);
     if (!err) {
+        GW_ASSERT(s->state == CALL_TAKEN || s->state == CALL_DONE);
         s->state = CALL_SENT;
         s->id = ++c->ids;
         s->rows = ask->rows;

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <gpuwire/exec.h>
+#include <gpuwire/detail/held.h>
 
 #define SLOT_ALIGN 256u
 #define RESET_NS   1000000000u
@@ -22,9 +23,10 @@ static uint64_t serve_calls_align_up(uint64_t v)
 
 /* ---- a call that has ended ---- */
 
-/* With the lock held. Returns what is to be told when it is released. */
+/* Returns whether the caller is to be told, once the lock is free. */
 static int serve_calls_settle(struct gw_slot *s, int err)
 {
+    GW_ASSERT_HELD(&s->calls->lock);
     int tell = s->state == CALL_SENT && s->done;
     s->call.error = err;
     s->call.ended = gw_deadline(0);
@@ -362,6 +364,7 @@ void gw_calls_hold(struct gw_calls *c)
 void gw_calls_release(struct gw_calls *c)
 {
     pthread_mutex_lock(&c->lock);
+    GW_ASSERT(c->held > 0);
     c->held--;
     pthread_mutex_unlock(&c->lock);
 }

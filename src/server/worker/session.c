@@ -7,6 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/detail/held.h>
+
 #define PAGE     4096u
 #define COPY     (64u << 10) /* bytes of a GPU's memory cleared at once */
 #define RESET_NS 2000000u    /* the housekeeper has other sessions to see to, and comes again */
@@ -36,9 +38,17 @@ static enum life life_of(struct gw_session_pool *p, uint32_t i)
     return life;
 }
 
+/* A session goes round: FREE, OPENING, OPEN, CLOSING. One that could not be connected leaves OPEN out. */
+GW_CHECKS int may_become(enum life from, enum life to)
+{
+    if (to == CLOSING) return from == OPENING || from == OPEN;
+    return to == OPEN ? from == OPENING : to == FREE && from == CLOSING;
+}
+
 static void set_life(struct gw_session_pool *p, uint32_t i, enum life life)
 {
     pthread_mutex_lock(&p->lock);
+    GW_ASSERT(may_become(p->session[i].life, life));
     p->session[i].life = life;
     pthread_mutex_unlock(&p->lock);
 }
@@ -60,9 +70,10 @@ static int check_wish(const struct gw_session_pool *p, const struct gw_session_w
     return 0;
 }
 
-/* With the lock held: how many of the same kind there are, and whether one of them is about to be free. */
+/* How many of the same kind there are, and whether one of them is about to be free. */
 static uint32_t count_kind(const struct gw_session_pool *p, uint32_t own, int *closing)
 {
+    GW_ASSERT_HELD(&p->lock);
     uint32_t n = 0;
     for (uint32_t i = 0; i < p->opts.sessions; i++) {
         const struct session *s = &p->session[i];

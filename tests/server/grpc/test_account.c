@@ -9,6 +9,7 @@
 // clang-format on
 
 #include "src/server/grpc/account.h"
+#include "tests/exec/dies.h"
 
 enum { CALLS = 16, EACH = 6, STREAMS = 8, BYTES = 4000 };
 
@@ -121,6 +122,35 @@ static void work_for_nothing_is_paid_for(void **state)
     assert_true(gw_grpc_client_pay(&accounts, one, 400));
 }
 
+#ifdef GW_ASSERTS
+
+static void end_no_call(void *client)
+{
+    gw_grpc_call_leave(&accounts, client, 0);
+}
+
+static void give_what_was_not_taken(void *client)
+{
+    gw_grpc_place_give(&accounts, client, 1);
+}
+
+static void what_was_not_had_is_not_given_back(void **state)
+{
+    (void)state;
+    assert_true(dies_of(end_no_call, one, "grpc/account.c:", "a->calls > 0"));
+    assert_true(dies_of(give_what_was_not_taken, one, "grpc/account.c:", "c->bytes >= bytes"));
+}
+
+#else
+
+static void what_was_not_had_is_not_given_back(void **state)
+{
+    (void)state;
+    skip(); /* this build checks nothing */
+}
+
+#endif
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -130,6 +160,7 @@ int main(void)
         cmocka_unit_test_setup_teardown(small_messages_do_not_overtake_a_large_one, begin, end),
         cmocka_unit_test_setup_teardown(one_that_has_gone_waits_no_more, begin, end),
         cmocka_unit_test_setup_teardown(work_for_nothing_is_paid_for, begin, end),
+        cmocka_unit_test_setup_teardown(what_was_not_had_is_not_given_back, begin, end),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
