@@ -11,7 +11,7 @@
 
 #include "src/balance/address.h"
 
-__attribute__((format(printf, 2, 3))) static int bal_check_refuse(char why[BAL_WHY], const char *format, ...)
+__attribute__((format(printf, 2, 3))) static int check_refuse(char why[BAL_WHY], const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -36,25 +36,24 @@ int bal_check_attr(const struct bal_attr *attr, char why[BAL_WHY])
         if (ns[i] > ns[longest]) longest = i;
         if (ns[i] < ns[shortest]) shortest = i;
     }
-    if (!a.cores || a.cores > BAL_CORES)
-        return bal_check_refuse(why, "cores: there may be 1 to %d", BAL_CORES);
+    if (!a.cores || a.cores > BAL_CORES) return check_refuse(why, "cores: there may be 1 to %d", BAL_CORES);
     if (ns[longest] <= ns[shortest] * BAL_TIMEOUT_SPAN) return 0;
-    return bal_check_refuse(why, "timeouts: %s may be %u times %s at most, %g s; give a smaller one",
-                            name[longest], BAL_TIMEOUT_SPAN, name[shortest],
-                            (double)ns[shortest] * BAL_TIMEOUT_SPAN / 1e9);
+    return check_refuse(why, "timeouts: %s may be %u times %s at most, %g s; give a smaller one",
+                        name[longest], BAL_TIMEOUT_SPAN, name[shortest],
+                        (double)ns[shortest] * BAL_TIMEOUT_SPAN / 1e9);
 }
 
 /* ---- addresses ---- */
 
 /* That one host can have: not 0.0.0.0, multicast or broadcast. */
-static bool bal_check_is_host(const struct bal_addr *a)
+static bool check_is_host(const struct bal_addr *a)
 {
     static const uint8_t none[16];
     if (a->family == 4) return a->byte[0] && a->byte[0] < 224;
     return a->family == 6 && memcmp(a->byte, none, 16) && a->byte[0] != 0xff;
 }
 
-static bool bal_check_is_loopback(const struct bal_addr *a)
+static bool check_is_loopback(const struct bal_addr *a)
 {
     static const uint8_t one[16] = {[15] = 1};
     return a->family == 4 ? a->byte[0] == 127 : !memcmp(a->byte, one, 16);
@@ -79,12 +78,12 @@ static int check_beside(const struct bal_port *ports, const struct bal_addr *a, 
         if (!p->used || p->only_tried) continue;
         for (int k = 0; k < 2; k++)
             if (bal_same_addr(&p->addr[k], a))
-                return bal_check_refuse(why, "the balancer itself has this address; give another");
-        if (bal_check_is_loopback(a))
-            return bal_check_refuse(why, "no other host reaches a loopback address; give another");
+                return check_refuse(why, "the balancer itself has this address; give another");
+        if (check_is_loopback(a))
+            return check_refuse(why, "no other host reaches a loopback address; give another");
         if (is_broadcast(p, a))
-            return bal_check_refuse(why,
-                                    "this is the broadcast address of the balancer's network; give a host's");
+            return check_refuse(why,
+                                "this is the broadcast address of the balancer's network; give a host's");
     }
     return 0;
 }
@@ -93,45 +92,43 @@ static int check_beside(const struct bal_port *ports, const struct bal_addr *a, 
 
 int bal_check_port(const struct bal_port *p, char why[BAL_WHY])
 {
-    if (p->vlan > 4094) return bal_check_refuse(why, "VLANs are 1 to 4094");
-    if (p->mtu && p->mtu < 576) return bal_check_refuse(why, "its MTU is below 576");
+    if (p->vlan > 4094) return check_refuse(why, "VLANs are 1 to 4094");
+    if (p->mtu && p->mtu < 576) return check_refuse(why, "its MTU is below 576");
     for (int k = 0; k < 2; k++) {
-        if (p->addr[k].family && !bal_check_is_host(&p->addr[k]))
-            return bal_check_refuse(why, "its IPv%u address is none that a host can have", p->addr[k].family);
+        if (p->addr[k].family && !check_is_host(&p->addr[k]))
+            return check_refuse(why, "its IPv%u address is none that a host can have", p->addr[k].family);
         if (p->prefix[k] > (p->addr[k].family == 6 ? 128 : 32))
-            return bal_check_refuse(why, "its address has a prefix of %u bits", p->prefix[k]);
+            return check_refuse(why, "its address has a prefix of %u bits", p->prefix[k]);
         if (p->gateway[k].family && p->gateway[k].family != p->addr[k].family)
-            return bal_check_refuse(why, "it has an IPv%u gateway and no IPv%u address; add `address`",
-                                    p->gateway[k].family, p->gateway[k].family);
+            return check_refuse(why, "it has an IPv%u gateway and no IPv%u address; add `address`",
+                                p->gateway[k].family, p->gateway[k].family);
         if (p->gateway[k].family &&
-            (!bal_check_is_host(&p->gateway[k]) || bal_same_addr(&p->gateway[k], &p->addr[k])))
-            return bal_check_refuse(why, "its IPv%u gateway must be another host's address",
-                                    p->gateway[k].family);
+            (!check_is_host(&p->gateway[k]) || bal_same_addr(&p->gateway[k], &p->addr[k])))
+            return check_refuse(why, "its IPv%u gateway must be another host's address",
+                                p->gateway[k].family);
     }
     return 0;
 }
 
 int bal_check_service(const struct bal_port *ports, const struct bal_service *s, char why[BAL_WHY])
 {
-    if (!bal_check_is_host(&s->vip))
-        return bal_check_refuse(why, "its address is none that clients can reach; give one of a single host");
+    if (!check_is_host(&s->vip))
+        return check_refuse(why, "its address is none that clients can reach; give one of a single host");
     if (s->proto != BAL_TCP && s->proto != BAL_UDP && s->proto != BAL_ROCE)
-        return bal_check_refuse(why, "protocol %u is none of TCP, UDP and RoCE", s->proto);
-    if (s->scheduler >= BAL_SCHEDULERS)
-        return bal_check_refuse(why, "there is no scheduler %u", s->scheduler);
-    if (s->forward >= BAL_FORWARDS) return bal_check_refuse(why, "there is no way %u to forward", s->forward);
+        return check_refuse(why, "protocol %u is none of TCP, UDP and RoCE", s->proto);
+    if (s->scheduler >= BAL_SCHEDULERS) return check_refuse(why, "there is no scheduler %u", s->scheduler);
+    if (s->forward >= BAL_FORWARDS) return check_refuse(why, "there is no way %u to forward", s->forward);
     if (s->track_moved && (s->scheduler != BAL_MH || s->proto != BAL_TCP || s->forward == BAL_NAT))
-        return bal_check_refuse(why, "jet goes with lb_algo mh and TCP, and not with NAT");
+        return check_refuse(why, "jet goes with lb_algo mh and TCP, and not with NAT");
     if (s->persist_ns && (s->track_moved || s->proto == BAL_ROCE))
-        return bal_check_refuse(why,
-                                "persistence_timeout goes with TCP and UDP, and not with jet; remove one");
+        return check_refuse(why, "persistence_timeout goes with TCP and UDP, and not with jet; remove one");
     if (s->persist_bits > (s->vip.family == 6 ? 128 : 32))
-        return bal_check_refuse(why, "persistence_granularity: %u bits are more than an address has",
-                                s->persist_bits);
+        return check_refuse(why, "persistence_granularity: %u bits are more than an address has",
+                            s->persist_bits);
     for (uint32_t i = 0; ports && i < BAL_PORTS; i++)
         for (int k = 0; k < 2; k++)
             if (ports[i].used && bal_same_addr(&ports[i].gateway[k], &s->vip))
-                return bal_check_refuse(why, "its address is the gateway's; give another");
+                return check_refuse(why, "its address is the gateway's; give another");
     return check_beside(ports, &s->vip, why);
 }
 
@@ -141,30 +138,27 @@ int bal_check_worker(const struct bal_port *ports, const struct bal_service *s, 
     static const char *const forward[BAL_FORWARDS] = {"DR", "TUN", "GUE", "NAT"};
     const struct bal_port *p = ports && w->via < BAL_PORTS ? &ports[w->via] : NULL;
     bool tunnel = s->forward == BAL_IPIP || s->forward == BAL_GUE;
-    if (!bal_check_is_host(&w->addr))
-        return bal_check_refuse(why, "its address is none that a host can have");
+    if (!check_is_host(&w->addr)) return check_refuse(why, "its address is none that a host can have");
     if (bal_same_addr(&w->addr, &s->vip))
-        return bal_check_refuse(why, "it has the service's address; give the worker's own");
-    if (ports && (!p || !p->used)) return bal_check_refuse(why, "there is no network port %u", w->via);
-    if (w->state > BAL_DRAINING) return bal_check_refuse(why, "there is no state %u", w->state);
-    if (w->weight > UINT16_MAX)
-        return bal_check_refuse(why, "weight %u: it must be at most 65535", w->weight);
+        return check_refuse(why, "it has the service's address; give the worker's own");
+    if (ports && (!p || !p->used)) return check_refuse(why, "there is no network port %u", w->via);
+    if (w->state > BAL_DRAINING) return check_refuse(why, "there is no state %u", w->state);
+    if (w->weight > UINT16_MAX) return check_refuse(why, "weight %u: it must be at most 65535", w->weight);
     if (!tunnel && w->addr.family != s->vip.family)
-        return bal_check_refuse(why, "it is IPv%u and the service IPv%u; both must be the same",
-                                w->addr.family, s->vip.family);
+        return check_refuse(why, "it is IPv%u and the service IPv%u; both must be the same", w->addr.family,
+                            s->vip.family);
     if (tunnel && p && !p->only_tried && p->addr[0].family != w->addr.family &&
         p->addr[1].family != w->addr.family)
-        return bal_check_refuse(
-            why, "a tunnel needs an IPv%u address of the balancer; add `address` to an interface",
-            w->addr.family);
+        return check_refuse(why,
+                            "a tunnel needs an IPv%u address of the balancer; add `address` to an interface",
+                            w->addr.family);
     if (s->forward == BAL_NAT && s->proto != BAL_ROCE && !s->port && w->port)
-        return bal_check_refuse(why, "port %u: the service has all ports, so its workers have the same",
-                                w->port);
+        return check_refuse(why, "port %u: the service has all ports, so its workers have the same", w->port);
     if (w->port && w->port != s->port && s->proto == BAL_ROCE)
-        return bal_check_refuse(why, "port %u: RoCE has one port, 4791", w->port);
+        return check_refuse(why, "port %u: RoCE has one port, 4791", w->port);
     if (w->port && w->port != s->port && s->forward != BAL_NAT)
-        return bal_check_refuse(why, "port %u: %s changes no ports; give the service's, %u, or use NAT",
-                                w->port, forward[s->forward], s->port);
+        return check_refuse(why, "port %u: %s changes no ports; give the service's, %u, or use NAT", w->port,
+                            forward[s->forward], s->port);
     return check_beside(ports, &w->addr, why);
 }
 
@@ -206,7 +200,7 @@ static void check_services(struct bal_config *c, struct vips *v, bal_refused *te
         if (!s->used) continue;
         int err = bal_check_service(c->port, s, why);
         if (!err && vip_find(v, &s->vip, s, &row))
-            err = bal_check_refuse(why, "two services have this address and port; give one another port");
+            err = check_refuse(why, "two services have this address and port; give one another port");
         if (!err) {
             v->rows[row] = i + 1;
             continue;
@@ -224,10 +218,10 @@ static void check_workers(struct bal_config *c, const struct vips *v, bal_refuse
         struct bal_worker *w = &c->worker[i];
         if (!w->used) continue;
         int err = w->service >= BAL_SERVICES || !c->service[w->service].used
-                      ? bal_check_refuse(why, "its service is refused, or there is none")
+                      ? check_refuse(why, "its service is refused, or there is none")
                       : bal_check_worker(c->port, &c->service[w->service], w, why);
         if (!err && vip_find(v, &w->addr, NULL, &row))
-            err = bal_check_refuse(why, "its address is that of another service here; give the worker's own");
+            err = check_refuse(why, "its address is that of another service here; give the worker's own");
         if (!err) continue;
         w->used = false;
         tell(ctx, BAL_A_WORKER, i, why);

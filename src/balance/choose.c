@@ -46,13 +46,13 @@ static bool is_fresh(struct bal_core *core, uint16_t w)
     return true;
 }
 
-static uint64_t queue_of(struct bal_core *core, uint16_t w)
+static uint64_t choose_queue(struct bal_core *core, uint16_t w)
 {
     return atomic_load_explicit(&core->bal->load[w].queue_depth, memory_order_relaxed) +
            core->choice.since[w];
 }
 
-static uint64_t bal_choose_bytes_of(struct bal_core *core, uint16_t w)
+static uint64_t choose_bytes(struct bal_core *core, uint16_t w)
 {
     uint64_t waiting =
         is_fresh(core, w) ? atomic_load_explicit(&core->bal->load[w].bytes, memory_order_relaxed) : 0;
@@ -148,8 +148,8 @@ static uint16_t p2c(struct bal_core *core, const struct field *f)
     for (int i = 0; i < 4 && b == a; i++) b = *bal_table_at(t, bal_random_below(&core->choice, BAL_MAGLEV));
     if (a == b || a == BAL_NO_WORKER) return a;
     bool told = is_fresh(core, a) && is_fresh(core, b);
-    uint64_t x = told ? queue_of(core, a) : connections(core, a);
-    uint64_t y = told ? queue_of(core, b) : connections(core, b);
+    uint64_t x = told ? choose_queue(core, a) : connections(core, a);
+    uint64_t y = told ? choose_queue(core, b) : connections(core, b);
     const struct bal_worker *worker = core->snap->config.worker;
     return (x + 1) * worker[b].weight <= (y + 1) * worker[a].weight ? a : b;
 }
@@ -166,7 +166,7 @@ uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row)
     case BAL_LC: return fewest(core, &f);
     case BAL_WLC: return s->ups[service].equal ? fewest(core, &f) : least(core, &f, connections_of);
     case BAL_P2C: return p2c(core, &f);
-    case BAL_LEAST_BYTES: return least(core, &f, bal_choose_bytes_of);
+    case BAL_LEAST_BYTES: return least(core, &f, choose_bytes);
     default: return *bal_table_at(s->table[service], row);
     }
 }

@@ -49,17 +49,17 @@ static bool classify_to_vip(struct bal_core *core, struct bal_work *w)
     const uint8_t *frame = w->p->data;
     const struct bal_meta *m = &w->m;
     const uint8_t *vip = bal_dst(frame, m);
-    bool error = m->kind == BAL_K_ERROR;
-    uint8_t proto = error ? m->in_proto : m->proto;
-    uint16_t port = error ? m->in_sport : m->dport;
+    bool is_error = m->kind == BAL_K_ERROR;
+    uint8_t proto = is_error ? m->in_proto : m->proto;
+    uint16_t port = is_error ? m->in_sport : m->dport;
     int service = m->ipv6 ? -1 : bal_find_direct(core->snap, bal_direct_key(proto, vip, port));
     if (service < 0) service = bal_find_vip(core->snap, proto, vip, m->ipv6, port);
     if (service < 0) return false;
-    if (error && memcmp(frame + m->in_l3 + (m->ipv6 ? 8 : 12), vip, m->ipv6 ? 16 : 4)) return false;
+    if (is_error && memcmp(frame + m->in_l3 + (m->ipv6 ? 8 : 12), vip, m->ipv6 ? 16 : 4)) return false;
     w->service = (uint16_t)service;
     w->side = core->snap->config.service[service].forward == BAL_NAT ? BAL_FROM_CLIENT : BAL_CLIENT_ONLY;
-    w->client = error ? frame + m->in_l3 + (m->ipv6 ? 24 : 16) : bal_src(frame, m);
-    w->client_port = error ? m->in_dport : m->sport;
+    w->client = is_error ? frame + m->in_l3 + (m->ipv6 ? 24 : 16) : bal_src(frame, m);
+    w->client_port = is_error ? m->in_dport : m->sport;
     classify_flow(core, w, port);
     return true;
 }
@@ -70,16 +70,16 @@ static bool classify_from_worker(struct bal_core *core, struct bal_work *w)
     const uint8_t *frame = w->p->data;
     const struct bal_meta *m = &w->m;
     if (!core->snap->has_nat) return false;
-    bool error = m->kind == BAL_K_ERROR;
+    bool is_error = m->kind == BAL_K_ERROR;
     /* Inside an error stands what the client sent: from it, to the worker. */
-    const uint8_t *worker = error ? frame + m->in_l3 + (m->ipv6 ? 24 : 16) : bal_src(frame, m);
-    uint16_t port = error ? m->in_dport : m->sport;
-    w->back = bal_find_back(core->snap, error ? m->in_proto : m->proto, worker, m->ipv6, port);
+    const uint8_t *worker = is_error ? frame + m->in_l3 + (m->ipv6 ? 24 : 16) : bal_src(frame, m);
+    uint16_t port = is_error ? m->in_dport : m->sport;
+    w->back = bal_find_back(core->snap, is_error ? m->in_proto : m->proto, worker, m->ipv6, port);
     if (w->back == BAL_NO_WORKER) return false;
     w->service = core->snap->config.worker[w->back].service;
     w->side = BAL_FROM_WORKER;
-    w->client = error ? frame + m->in_l3 + (m->ipv6 ? 8 : 12) : bal_dst(frame, m);
-    w->client_port = error ? m->in_sport : m->dport;
+    w->client = is_error ? frame + m->in_l3 + (m->ipv6 ? 8 : 12) : bal_dst(frame, m);
+    w->client_port = is_error ? m->in_sport : m->dport;
     classify_flow(core, w, port);
     return true;
 }

@@ -147,8 +147,8 @@ static uint8_t frames_arp(uint8_t *frame, const struct bal_link *link, const uin
 }
 
 /* A neighbour solicitation (135) or advertisement (136) from link->own to `to`. */
-static uint8_t nd(uint8_t *frame, const struct bal_link *link, const uint8_t to_mac[6], const uint8_t to[16],
-                  const uint8_t head[8], const uint8_t target[16])
+static uint8_t frames_nd(uint8_t *frame, const struct bal_link *link, const uint8_t to_mac[6],
+                         const uint8_t to[16], const uint8_t head[8], const uint8_t target[16])
 {
     uint8_t at = ethernet(frame, link, to_mac, BAL_ETH_IP6), *ip = frame + at, *icmp = ip + IP6;
     memset(ip, 0, IP6 + 32);
@@ -174,7 +174,7 @@ uint8_t bal_ask_frame(uint8_t frame[110], const struct bal_link *link, const str
     uint8_t group[16] = {0xff, 2, [11] = 1, [12] = 0xff}, mac[6] = {0x33, 0x33, 0xff};
     memcpy(group + 13, who->byte + 13, 3);
     memcpy(mac + 3, who->byte + 13, 3);
-    return nd(frame, link, mac, group, (uint8_t[8]){135}, who->byte);
+    return frames_nd(frame, link, mac, group, (uint8_t[8]){135}, who->byte);
 }
 
 uint8_t bal_answer_frame(uint8_t frame[110], const struct bal_link *link, const uint8_t *to_mac,
@@ -183,6 +183,7 @@ uint8_t bal_answer_frame(uint8_t frame[110], const struct bal_link *link, const 
     static const uint8_t everybody[16] = {0xff, 2, [15] = 1}, group_mac[6] = {0x33, 0x33, [5] = 1};
     if (link->own.family == 4)
         return frames_arp(frame, link, to_mac, to ? to->byte : link->own.byte, to != NULL);
-    if (!to) return nd(frame, link, group_mac, everybody, (uint8_t[8]){136, [4] = 0x20}, link->own.byte);
-    return nd(frame, link, to_mac, to->byte, (uint8_t[8]){136, [4] = 0x60}, link->own.byte);
+    if (!to)
+        return frames_nd(frame, link, group_mac, everybody, (uint8_t[8]){136, [4] = 0x20}, link->own.byte);
+    return frames_nd(frame, link, to_mac, to->byte, (uint8_t[8]){136, [4] = 0x60}, link->own.byte);
 }

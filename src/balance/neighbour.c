@@ -67,14 +67,14 @@ void bal_neighbours_free(struct bal_neighbours *n)
 
 /* ---- entries ---- */
 
-static struct key key_of(uint8_t port, const struct bal_addr *addr)
+static struct key neighbour_key(uint8_t port, const struct bal_addr *addr)
 {
     struct key k = {{0, 0, (uint64_t)addr->family << 8 | port}};
     memcpy(k.word, addr->byte, addr->family == 4 ? 4 : 16);
     return k;
 }
 
-static uint32_t hash_of(const struct bal_neighbours *n, const struct key *k, uint32_t rows)
+static uint32_t neighbour_hash(const struct bal_neighbours *n, const struct key *k, uint32_t rows)
 {
     uint64_t h = bal_mix(k->word[0] ^ n->seed[0], n->seed[1]);
     h = bal_mix(h ^ k->word[1], n->seed[1]);
@@ -83,7 +83,7 @@ static uint32_t hash_of(const struct bal_neighbours *n, const struct key *k, uin
 }
 
 /* Its key, as it was at one time. false: it is being changed. */
-static bool read_key(const struct neighbour *e, struct key *k)
+static bool neighbour_read_key(const struct neighbour *e, struct key *k)
 {
     /* acquire: the key is read after the version, and the version once more after the key */
     uint32_t version = atomic_load_explicit(&e->version, memory_order_acquire);
@@ -91,13 +91,13 @@ static bool read_key(const struct neighbour *e, struct key *k)
     return !(version & 1) && version == atomic_load_explicit(&e->version, memory_order_relaxed);
 }
 
-static bool is_for(const struct neighbour *e, const struct key *k)
+static bool neighbour_is_for(const struct neighbour *e, const struct key *k)
 {
     struct key mine;
-    return read_key(e, &mine) && !memcmp(&mine, k, sizeof(mine));
+    return neighbour_read_key(e, &mine) && !memcmp(&mine, k, sizeof(mine));
 }
 
-static bool is_used(const struct neighbour *e)
+static bool neighbour_is_used(const struct neighbour *e)
 {
     return atomic_load_explicit(&e->key[2], memory_order_relaxed) != 0;
 }
@@ -129,7 +129,7 @@ static void neighbour_set_key(struct neighbour *e, const struct key *k)
     for (int i = 0; i < 3; i++) atomic_store_explicit(&e->key[i], k->word[i], memory_order_release);
 }
 
-static uint64_t neighbour_age_of(const _Atomic uint64_t *when, uint64_t now)
+static uint64_t neighbour_age(const _Atomic uint64_t *when, uint64_t now)
 {
     uint64_t then = atomic_load_explicit(when, memory_order_relaxed);
     return now > then ? now - then : 0;
@@ -139,8 +139,8 @@ static bool neighbour_ask(struct neighbour *e, uint64_t now_ns)
 {
     uint64_t asked = atomic_load_explicit(&e->asked_ns, memory_order_relaxed);
     bool known = atomic_load_explicit(&e->mac, memory_order_relaxed) & KNOWN;
-    if (known && neighbour_age_of(&e->told_ns, now_ns) < FRESH_NS) return false;
-    if (asked && neighbour_age_of(&e->asked_ns, now_ns) < AGAIN_NS) return false;
+    if (known && neighbour_age(&e->told_ns, now_ns) < FRESH_NS) return false;
+    if (asked && neighbour_age(&e->asked_ns, now_ns) < AGAIN_NS) return false;
     /* relaxed: of several cores one asks; nothing else depends on it */
     return atomic_compare_exchange_strong_explicit(&e->asked_ns, &asked, now_ns | 1, memory_order_relaxed,
                                                    memory_order_relaxed);
@@ -156,7 +156,7 @@ static void neighbour_set_mac(struct neighbour *e, uint64_t mac, uint64_t now_ns
 /* Sets the MAC of an entry if it stands for the key. */
 static bool neighbour_tell(struct neighbour *e, const struct key *k, uint64_t mac, uint64_t now_ns)
 {
-    if (!is_for(e, k) || !neighbour_take(e)) return false;
+    if (!neighbour_is_for(e, k) || !neighbour_take(e)) return false;
     uint64_t last = atomic_load_explicit(&e->key[2], memory_order_relaxed);
     bool same = last == k->word[2] && atomic_load_explicit(&e->key[0], memory_order_relaxed) == k->word[0] &&
                 atomic_load_explicit(&e->key[1], memory_order_relaxed) == k->word[1];
@@ -171,19 +171,19 @@ static bool neighbour_tell(struct neighbour *e, const struct key *k, uint64_t ma
  * never leave the window, so the search may end at one that was never used. */
 static struct neighbour *find_held(struct bal_neighbours *n, const struct key *k, struct neighbour **spare)
 {
-    uint32_t at = hash_of(n, k, HELD);
+    uint32_t at = neighbour_hash(n, k, HELD);
     for (uint32_t i = 0; i < HELD_WINDOW; i++) {
         struct neighbour *e = &n->held[(at + i) % HELD];
-        if (is_for(e, k)) return e;
+        if (neighbour_is_for(e, k)) return e;
         if (spare && !*spare && !e->holds) *spare = e;
-        if (!is_used(e)) break;
+        if (!neighbour_is_used(e)) break;
     }
     return NULL;
 }
 
 uint32_t bal_neighbour_hold(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr)
 {
-    struct key k = key_of(port, addr);
+    struct key k = neighbour_key(port, addr);
     struct neighbour *spare = NULL;
     pthread_mutex_lock(&n->lock);
     struct neighbour *e = find_held(n, &k, &spare);
@@ -222,7 +222,7 @@ bool bal_neighbour_ask(struct bal_neighbours *n, uint32_t place, uint64_t now_ns
 void bal_neighbour_name(const struct bal_neighbours *n, uint32_t place, uint8_t *port, struct bal_addr *addr)
 {
     struct key k = {{0}};
-    read_key(&n->held[place], &k);
+    neighbour_read_key(&n->held[place], &k);
     *port = (uint8_t)k.word[2];
     *addr = (struct bal_addr){.family = (uint8_t)(k.word[2] >> 8)};
     memcpy(addr->byte, k.word, 16);
@@ -250,11 +250,11 @@ static struct table asked_of(struct bal_neighbours *n)
 static struct neighbour *neighbour_find(const struct bal_neighbours *n, const struct table *t,
                                         const struct key *k)
 {
-    uint32_t at = hash_of(n, k, t->entries);
+    uint32_t at = neighbour_hash(n, k, t->entries);
     for (uint32_t i = 0; i < WINDOW; i++) {
         struct neighbour *e = &t->entry[(at + i) % t->entries];
-        if (is_for(e, k)) return e;
-        if (!is_used(e)) break; /* places are used from the window's beginning, and stay in use */
+        if (neighbour_is_for(e, k)) return e;
+        if (!neighbour_is_used(e)) break; /* places are used from the window's beginning, and stay in use */
     }
     return NULL;
 }
@@ -263,13 +263,13 @@ static struct neighbour *neighbour_find(const struct bal_neighbours *n, const st
 static struct neighbour *neighbour_make_room(struct bal_neighbours *n, const struct table *t,
                                              const struct key *k, uint64_t now)
 {
-    uint32_t at = hash_of(n, k, t->entries);
+    uint32_t at = neighbour_hash(n, k, t->entries);
     struct neighbour *best = NULL;
     uint64_t best_age = 0;
     for (uint32_t i = 0; i < WINDOW && best_age != UINT64_MAX; i++) {
         struct neighbour *e = &t->entry[(at + i) % t->entries];
         const _Atomic uint64_t *since = (const _Atomic uint64_t *)(const void *)((const char *)e + t->since);
-        uint64_t age = is_used(e) ? neighbour_age_of(since, now) : UINT64_MAX;
+        uint64_t age = neighbour_is_used(e) ? neighbour_age(since, now) : UINT64_MAX;
         if (best && age <= best_age) continue;
         best_age = age;
         best = e;
@@ -294,14 +294,14 @@ static unsigned neighbour_wait_for(struct bal_neighbours *n, const struct key *k
 unsigned bal_client_mac(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr, uint64_t now_ns,
                         uint8_t mac[6])
 {
-    const struct key k = key_of(port, addr);
+    const struct key k = neighbour_key(port, addr);
     const struct table known = known_of(n);
     struct neighbour *e = neighbour_find(n, &known, &k);
-    if (!e || neighbour_age_of(&e->told_ns, now_ns) > OLD_NS) return neighbour_wait_for(n, &k, now_ns);
+    if (!e || neighbour_age(&e->told_ns, now_ns) > OLD_NS) return neighbour_wait_for(n, &k, now_ns);
     uint64_t v = atomic_load_explicit(&e->mac, memory_order_acquire); /* before the key is read again */
     memcpy(mac, &v, 6);
-    if (!(v & KNOWN) || !is_for(e, &k)) return 0; /* another address has taken the place just now */
-    if (neighbour_age_of(&e->used_ns, now_ns) > USED_NS)
+    if (!(v & KNOWN) || !neighbour_is_for(e, &k)) return 0; /* another address has taken the place just now */
+    if (neighbour_age(&e->used_ns, now_ns) > USED_NS)
         atomic_store_explicit(&e->used_ns, now_ns, memory_order_relaxed);
     return BAL_MAC_KNOWN | (neighbour_ask(e, now_ns) ? BAL_MAC_ASK : 0);
 }
@@ -321,7 +321,7 @@ static void come_to_know(struct bal_neighbours *n, const struct key *k, uint64_t
 void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal_addr *addr,
                         const uint8_t mac[6], uint64_t now_ns)
 {
-    const struct key k = key_of(port, addr);
+    const struct key k = neighbour_key(port, addr);
     const struct table known = known_of(n);
     uint64_t v = 0;
     if (mac[0] & 1) return; /* a group's MAC is nobody's */
@@ -340,5 +340,6 @@ void bal_neighbours_count(const struct bal_neighbours *n, uint64_t now_ns, struc
     *out = (struct bal_neighbour_counts){0};
     out->displaced = atomic_load_explicit(&n->displaced, memory_order_relaxed);
     for (uint32_t i = 0; i < BAL_CLIENTS_KNOWN; i++)
-        out->known += is_used(&n->known[i]) && neighbour_age_of(&n->known[i].told_ns, now_ns) < QUIET_NS;
+        out->known +=
+            neighbour_is_used(&n->known[i]) && neighbour_age(&n->known[i].told_ns, now_ns) < QUIET_NS;
 }

@@ -150,7 +150,7 @@ static int parse_ip(const uint8_t *frame, size_t len, struct bal_meta *m)
     return parse_l4(frame, m->l3 + total, m);
 }
 
-static void parse_arp(const uint8_t *frame, size_t len, struct bal_meta *m)
+static void parse_ip4_arp(const uint8_t *frame, size_t len, struct bal_meta *m)
 {
     static const uint8_t ip_over_ethernet[] = {0, 1, 8, 0, 6, 4, 0};
     const uint8_t *p = frame + m->l3;
@@ -172,7 +172,7 @@ int bal_parse_any(const uint8_t *frame, size_t len, struct bal_meta *m)
     }
     m->ipv6 = type == BAL_ETH_IP6;
     if (type == BAL_ETH_IP4 || m->ipv6) return parse_ip(frame, len, m);
-    if (type == BAL_ETH_ARP) parse_arp(frame, len, m);
+    if (type == BAL_ETH_ARP) parse_ip4_arp(frame, len, m);
     return 0;
 }
 

@@ -95,7 +95,7 @@ static void nat_error(uint8_t *frame, const struct bal_meta *m, bool destination
     bal_checksum_patch(sum, change);
 }
 
-static uint8_t *rewrite_icrc_of(uint8_t *frame, const struct bal_meta *m)
+static uint8_t *rewrite_icrc(uint8_t *frame, const struct bal_meta *m)
 {
     return frame + m->l4 + bal_get16(frame + m->l4 + 4) - ROCE_ICRC_LEN;
 }
@@ -116,7 +116,7 @@ static void nat_roce(uint8_t *frame, const struct bal_meta *m, bool destination,
     size_t n = m->ipv6 ? 16 : 4;
     memcpy(before, at, n);
     uint64_t change = change_address(frame + m->l3, m->ipv6, destination, to);
-    patch_udp(frame + m->l4 + 6, change + patch_icrc(rewrite_icrc_of(frame, m), before, at, n));
+    patch_udp(frame + m->l4 + 6, change + patch_icrc(rewrite_icrc(frame, m), before, at, n));
 }
 
 void bal_nat(uint8_t *frame, const struct bal_meta *m, bool destination, const struct bal_addr *to,
@@ -157,7 +157,7 @@ void bal_roce_change(uint8_t *frame, const struct bal_meta *m, uint32_t at, cons
     uint8_t before[16], *p = frame + m->l4 + 8 + at;
     memcpy(before, p, n);
     uint64_t change = overwrite(p, to, n);
-    patch_udp(frame + m->l4 + 6, change + patch_icrc(rewrite_icrc_of(frame, m), before, p, n));
+    patch_udp(frame + m->l4 + 6, change + patch_icrc(rewrite_icrc(frame, m), before, p, n));
 }
 
 /* ---- tunnels ---- */

@@ -56,8 +56,7 @@ struct plane {
     size_t size;
 };
 
-__attribute__((format(printf, 3, 4))) static int dpdk_refuse(struct plane *d, int err, const char *format,
-                                                             ...)
+__attribute__((format(printf, 3, 4))) static int run_refuse(struct plane *d, int err, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -99,17 +98,17 @@ static int cores_text(struct plane *d, const struct bal_run *how, char *text, si
     size_t at = 0;
     if (how->cores) {
         if (strspn(how->cores, "0123456789,-") != strlen(how->cores) || strlen(how->cores) >= size)
-            return dpdk_refuse(d, -EINVAL, "'%s' is no list of processors, such as 2,4-7", how->cores);
+            return run_refuse(d, -EINVAL, "'%s' is no list of processors, such as 2,4-7", how->cores);
         strcpy(text, how->cores);
         return 0;
     }
     if (sched_getaffinity(0, sizeof(set), &set))
-        return dpdk_refuse(d, -errno, "no processors: %s", strerror(errno));
+        return run_refuse(d, -errno, "no processors: %s", strerror(errno));
     for (int cpu = 0; cpu < CPU_SETSIZE && n < d->cores; cpu++)
         if (CPU_ISSET(cpu, &set)) at += (size_t)snprintf(text + at, size - at, "%s%d", n++ ? "," : "", cpu);
     if (n < d->cores)
-        return dpdk_refuse(d, -EINVAL, "%u cores were asked for, and this process may use %u: ask for fewer",
-                           d->cores, n);
+        return run_refuse(d, -EINVAL, "%u cores were asked for, and this process may use %u: ask for fewer",
+                          d->cores, n);
     return 0;
 }
 
@@ -139,14 +138,13 @@ static int start_dpdk(struct plane *d, const struct bal_run *how, bool pci)
     argv[argc] = NULL;
     if (rte_eal_init(argc, argv) >= 0) return 0;
     if (rte_errno == EALREADY)
-        return dpdk_refuse(d, -EBUSY, "DPDK runs in this process already: start another one");
+        return run_refuse(d, -EBUSY, "DPDK runs in this process already: start another one");
     if (how->huge_pages)
-        return dpdk_refuse(
+        return run_refuse(
             d, -ENOMEM,
             "DPDK does not start with huge pages: set some aside in /proc/sys/vm/nr_hugepages, or "
             "do without");
-    return dpdk_refuse(d, -EINVAL, "DPDK does not start on processors %s: %s", cores,
-                       rte_strerror(rte_errno));
+    return run_refuse(d, -EINVAL, "DPDK does not start on processors %s: %s", cores, rte_strerror(rte_errno));
 }
 
 /* ---- devices ---- */
@@ -170,7 +168,7 @@ static int raise_mtu(struct plane *d, const char *name, uint32_t mtu, const char
     }
     if (fd >= 0) close(fd);
     if (!err) return 0;
-    return dpdk_refuse(
+    return run_refuse(
         d, err, "%s: its MTU cannot be %u: %s; give it that with ip link set %s mtu %u, or set a smaller mtu",
         text, mtu, strerror(-err), name, mtu);
 }
@@ -178,12 +176,12 @@ static int raise_mtu(struct plane *d, const char *name, uint32_t mtu, const char
 static int check_device(struct plane *d, const struct bal_device *v, const char *text, uint32_t mtu)
 {
     if (*v->kernel && !if_nametoindex(v->kernel))
-        return dpdk_refuse(d, -ENODEV, "%s: there is no network interface %s", text, v->kernel);
+        return run_refuse(d, -ENODEV, "%s: there is no network interface %s", text, v->kernel);
     if (!v->needs_raw) return 0;
     int fd = socket(AF_PACKET, SOCK_RAW, 0);
     if (fd < 0)
-        return dpdk_refuse(d, -EPERM, "%s: raw packets are not permitted: run as root, or with CAP_NET_RAW",
-                           text);
+        return run_refuse(d, -EPERM, "%s: raw packets are not permitted: run as root, or with CAP_NET_RAW",
+                          text);
     close(fd);
     return *v->kernel ? raise_mtu(d, v->kernel, mtu, text) : 0;
 }
@@ -200,11 +198,11 @@ static int open_device(struct plane *d, uint32_t index, const char *text)
     one_queue = d->cores == 1;
     err = rte_eal_hotplug_add(v.bus, v.name, v.args);
     if (err)
-        return dpdk_refuse(d, err,
-                           "%s: DPDK does not open it: %s (is its driver there, as librte-net-af-packet?)",
-                           text, rte_strerror(-err));
+        return run_refuse(d, err,
+                          "%s: DPDK does not open it: %s (is its driver there, as librte-net-af-packet?)",
+                          text, rte_strerror(-err));
     if (rte_eth_dev_get_port_by_name(v.name, &d->port[index]))
-        return dpdk_refuse(d, -ENODEV, "%s: it is no network device of DPDK's", text);
+        return run_refuse(d, -ENODEV, "%s: it is no network device of DPDK's", text);
     d->device[d->port[index]] = (uint8_t)index;
     return 0;
 }
@@ -214,7 +212,7 @@ static int check_mtu(struct plane *d, const struct rte_eth_dev_info *info, uint3
     uint32_t most = info->max_rx_pktlen > L2_LEN ? info->max_rx_pktlen - L2_LEN : 0;
     if (info->max_mtu < most) most = info->max_mtu;
     if (mtu <= most || mtu <= RTE_ETHER_MTU) return 0;
-    return dpdk_refuse(
+    return run_refuse(
         d, -EINVAL,
         "%s: its driver takes packets of %u bytes at most, and mtu says %u: set a smaller one, or use "
         "another driver",
@@ -227,10 +225,10 @@ static int set_up_queues(struct plane *d, uint32_t index, const char *text)
     struct rte_eth_conf conf = {0};
     struct rte_eth_dev_info info;
     int err = rte_eth_dev_info_get(port, &info);
-    if (err) return dpdk_refuse(d, err, "%s: it does not say what it can do: %s", text, rte_strerror(-err));
+    if (err) return run_refuse(d, err, "%s: it does not say what it can do: %s", text, rte_strerror(-err));
     if (info.max_rx_queues < d->cores || info.max_tx_queues < d->cores)
-        return dpdk_refuse(d, -EINVAL, "%s has %u queues, and each of %u cores needs one: use fewer cores",
-                           text, info.max_rx_queues, d->cores);
+        return run_refuse(d, -EINVAL, "%s has %u queues, and each of %u cores needs one: use fewer cores",
+                          text, info.max_rx_queues, d->cores);
     err = d->any_size[index] ? 0 : check_mtu(d, &info, d->mtu[index], text);
     if (err) return err;
     conf.rxmode.mtu = d->any_size[index] ? 0 : d->mtu[index];
@@ -248,7 +246,7 @@ static int set_up_queues(struct plane *d, uint32_t index, const char *text)
     if (!err && d->mtu[index] > RTE_ETHER_MTU && !d->any_size[index])
         err = rte_eth_dev_set_mtu(port, (uint16_t)d->mtu[index]);
     if (!err) err = rte_eth_dev_start(port);
-    if (err) return dpdk_refuse(d, err, "%s: its queues do not start: %s", text, rte_strerror(-err));
+    if (err) return run_refuse(d, err, "%s: its queues do not start: %s", text, rte_strerror(-err));
     rte_eth_promiscuous_enable(port); /* where it cannot, packets for the port's own MAC still come */
     struct rte_ether_addr mac;
     if (!rte_eth_macaddr_get(port, &mac)) bal_set_port_mac(d->bal, index, mac.addr_bytes, d->files[index]);
@@ -260,14 +258,14 @@ static int make_pools(struct plane *d, uint32_t more)
     unsigned packets = 4 * DESCRIPTORS * d->devices * d->cores + HANDED * (d->cores - 1) + 1024 + more;
     d->pool = rte_pktmbuf_pool_create("packets", packets, 256, 0, (uint16_t)d->buffer, SOCKET_ID_ANY);
     if (!d->pool && rte_errno == EINVAL)
-        return dpdk_refuse(d, -ENOPKG,
-                           "DPDK's driver of memory pools is not there: Debian's librte-mempool-ring has it");
-    if (!d->pool) return dpdk_refuse(d, -ENOMEM, "no memory for %u packets", packets);
+        return run_refuse(d, -ENOPKG,
+                          "DPDK's driver of memory pools is not there: Debian's librte-mempool-ring has it");
+    if (!d->pool) return run_refuse(d, -ENOMEM, "no memory for %u packets", packets);
     for (uint32_t i = 0; i < d->cores; i++) {
         char name[32];
         snprintf(name, sizeof(name), "handed%u", i);
         d->handed[i] = rte_ring_create(name, HANDED, SOCKET_ID_ANY, RING_F_SC_DEQ);
-        if (!d->handed[i]) return dpdk_refuse(d, -ENOMEM, "no memory for the cores' queues");
+        if (!d->handed[i]) return run_refuse(d, -ENOMEM, "no memory for the cores' queues");
     }
     return 0;
 }
@@ -286,14 +284,14 @@ struct run {
     struct out out[BAL_PORTS];
 };
 
-static uint64_t dpdk_now(void)
+static uint64_t run_now(void)
 {
     struct timespec t;
     clock_gettime(CLOCK_MONOTONIC, &t);
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
-static void dpdk_flush(struct run *r, uint32_t device)
+static void run_flush(struct run *r, uint32_t device)
 {
     struct out *o = &r->out[device];
     if (!o->n) return;
@@ -314,10 +312,10 @@ static void send_from(struct run *r, uint32_t device, struct rte_mbuf *m)
     }
     struct out *o = &r->out[device];
     o->mbuf[o->n++] = m;
-    if (o->n == BAL_BURST) dpdk_flush(r, device);
+    if (o->n == BAL_BURST) run_flush(r, device);
 }
 
-static void dpdk_settle(struct run *r, struct rte_mbuf *m, const struct bal_packet *p)
+static void run_settle(struct run *r, struct rte_mbuf *m, const struct bal_packet *p)
 {
     if (p->verdict == BAL_PASS) {
         m->hash.usr = p->hops;
@@ -335,7 +333,7 @@ static void dpdk_settle(struct run *r, struct rte_mbuf *m, const struct bal_pack
     send_from(r, p->port, m);
 }
 
-static void burst(struct run *r, struct rte_mbuf **mbuf, uint16_t n, bool handed)
+static void run_burst(struct run *r, struct rte_mbuf **mbuf, uint16_t n, bool handed)
 {
     struct bal_packet packet[BAL_BURST];
     uint16_t whole = 0;
@@ -353,8 +351,8 @@ static void burst(struct run *r, struct rte_mbuf **mbuf, uint16_t n, bool handed
                                               .port = r->plane->device[m->port],
                                               .hops = handed ? (uint8_t)m->hash.usr : 0};
     }
-    gw_balance_burst(r->core, packet, whole, dpdk_now());
-    for (uint16_t i = 0; i < whole; i++) dpdk_settle(r, mbuf[i], &packet[i]);
+    gw_balance_burst(r->core, packet, whole, run_now());
+    for (uint16_t i = 0; i < whole; i++) run_settle(r, mbuf[i], &packet[i]);
 }
 
 static void send_own(struct run *r)
@@ -375,17 +373,17 @@ static uint32_t poll_once(struct run *r)
     uint32_t got = 0;
     for (uint32_t i = 0; i < r->plane->devices; i++) {
         uint16_t n = rte_eth_rx_burst(r->plane->port[i], r->queue, mbuf, BAL_BURST);
-        if (n) burst(r, mbuf, n, false);
+        if (n) run_burst(r, mbuf, n, false);
         got += n;
     }
     if (r->plane->cores > 1) {
         unsigned n = rte_ring_dequeue_burst(r->plane->handed[r->queue], (void **)mbuf, BAL_BURST, NULL);
-        if (n) burst(r, mbuf, (uint16_t)n, true);
+        if (n) run_burst(r, mbuf, (uint16_t)n, true);
         got += n;
     }
-    bal_core_keep(r->core, got ? r->core->now_ns : dpdk_now());
+    bal_core_keep(r->core, got ? r->core->now_ns : run_now());
     send_own(r);
-    for (uint32_t i = 0; i < r->plane->devices; i++) dpdk_flush(r, i);
+    for (uint32_t i = 0; i < r->plane->devices; i++) run_flush(r, i);
     return got;
 }
 
@@ -406,7 +404,7 @@ static int run_core(void *arg)
 
 /* ---- from beginning to end ---- */
 
-static int dpdk_run_all(struct plane *d, const struct bal_run *how)
+static int run_all_cores(struct plane *d, const struct bal_run *how)
 {
     if (how->started) how->started(how->arg);
     rte_eal_mp_remote_launch(run_core, d, SKIP_MAIN);
@@ -433,7 +431,7 @@ int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size
     bool pci = false;
     int err = 0;
     if (!how->devices || how->devices > BAL_PORTS)
-        return dpdk_refuse(&d, -EINVAL, "the balancer needs 1 to %d network devices", BAL_PORTS);
+        return run_refuse(&d, -EINVAL, "the balancer needs 1 to %d network devices", BAL_PORTS);
     take_mtus(&d, how);
     for (uint32_t i = 0; i < how->devices && !err; i++) { /* before DPDK starts, which works only once */
         struct bal_device v;
@@ -444,12 +442,12 @@ int gw_balance_run(struct bal *bal, const struct bal_run *how, char *error, size
     if (!err) err = start_dpdk(&d, how, pci);
     if (err) return err;
     if (rte_lcore_count() != d.cores)
-        err = dpdk_refuse(&d, -EINVAL, "%u processors are named, and the balancer has %u cores",
-                          rte_lcore_count(), d.cores);
+        err = run_refuse(&d, -EINVAL, "%u processors are named, and the balancer has %u cores",
+                         rte_lcore_count(), d.cores);
     for (uint32_t i = 0; i < d.devices && !err; i++) err = open_device(&d, i, how->device[i]);
     if (!err) err = make_pools(&d, how->buffers);
     for (uint32_t i = 0; i < d.devices && !err; i++) err = set_up_queues(&d, i, how->device[i]);
-    if (!err) err = dpdk_run_all(&d, how);
+    if (!err) err = run_all_cores(&d, how);
     uint16_t port;
     RTE_ETH_FOREACH_DEV(port)
     {

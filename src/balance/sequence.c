@@ -16,7 +16,7 @@ struct segment {
     uint32_t seq, ack, end; /* end: what follows it */
 };
 
-static struct segment sequence_segment_of(const struct bal_work *w)
+static struct segment sequence_segment(const struct bal_work *w)
 {
     const uint8_t *tcp = w->p->data + w->m.l4;
     uint32_t header = (uint32_t)(tcp[12] >> 4) * 4, length = (uint32_t)(w->m.l3 + w->m.ip_len - w->m.l4);
@@ -34,8 +34,8 @@ static enum what fin_of(bool worker)
 }
 
 /* The place of a flow's note. */
-static uint32_t sequence_place_of(const struct bal_core *core, const struct bal_work *w, enum what what,
-                                  uint32_t *tag)
+static uint32_t sequence_place(const struct bal_core *core, const struct bal_work *w, enum what what,
+                               uint32_t *tag)
 {
     uint64_t word[5] = {w->narrow}, h = core->bal->seed[0] + what;
     if (w->where == BAL_WIDE) memcpy(word, &w->wide, sizeof(word));
@@ -44,23 +44,24 @@ static uint32_t sequence_place_of(const struct bal_core *core, const struct bal_
     return (uint32_t)(h >> 32) % BAL_SEQS;
 }
 
-static bool noted(const struct bal_core *core, const struct bal_work *w, enum what what, uint32_t *seq)
+static bool sequence_noted(const struct bal_core *core, const struct bal_work *w, enum what what,
+                           uint32_t *seq)
 {
-    uint32_t tag, i = sequence_place_of(core, w, what, &tag);
+    uint32_t tag, i = sequence_place(core, w, what, &tag);
     *seq = core->seq_of[i].seq;
     return core->seq_of[i].tag == tag;
 }
 
-static void note(struct bal_core *core, const struct bal_work *w, enum what what, uint32_t seq)
+static void sequence_note(struct bal_core *core, const struct bal_work *w, enum what what, uint32_t seq)
 {
-    uint32_t tag, i = sequence_place_of(core, w, what, &tag);
+    uint32_t tag, i = sequence_place(core, w, what, &tag);
     core->seq_of[i].tag = tag;
     core->seq_of[i].seq = seq;
 }
 
 static void sequence_forget(struct bal_core *core, const struct bal_work *w, enum what what)
 {
-    uint32_t tag, i = sequence_place_of(core, w, what, &tag);
+    uint32_t tag, i = sequence_place(core, w, what, &tag);
     if (core->seq_of[i].tag == tag) core->seq_of[i].tag = 0;
 }
 
@@ -82,17 +83,17 @@ static bool is_closing(uint8_t state)
 unsigned bal_seq_evidence(struct bal_core *core, const struct bal_work *w)
 {
     const bool worker = w->side == BAL_FROM_WORKER, closing = is_closing(w->found.state);
-    const struct segment s = sequence_segment_of(w);
+    const struct segment s = sequence_segment(w);
     const bool acks = w->m.flags & BAL_ACK;
     unsigned e = 0;
     uint32_t seq;
     if (w->side == BAL_CLIENT_ONLY && !closing) return lot(core);
-    if (w->side != BAL_CLIENT_ONLY && noted(core, w, closing ? fin_of(!worker) : WORKER_SYN, &seq)) {
+    if (w->side != BAL_CLIENT_ONLY && sequence_noted(core, w, closing ? fin_of(!worker) : WORKER_SYN, &seq)) {
         e |= BAL_NOTED;
         if (acks && s.ack == seq) e |= BAL_ACKS;
         if (acks && closing && is_far(s.ack, seq)) e |= BAL_FAR;
     }
-    if (closing && noted(core, w, fin_of(worker), &seq)) {
+    if (closing && sequence_noted(core, w, fin_of(worker), &seq)) {
         if (s.seq == seq) e |= BAL_AFTER;
         if (is_far(s.seq, seq)) e |= BAL_FAR;
     }
@@ -106,16 +107,16 @@ void bal_seq_note(struct bal_core *core, const struct bal_work *w)
     if (w->m.flags & BAL_FIN) {
         if (!is_closing(w->found.state))
             sequence_forget(core, w, fin_of(!worker)); /* of an earlier connection */
-        note(core, w, fin_of(worker), sequence_segment_of(w).end);
+        sequence_note(core, w, fin_of(worker), sequence_segment(w).end);
     } else if (w->m.flags & BAL_SYN) {
-        note(core, w, worker ? WORKER_SYN : CLIENT_SYN, sequence_segment_of(w).end);
+        sequence_note(core, w, worker ? WORKER_SYN : CLIENT_SYN, sequence_segment(w).end);
     }
 }
 
 bool bal_seq_follows_syn(const struct bal_core *core, const struct bal_work *w)
 {
     uint32_t seq;
-    return noted(core, w, CLIENT_SYN, &seq) && sequence_segment_of(w).seq == seq;
+    return sequence_noted(core, w, CLIENT_SYN, &seq) && sequence_segment(w).seq == seq;
 }
 
 /* ---- asking the worker ---- */

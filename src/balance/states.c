@@ -5,7 +5,7 @@
 /* What a segment is about. A RST counts before a SYN, a SYN before a FIN. */
 enum kind { SYN, SYNACK, FIN, ACK, RST, NONE };
 
-static enum kind states_kind_of(uint8_t flags)
+static enum kind states_kind(uint8_t flags)
 {
     if (flags & BAL_RST) return RST;
     if ((flags & (BAL_SYN | BAL_FIN)) == (BAL_SYN | BAL_FIN)) return NONE; /* no host sends it */
@@ -16,7 +16,7 @@ static enum kind states_kind_of(uint8_t flags)
 
 int bal_tcp_first(uint8_t flags)
 {
-    switch (states_kind_of(flags)) {
+    switch (states_kind(flags)) {
     case SYN: return BAL_SYN_SENT;
     case ACK:
     case FIN: return BAL_LOOSE;
@@ -93,7 +93,7 @@ static int on_ack(int state, enum bal_side side, unsigned evidence)
 
 int bal_tcp_next(int state, uint8_t flags, enum bal_side side, unsigned evidence)
 {
-    switch (states_kind_of(flags)) {
+    switch (states_kind(flags)) {
     case SYN: return on_syn(state, side);
     case SYNACK: return on_synack(state, side);
     case FIN: return on_fin(state, side, evidence);

@@ -2,7 +2,7 @@
 /* Time: flows whose time is over, and the sweep that frees them. */
 #include "src/flow/table.h"
 
-static size_t flow_expire_sweep(struct gw_flow_table *t, size_t buckets)
+static size_t expire_sweep(struct gw_flow_table *t, size_t buckets)
 {
     size_t freed = 0;
     for (; buckets; buckets--) {
@@ -20,11 +20,11 @@ static size_t flow_expire_sweep(struct gw_flow_table *t, size_t buckets)
     return freed;
 }
 
-static void flow_expire_sweep_all(struct gw_flow_table *t)
+static void expire_sweep_all(struct gw_flow_table *t)
 {
     t->at = 0;
     t->round_tick = t->tick;
-    flow_expire_sweep(t, t->buckets);
+    expire_sweep(t, t->buckets);
 }
 
 /*
@@ -47,7 +47,7 @@ void gw_flow_clock(struct gw_flow_table *t, uint64_t now_ns)
     for (int i = 0; tick - t->safe_tick > MOST_TICKS && i < 3; i++) {
         uint64_t step = t->safe_tick + MOST_TICKS;
         if (step > t->tick) t->tick = step;
-        flow_expire_sweep_all(t);
+        expire_sweep_all(t);
         t->safe_tick = t->tick;
     }
     if (tick - t->safe_tick > MOST_TICKS) t->safe_tick = t->round_tick = tick;
@@ -71,7 +71,7 @@ size_t gw_flow_expire(struct gw_flow_table *t, size_t buckets)
         t->swept_ns +=
             (uint64_t)((double)buckets * t->ns_per_bucket); /* what is left of a bucket's time is not lost */
     }
-    size_t freed = flow_expire_sweep(t, buckets < t->buckets ? buckets : t->buckets);
+    size_t freed = expire_sweep(t, buckets < t->buckets ? buckets : t->buckets);
     __builtin_prefetch(&t->bucket[t->at], 1); /* for the next call: it comes from memory */
     return freed;
 }
@@ -84,7 +84,7 @@ int gw_flow_scan(struct gw_flow_table *t, uint64_t *cursor, size_t buckets,
         for (unsigned w = 0; w < WAYS; w++) {
             if (!(b->used >> w & 1) || flow_is_over(t, b->value[w])) continue;
             struct gw_flow flow = {flow_slot_of(*cursor, w), (uint16_t)flow_worker_of(b->value[w]),
-                                   (uint8_t)state_of(b->value[w]), 0};
+                                   (uint8_t)flow_state_of(b->value[w]), 0};
             visit(ctx, key_at(t, *cursor, w), &flow);
         }
     }

@@ -31,8 +31,8 @@ void gw_flow_free_slot(struct gw_flow_table *t, uint64_t bucket, unsigned way)
 /* ---- finding ---- */
 
 /* The way of a bucket that holds the key, living or over; WAYS: none. */
-static unsigned flow_insert_find(const struct gw_flow_table *t, uint64_t bucket, const struct place *p,
-                                 const void *key)
+static unsigned insert_find(const struct gw_flow_table *t, uint64_t bucket, const struct place *p,
+                            const void *key)
 {
     const struct bucket *b = &t->bucket[bucket];
     for (unsigned w = 0; w < WAYS; w++)
@@ -68,8 +68,7 @@ struct node {
     unsigned way;
 };
 
-static void flow_insert_move(struct gw_flow_table *t, uint64_t from, unsigned way, uint64_t to,
-                             unsigned to_way)
+static void insert_move(struct gw_flow_table *t, uint64_t from, unsigned way, uint64_t to, unsigned to_way)
 {
     struct bucket *a = &t->bucket[from], *b = &t->bucket[to];
     uint64_t first = first_bucket(t, flow_place_of(t, key_at(t, from, way)).hash);
@@ -84,11 +83,11 @@ static void flow_insert_move(struct gw_flow_table *t, uint64_t from, unsigned wa
 
 /* Moves flows along a path, the last one first, into the free way at its end. Returns the way of the path's
  * first bucket that has become free. */
-static unsigned flow_insert_shift(struct gw_flow_table *t, const struct node *node, int end, unsigned way)
+static unsigned insert_shift(struct gw_flow_table *t, const struct node *node, int end, unsigned way)
 {
     while (node[end].from >= 0) {
         const struct node *n = &node[end];
-        flow_insert_move(t, node[n->from].bucket, n->way, n->bucket, way);
+        insert_move(t, node[n->from].bucket, n->way, n->bucket, way);
         way = n->way;
         end = n->from;
     }
@@ -104,7 +103,7 @@ static uint64_t other_bucket(const struct gw_flow_table *t, uint64_t bucket, uns
 /* How readily a flow makes room: 0 not at all; of the others the greatest goes first. */
 static uint32_t readiness(const struct gw_flow_table *t, uint32_t value)
 {
-    uint32_t state = state_of(value), age = flow_age_of(t, value);
+    uint32_t state = flow_state_of(value), age = flow_age_of(t, value);
     if (t->evictable >> state & 1) return EPOCH_MASK + 2 + age;
     bool idle = t->evictable >> (GW_FLOW_STATES + state) & 1 && age > t->life[state] / IDLE_PART;
     return idle ? 1 + age : 0;
@@ -130,15 +129,15 @@ static unsigned evict(struct gw_flow_table *t, const uint64_t two[2], uint64_t *
 /* Looks for the shortest row of flows that can each move to its other bucket. With `evicting` the last of
  * them takes the place of one that may be evicted. Returns the free way in *bucket, which is one of the two;
  * WAYS: there is no such row near them. */
-static unsigned flow_insert_make_room(struct gw_flow_table *t, const uint64_t two[2], bool evicting,
-                                      uint64_t *bucket)
+static unsigned insert_make_room(struct gw_flow_table *t, const uint64_t two[2], bool evicting,
+                                 uint64_t *bucket)
 {
     struct node node[NODES] = {{two[0], -1, 0}, {two[1], -1, 0}};
     for (int at = 0, count = 2; at < count; at++) {
         for (unsigned w = 0; w < WAYS && count < NODES; w++) {
             node[count] = (struct node){other_bucket(t, node[at].bucket, w), at, w};
             /* A row that came back to where it has been would move one flow twice. */
-            int again = 0;
+            bool again = false;
             for (int up = at; up >= 0; up = node[up].from) again |= node[up].bucket == node[count].bucket;
             if (again) continue;
             uint64_t last[2] = {node[count].bucket, node[count].bucket};
@@ -150,7 +149,7 @@ static unsigned flow_insert_make_room(struct gw_flow_table *t, const uint64_t tw
             int root = at;
             while (node[root].from >= 0) root = node[root].from;
             *bucket = node[root].bucket;
-            return flow_insert_shift(t, node, count, way);
+            return insert_shift(t, node, count, way);
         }
     }
     return WAYS;
@@ -158,8 +157,8 @@ static unsigned flow_insert_make_room(struct gw_flow_table *t, const uint64_t tw
 
 /* ---- the calls ---- */
 
-static void flow_insert_fill(struct gw_flow_table *t, uint64_t bucket, unsigned way, const struct place *p,
-                             const void *key, uint32_t value)
+static void insert_fill(struct gw_flow_table *t, uint64_t bucket, unsigned way, const struct place *p,
+                        const void *key, uint32_t value)
 {
     struct bucket *b = &t->bucket[bucket];
     uint64_t first = first_bucket(t, p->hash);
@@ -176,12 +175,12 @@ static void flow_insert_fill(struct gw_flow_table *t, uint64_t bucket, unsigned 
     t->flows++;
 }
 
-static void flow_insert_name(const struct gw_flow_table *t, uint64_t bucket, unsigned way, struct gw_flow *at)
+static void insert_name(const struct gw_flow_table *t, uint64_t bucket, unsigned way, struct gw_flow *at)
 {
     uint32_t value = t->bucket[bucket].value[way];
     if (at)
         *at = (struct gw_flow){flow_slot_of(bucket, way), (uint16_t)flow_worker_of(value),
-                               (uint8_t)state_of(value), 0};
+                               (uint8_t)flow_state_of(value), 0};
 }
 
 int gw_flow_insert(struct gw_flow_table *t, const void *key, uint32_t worker, uint32_t state,
@@ -192,27 +191,27 @@ int gw_flow_insert(struct gw_flow_table *t, const void *key, uint32_t worker, ui
     const uint64_t two[2] = {first_bucket(t, p.hash), second_bucket(t, p.hash)};
     unsigned way = WAYS;
     for (int i = 0; i < places(t, two); i++) {
-        unsigned w = flow_insert_find(t, two[i], &p, key);
+        unsigned w = insert_find(t, two[i], &p, key);
         if (w == WAYS) continue;
         if (flow_is_over(t, t->bucket[two[i]].value[w])) {
             gw_flow_free_slot(t, two[i], w);
             continue;
         }
-        flow_insert_name(t, two[i], w, at);
+        insert_name(t, two[i], w, at);
         return -EEXIST;
     }
     uint64_t bucket = two[0];
-    int evicted = 0;
+    bool evicted = false;
     if ((way = free_way(t, bucket)) == WAYS) way = free_way(t, bucket = two[1]);
-    if (way == WAYS) way = flow_insert_make_room(t, two, false, &bucket);
+    if (way == WAYS) way = insert_make_room(t, two, false, &bucket);
     if (way == WAYS) {
         way = evict(t, two, &bucket);
-        if (way == WAYS) way = flow_insert_make_room(t, two, true, &bucket);
-        evicted = 1;
+        if (way == WAYS) way = insert_make_room(t, two, true, &bucket);
+        evicted = true;
     }
     if (way == WAYS) return -ENOSPC;
-    flow_insert_fill(t, bucket, way, &p, key, flow_value_of(worker, state, t->tick));
-    flow_insert_name(t, bucket, way, at);
+    insert_fill(t, bucket, way, &p, key, flow_value_of(worker, state, t->tick));
+    insert_name(t, bucket, way, at);
     return evicted;
 }
 
@@ -238,7 +237,7 @@ int gw_flow_set_worker(struct gw_flow_table *t, uint32_t slot, uint32_t worker)
     if (!value || worker >= GW_FLOW_WORKERS) return -EINVAL;
     t->of_worker[flow_worker_of(*value)]--;
     t->of_worker[worker]++;
-    *value = flow_value_of(worker, state_of(*value), *value);
+    *value = flow_value_of(worker, flow_state_of(*value), *value);
     return 0;
 }
 
@@ -247,9 +246,9 @@ int gw_flow_delete(struct gw_flow_table *t, const void *key)
     struct place p = flow_place_of(t, key);
     const uint64_t two[2] = {first_bucket(t, p.hash), second_bucket(t, p.hash)};
     for (int i = 0; i < places(t, two); i++) {
-        unsigned way = flow_insert_find(t, two[i], &p, key);
+        unsigned way = insert_find(t, two[i], &p, key);
         if (way == WAYS) continue;
-        int over = flow_is_over(t, t->bucket[two[i]].value[way]);
+        bool over = flow_is_over(t, t->bucket[two[i]].value[way]);
         gw_flow_free_slot(t, two[i], way);
         return over ? -ENOENT : 0;
     }

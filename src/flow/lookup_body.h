@@ -51,10 +51,10 @@ TARGET INLINE bool lookup_probe(const struct view *v, struct bucket *b, uint64_t
         unsigned way = (unsigned)__builtin_ctz(ways);
         uint32_t value = b->value[way], slot = flow_slot_of((uint64_t)(b - v->bucket), way);
         if (wide && !is_long_key(v->t, slot, key)) continue;
-        if (((v->tick - value) & EPOCH_MASK) > v->t->life[state_of(value)]) continue;
+        if (((v->tick - value) & EPOCH_MASK) > v->t->life[flow_state_of(value)]) continue;
         uint32_t seen = (value & ~EPOCH_MASK) | (v->tick & EPOCH_MASK);
         if (seen != value) b->value[way] = seen; /* a line that nothing changes in stays clean */
-        *found = (struct gw_flow){slot, (uint16_t)flow_worker_of(value), (uint8_t)state_of(value), 0};
+        *found = (struct gw_flow){slot, (uint16_t)flow_worker_of(value), (uint8_t)flow_state_of(value), 0};
         return true;
     }
     found->slot = GW_FLOW_NONE;

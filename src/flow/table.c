@@ -12,7 +12,7 @@
 #define BUCKET_LOAD 3.75 /* flows of a bucket when the table is as full as was asked for: 3/4 of its ways */
 
 /* Zeroed, on pages as large as can be had. */
-static void *map(size_t bytes, uint32_t flags)
+static void *table_map(size_t bytes, uint32_t flags)
 {
     const int how = MAP_PRIVATE | MAP_ANONYMOUS;
     void *p = MAP_FAILED;
@@ -25,7 +25,7 @@ static void *map(size_t bytes, uint32_t flags)
     return p;
 }
 
-static size_t flow_table_whole_pages(uint64_t bytes)
+static size_t table_whole_pages(uint64_t bytes)
 {
     return (size_t)((bytes + HUGE_PAGE - 1) / HUGE_PAGE * HUGE_PAGE);
 }
@@ -48,7 +48,7 @@ static int set_times(struct gw_flow_table *t, const uint64_t timeout_ns[GW_FLOW_
     return 0;
 }
 
-static int flow_table_set_seed(struct gw_flow_table *t, const uint64_t seed[4])
+static int table_set_seed(struct gw_flow_table *t, const uint64_t seed[4])
 {
     memcpy(t->seed, seed, sizeof(t->seed));
     if (!(seed[0] | seed[1] | seed[2] | seed[3]) &&
@@ -80,15 +80,15 @@ static void choose_simd(struct gw_flow_table *t)
 static int take_memory(struct gw_flow_table *t, const struct gw_flow_attr *attr)
 {
     t->buckets = (uint64_t)((double)attr->flows / BUCKET_LOAD) + 2; /* a key's two buckets differ */
-    t->bucket_bytes = flow_table_whole_pages(t->buckets * sizeof(struct bucket));
-    t->bucket = map(t->bucket_bytes, attr->flags);
+    t->bucket_bytes = table_whole_pages(t->buckets * sizeof(struct bucket));
+    t->bucket = table_map(t->bucket_bytes, attr->flags);
     t->ns_per_bucket = (double)(t->round_ticks * t->tick_ns) / (double)t->buckets;
     t->buckets_per_ns = 1 / t->ns_per_bucket;
     t->of_worker = calloc(GW_FLOW_WORKERS, sizeof(*t->of_worker));
     if (!t->bucket || !t->of_worker) return -ENOMEM;
     if (attr->key_bytes == 8) return 0;
-    t->key_store_bytes = flow_table_whole_pages(t->buckets * WAYS * GW_FLOW_KEY_MAX);
-    t->long_keys = map(t->key_store_bytes, attr->flags);
+    t->key_store_bytes = table_whole_pages(t->buckets * WAYS * GW_FLOW_KEY_MAX);
+    t->long_keys = table_map(t->key_store_bytes, attr->flags);
     return t->long_keys ? 0 : -ENOMEM;
 }
 
@@ -104,7 +104,7 @@ int gw_flow_create(const struct gw_flow_attr *attr, struct gw_flow_table **out)
     t->evictable = attr->evictable;
     choose_simd(t);
     int err = set_times(t, attr->timeout_ns);
-    if (!err) err = flow_table_set_seed(t, attr->seed);
+    if (!err) err = table_set_seed(t, attr->seed);
     if (!err) err = take_memory(t, attr);
     if (err) {
         gw_flow_destroy(t);

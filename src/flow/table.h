@@ -70,7 +70,7 @@ static inline uint32_t flow_worker_of(uint32_t value)
 {
     return value >> 18;
 }
-static inline uint32_t state_of(uint32_t value)
+static inline uint32_t flow_state_of(uint32_t value)
 {
     return value >> EPOCH_BITS & (GW_FLOW_STATES - 1);
 }
@@ -80,7 +80,7 @@ static inline uint32_t flow_age_of(const struct gw_flow_table *t, uint32_t value
 }
 static inline bool flow_is_over(const struct gw_flow_table *t, uint32_t value)
 {
-    return flow_age_of(t, value) > t->life[state_of(value)];
+    return flow_age_of(t, value) > t->life[flow_state_of(value)];
 }
 
 /* ---- where a key belongs ---- */
