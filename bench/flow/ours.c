@@ -5,7 +5,7 @@
 
 #include "bench/flow/table.h"
 #include "bench/measure.h"
-#include "src/flow/table.h"
+#include "src/flow/layout.h"
 
 struct ours {
     struct gw_flow_table *t;

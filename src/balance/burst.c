@@ -2,6 +2,8 @@
 /* A burst's way through a core: parse, look up all at once, then each packet's flow. */
 #include "src/balance/burst.h"
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/balance/answer.h"
 #include "src/balance/classify.h"
 #include "src/balance/core.h"
@@ -87,6 +89,14 @@ static void burst_classify(struct bal_core *core, struct bal_work *w)
     }
 }
 
+/* Has each packet its verdict? A flow's packet has one when it has no table any more. */
+static bool burst_is_over(const struct bal_work *work, size_t n)
+{
+    for (size_t i = 0; i < n; i++)
+        if (work[i].where != BAL_NOWHERE || work[i].p->verdict > BAL_PASS) return false;
+    return true;
+}
+
 static void burst_step(struct bal_core *core, struct bal_packet *packets, size_t n)
 {
     struct bal_work work[BAL_BURST];
@@ -101,6 +111,7 @@ static void burst_step(struct bal_core *core, struct bal_packet *packets, size_t
     burst_look_up(core, work, n);
     for (size_t i = 0; i < n; i++)
         if (work[i].where != BAL_NOWHERE) burst_act(core, &work[i]);
+    GW_ASSERT(burst_is_over(work, n));
     bal_count(&core->counters->packets, core->burst.packets);
     bal_count(&core->counters->bytes, core->burst.bytes);
 }

@@ -5,6 +5,8 @@
 
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
+
 uint32_t bal_random_below(struct bal_choice *c, uint32_t n)
 {
     c->random ^= c->random << 13;
@@ -154,7 +156,7 @@ static uint16_t p2c(struct bal_core *core, const struct field *f)
     return (x + 1) * worker[b].weight <= (y + 1) * worker[a].weight ? a : b;
 }
 
-uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row)
+static uint16_t choose_by_scheduler(struct bal_core *core, uint32_t service, uint32_t row)
 {
     const struct bal_snapshot *s = core->snap;
     struct field f = {&s->member[s->members[service].first], s->members[service].count, service,
@@ -169,4 +171,12 @@ uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row)
     case BAL_LEAST_BYTES: return least(core, &f, choose_bytes);
     default: return *bal_table_at(s->table[service], row);
     }
+}
+
+uint16_t bal_choose(struct bal_core *core, uint32_t service, uint32_t row)
+{
+    uint16_t worker = choose_by_scheduler(core, service, row);
+    GW_ASSERT(worker == BAL_NO_WORKER ||
+              (bal_is_up(core->snap, worker) && bal_keeps(core->snap, worker, service)));
+    return worker;
 }

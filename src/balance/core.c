@@ -5,8 +5,11 @@
 #include <errno.h>
 #include <stdlib.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/balance/persist.h"
 #include "src/balance/purge.h"
+#include "src/balance/sound.h"
 #include "src/balance/states.h"
 
 static struct gw_flow_attr core_table_attr(const struct bal_attr *a, bool wide)
@@ -87,6 +90,7 @@ void bal_core_look(struct bal_core *core, uint64_t now_ns)
     gw_flow_clock(core->wide, now_ns);
     /* acquire: the snapshot is seen whole. release: reads of the last one come before it is given back. */
     const struct bal_snapshot *next = atomic_load_explicit(&core->bal->snap, memory_order_acquire);
+    GW_ASSERT(next->generation >= core->snap->generation);
     if (next != core->snap) bal_purge(core, next);
     core->snap = next;
     if (atomic_load_explicit(&core->bal->seen[core->index], memory_order_relaxed) != core->snap->generation)
@@ -95,6 +99,7 @@ void bal_core_look(struct bal_core *core, uint64_t now_ns)
 
 void bal_core_end(struct bal_core *c)
 {
+    GW_ASSERT(bal_core_is_sound(c));
     c->snap = NULL;
     /* release: its last reads of a snapshot come before */
     atomic_store(&c->bal->seen[c->index], BAL_OFFLINE);

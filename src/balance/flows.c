@@ -4,6 +4,8 @@
 
 #include <errno.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/balance/choose.h"
 #include "src/balance/classify.h"
 #include "src/balance/feed.h"
@@ -16,6 +18,7 @@
 
 static void flow_set_state(struct bal_core *core, struct bal_work *w, int state)
 {
+    GW_ASSERT(state >= 0 && (uint32_t)state < GW_FLOW_STATES); /* not BAL_REOPEN or BAL_RENEW any more */
     if (state == w->found.state) return;
     bal_refresh(core, w, true);
     if (w->found.slot == GW_FLOW_NONE) return;

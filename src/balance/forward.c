@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/balance/choose.h"
 #include "src/balance/link.h"
 #include "src/balance/refuse.h"
@@ -21,6 +23,7 @@ static bool forward_find_mac(struct bal_core *core, struct bal_work *w, uint32_t
 static void forward_send(struct bal_core *core, struct bal_work *w, uint8_t port, uint16_t worker)
 {
     struct bal_counters *c = core->counters;
+    GW_ASSERT(w->where != BAL_NOWHERE && w->p->verdict == BAL_DISCARD); /* a packet goes one way */
     w->p->port = port;
     w->p->verdict = BAL_SEND;
     w->where = BAL_NOWHERE;
@@ -82,8 +85,9 @@ static bool forward_quickly(struct bal_core *core, struct bal_work *w, uint16_t 
 
 void bal_to_worker(struct bal_core *core, struct bal_work *w, uint16_t worker)
 {
-    if (forward_quickly(core, w, worker)) return;
     const struct bal_worker *to = &core->snap->config.worker[worker];
+    GW_ASSERT(worker < BAL_WORKERS && to->used && to->service == w->service);
+    if (forward_quickly(core, w, worker)) return;
     const struct bal_service *s = &core->snap->config.service[w->service];
     const struct bal_port *port = &core->snap->config.port[to->via];
     uint8_t mac[6], own[6];

@@ -3,6 +3,8 @@
  * records. */
 #include "src/balance/keep.h"
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/balance/core.h"
 #include "src/balance/feed.h"
 #include "src/balance/link.h"
@@ -12,15 +14,17 @@
 
 static void keep_counts(struct bal_core *core)
 {
-    uint64_t all = 0;
+    uint64_t all = 0, beside = 0;
     for (uint16_t w = 0; w < BAL_WORKERS; w++) {
         uint64_t live = (uint64_t)core->count[0][w] + core->count[1][w];
         uint64_t held = core->count[1][bal_beside(w)];
         all += live;
+        beside += held;
         atomic_store_explicit(&core->counters->worker[w].live, live, memory_order_relaxed);
         atomic_store_explicit(&core->counters->worker[w].held, held, memory_order_relaxed);
         core->choice.bytes[w] /= 2; /* without telemetry: what went there of late */
     }
+    GW_ASSERT(all + beside == gw_flow_count(core->narrow) + gw_flow_count(core->wide));
     atomic_store_explicit(&core->counters->live, all, memory_order_relaxed);
 }
 

@@ -8,6 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/balance/address.h"
 
 /* Beside a MAC, which is the first six bytes of a word: there is one. */
@@ -114,6 +116,7 @@ static bool neighbour_take(struct neighbour *e)
 
 static void neighbour_give(struct neighbour *e)
 {
+    GW_ASSERT(atomic_load_explicit(&e->version, memory_order_relaxed) & 1); /* this thread took it */
     /* release: what was written comes before */
     atomic_fetch_add_explicit(&e->version, 1, memory_order_release);
 }
@@ -201,6 +204,7 @@ void bal_neighbour_release(struct bal_neighbours *n, uint32_t place)
 {
     if (place == BAL_NO_NEIGHBOUR) return;
     pthread_mutex_lock(&n->lock);
+    GW_ASSERT(n->held[place].holds);
     n->held[place].holds--;
     pthread_mutex_unlock(&n->lock);
 }

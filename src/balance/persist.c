@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
+
 enum { WAYS = 8, SETS = BAL_CLIENTS / WAYS, KEPT = SETS / 64 /* sets that are looked at each time */ };
 
 enum { FREE, NEW, PROVEN };
@@ -69,6 +71,7 @@ static struct client *client_find(struct client *set, const uint8_t net[16], uin
 
 static void client_forget(struct bal_core *core, struct client *c)
 {
+    GW_ASSERT(c->state == FREE || core->clients->count[c->worker]);
     if (c->state != FREE) core->clients->count[c->worker]--;
     c->state = FREE;
 }
@@ -152,4 +155,13 @@ void bal_clients_keep(struct bal_core *core)
         }
     for (uint32_t w = 0; w < BAL_WORKERS; w++)
         atomic_store_explicit(&core->counters->worker[w].clients, all->count[w], memory_order_relaxed);
+}
+
+bool bal_clients_are_sound(const struct bal_clients *c)
+{
+    uint32_t count[BAL_WORKERS] = {0};
+    for (uint32_t i = 0; i < SETS; i++)
+        for (int k = 0; k < WAYS; k++)
+            if (c->set[i][k].state != FREE) count[c->set[i][k].worker]++;
+    return !memcmp(count, c->count, sizeof(count));
 }

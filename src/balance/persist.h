@@ -34,6 +34,8 @@ void bal_client_chose(struct bal_core *core, uint32_t service, const uint8_t *cl
 void bal_client_opened(struct bal_core *core, const struct bal_work *w, uint16_t worker, bool begins);
 /* A packet of a connection with this worker. `proven`: no stranger made it up. */
 void bal_client_seen(struct bal_core *core, const struct bal_work *w, uint16_t worker, bool proven);
+/* Are as many counted for each worker as the table holds? */
+bool bal_clients_are_sound(const struct bal_clients *c);
 /* Forgets some of those whose time is over, and counts all for their workers. */
 void bal_clients_keep(struct bal_core *core);
 

@@ -7,9 +7,12 @@
 #include <string.h>
 #include <sys/random.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/balance/check.h"
 #include "src/balance/core.h"
 #include "src/balance/publication.h"
+#include "src/balance/sound.h"
 
 int bal_create(const struct bal_attr *attr, struct bal **out)
 {
@@ -96,6 +99,7 @@ int bal_publish(struct bal *bal, const struct bal_config *config, char *error, s
         bal->old = last;
     }
     services_reclaim(bal);
+    GW_ASSERT(bal_is_sound(bal));
     return 0;
 }
 

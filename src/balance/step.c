@@ -4,6 +4,8 @@
 
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/trace/trace.h"
 
 void bal_drop(struct bal_core *core, struct bal_work *w, enum bal_drop why)
@@ -16,6 +18,7 @@ void bal_drop(struct bal_core *core, struct bal_work *w, enum bal_drop why)
 
 void bal_pass(struct bal_work *w, uint32_t core)
 {
+    GW_ASSERT(core < BAL_CORES);
     w->p->verdict = BAL_PASS;
     w->p->core = (uint8_t)core;
     w->p->hops++;
@@ -47,6 +50,7 @@ void bal_mark_all_changed(struct bal_core *core)
 
 struct bal_frame *bal_new_frame(struct bal_core *core, uint8_t port)
 {
+    GW_ASSERT(core->outbox_used <= BAL_OUTBOX);
     if (core->outbox_used == BAL_OUTBOX) return NULL;
     struct bal_frame *f = &core->outbox[core->outbox_used++];
     f->port = port;

@@ -6,6 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
+
 #include "src/balance/maglev.h"
 
 static uint64_t tables_name(const struct bal_worker *w)
@@ -112,7 +114,8 @@ int bal_tables_make(struct bal_snapshot *s, const struct bal_snapshot *last)
 
 static void table_release(struct bal_table *t)
 {
-    if (t && (!t->users || !--t->users)) free(t);
+    GW_ASSERT(!t || t->users);
+    if (t && !--t->users) free(t);
 }
 
 void bal_tables_free(struct bal_snapshot *s)

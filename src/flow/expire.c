@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Time: flows whose time is over, and the sweep that frees them. */
-#include "src/flow/table.h"
+#include "src/flow/layout.h"
 
 static size_t expire_sweep(struct gw_flow_table *t, size_t buckets)
 {
@@ -52,6 +52,7 @@ void gw_flow_clock(struct gw_flow_table *t, uint64_t now_ns)
     }
     if (tick - t->safe_tick > MOST_TICKS) t->safe_tick = t->round_tick = tick;
     t->tick = tick;
+    GW_ASSERT(t->tick - t->safe_tick <= MOST_TICKS);
 }
 
 uint64_t gw_flow_tick_ns(const struct gw_flow_table *t)

@@ -2,7 +2,7 @@
 /* Flows that come, change and go. */
 #include <errno.h>
 
-#include "src/flow/table.h"
+#include "src/flow/layout.h"
 #include "src/trace/trace.h"
 
 #define NODES     128 /* buckets that making room looks at, at most */
@@ -13,6 +13,7 @@
 static void spill(struct gw_flow_table *t, uint64_t first, int by)
 {
     uint8_t *n = &t->bucket[first].spilled;
+    GW_ASSERT(by > 0 || *n);
     if (*n != SPILL_FULL) *n = (uint8_t)(*n + by);
 }
 
@@ -22,6 +23,8 @@ void gw_flow_free_slot(struct gw_flow_table *t, uint64_t bucket, unsigned way)
     const void *key = key_at(t, bucket, way);
     uint64_t first = first_bucket(t, flow_place_of(t, key).hash);
     GW_TRACE(flow, freed, key, b->value[way]);
+    GW_ASSERT(b->used >> way & 1);
+    GW_ASSERT(t->flows && t->of_worker[flow_worker_of(b->value[way])]);
     if (first != bucket) spill(t, first, -1);
     b->used &= (uint8_t) ~(1u << way);
     t->of_worker[flow_worker_of(b->value[way])]--;
@@ -68,10 +71,18 @@ struct node {
     unsigned way;
 };
 
+static uint64_t other_bucket(const struct gw_flow_table *t, uint64_t bucket, unsigned way)
+{
+    uint64_t hash = flow_place_of(t, key_at(t, bucket, way)).hash, first = first_bucket(t, hash);
+    return first != bucket ? first : second_bucket(t, hash);
+}
+
 static void insert_move(struct gw_flow_table *t, uint64_t from, unsigned way, uint64_t to, unsigned to_way)
 {
     struct bucket *a = &t->bucket[from], *b = &t->bucket[to];
     uint64_t first = first_bucket(t, flow_place_of(t, key_at(t, from, way)).hash);
+    GW_ASSERT(a->used >> way & 1 && !(b->used >> to_way & 1));
+    GW_ASSERT(from != to && to == other_bucket(t, from, way));
     if (t->long_keys)
         memcpy(long_key(t, flow_slot_of(to, to_way)), long_key(t, flow_slot_of(from, way)), GW_FLOW_KEY_MAX);
     b->key[to_way] = a->key[way];
@@ -92,12 +103,6 @@ static unsigned insert_shift(struct gw_flow_table *t, const struct node *node, i
         end = n->from;
     }
     return way;
-}
-
-static uint64_t other_bucket(const struct gw_flow_table *t, uint64_t bucket, unsigned way)
-{
-    uint64_t hash = flow_place_of(t, key_at(t, bucket, way)).hash, first = first_bucket(t, hash);
-    return first != bucket ? first : second_bucket(t, hash);
 }
 
 /* How readily a flow makes room: 0 not at all; of the others the greatest goes first. */
@@ -162,6 +167,8 @@ static void insert_fill(struct gw_flow_table *t, uint64_t bucket, unsigned way, 
 {
     struct bucket *b = &t->bucket[bucket];
     uint64_t first = first_bucket(t, p->hash);
+    GW_ASSERT(!(b->used >> way & 1));
+    GW_ASSERT(bucket == first || bucket == second_bucket(t, p->hash));
     b->key[way] = p->tag;
     b->value[way] = value;
     b->used |= (uint8_t)(1u << way);

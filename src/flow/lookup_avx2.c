@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lookups that compare four keys at once. */
-#include "src/flow/table.h"
+#include "src/flow/layout.h"
 
 #ifdef __x86_64__
 #include <immintrin.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Lookups for any processor. */
-#include "src/flow/table.h"
+#include "src/flow/layout.h"
 
 #define TARGET
 static inline unsigned match_scalar(const struct bucket *b, uint64_t tag)

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A table's memory, its clock's grain, and how its processor compares keys. */
-#include "src/flow/table.h"
+#include "src/flow/layout.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -92,6 +92,14 @@ static int take_memory(struct gw_flow_table *t, const struct gw_flow_attr *attr)
     return t->long_keys ? 0 : -ENOMEM;
 }
 
+static void table_free(struct gw_flow_table *t)
+{
+    if (t->bucket) munmap(t->bucket, t->bucket_bytes);
+    if (t->long_keys) munmap(t->long_keys, t->key_store_bytes);
+    free(t->of_worker);
+    free(t);
+}
+
 int gw_flow_create(const struct gw_flow_attr *attr, struct gw_flow_table **out)
 {
     *out = NULL;
@@ -107,7 +115,7 @@ int gw_flow_create(const struct gw_flow_attr *attr, struct gw_flow_table **out)
     if (!err) err = table_set_seed(t, attr->seed);
     if (!err) err = take_memory(t, attr);
     if (err) {
-        gw_flow_destroy(t);
+        table_free(t);
         return err;
     }
     *out = t;
@@ -117,10 +125,8 @@ int gw_flow_create(const struct gw_flow_attr *attr, struct gw_flow_table **out)
 void gw_flow_destroy(struct gw_flow_table *t)
 {
     if (!t) return;
-    if (t->bucket) munmap(t->bucket, t->bucket_bytes);
-    if (t->long_keys) munmap(t->long_keys, t->key_store_bytes);
-    free(t->of_worker);
-    free(t);
+    GW_ASSERT(gw_flow_is_sound(t));
+    table_free(t);
 }
 
 size_t gw_flow_lookup_bulk(struct gw_flow_table *t, const void *keys, size_t n, struct gw_flow *found)

@@ -8,6 +8,7 @@
 #include <string.h>
 #include <cmocka.h>
 
+#include "src/balance/sound.h"
 #include "tests/balance/rig.h"
 
 enum { CORES = 3 };
@@ -137,6 +138,34 @@ static void publications_disturb_nobody(void **state)
     assert_int_equal(t.received, t.packets);
 }
 
+/* What assertions ask is found out where it does not hold. */
+static void what_does_not_hold_is_found(void **state)
+{
+    struct rig_packet p;
+    (void)state;
+    for (uint32_t i = 0; i < 20; i++) {
+        rig_udp(&p, client(i), (struct rig_end){rig_ip4(0x0a010001), 80}, 20);
+        through(&p, 0);
+    }
+    assert_true(bal_core_is_sound(core[0]) && bal_is_sound(r.bal));
+
+    struct bal_snapshot *snap = atomic_load(&r.bal->snap);
+    snap->table[1]->users++; /* a table that nobody would free */
+    assert_false(bal_is_sound(r.bal));
+    snap->table[1]->users--;
+    uint64_t seen = atomic_load(&r.bal->seen[0]);
+    atomic_store(&r.bal->seen[0], seen + 100); /* a core that looks at what is not there */
+    assert_false(bal_is_sound(r.bal));
+    atomic_store(&r.bal->seen[0], seen);
+
+    uint64_t key = 1;
+    struct gw_flow at; /* an entry that is no connection has no place in this table */
+    assert_int_equal(gw_flow_insert(core[0]->narrow, &key, bal_beside(1), BAL_UDP_NEW, &at), 0);
+    assert_false(bal_core_is_sound(core[0]));
+    assert_int_equal(gw_flow_delete(core[0]->narrow, &key), 0);
+    assert_true(bal_core_is_sound(core[0]) && bal_is_sound(r.bal));
+}
+
 #define IN_RIG(test) cmocka_unit_test_setup_teardown(test, open_rig, close_rig)
 int main(void)
 {
@@ -144,6 +173,7 @@ int main(void)
         IN_RIG(both_directions_meet),
         IN_RIG(odd_packets_look_for_their_flow),
         IN_RIG(publications_disturb_nobody),
+        IN_RIG(what_does_not_hold_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/balance/sound.h"
 #include "tests/balance/rig.h"
 #include "tests/rnd.h"
 
@@ -197,6 +198,7 @@ static void run(const char *what, enum bal_scheduler scheduler, uint64_t operati
             one_burst(strangers);
             if (!rnd_below(&f.rnd, connections < 200000 ? connections / 100 : 2000)) change_workers();
         }
+        require(bal_core_is_sound(f.rig.core) && bal_is_sound(f.rig.bal));
         if (strangers) flood(strangers);
     }
     establish_all();

@@ -9,6 +9,8 @@
 
 #include <gpuwire/flow.h>
 
+#include "src/flow/layout.h"
+
 enum { HALF_OPEN, OPEN };
 #define SECOND UINT64_C(1000000000)
 
@@ -194,6 +196,34 @@ static void nonsense_is_refused(void **state)
     gw_flow_destroy(NULL);
 }
 
+/* What assertions and the model ask is found out where it does not hold. */
+static void a_broken_table_is_found(void **state)
+{
+    uint8_t key[32] = {0};
+    struct gw_flow at[2];
+    struct gw_flow_table *t = make(100, sizeof(key));
+    (void)state;
+    for (int i = 0; i < 2; i++, key[0]++) assert_int_equal(gw_flow_insert(t, key, 3, OPEN, &at[i]), 0);
+    assert_true(gw_flow_is_sound(t));
+    t->flows++; /* a count that the buckets do not hold */
+    assert_false(gw_flow_is_sound(t));
+    t->flows--;
+    t->of_worker[3]--, t->of_worker[4]++;
+    assert_false(gw_flow_is_sound(t));
+    t->of_worker[3]++, t->of_worker[4]--;
+    struct bucket *b = &t->bucket[at[0].slot / WAYS];
+    b->spilled++; /* a flow that no second bucket holds */
+    assert_false(gw_flow_is_sound(t));
+    b->spilled--;
+    key[0] = 0;
+    memcpy(long_key(t, at[1].slot), key, sizeof(key)); /* a key twice, or where it does not belong */
+    assert_false(gw_flow_is_sound(t));
+    key[0] = 1;
+    memcpy(long_key(t, at[1].slot), key, sizeof(key));
+    assert_true(gw_flow_is_sound(t));
+    gw_flow_destroy(t);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -205,6 +235,7 @@ int main(void)
         cmocka_unit_test(it_holds_what_was_asked_for),
         cmocka_unit_test(all_ways_to_compare_agree),
         cmocka_unit_test(nonsense_is_refused),
+        cmocka_unit_test(a_broken_table_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -12,6 +12,8 @@
 
 #include <gpuwire/flow.h>
 
+#include "src/flow/layout.h"
+
 enum { KEYS = 20000, BURST = 100, STATES = 4, WORKERS = 50, FOREVER = 3 };
 
 struct entry {
@@ -156,6 +158,7 @@ static void scan(void)
 {
     uint64_t cursor = 0, living = 0;
     gw_flow_expire(f.table, SIZE_MAX);
+    require(gw_flow_is_sound(f.table));
     seen = 0;
     memset(of_worker, 0, sizeof(of_worker));
     while (gw_flow_scan(f.table, &cursor, 777, visit, NULL)) continue;

@@ -1,19 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * How a table of flows lies in memory.
+ * layout.h: how a table of flows lies in memory.
  *
  * A bucket is one cache line: five keys, five values, and which of them are in use. Each key has two buckets,
  * which a keyed hash names. A flow lies in its first bucket as long as there is room, so that a lookup reads
  * one line. When it lies in its second one, the first one's `spilled` counts it: a lookup reads the second
  * line only where that is not 0.
  */
-#ifndef GW_FLOW_TABLE_H
-#define GW_FLOW_TABLE_H
+#ifndef GW_FLOW_LAYOUT_H
+#define GW_FLOW_LAYOUT_H
 
 #include <assert.h>
 #include <stdbool.h>
 #include <string.h>
 
+#include <gpuwire/detail/assert.h>
 #include <gpuwire/flow.h>
 
 #define WAYS       5u
@@ -176,5 +177,8 @@ static inline const void *key_at(const struct gw_flow_table *t, uint64_t bucket,
 
 /* Takes a flow out of its slot, and out of the counts. */
 void gw_flow_free_slot(struct gw_flow_table *t, uint64_t bucket, unsigned way);
+
+/* Does each flow stand where its key belongs, and nowhere else? Are the counts what the buckets hold? */
+bool gw_flow_is_sound(const struct gw_flow_table *t);
 
 #endif
