@@ -178,7 +178,7 @@ static void a_drain_is_saved(void **state)
     struct gw_bal_config c, again;
     (void)state;
     take(two_services, &c);
-    gw_bal_drain(&c.model, worker(&c.model, "s1", "blue"), 1);
+    gw_bal_drain(&c.model, worker(&c.model, "s1", "blue"), true);
     char *text = gw_bal_config_write(&c.model);
     take(text, &again);
     assert_true(worker(&again.model, "s1", "blue")->drain);
@@ -257,7 +257,7 @@ static void both_planes_say_the_same(void **state)
     gw_bal_translate_attr(&c.global, &attr);
     assert_int_equal(bal_create(&attr, &bal), 0);
     struct bal_config *config = calloc(1, sizeof(*config));
-    gw_bal_translate(&c.model, &c.global, 0, config);
+    gw_bal_translate(&c.model, &c.global, false, config);
     if (bal_publish(bal, config, why, sizeof(why))) fail_msg("%s", why);
     free(config);
     bal_destroy(bal);

@@ -176,7 +176,7 @@ static void test_drain(void **state)
     w->health.up = kept->health.up = 1;
     assert_int_equal(gw_bal_state_of(w), GW_BAL_UP);
     w->counts.live = 2;
-    gw_bal_leave(&c.model, s, w, 0);
+    gw_bal_leave(&c.model, s, w, false);
     assert_int_equal(gw_bal_state_of(w), GW_BAL_DRAINING);
     uint64_t version = c.model.version;
     gw_bal_tend(&c.model, version, 0);
@@ -190,12 +190,12 @@ static void test_drain(void **state)
     gw_bal_tend(&c.model, version, 0);
     assert_ptr_equal(s->workers, kept); /* gone */
     /* One that drains alone stays, and says that it is drained. */
-    gw_bal_drain(&c.model, kept, 1);
+    gw_bal_drain(&c.model, kept, true);
     kept->counted = c.model.version;
     gw_bal_tend(&c.model, c.model.version, 0);
     assert_ptr_equal(s->workers, kept);
     assert_int_equal(gw_bal_state_of(kept), GW_BAL_DRAINED);
-    gw_bal_drain(&c.model, kept, 0);
+    gw_bal_drain(&c.model, kept, false);
     assert_int_equal(gw_bal_state_of(kept), GW_BAL_UP);
     gw_bal_config_free(&c);
 }
@@ -221,7 +221,7 @@ static void test_drain_limit(void **state)
         struct gw_bal_worker *w = s->workers;
         w->health.up = w->health.known = 1;
         w->counts.live = 1;
-        gw_bal_drain(&c.model, w, 1);
+        gw_bal_drain(&c.model, w, true);
         gw_bal_tend(&c.model, c.model.version, 100 * S);
         assert_int_equal(gw_bal_drain_limit(w), limits[i]);
         gw_bal_to_worker(s, w, NULL, &at_work);
@@ -267,14 +267,14 @@ static void test_drain_limit(void **state)
     gw_bal_limit_drain(&again, s->workers, 50 * S, 400 * S);
     gw_bal_to_worker(s, s->workers, NULL, &at_work);
     assert_int_equal(at_work.state, BAL_DRAINING);
-    gw_bal_drain(&again, s->workers, 0);
+    gw_bal_drain(&again, s->workers, false);
     gw_bal_tend(&again, again.version, 500 * S);
     assert_int_equal(gw_bal_state_of(s->workers), GW_BAL_UP);
-    gw_bal_drain(&again, s->workers, 1);
+    gw_bal_drain(&again, s->workers, true);
     gw_bal_tend(&again, again.version, 519 * S);
     assert_int_equal(gw_bal_state_of(s->workers), GW_BAL_DRAINING);
     /* One that leaves is gone then, with what it has. */
-    gw_bal_leave(&again, s, s->workers, 0);
+    gw_bal_leave(&again, s, s->workers, false);
     gw_bal_tend(&again, again.version, 540 * S);
     gw_bal_tend(&again, again.version, 540 * S);
     assert_null(s->workers);
@@ -302,7 +302,7 @@ static void test_since(void **state)
     assert_int_equal(w->since_ns, 10 * S);
     gw_bal_tend(&c.model, 0, 11 * S);
     assert_int_equal(w->since_ns, 10 * S); /* nothing has changed */
-    gw_bal_drain(&c.model, w, 1);
+    gw_bal_drain(&c.model, w, true);
     gw_bal_tend(&c.model, 0, 20 * S);
     w->counts.live = 0;
     w->counted = c.model.version;
@@ -325,7 +325,7 @@ static void test_since(void **state)
     json_decref(j);
     assert_int_equal(again.services->workers->since_ns, 30 * S);
     assert_int_equal(again.services->workers->drain_from, 7);
-    gw_bal_drain(&c.model, w, 0);
+    gw_bal_drain(&c.model, w, false);
     gw_bal_tend(&c.model, 0, 40 * S);
     assert_int_equal(w->drain_from, 0);
     gw_bal_model_free(&again);
@@ -379,7 +379,7 @@ static void test_ids(void **state)
         struct gw_bal_worker w = {.weight = 1, .addr = {.family = 4, .bytes = {10, 9, 9, 9}}}, *mine;
         assert_int_equal(gw_bal_add_worker(&c.model, s, &w, &mine), 0);
         assert_int_not_equal(mine->id, first);
-        gw_bal_leave(&c.model, s, mine, 1);
+        gw_bal_leave(&c.model, s, mine, true);
     }
     gw_bal_config_free(&c);
 }
@@ -564,7 +564,7 @@ static void test_state_round(void **state)
     struct gw_bal_service *s = a_service(&c);
     s->workers->health.up = s->workers->health.known = 1;
     s->workers->id = 77;
-    gw_bal_drain(&c.model, s->workers->next, 1);
+    gw_bal_drain(&c.model, s->workers->next, true);
     json_t *j = gw_bal_model_json(&c.model);
     assert_non_null(j);
     if (gw_bal_model_from(j, &again, 0)) fail_msg("%s", gw_last_error());

@@ -166,7 +166,7 @@ static void test_id(void **state)
     gw_bal_history_take(h, &m, 1 * EVERY);
     count(a, 0, 50, 50, 50);
     gw_bal_history_take(h, &m, 2 * EVERY);
-    gw_bal_leave(&m, s, a, 1);
+    gw_bal_leave(&m, s, a, true);
     gw_bal_history_take(h, &m, 3 * EVERY);
     assert_int_equal(gw_bal_put_worker(&m, s, &like, like.id, &other), 0);
     count(other, 0, 70, 70, 70);

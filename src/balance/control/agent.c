@@ -38,7 +38,7 @@ struct gw_bal_agent {
     pthread_t thread;
     pthread_mutex_t lock;      /* of what follows */
     struct gw_bal_model model; /* as it was applied */
-    int has_state;
+    bool has_state;
     uint64_t version, generation; /* of the last that was applied */
     uint64_t seen_ns;             /* when all cores were seen to have it; 0: not yet */
     uint64_t settled;
@@ -84,7 +84,7 @@ static int agent_publish(struct gw_bal_agent *a, struct gw_bal_model *m, char *w
     if (err < 0) {
         snprintf(why, size, "%s", gw_last_error());
     } else {
-        gw_bal_translate(m, a->global, 0, config);
+        gw_bal_translate(m, a->global, false, config);
         gw_bal_fence_set(&a->fence, config); /* before the first packet comes to a new service */
         err = bal_publish(a->bal, config, why, size);
     }
@@ -105,7 +105,7 @@ static json_t *take_model(struct gw_bal_agent *a, struct gw_bal_model *next, uin
     a->model.version = a->version = version;
     a->generation = bal_generation(a->bal);
     a->seen_ns = 0;
-    a->has_state = 1;
+    a->has_state = true;
     return json_pack("{s:I, s:o, s:I, s:s}", "version", (json_int_t)version, "refused", refused_json(next),
                      "lost", (json_int_t)next->lost, "lost_why", next->lost_why);
 }

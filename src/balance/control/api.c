@@ -28,7 +28,7 @@ struct call {
     uint32_t touched_service, touched_worker; /* ids of what the call has changed; GW_BAL_ANY_ID: none */
 };
 
-static unsigned bal_api_fail(json_t **reply, unsigned status, const char *why)
+static unsigned api_fail(json_t **reply, unsigned status, const char *why)
 {
     *reply = gw_http_error(why);
     return status;
@@ -42,20 +42,20 @@ static unsigned fail_errno(json_t **reply, int err)
                       : err == -ENOSPC ? 507
                       : err == -EAGAIN ? 503
                                        : 500;
-    return bal_api_fail(reply, status, gw_last_error());
+    return api_fail(reply, status, gw_last_error());
 }
 
 static unsigned done(json_t **reply, unsigned status, json_t *body)
 {
     *reply = body;
-    return body ? status : bal_api_fail(reply, 500, "out of memory");
+    return body ? status : api_fail(reply, 500, "out of memory");
 }
 
 static unsigned only(json_t **reply, const char *methods)
 {
     char why[96];
     snprintf(why, sizeof(why), "this takes %s", methods);
-    return bal_api_fail(reply, 405, why);
+    return api_fail(reply, 405, why);
 }
 
 static bool is(const struct call *c, const char *method)
@@ -140,7 +140,7 @@ static unsigned add_worker(struct call *c, uint8_t origin)
     if (w.port == c->service->port) w.port = 0;
     if (!err) err = gw_bal_add_worker(&c->core->model, c->service, &w, &mine);
     if (!err && (err = gw_bal_model_check(&c->core->model)))
-        gw_bal_leave(&c->core->model, c->service, mine, 1); /* nothing has changed */
+        gw_bal_leave(&c->core->model, c->service, mine, true); /* nothing has changed */
     if (err) return fail_errno(c->reply, err);
     c->worker = mine;
     return done(c->reply, 201, gw_bal_worker_json(c->service, mine));
@@ -166,19 +166,19 @@ static unsigned change_worker(struct call *c)
     json_object_foreach((json_t *)c->body, key, value)
     {
         if (strcmp(key, "state") && strcmp(key, "weight") && strcmp(key, "drain_limit_ms"))
-            return bal_api_fail(c->reply, 400,
-                                "of a worker, `state`, `weight` and `drain_limit_ms` can be changed");
+            return api_fail(c->reply, 400,
+                            "of a worker, `state`, `weight` and `drain_limit_ms` can be changed");
     }
     if (!c->body || gw_bal_get_number(c->body, "weight", 0, GW_BAL_WEIGHT, &weight) < 0 ||
         (limits = gw_bal_get_drain_limit(c->body, &limit)) < 0 ||
         gw_bal_get_text(c->body, "state", state, sizeof(state)) < 0)
-        return bal_api_fail(c->reply, 400,
-                            c->body ? gw_last_error() : "a body is missing, such as {\"weight\": 2}");
+        return api_fail(c->reply, 400,
+                        c->body ? gw_last_error() : "a body is missing, such as {\"weight\": 2}");
     if (state[0] && strcmp(state, "draining") && strcmp(state, "up"))
-        return bal_api_fail(c->reply, 400, "state: must be up or draining");
+        return api_fail(c->reply, 400, "state: must be up or draining");
     int drains = state[0] ? state[0] == 'd' : c->worker->drain || c->worker->leave;
     if (limits > 0 && !drains)
-        return bal_api_fail(c->reply, 400, "drain_limit_ms goes with a worker that drains");
+        return api_fail(c->reply, 400, "drain_limit_ms goes with a worker that drains");
     gw_bal_set_weight(&c->core->model, c->worker, weight);
     if (state[0]) gw_bal_drain(&c->core->model, c->worker, drains);
     if (limits > 0) gw_bal_limit_drain(&c->core->model, c->worker, limit, gw_deadline(0));
@@ -217,7 +217,7 @@ static unsigned beat(struct call *c)
     if (status > 299) return status;
     struct gw_bal_worker *w = c->worker;
     if (leaving)
-        gw_bal_leave(&c->core->model, c->service, w, 0);
+        gw_bal_leave(&c->core->model, c->service, w, false);
     else if (w->leave && w->silent)
         gw_bal_drain(&c->core->model, w, w->drain); /* it is back */
     if (status == 200) *c->reply = gw_bal_worker_json(c->service, w);
@@ -284,7 +284,7 @@ static unsigned text_reply(struct call *c, char *text)
     return done(c->reply, 200, j);
 }
 
-static unsigned bal_api_config(struct call *c)
+static unsigned api_config(struct call *c)
 {
     char *text = gw_bal_config_write(&c->core->model);
     json_t *j = text ? json_pack("{s:s}", "config", text) : NULL;
@@ -292,7 +292,7 @@ static unsigned bal_api_config(struct call *c)
     return done(c->reply, 200, j);
 }
 
-static unsigned bal_api_stats(struct call *c)
+static unsigned api_stats(struct call *c)
 {
     uint64_t now = gw_deadline(0);
     return done(c->reply, 200,
@@ -313,7 +313,7 @@ static unsigned history(struct call *c)
                            : gw_bal_history_json(c->core->history, now));
 }
 
-static unsigned bal_api_reload(struct call *c)
+static unsigned api_reload(struct call *c)
 {
     if (!is(c, "POST")) return only(c->reply, "POST");
     int err = gw_bal_core_reload(c->core);
@@ -323,13 +323,13 @@ static unsigned bal_api_reload(struct call *c)
 static unsigned top(struct call *c, const char *name)
 {
     if (strcmp(name, "services") && strcmp(name, "reload") && !is(c, "GET")) return only(c->reply, "GET");
-    if (!strcmp(name, "reload")) return bal_api_reload(c);
+    if (!strcmp(name, "reload")) return api_reload(c);
     if (!strcmp(name, "services")) return services(c);
-    if (!strcmp(name, "stats")) return bal_api_stats(c);
+    if (!strcmp(name, "stats")) return api_stats(c);
     if (!strcmp(name, "history")) return history(c);
-    if (!strcmp(name, "config")) return bal_api_config(c);
+    if (!strcmp(name, "config")) return api_config(c);
     if (!strcmp(name, "health")) return done(c->reply, gw_bal_core_alive(c->core) ? 200 : 503, json_object());
-    return bal_api_fail(c->reply, 404, "no such call; see docs/balance.md");
+    return api_fail(c->reply, 404, "no such call; see docs/balance.md");
 }
 
 static unsigned route(struct call *c, char *path)
@@ -344,10 +344,10 @@ static unsigned route(struct call *c, char *path)
         word[4] = rest ? strsep(&rest, "/") : NULL;
         n += word[4] != NULL;
     }
-    if (rest || !n) return bal_api_fail(c->reply, 404, "no such call; see docs/balance.md");
+    if (rest || !n) return api_fail(c->reply, 404, "no such call; see docs/balance.md");
     if (n > 1 && !*word[n - 1]) n--; /* a slash at the end */
     if (n == 1) return top(c, word[0]);
-    if (strcmp(word[0], "services")) return bal_api_fail(c->reply, 404, "no such call; see docs/balance.md");
+    if (strcmp(word[0], "services")) return api_fail(c->reply, 404, "no such call; see docs/balance.md");
     c->service = gw_bal_find_service(&c->core->model, word[1]);
     if (!c->service) return fail_errno(c->reply, -ENOENT);
     c->worker_name = word[3];
@@ -357,11 +357,11 @@ static unsigned route(struct call *c, char *path)
     if (n == 4 && !strcmp(word[2], "workers")) return worker(c);
     if (n == 3 && !strcmp(word[2], "queue_pairs")) return queue_pairs(c);
     if (n == 5 && !strcmp(word[2], "workers") && !strcmp(word[4], "queue_pairs")) return worker_pairs(c);
-    return bal_api_fail(c->reply, 404, "no such call; see docs/balance.md");
+    return api_fail(c->reply, 404, "no such call; see docs/balance.md");
 }
 
 /* The lock was released in between: the objects are looked up again. */
-static unsigned bal_api_refused(struct call *c, unsigned status)
+static unsigned api_refused(struct call *c, unsigned status)
 {
     const struct gw_bal_service *s = gw_bal_service_by_id(&c->core->model, c->touched_service);
     const struct gw_bal_worker *w = gw_bal_worker_by_id(&c->core->model, c->touched_worker);
@@ -373,18 +373,18 @@ static unsigned bal_api_refused(struct call *c, unsigned status)
     if (!why) return status;
     json_decref(*c->reply);
     snprintf(text, sizeof(text), "the data plane refuses it: %s", why);
-    return bal_api_fail(c->reply, c->core->refused[0] ? 500 : 409, text);
+    return api_fail(c->reply, c->core->refused[0] ? 500 : 409, text);
 }
 
 /* A change is in force when the answer says 200 or 201: each packet that comes later finds it. 202: soon.
  * A worker that speaks for itself does not wait. */
-static unsigned bal_api_in_force(struct call *c, unsigned status, uint64_t before)
+static unsigned api_in_force(struct call *c, unsigned status, uint64_t before)
 {
     if (is(c, "PUT") || status > 299 || c->core->model.version == before || !c->core->attached) return status;
     c->touched_worker = c->worker ? c->worker->id : GW_BAL_ANY_ID;
     if (c->service) c->touched_service = c->service->id;
     int has = gw_bal_core_wait(c->core, &c->core->applied, c->core->model.version);
-    return has ? bal_api_refused(c, status) : 202;
+    return has ? api_refused(c, status) : 202;
 }
 
 unsigned gw_bal_api_call(struct gw_bal_core *core, const char *method, const char *path, const json_t *body,
@@ -402,12 +402,12 @@ unsigned gw_bal_api_call(struct gw_bal_core *core, const char *method, const cha
     if (!strcmp(path, "/metrics")) {
         status = is(&c, "GET") ? text_reply(&c, gw_bal_metrics(core)) : only(reply, "GET");
     } else if (strncmp(path, "/v1/", 4)) {
-        status = bal_api_fail(reply, 404, "no such call; see docs/balance.md");
+        status = api_fail(reply, 404, "no such call; see docs/balance.md");
     } else {
         char *mine = strdup(path + 4);
-        status = mine ? route(&c, mine) : bal_api_fail(reply, 500, "out of memory");
+        status = mine ? route(&c, mine) : api_fail(reply, 500, "out of memory");
         free(mine);
-        status = bal_api_in_force(&c, status, before);
+        status = api_in_force(&c, status, before);
     }
     pthread_mutex_unlock(&core->lock);
     if (strcmp(method, "GET")) gw_bal_core_wake(core);

@@ -66,7 +66,7 @@ int gw_bal_fits(const struct gw_bal_model *m, const struct gw_bal_service *s, co
 
 /* ---- the whole ---- */
 
-static int name_is_twice(const struct gw_bal_model *m)
+static int check_names(const struct gw_bal_model *m)
 {
     for (const struct gw_bal_service *s = m->services; s; s = s->next) {
         for (const struct gw_bal_service *o = s->next_name; o; o = o->next_name)
@@ -84,7 +84,7 @@ static int name_is_twice(const struct gw_bal_model *m)
 }
 
 /* The data plane's view of a model; `all`: also what is marked as refused. */
-static struct bal_config *config_of(const struct gw_bal_model *m, int all)
+static struct bal_config *config_of(const struct gw_bal_model *m, bool all)
 {
     struct bal_config *c = calloc(1, sizeof(*c));
     if (c) gw_bal_translate(m, m->global, all, c);
@@ -113,9 +113,9 @@ static void say_first(void *ctx, enum bal_object kind, uint32_t number, const ch
 int gw_bal_model_check(const struct gw_bal_model *m)
 {
     struct verdict v = {.model = m};
-    int err = name_is_twice(m);
+    int err = check_names(m);
     if (err) return err;
-    struct bal_config *c = config_of(m, 0);
+    struct bal_config *c = config_of(m, false);
     err = c ? bal_check_config(c, say_first, &v) : -ENOMEM;
     free(c);
     if (err) return gw_error_errno(err, "balance");
@@ -135,7 +135,7 @@ static void control_check_mark(void *ctx, enum bal_object kind, uint32_t number,
 int gw_bal_model_refuse(struct gw_bal_model *m)
 {
     struct verdict v = {.model = m};
-    struct bal_config *c = config_of(m, 1);
+    struct bal_config *c = config_of(m, true);
     for (struct gw_bal_service *s = m->services; c && s; s = s->next) {
         s->refused[0] = 0;
         for (struct gw_bal_worker *w = s->workers; w; w = w->next) w->refused[0] = 0;

@@ -33,7 +33,7 @@ static int set_api(parse *p, statement *s)
     if (!err) gw_bal_addr_text(&addr, g->api_host);
     return err;
 }
-static int bal_config_set_token(parse *p, statement *s)
+static int config_set_token(parse *p, statement *s)
 {
     return gw_bal_take_text(p, s, p->config->global.token_file, GW_BAL_TEXT);
 }
@@ -41,7 +41,7 @@ static int set_cert(parse *p, statement *s)
 {
     return gw_bal_take_text(p, s, p->config->global.tls_cert, GW_BAL_TEXT);
 }
-static int bal_config_set_key(parse *p, statement *s)
+static int config_set_key(parse *p, statement *s)
 {
     return gw_bal_take_text(p, s, p->config->global.tls_key, GW_BAL_TEXT);
 }
@@ -82,7 +82,7 @@ static int set_sync_key(parse *p, statement *s)
     return gw_bal_take_text(p, s, p->config->global.sync_key_file, GW_BAL_TEXT);
 }
 
-static int bal_config_set_seed(parse *p, statement *s)
+static int config_read_seed(parse *p, statement *s)
 {
     return gw_bal_take_text(p, s, p->config->global.seed_file, GW_BAL_TEXT);
 }
@@ -102,7 +102,7 @@ static int set_cores(parse *p, statement *s)
     return 0;
 }
 
-static int bal_config_set_timeout(parse *p, statement *s)
+static int config_set_timeout(parse *p, statement *s)
 {
     static const char *const names[] = {"syn", "established", "fin_wait",   "close",
                                         "udp", "udp_stream",  "queue_pair", NULL};
@@ -110,21 +110,21 @@ static int bal_config_set_timeout(parse *p, statement *s)
 }
 
 static const struct gw_bal_keyword timeout_keywords[] = {
-    {"syn", 1, 1, bal_config_set_timeout, NULL, NULL},
-    {"established", 1, 1, bal_config_set_timeout, NULL, NULL},
-    {"fin_wait", 1, 1, bal_config_set_timeout, NULL, NULL},
-    {"close", 1, 1, bal_config_set_timeout, NULL, NULL},
-    {"udp", 1, 1, bal_config_set_timeout, NULL, NULL},
-    {"udp_stream", 1, 1, bal_config_set_timeout, NULL, NULL},
-    {"queue_pair", 1, 1, bal_config_set_timeout, NULL, NULL},
+    {"syn", 1, 1, config_set_timeout, NULL, NULL},
+    {"established", 1, 1, config_set_timeout, NULL, NULL},
+    {"fin_wait", 1, 1, config_set_timeout, NULL, NULL},
+    {"close", 1, 1, config_set_timeout, NULL, NULL},
+    {"udp", 1, 1, config_set_timeout, NULL, NULL},
+    {"udp_stream", 1, 1, config_set_timeout, NULL, NULL},
+    {"queue_pair", 1, 1, config_set_timeout, NULL, NULL},
     {0},
 };
 
 static const struct gw_bal_keyword global_keywords[] = {
     {"api", 2, 2, set_api, NULL, NULL},
-    {"token_file", 1, 1, bal_config_set_token, NULL, NULL},
+    {"token_file", 1, 1, config_set_token, NULL, NULL},
     {"tls_cert", 1, 1, set_cert, NULL, NULL},
-    {"tls_key", 1, 1, bal_config_set_key, NULL, NULL},
+    {"tls_key", 1, 1, config_set_key, NULL, NULL},
     {"run_dir", 1, 1, set_run_dir, NULL, NULL},
     {"cores", 1, GW_BAL_WORDS - 2, set_cores, NULL, NULL},
     {"flows", 1, 1, set_flows, NULL, NULL},
@@ -137,7 +137,7 @@ static const struct gw_bal_keyword global_keywords[] = {
     {"sync_listen", 2, 2, set_listen, NULL, NULL},
     {"script_user", 1, 2, gw_bal_set_script_user, NULL, NULL},
     {"sync_key_file", 1, 1, set_sync_key, NULL, NULL},
-    {"seed_file", 1, 1, bal_config_set_seed, NULL, NULL},
+    {"seed_file", 1, 1, config_read_seed, NULL, NULL},
     {0},
 };
 
@@ -203,15 +203,15 @@ static int set_vlan(parse *p, statement *s)
 {
     return gw_bal_take_u16(p, s, 1, 1, 4094, &p->port->vlan);
 }
-static int bal_config_set_mtu(parse *p, statement *s)
+static int config_read_mtu(parse *p, statement *s)
 {
     return gw_bal_take_u16(p, s, 1, 1280, 9216, &p->port->mtu);
 }
 
 static const struct gw_bal_keyword port_keywords[] = {
-    {"driver", 1, 1, set_driver, NULL, NULL},      {"address", 1, 1, set_address, NULL, NULL},
-    {"gateway", 1, 1, set_gateway, NULL, NULL},    {"vlan", 1, 1, set_vlan, NULL, NULL},
-    {"mtu", 1, 1, bal_config_set_mtu, NULL, NULL}, {0},
+    {"driver", 1, 1, set_driver, NULL, NULL},   {"address", 1, 1, set_address, NULL, NULL},
+    {"gateway", 1, 1, set_gateway, NULL, NULL}, {"vlan", 1, 1, set_vlan, NULL, NULL},
+    {"mtu", 1, 1, config_read_mtu, NULL, NULL}, {0},
 };
 
 static const struct gw_bal_keyword keywords[] = {

@@ -119,7 +119,7 @@ static int config_check_set_bind(parse *p, statement *s)
 
 /* keepalived's free form: "Ab12f 3" is AB 12 0F 03. `any`: x stands for any digit. It becomes pairs of
  * digits. */
-static int take_hex(parse *p, statement *s, int any, char *out, size_t size)
+static int take_hex(parse *p, statement *s, bool any, char *out, size_t size)
 {
     size_t n = 0;
     for (unsigned k = 1; k < s->words; k++)
@@ -138,13 +138,13 @@ static int take_hex(parse *p, statement *s, int any, char *out, size_t size)
 static int set_payload(parse *p, statement *s)
 {
     p->plan->said->has |= GW_BAL_SAID_PATH;
-    return take_hex(p, s, 0, p->plan->said->ask.path, sizeof(p->plan->said->ask.path));
+    return take_hex(p, s, false, p->plan->said->ask.path, sizeof(p->plan->said->ask.path));
 }
 static int set_reply(parse *p, statement *s)
 {
     p->plan->said->has |= GW_BAL_SAID_REPLY | GW_BAL_SAID_MODEL;
     p->plan->said->ask.needs_reply = 1;
-    return take_hex(p, s, 1, p->plan->said->ask.model, sizeof(p->plan->said->ask.model));
+    return take_hex(p, s, true, p->plan->said->ask.model, sizeof(p->plan->said->ask.model));
 }
 static int set_least(parse *p, statement *s)
 {
@@ -243,7 +243,7 @@ static unsigned said_mask(const struct gw_bal_said *to, const struct gw_bal_said
 {
     unsigned mask = GW_BAL_SAID_INTERVAL | GW_BAL_SAID_RISE | GW_BAL_SAID_FALL | GW_BAL_SAID_AGAIN |
                     GW_BAL_SAID_PORT | GW_BAL_SAID_TIMEOUT;
-    int same = to->ask.kind == from->ask.kind || (is_http(to) && is_http(from));
+    bool same = to->ask.kind == from->ask.kind || (is_http(to) && is_http(from));
     if (same) return ~0u;
     if (to->ask.kind == GW_BAL_MISC_CHECK || from->ask.kind == GW_BAL_MISC_CHECK)
         mask &= ~GW_BAL_SAID_TIMEOUT;

@@ -75,7 +75,7 @@ static uint64_t begin_checks(struct daemon *d)
 
 /* ---- the data plane ---- */
 
-static int daemon_attach(struct daemon *d, int first, int *started)
+static int daemon_attach(struct daemon *d, bool first, bool *started)
 {
     struct gw_bal_link *l = &d->exchange.link;
     int err = gw_bal_link_open(l, d->config.global.run_dir);
@@ -104,7 +104,8 @@ static void attach_again(struct daemon *d, uint64_t now)
     gw_bal_link_ended(&d->exchange.link);
     if (now < d->again_ns) return;
     d->again_ns = now + AGAIN_NS;
-    int started, err = daemon_attach(d, 0, &started);
+    bool started;
+    int err = daemon_attach(d, false, &started);
     if (!err) {
         printf("the data plane %s\n", started ? "has been started again" : "answers again");
         fflush(stdout);
@@ -280,7 +281,8 @@ static void end_plane(struct daemon *d)
 static int daemon_begin(struct daemon *d)
 {
     d->claim_fd = gw_bal_claim_control(d->config.global.run_dir);
-    int started, err = d->claim_fd < 0 ? d->claim_fd : daemon_attach(d, 1, &started);
+    bool started;
+    int err = d->claim_fd < 0 ? d->claim_fd : daemon_attach(d, true, &started);
     if (!err) err = begin_model(d);
     return err ? err : gw_bal_api_start(&d->core, &d->config.global, &d->api);
 }

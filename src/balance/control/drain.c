@@ -29,7 +29,7 @@ static int set_over(struct gw_bal_model *m, struct gw_bal_worker *w, int over)
 }
 
 /* The end counts from the first look at the drain. */
-static bool bal_drain_is_over(struct gw_bal_worker *w, uint64_t now_ns)
+static bool drain_is_over(struct gw_bal_worker *w, uint64_t now_ns)
 {
     uint64_t limit = gw_bal_drain_limit(w);
     if (limit == GW_BAL_DRAIN_ALWAYS) {
@@ -42,7 +42,7 @@ static bool bal_drain_is_over(struct gw_bal_worker *w, uint64_t now_ns)
 
 bool gw_bal_tend_drain(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t now_ns)
 {
-    if (w->drain || w->leave) return set_over(m, w, bal_drain_is_over(w, now_ns));
+    if (w->drain || w->leave) return set_over(m, w, drain_is_over(w, now_ns));
     w->drain_limit_ns = w->drain_end_ns = 0;
     return set_over(m, w, 0);
 }
@@ -51,5 +51,5 @@ void gw_bal_limit_drain(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_
 {
     w->drain_limit_ns = limit_ns;
     w->drain_end_ns = 0;
-    set_over(m, w, bal_drain_is_over(w, now_ns));
+    set_over(m, w, drain_is_over(w, now_ns));
 }

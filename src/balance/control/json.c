@@ -394,7 +394,7 @@ static int restore_worker(struct gw_bal_model *m, struct gw_bal_service *s, cons
         gw_bal_replace_worker(m, mine, &w);
         return 0;
     }
-    gw_bal_leave(m, mine->service, mine, 1); /* its id is another's by now */
+    gw_bal_leave(m, mine->service, mine, true); /* its id is another's by now */
     return gw_bal_put_worker(m, s, &w, (uint32_t)id, NULL);
 }
 
@@ -470,7 +470,7 @@ static void forget_part(const json_t *from, struct gw_bal_model *m)
     json_array_foreach(json_object_get(from, "gone_workers"), i, id)
     {
         struct gw_bal_worker *w = gw_bal_worker_by_id(m, (uint32_t)json_integer_value(id));
-        if (w) gw_bal_leave(m, w->service, w, 1);
+        if (w) gw_bal_leave(m, w->service, w, true);
     }
     json_array_foreach(json_object_get(from, "gone_services"), i, id)
     {

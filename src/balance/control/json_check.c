@@ -126,9 +126,9 @@ static bool is_hex(const char *text, const char *digits)
     return strspn(text, digits) == strlen(text) && strlen(text) % 2 == 0;
 }
 
-static int ask_is_good(const struct gw_bal_ask *a)
+static int json_check_ask(const struct gw_bal_ask *a)
 {
-    int udp = a->kind == GW_BAL_UDP_CHECK;
+    bool udp = a->kind == GW_BAL_UDP_CHECK;
     if (a->digest[0] && (strlen(a->digest) != 32 || !is_hex(a->digest, "0123456789abcdefABCDEF")))
         return gw_error(-EINVAL, "check: digest: it must be 32 hexadecimal digits");
     if (udp && (!is_hex(a->path, "0123456789abcdef") || !is_hex(a->model, "0123456789abcdefx")))
@@ -172,7 +172,7 @@ static int get_ask(const json_t *j, struct gw_bal_ask *a)
         return -EINVAL;
     return a->kind == GW_BAL_NO_CHECK || a->kind == GW_BAL_TCP_CHECK || a->kind == GW_BAL_RDMA_CHECK
                ? 0
-               : ask_is_good(a);
+               : json_check_ask(a);
 }
 
 static int get_others(const json_t *j, struct gw_bal_check *c)

@@ -24,7 +24,7 @@ static const struct {
     [FAILURES] = {"worker_check_failures_total", "counter", "Health checks that failed"},
 };
 
-static double bal_metrics_value_of(const struct gw_bal_worker *w, enum what what)
+static double metrics_value_of(const struct gw_bal_worker *w, enum what what)
 {
     static const double states[] = {[GW_BAL_UP] = 1,
                                     [GW_BAL_DRAINING] = 0.5,
@@ -45,19 +45,19 @@ static double bal_metrics_value_of(const struct gw_bal_worker *w, enum what what
     }
 }
 
-static void bal_metrics_head(FILE *f, const char *name, const char *type, const char *help)
+static void metrics_head(FILE *f, const char *name, const char *type, const char *help)
 {
     fprintf(f, "# HELP gpuwire_balance_%s %s\n# TYPE gpuwire_balance_%s %s\n", name, help, name, type);
 }
 
-static void bal_metrics_write_workers(FILE *f, const struct gw_bal_core *c)
+static void metrics_write_workers(FILE *f, const struct gw_bal_core *c)
 {
     for (size_t i = 0; i < sizeof(of_workers) / sizeof(of_workers[0]); i++) {
-        bal_metrics_head(f, of_workers[i].name, of_workers[i].type, of_workers[i].help);
+        metrics_head(f, of_workers[i].name, of_workers[i].type, of_workers[i].help);
         for (const struct gw_bal_service *s = c->model.services; s; s = s->next)
             for (const struct gw_bal_worker *w = s->workers; w; w = w->next)
                 fprintf(f, "gpuwire_balance_%s{service=\"%s\",worker=\"%s\"} %.15g\n", of_workers[i].name,
-                        s->name, w->name, bal_metrics_value_of(w, (enum what)i));
+                        s->name, w->name, metrics_value_of(w, (enum what)i));
     }
 }
 
@@ -73,7 +73,7 @@ static void write_totals(FILE *f, const json_t *stats)
                 gauge ? "gauge" : "counter", key, gauge ? "" : "_total",
                 (long long)json_integer_value(value));
     }
-    bal_metrics_head(f, "drops_total", "counter", "Packets that were not forwarded");
+    metrics_head(f, "drops_total", "counter", "Packets that were not forwarded");
     json_object_foreach(json_object_get(stats, "drops"), key, value) fprintf(
         f, "gpuwire_balance_drops_total{reason=\"%s\"} %lld\n", key, (long long)json_integer_value(value));
 }
@@ -84,26 +84,26 @@ char *gw_bal_metrics(const struct gw_bal_core *c)
     size_t bytes;
     FILE *f = open_memstream(&text, &bytes);
     if (!f) return NULL;
-    bal_metrics_write_workers(f, c);
+    metrics_write_workers(f, c);
     write_totals(f, c->stats);
     const json_t *sync = json_object_get(c->stats, "sync");
     if (json_is_object(sync)) {
-        bal_metrics_head(f, "standby_connected", "gauge",
-                         "1: every balancer that flows go to or come from has answered within seconds");
+        metrics_head(f, "standby_connected", "gauge",
+                     "1: every balancer that flows go to or come from has answered within seconds");
         fprintf(f, "gpuwire_balance_standby_connected %d\n",
                 gw_bal_core_alive(c) && json_is_true(json_object_get(sync, "connected")));
-        bal_metrics_head(f, "standby_flows_total", "counter",
-                         "Flows that were told to the standby, or learnt from the active one");
+        metrics_head(f, "standby_flows_total", "counter",
+                     "Flows that were told to the standby, or learnt from the active one");
         for (int i = 0; i < 4; i++) {
             static const char *const names[] = {"sent", "received", "unknown", "lost"};
             fprintf(f, "gpuwire_balance_standby_flows_total{what=\"%s\"} %lld\n", names[i],
                     (long long)json_integer_value(json_object_get(sync, names[i])));
         }
     }
-    bal_metrics_head(f, "data_plane_up", "gauge", "1: the control plane reaches the data plane");
+    metrics_head(f, "data_plane_up", "gauge", "1: the control plane reaches the data plane");
     fprintf(f, "gpuwire_balance_data_plane_up %d\n", gw_bal_core_alive(c));
-    bal_metrics_head(f, "data_plane_restarts_total", "counter",
-                     "How often the data plane had to be started again");
+    metrics_head(f, "data_plane_restarts_total", "counter",
+                 "How often the data plane had to be started again");
     fprintf(f, "gpuwire_balance_data_plane_restarts_total %llu\n", (unsigned long long)c->restarts);
     if (fclose(f)) {
         free(text);

@@ -11,7 +11,6 @@
 #include <gpuwire/error.h>
 
 #include "src/balance/control/drain.h"
-
 #include "src/balance/control/index.h"
 
 #define S 1000000000ull
@@ -98,7 +97,7 @@ struct gw_bal_worker *gw_bal_find_worker(const struct gw_bal_service *s, const c
 {
     struct gw_bal_addr addr;
     uint16_t port;
-    int is_addr = !gw_bal_endpoint_parse(name, &addr, &port);
+    bool is_addr = !gw_bal_endpoint_parse(name, &addr, &port);
     for (struct gw_bal_worker *w = s->workers; w; w = w->next)
         if (!strcmp(w->name, name)) return w;
     for (struct gw_bal_worker *w = is_addr ? s->workers : NULL; w; w = w->next)
@@ -292,7 +291,7 @@ int gw_bal_set_weight(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t 
     return 0;
 }
 
-void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, int on)
+void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, bool on)
 {
     if (w->drain == !!on && !w->leave) return;
     w->drain = !!on;
@@ -302,7 +301,7 @@ void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, int on)
     changed(m, w);
 }
 
-static void bal_model_forget(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w)
+static void model_forget(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w)
 {
     struct gw_bal_worker **link = &s->workers, *before = NULL;
     for (; *link != w; link = &before->next) before = *link;
@@ -313,10 +312,10 @@ static void bal_model_forget(struct gw_bal_model *m, struct gw_bal_service *s, s
     m->version++;
 }
 
-void gw_bal_leave(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w, int now)
+void gw_bal_leave(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w, bool now)
 {
     if (now) {
-        bal_model_forget(m, s, w);
+        model_forget(m, s, w);
         return;
     }
     if (w->leave) return;
@@ -371,11 +370,11 @@ const struct gw_bal_ask *gw_bal_ask_of(const struct gw_bal_check *c, unsigned i)
     return i ? &c->other[i - 1] : &c->ask;
 }
 
-int gw_bal_check_asks(const struct gw_bal_check *c, uint8_t kind)
+bool gw_bal_check_asks(const struct gw_bal_check *c, uint8_t kind)
 {
     for (unsigned i = 0; i <= c->others; i++)
-        if (gw_bal_ask_of(c, i)->kind == kind) return 1;
-    return 0;
+        if (gw_bal_ask_of(c, i)->kind == kind) return true;
+    return false;
 }
 
 uint16_t gw_bal_port_of(const struct gw_bal_service *s, const struct gw_bal_worker *w)
@@ -432,7 +431,7 @@ unsigned gw_bal_tend(struct gw_bal_model *m, uint64_t published, uint64_t now_ns
             }
             note_state(w, now_ns);
             if (!w->leave || !w->idle) continue;
-            bal_model_forget(m, s, w);
+            model_forget(m, s, w);
             n++;
         }
     return n;

@@ -112,7 +112,7 @@ struct gw_bal_check {
     uint64_t again_ns; /* after a failure of a worker that is up; 0: interval_ns */
 };
 const struct gw_bal_ask *gw_bal_ask_of(const struct gw_bal_check *c, unsigned i);
-int gw_bal_check_asks(const struct gw_bal_check *c, uint8_t kind);
+bool gw_bal_check_asks(const struct gw_bal_check *c, uint8_t kind);
 
 /* The results of one worker's checks. */
 struct gw_bal_health {
@@ -247,9 +247,9 @@ void gw_bal_check_changed(struct gw_bal_model *m, struct gw_bal_worker *w);
 /* The service's check; workers that are not checked any more count as up. */
 void gw_bal_set_check(struct gw_bal_model *m, struct gw_bal_service *s, const struct gw_bal_check *c);
 int gw_bal_set_weight(struct gw_bal_model *m, struct gw_bal_worker *w, uint64_t weight);
-void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, int on);
+void gw_bal_drain(struct gw_bal_model *m, struct gw_bal_worker *w, bool on);
 /* It gets no new flows, and goes when the last one has ended; `now`: its flows end, too. */
-void gw_bal_leave(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w, int now);
+void gw_bal_leave(struct gw_bal_model *m, struct gw_bal_service *s, struct gw_bal_worker *w, bool now);
 void gw_bal_remove_service(struct gw_bal_model *m, struct gw_bal_service *s);
 
 /* ---- what can run: check.c, which asks the data plane's own src/balance/check.h ---- */

@@ -150,7 +150,7 @@ static int pairs_read_one(const struct gw_bal_service *s, const json_t *from, st
     return 0;
 }
 
-static int is_roce(const struct gw_bal_service *s)
+static int pairs_check_service(const struct gw_bal_service *s)
 {
     return s->protocol == GW_BAL_ROCE
                ? 0
@@ -164,7 +164,7 @@ int gw_bal_pairs_tell(struct gw_bal_core *c, struct gw_bal_service *s, const jso
     struct gw_bal_qp q = {0};
     struct gw_bal_pair *p, **link;
     uint8_t ends = 0;
-    int err = is_roce(s);
+    int err = pairs_check_service(s);
     if (!err &&
         (gw_bal_get_text(body, "worker", name, sizeof(name)) < 0 || gw_bal_get_yes(body, "ended", &ends) < 0))
         return -EINVAL;
@@ -206,7 +206,7 @@ int gw_bal_pairs_set(struct gw_bal_core *c, struct gw_bal_service *s, struct gw_
     const json_t *list = json_object_get(body, "queue_pairs");
     size_t i;
     json_t *one;
-    int err = is_roce(s);
+    int err = pairs_check_service(s);
     if (!err && !json_is_array(list)) err = gw_error(-EINVAL, "queue_pairs: expected a list");
     if (!err && c->qps_waiting >= GW_BAL_QPS) err = gw_error(-EAGAIN, "too many queue pairs wait; ask again");
     if (err) return err;

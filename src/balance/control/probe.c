@@ -210,7 +210,7 @@ static void probe_finish(struct gw_bal_probes *set, struct gw_bal_probe *p, cons
 {
     char text[160];
     const struct gw_bal_ask *a = gw_bal_probe_ask(p);
-    int has_path = a->kind == GW_BAL_HTTP_GET || a->kind == GW_BAL_SSL_GET;
+    bool has_path = a->kind == GW_BAL_HTTP_GET || a->kind == GW_BAL_SSL_GET;
     set->reserved -= p->reserved;
     p->busy = 0;
     if (*why && p->check.others) { /* which of them */

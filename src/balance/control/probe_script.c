@@ -63,7 +63,7 @@ static int script_follow(char *at, char *rest, char *why, size_t size)
 }
 
 /* Each folder, link and file on the way is looked at. */
-static int script_is_safe(const char *path, char *why, size_t size)
+static int script_check_way(const char *path, char *why, size_t size)
 {
     char at[PATH_MAX] = "", rest[PATH_MAX], name[NAME_MAX + 1];
     struct stat st;
@@ -164,7 +164,7 @@ static int script_begin(struct gw_bal_probe *p, char *why, size_t size)
         if (*word) argv[n++] = word;
     argv[n] = NULL;
     if (!n || argv[0][0] != '/') return script_wrong(words, "a script's path begins with /", why, size);
-    if (script_is_safe(argv[0], why, size)) return -1;
+    if (script_check_way(argv[0], why, size)) return -1;
     return script_start(p, argv, why, size);
 }
 

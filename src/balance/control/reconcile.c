@@ -42,7 +42,7 @@ static void forget_misfits(struct gw_bal_model *m, struct gw_bal_service *s)
 {
     for (struct gw_bal_worker *w = s->workers, *next; w; w = next) {
         next = w->next;
-        if (w->leave && gw_bal_fits(m, s, w)) gw_bal_leave(m, s, w, 1);
+        if (w->leave && gw_bal_fits(m, s, w)) gw_bal_leave(m, s, w, true);
     }
 }
 
@@ -72,7 +72,7 @@ static int update_service(struct gw_bal_model *m, struct gw_bal_service *s, cons
     for (struct gw_bal_worker *w = s->workers, *next; w; w = next) {
         next = w->next;
         if (w->origin == GW_BAL_OF_FILE && !gw_bal_worker_at(file, wanted, &w->addr, gw_bal_port_of(s, w)))
-            gw_bal_leave(m, s, w, 0);
+            gw_bal_leave(m, s, w, false);
     }
     for (const struct gw_bal_worker *w = wanted->workers; w && !err; w = w->next) {
         struct gw_bal_worker *mine = gw_bal_worker_at(m, s, &w->addr, gw_bal_port_of(wanted, w));

@@ -24,8 +24,8 @@ static int of_secret(const char *file, uint64_t *seed)
     int err = gw_secret_take_token(NULL, file, &secret);
     if (err) return err;
     EVP_MD_CTX *c = EVP_MD_CTX_new();
-    int good = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) && EVP_DigestUpdate(c, what, sizeof(what)) &&
-               EVP_DigestUpdate(c, secret, strlen(secret)) && EVP_DigestFinal_ex(c, digest, NULL);
+    bool good = c && EVP_DigestInit_ex(c, EVP_sha256(), NULL) && EVP_DigestUpdate(c, what, sizeof(what)) &&
+                EVP_DigestUpdate(c, secret, strlen(secret)) && EVP_DigestFinal_ex(c, digest, NULL);
     EVP_MD_CTX_free(c);
     gw_secret_forget(secret);
     if (!good) return gw_error(-ENOMEM, "%s: no seed can be made of it", file);

@@ -60,7 +60,7 @@ static void *serve_receiver(void *arg)
     return NULL;
 }
 
-static void join_receivers(struct listening *l, int all)
+static void join_receivers(struct listening *l, bool all)
 {
     for (unsigned i = 0; i < RECEIVERS; i++) {
         struct receiver *r = &l->receiver[i];
@@ -168,7 +168,7 @@ static void listen_turn(struct listening *l, struct pollfd *fds)
     for (unsigned i = 0; i < STRANGERS; i++)
         fds[FIRST_FD + i] = (struct pollfd){.fd = l->stranger[i].tls.fd, .events = l->stranger[i].events};
     poll(fds, FIRST_FD + STRANGERS, TURN_NS / MS);
-    join_receivers(l, 0);
+    join_receivers(l, false);
     for (unsigned i = 0; i < STRANGERS; i++)
         if (l->stranger[i].tls.fd >= 0) sync_listen_go_on(l, &l->stranger[i]);
     for (unsigned i = 0; i < AT_ONCE && sync_listen_let_in(l); i++) continue;
@@ -184,7 +184,7 @@ void *gw_bal_sync_listen(void *arg)
     while (!(fds[0].revents & POLLIN)) listen_turn(l, fds);
     for (unsigned i = 0; i < STRANGERS; i++)
         if (l->stranger[i].tls.fd >= 0) gw_bal_tls_close(&l->stranger[i].tls);
-    join_receivers(l, 1); /* end_fd ends their waits, too */
+    join_receivers(l, true); /* end_fd ends their waits, too */
     free(l);
     return NULL;
 }

@@ -120,8 +120,8 @@ static int connect_standby(const struct gw_bal_global *g)
 {
     struct sockaddr_in four = {.sin_family = AF_INET, .sin_port = htons(g->standby_port)};
     struct sockaddr_in6 six = {.sin6_family = AF_INET6, .sin6_port = htons(g->standby_port)};
-    int is_six = g->standby.family == 6,
-        fd = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    bool is_six = g->standby.family == 6;
+    int fd = socket(is_six ? AF_INET6 : AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     memcpy(&four.sin_addr, g->standby.bytes, 4);
     memcpy(&six.sin6_addr, g->standby.bytes, 16);
     if (fd < 0) return -errno;

@@ -99,7 +99,7 @@ void gw_bal_to_ports(const struct gw_bal_global *g, struct bal_port *out)
     for (unsigned i = 0; g && i < g->ports; i++) translate_port(&g->port[i], &out[i]);
 }
 
-void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, int all,
+void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, bool all,
                       struct bal_config *out)
 {
     out->maglev_seed = g ? g->maglev_seed : 0;

@@ -14,7 +14,7 @@ void gw_bal_to_service(const struct gw_bal_service *from, struct bal_service *to
 void gw_bal_to_worker(const struct gw_bal_service *s, const struct gw_bal_worker *from,
                       const struct gw_bal_global *g, struct bal_worker *to);
 /* *out begins as zeros. `all`: what is marked as refused, too. */
-void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, int all,
+void gw_bal_translate(const struct gw_bal_model *m, const struct gw_bal_global *g, bool all,
                       struct bal_config *out);
 void gw_bal_translate_attr(const struct gw_bal_global *g, struct bal_attr *out);
 
