@@ -16,7 +16,6 @@
 #include "tests/exec/dies.h"
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
-static pthread_rwlock_t list_lock = PTHREAD_RWLOCK_INITIALIZER;
 
 static void state_truth(void *arg)
 {
@@ -40,18 +39,6 @@ static void state_held_by_itself(void *arg)
 {
     pthread_mutex_lock(&lock);
     state_held(arg);
-}
-
-static void state_writer(void *arg)
-{
-    (void)arg;
-    GW_ASSERT_WRITER(&list_lock);
-}
-
-static void state_writer_of_reader(void *arg)
-{
-    pthread_rwlock_rdlock(&list_lock);
-    state_writer(arg);
 }
 
 static void *held_elsewhere(void *arg)
@@ -86,19 +73,8 @@ static void locks(void **state)
     assert_true(died);
 }
 
-static void writers(void **state)
-{
-    (void)state;
-    assert_true(dies_of(state_writer, NULL, "test_assert.c:", "may write under &list_lock"));
-    assert_true(dies_of(state_writer_of_reader, NULL, "test_assert.c:", "may write under &list_lock"));
-    pthread_rwlock_wrlock(&list_lock);
-    state_writer(NULL);
-    pthread_rwlock_unlock(&list_lock);
-}
-
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(statements), cmocka_unit_test(locks),
-                                       cmocka_unit_test(writers)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(statements), cmocka_unit_test(locks)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

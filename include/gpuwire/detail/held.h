@@ -1,8 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/*
- * held.h: GW_ASSERT_HELD(&mutex) states that the calling thread holds the mutex. GW_ASSERT_WRITER(&rwlock)
- * states that it may write what the lock protects. Host only; see assert.h.
- */
+/* held.h: GW_ASSERT_HELD(&mutex) states that the calling thread holds the mutex. Host only; see assert.h. */
 #ifndef GPUWIRE_DETAIL_HELD_H
 #define GPUWIRE_DETAIL_HELD_H
 
@@ -34,19 +31,12 @@ static inline int gw_held_(const pthread_mutex_t *m)
     return *(const volatile int *)&m->__data.__owner == gw_self_();
 }
 
-static inline int gw_writer_(const pthread_rwlock_t *l)
-{
-    return *(const volatile int *)&l->__data.__cur_writer == gw_self_();
-}
-
-#define GW_ASSERT_LOCK_(is, what) ((is) ? (void)0 : gw_assert_failed_(what, __FILE__, __LINE__))
-#define GW_ASSERT_HELD(mutex)     GW_ASSERT_LOCK_(gw_held_(mutex), "this thread holds " #mutex)
-#define GW_ASSERT_WRITER(rwlock)  GW_ASSERT_LOCK_(gw_writer_(rwlock), "this thread may write under " #rwlock)
+#define GW_ASSERT_HELD(mutex)                                                                                \
+    (gw_held_(mutex) ? (void)0 : gw_assert_failed_("this thread holds " #mutex, __FILE__, __LINE__))
 
 #else
 
-#define GW_ASSERT_HELD(mutex)    ((void)sizeof(mutex))
-#define GW_ASSERT_WRITER(rwlock) ((void)sizeof(rwlock))
+#define GW_ASSERT_HELD(mutex) ((void)sizeof(mutex))
 
 #endif
 
