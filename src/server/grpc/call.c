@@ -431,6 +431,7 @@ void gw_grpc_call_data(struct gw_grpc_call *c, const uint8_t *data, size_t n)
 
 void gw_grpc_call_end_of_input(struct gw_grpc_call *c)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     c->has_all = 1;
     call_pump(c);
 }
@@ -499,11 +500,13 @@ void gw_grpc_call_placed(struct gw_grpc_call *c)
 
 bool gw_grpc_call_is_idle(const struct gw_grpc_call *c)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     return !c->turns && !c->done;
 }
 
 int gw_grpc_call_send_data(struct gw_grpc_call *c, const uint8_t *head, size_t n)
 {
+    GW_ASSERT_HELD(&c->conn->lock);
     struct gw_grpc_turn *t = c->first;
     if (!t || !t->out) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* it has ended since */
     int err = gw_h2_put_data(&c->conn->h2, head, t->out->bytes + t->out->at, n);

@@ -76,7 +76,7 @@ struct gw_grpc_conn {
 void gw_grpc_conn_enter(struct gw_grpc_conn *n);
 void gw_grpc_conn_leave(struct gw_grpc_conn *n);
 
-/* All with the connection's lock held. */
+/* All with the connection's lock held, as call.c states. */
 struct gw_grpc_call *gw_grpc_call_new(struct gw_grpc_conn *n, int32_t stream);
 void gw_grpc_call_begin(struct gw_grpc_call *c);
 void gw_grpc_call_data(struct gw_grpc_call *c, const uint8_t *data, size_t n);

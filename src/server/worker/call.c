@@ -55,8 +55,7 @@ static struct gw_lane *find_closed(struct gw_calls *c)
     return closed;
 }
 
-/* One step towards a call, with the lock held: 1 when *out is one, 0 when the caller shall look again, or a
- * negative errno. */
+/* One step towards a call: 1 when *out is one, 0 when the caller shall look again, or a negative errno. */
 static int serve_call_step(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_slot **out)
 {
     GW_ASSERT_HELD(&c->lock);
@@ -167,7 +166,7 @@ void gw_call_leave_slot(struct gw_call *call)
 /* ---- asking ---- */
 
 /* The send queue holds twice as many requests as there are slots: so there is nearly always room, and else
- * there is when acknowledgements have come. With the lane's posting lock held. */
+ * there is when acknowledgements have come. */
 static int serve_call_post(struct gw_calls *c, struct gw_lane *l, const struct gw_op *op, uint64_t id)
 {
     GW_ASSERT_HELD(&l->post);

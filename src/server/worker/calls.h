@@ -9,6 +9,7 @@
 #include <time.h>
 
 #include <gpuwire/verbs.h>
+#include <gpuwire/detail/held.h>
 
 #include "src/server/worker/call.h"
 #include "src/door/limit.h"
@@ -92,9 +93,10 @@ static inline const struct gw_serve_reply *gw_calls_reply(const struct gw_slot *
     return (const struct gw_serve_reply *)((const uint8_t *)s->calls->out.host + at);
 }
 
-/* Is it the worker's? With the lock held. */
+/* Is it the worker's? */
 static inline bool gw_calls_is_out(const struct gw_slot *s)
 {
+    GW_ASSERT_HELD(&s->calls->lock);
     return s->state == CALL_SENT || s->state == CALL_LEFT;
 }
 
