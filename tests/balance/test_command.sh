@@ -18,7 +18,7 @@ refused() {
 refused 2 '--config FILE is missing'
 refused 2 'lst: no such word' lst
 refused 2 'drain: it wants a service and a worker' drain web
-refused 2 '--weight 70000: a number from 0 to 65535' add web 10.0.0.1 --weight 70000
+refused 2 '--weight 70000: must be a number from 0 to 65535' add web 10.0.0.1 --weight 70000
 refused 2 '--speed: no such option' list --speed
 refused 1 'No such file' check "$work/none.conf"
 refused 1 'no balancer listens there; is `gpuwire balance --config FILE` running?' list --api 127.0.0.1:1

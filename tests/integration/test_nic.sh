@@ -106,13 +106,13 @@ refuse() { # CODE WORDS ARGS...
     [ "$(wc -l <"$work/refuse.out")" = 1 ] || fail "nic $*: more than one line"
 }
 refuse 2 '--pdi: no such option' --pdi 3
-refuse 2 '--pid x: a number' --pid x
+refuse 2 '--pid x: must be a number' --pid x
 refuse 2 '--pid: it wants a value' --pid
 refuse 2 'which process' --fault loss=1
 refuse 2 "unknown fault 'los'" --pid "$a" --fault los=1
 refuse 2 'goes with --pid alone' --pid "$a" --fault none --json
 refuse 2 "a queue pair's number" --qp 0x1000000
-refuse 2 '--watch 0: a number' --watch 0
+refuse 2 '--watch 0: must be a number' --watch 0
 refuse 2 'everything: not understood' everything
 refuse 1 'no software NIC' --pid 1
 refuse 1 'has a queue pair 0x000001' --qp 1

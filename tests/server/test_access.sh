@@ -127,8 +127,8 @@ expect() {
     [ $? = "$1" ] && grep -q -- "$2" wrong.out || fail "${*:3}: $(cat wrong.out)"
 }
 expect 2 'access-log /nonexistent/log: No such file' --access-log /nonexistent/log
-expect 2 '--log-level loud: error, warning, info or debug' --log-level loud
-expect 2 '--drain-seconds -1: a number' --drain-seconds -1
+expect 2 '--log-level loud: must be error, warning, info or debug' --log-level loud
+expect 2 '--drain-seconds -1: must be a number' --drain-seconds -1
 # Levels leave lines out; the journal gets its own form.
 serve quiet --models "$models" --log-level error --listen 0.0.0.0
 stop_worker

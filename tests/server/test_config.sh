@@ -16,10 +16,10 @@ refused() {
     grep -qF -- "$2" stderr.txt || { cat stderr.txt; fail "$3: no '$2'"; }
     [ "$(wc -l <stderr.txt)" = 1 ] || { cat stderr.txt; fail "$3: more than one line"; }
 }
-refused 2 'wrong.conf:1: max-batch 0: a number from 1' 'max-batch = 0\n'
-refused 2 'wrong.conf:3: port eighty: a number' '# a comment\n\nport = eighty'
-refused 2 'wrong.conf:2: exec tpu: gpu, cpu or auto' 'port=0\nexec = tpu\n'
-refused 2 'wrong.conf:1: grpc on: a number' 'grpc = on\n'
+refused 2 'wrong.conf:1: max-batch 0: must be a number from 1' 'max-batch = 0\n'
+refused 2 'wrong.conf:3: port eighty: must be a number' '# a comment\n\nport = eighty'
+refused 2 'wrong.conf:2: exec tpu: must be gpu, cpu or auto' 'port=0\nexec = tpu\n'
+refused 2 'wrong.conf:1: grpc on: must be a number' 'grpc = on\n'
 refused 2 'wrong.conf:1: nonsense: no such setting' 'nonsense = 1\n'
 refused 2 'wrong.conf:1: --port: no such setting' '--port = 1\n'
 refused 2 'wrong.conf:1: por: no such setting' 'por = 1\n'
@@ -27,7 +27,7 @@ refused 2 'wrong.conf:1: config: no such setting' 'config = other.conf\n'
 refused 2 'wrong.conf:1: help: no such setting' 'help = yes\n'
 refused 2 'wrong.conf:2: slots: it is set twice' 'slots = 4\nslots = 4\n'
 refused 2 'wrong.conf:2: open-health: it is set twice' 'open-health = no\nopen-health = yes\n'
-refused 2 'wrong.conf:1: open-health maybe: yes or no' 'open-health = maybe\n'
+refused 2 'wrong.conf:1: open-health maybe: must be yes or no' 'open-health = maybe\n'
 refused 2 'wrong.conf:1: port: it wants a value' 'port = # none\n'
 refused 2 'wrong.conf:1: port: expected NAME = VALUE' 'port\n'
 refused 2 'wrong.conf:1: expected NAME = VALUE' ' = 8000\n'

@@ -27,14 +27,14 @@ expect 2 '--port: it wants a value' serve --port
 expect 2 '--verify-echo: it takes no value' load identity --verify-echo=1
 expect 2 '-z: no such option' cat --rdma -zv
 expect 2 '-z: no such option' cat -vz
-expect 2 '--port 65536: a number from 0 to 65535' serve --port 65536
-expect 2 '--port eighty: a number' serve --port eighty
-expect 2 '--port -1: a number' serve --port -1
-expect 2 '--grpc on: a number' serve --grpc on
-expect 2 '--sessions 0: a number' serve --sessions 0
-expect 2 '--slots 1000: a number' serve --slots 1000
-expect 2 '--threads x: a number' serve --threads x
-expect 2 '--exec tpu: gpu, cpu or auto' serve --exec tpu
+expect 2 '--port 65536: must be a number from 0 to 65535' serve --port 65536
+expect 2 '--port eighty: must be a number' serve --port eighty
+expect 2 '--port -1: must be a number' serve --port -1
+expect 2 '--grpc on: must be a number' serve --grpc on
+expect 2 '--sessions 0: must be a number' serve --sessions 0
+expect 2 '--slots 1000: must be a number' serve --slots 1000
+expect 2 '--threads x: must be a number' serve --threads x
+expect 2 '--exec tpu: must be gpu, cpu or auto' serve --exec tpu
 expect 2 'extra: not an option' serve extra
 expect 2 '--model-repository is Triton.s: here it is --models DIR' serve --model-repository=/models
 expect 2 '--http-port is Triton.s: here it is --port N' serve --http-port 8000
@@ -46,22 +46,22 @@ expect 2 'give --image or --input' infer superresolution --image a --out b --inp
 expect 2 '--image wants --out' infer superresolution --image a
 expect 2 '--image goes with --out, not' infer superresolution --image a --out b --output c
 expect 2 '--out goes with --image' infer superresolution --input a --out b
-expect 2 '--input =a: NAME=FILE' infer superresolution --input =a
-expect 2 '--deadline 0: a number' infer superresolution --input a --deadline 0
-expect 2 '--slots 0: a number' infer superresolution --slots 0
-expect 2 '--clients 0: a number' load identity --clients 0
-expect 2 '--concurrency 0: FROM' load identity --concurrency 0
-expect 2 '--concurrency 4:2: FROM' load identity --concurrency 4:2
-expect 2 '--concurrency 1:8:1x: FROM' load identity --concurrency 1:8:1x
-expect 2 '--concurrency 1.5: FROM' load identity --concurrency 1.5
-expect 2 '--rate 1:1000000:1: FROM' load identity --rate 1:1000000:1
-expect 2 '--rate 10:: FROM' load identity --rate 10:
+expect 2 '--input =a: expected NAME=FILE' infer superresolution --input =a
+expect 2 '--deadline 0: must be a number' infer superresolution --input a --deadline 0
+expect 2 '--slots 0: must be a number' infer superresolution --slots 0
+expect 2 '--clients 0: must be a number' load identity --clients 0
+expect 2 '--concurrency 0: expected FROM' load identity --concurrency 0
+expect 2 '--concurrency 4:2: expected FROM' load identity --concurrency 4:2
+expect 2 '--concurrency 1:8:1x: expected FROM' load identity --concurrency 1:8:1x
+expect 2 '--concurrency 1.5: expected FROM' load identity --concurrency 1.5
+expect 2 '--rate 1:1000000:1: expected FROM' load identity --rate 1:1000000:1
+expect 2 '--rate 10:: expected FROM' load identity --rate 10:
 expect 2 'do not go together' load identity --rate 10 --concurrency 2
 expect 2 'poisson or constant' load identity --rate 10 --arrivals often
-expect 2 '--window x: a number' load identity --window x
-expect 2 '--windows 2: a number' load identity --windows 2
+expect 2 '--window x: must be a number' load identity --window x
+expect 2 '--windows 2: must be a number' load identity --windows 2
 expect 2 'it does not go with --input' load identity --verify-echo --input a
-expect 2 '--requests  7: a number' load identity --requests ' 7'
+expect 2 '--requests  7: must be a number' load identity --requests ' 7'
 expect 2 '--exec tpu' demo --exec tpu
 
 # ---- serve: models
