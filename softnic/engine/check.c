@@ -65,7 +65,7 @@ void sn_nic_check(const struct sn_nic *nic)
     GW_ASSERT(nic->objects >=
               qps + nic->cq_count + nic->srq_count + nic->mr_count + nic->pd_count + nic->uar_count);
     GW_ASSERT(nic->tx.tail - nic->tx.head <= SN_TX_FRAMES && nic->loop.tail - nic->loop.head <= SN_TX_FRAMES);
-    GW_ASSERT(!nic->direct.peer); /* whoever leaves the NIC has ended all copies */
+    GW_ASSERT(!nic->direct.peer); /* a thread that leaves the NIC has ended all copies */
     heap_check(nic);
     late_check(nic);
 }

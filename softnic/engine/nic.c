@@ -326,11 +326,10 @@ static uint64_t engine_nic_progress(struct sn_nic *nic)
 }
 
 /*
- * `running` says whether the holder of the lock is inside engine_nic_progress(), and so will look at
- * `again` when it leaves; otherwise it is a call that takes microseconds, and we wait for it. Both and the
- * try- lock are sequentially consistent: with our store of `again` before our try and the holder's release of
- * the lock before its look at `again`, one of the two sees the other. Weaker orders would let a doorbell go
- * unseen.
+ * `running` says whether the holder of the lock is inside engine_nic_progress(), and so will look at `again`
+ * when it leaves. Otherwise it is a call that takes microseconds, and we wait for it. Both and the try- lock
+ * are sequentially consistent: with our store of `again` before our try and the holder's release of the lock
+ * before its look at `again`, one of the two sees the other. Weaker orders would let a doorbell go unseen.
  */
 static bool engine_nic_enter(struct sn_nic *nic)
 {

@@ -139,8 +139,8 @@ static const char *not_repeated(const struct sn_qp *qp, const struct sn_slot_rd 
 }
 
 /*
- * A READ, or a part of it from some packet on, is executed again, with today's rights. Without them it is a
- * late packet about a region that has gone in the meantime: the requester does not wait for its answer.
+ * A READ, or a part of it from some packet on, is executed again, with the present rights. Without them it is
+ * a late packet about a region that has gone in the meantime: the requester does not wait for its answer.
  */
 static void repeat_read(struct sn_qp *qp, struct sn_slot_rd *slot, const struct roce_hdr *h)
 {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What is for the balancer itself: somebody tells where it is, asks where an address of ours is, or pings. */
+/* Packets for the balancer itself: a host tells where it is, asks where an address of ours is, or pings. */
 #include "src/balance/answer.h"
 
 #include <string.h>
@@ -14,7 +14,7 @@ static void answer_done(struct bal_core *core, struct bal_work *w, bool sent)
     bal_count(&core->counters->answered, 1);
 }
 
-/* Somebody tells where it is, and perhaps asks where an address of ours is. */
+/* A host tells where it is, and perhaps asks where an address of ours is. */
 static void answer_told(struct bal_core *core, struct bal_work *w, const struct bal_addr *sender,
                         const uint8_t *mac, const struct bal_addr *asked)
 {

@@ -78,7 +78,7 @@ static void burst_count(struct bal_core *core, const struct bal_packet *packets,
     core->burst = (struct bal_burst){0};
 }
 
-/* What has no flow is done with here. What has one is looked up with the others. */
+/* A packet without a flow is finished here. One with a flow is looked up with the others. */
 static void burst_classify(struct bal_core *core, struct bal_work *w)
 {
     switch (bal_classify(core, w)) {

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the data plane cannot run, and what one object forbids another. */
+/* Finds what the data plane cannot run, and what one object forbids another. */
 #include "src/balance/check.h"
 
 #include <arpa/inet.h>

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the balancer itself says: ARP, neighbour discovery, ICMP. */
+/* The balancer's own packets: ARP, neighbour discovery, ICMP. */
 #include "src/balance/frames.h"
 
 #include <string.h>

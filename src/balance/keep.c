@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a core does between bursts: it frees flows, counts, resolves next hops, announces VIPs, and exchanges
+/* A core's work between bursts: it frees flows, counts, resolves next hops, announces VIPs, and exchanges
  * records. */
 #include "src/balance/keep.h"
 

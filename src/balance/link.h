@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* link.h: the balancer on its links: its MACs and addresses, and who has an address there. */
+/* link.h: the balancer on its links: its MACs and addresses, and the owners of addresses there. */
 #ifndef GW_SRC_BALANCE_LINK_H
 #define GW_SRC_BALANCE_LINK_H
 
@@ -20,9 +20,9 @@ bool bal_link_on(const struct bal_core *core, uint32_t port, uint8_t family, str
                  uint8_t mac[6]);
 /* Is it an address of the balancer's on the port, or of a service? */
 bool bal_is_ours(const struct bal_core *core, uint32_t port, const struct bal_addr *addr);
-/* Asks on a port who has an address. */
+/* Asks on a port for an address's MAC. */
 void bal_ask_on(struct bal_core *core, uint8_t port, const struct bal_addr *who);
-/* Asks who has the address of an entry, if it is time to. */
+/* Asks for the MAC of an entry's address, if it is time to. */
 void bal_ask(struct bal_core *core, uint32_t neighbour);
 
 #endif

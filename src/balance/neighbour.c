@@ -21,8 +21,8 @@
 #define AGAIN_NS UINT64_C(200000000)    /* until an unanswered question is asked once more */
 #define FRESH_NS UINT64_C(20000000000)  /* a MAC that is older is asked for again, and used in that time */
 #define OLD_NS   UINT64_C(600000000000) /* a client's MAC that is older is not used */
-#define QUIET_NS UINT64_C(60000000000)  /* a client that was not needed for so long makes room silently */
-#define WAIT_NS  UINT64_C(3000000000)   /* so long an asked address waits for its answer */
+#define QUIET_NS UINT64_C(60000000000)  /* a client that was not needed for this long makes room silently */
+#define WAIT_NS  UINT64_C(3000000000)   /* how long an asked address waits for its answer */
 #define USED_NS                                                                                              \
     UINT64_C(1000000000) /* a use is noted that often: each note takes the line from other cores */
 
@@ -328,7 +328,7 @@ void bal_neighbour_told(struct bal_neighbours *n, uint8_t port, const struct bal
     const struct key k = neighbour_key(port, addr);
     const struct table known = known_of(n);
     uint64_t v = 0;
-    if (mac[0] & 1) return; /* a group's MAC is nobody's */
+    if (mac[0] & 1) return; /* a group's MAC belongs to no host */
     memcpy(&v, mac, 6);
     v |= KNOWN;
     struct neighbour *hop = find_held(n, &k, NULL), *client = neighbour_find(n, &known, &k);

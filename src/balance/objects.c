@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a balancer is like where nobody says otherwise. */
+/* A balancer's defaults. */
 #include "src/balance/objects.h"
 
 #define SECOND UINT64_C(1000000000)

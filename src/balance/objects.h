@@ -61,7 +61,7 @@ struct bal_service {
     struct bal_addr vip;
     uint16_t port;        /* host order; 0: any (the worker's is then the same); BAL_ROCE: ignored */
     uint16_t gue_port;    /* BAL_GUE: the workers' UDP port; 0: 6080 */
-    uint64_t persist_ns;  /* clients stick to a worker for so long; 0: they do not. BAL_TCP, BAL_UDP */
+    uint64_t persist_ns;  /* how long clients stick to a worker; 0: they do not. BAL_TCP, BAL_UDP */
     uint8_t persist_bits; /* of their addresses that count; 0: all */
 };
 
@@ -124,7 +124,7 @@ struct bal_attr {
 /* What is 0 becomes what is written above. */
 void bal_fill_attr(struct bal_attr *attr);
 
-/* What a worker tells of its load. */
+/* A worker's report of its load. */
 struct bal_load {
     uint32_t queue_depth; /* requests that wait, or are under way */
     uint64_t bytes;       /* bytes of these; 0 where it does not tell */

@@ -76,7 +76,7 @@ static int parse_error(const uint8_t *frame, size_t at, size_t end, struct bal_m
     m->in_l4 = (uint16_t)(at + in.at);
     m->in_proto = in.proto;
     bool ports = (in.proto == BAL_IP_TCP || in.proto == BAL_IP_UDP) && !in.later;
-    if (!ports || len < in.at + 8) { /* nobody's flow can be told from it */
+    if (!ports || len < in.at + 8) { /* its flow cannot be told */
         m->kind = BAL_K_OTHER;
         return 0;
     }

@@ -4,8 +4,8 @@
  *
  * A packet names its destination's queue pair, a number that the worker chose. With NAT the worker's REP
  * tells it. With direct routing and tunnels the REP does not come this way. So the client's address is
- * remembered with the worker that it is connecting to, and the first packet to a number nobody knows tells
- * the rest. Until then, and for some seconds more, the client's other connections go to the same worker.
+ * remembered with the worker that it is connecting to, and the first packet to an unknown number tells the
+ * rest. Until then, and for some seconds more, the client's other connections go to the same worker.
  *
  * All packets of one client come to one core.
  */
@@ -156,7 +156,7 @@ static void rdma_request(struct bal_core *core, struct bal_work *w)
     rdma_send_on(core, w, worker, ROCE_CM_REQ);
 }
 
-/* What follows a request: RTU, DREQ, DREP, REJ, MRA. */
+/* Messages after a request: RTU, DREQ, DREP, REJ, MRA. */
 static void rdma_later_message(struct bal_core *core, struct bal_work *w, const struct roce_cm *cm)
 {
     uint16_t worker = w->found.worker;

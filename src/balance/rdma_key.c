@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a RoCE packet is looked up by: its queue pair, or CM's communication ID. */
+/* The key of a RoCE packet's lookup: its queue pair, or CM's communication ID. */
 #include "src/balance/rdma_key.h"
 
 #include "src/roce/cm.h"

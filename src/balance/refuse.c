@@ -5,7 +5,7 @@
 #include "src/balance/frames.h"
 #include "src/balance/link.h"
 
-/* One answer in that time, and so many at once: to one client, and to all. */
+/* One answer in that time, and this number at once: to one client, and to all. */
 #define CLIENT_NS    UINT64_C(10000000)
 #define CLIENT_BURST 50
 #define ALL_NS       UINT64_C(100000)
@@ -61,7 +61,7 @@ static struct bal_addr speaker(const struct bal_core *core, const struct bal_wor
 
 static void refuse_tell(struct bal_core *core, struct bal_work *w, enum bal_error_kind kind, uint32_t mtu)
 {
-    /* Who asks for a port hears of it from the address that it asked. */
+    /* A client that asks for a port is answered from the address that it asked. */
     struct bal_addr from =
         kind == BAL_NO_PORT ? bal_addr_of(bal_dst(w->p->data, &w->m), w->m.ipv6) : speaker(core, w);
     if (kind == BAL_NO_PORT && w->m.kind == BAL_K_TCP)

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * rewrite.h: changing packets so that they go where they should: other addresses, another header in front,
- * another Ethernet header. Checksums and RoCE's ICRC follow from what changed; nobody reads the payload. Any
+ * another Ethernet header. Checksums and RoCE's ICRC follow from what changed; the payload is not read. Any
  * thread.
  */
 #ifndef GW_SRC_BALANCE_REWRITE_H
@@ -12,7 +12,7 @@
 #include "src/balance/snapshot.h"
 
 /* Puts an Ethernet header, with the port's VLAN, in front of the IP header at l3 of the packet, and cuts the
- * packet to ip_len bytes behind it. false: no room. `from` and `to` may not lie in the packet. */
+ * packet to ip_len bytes after it. false: no room. `from` and `to` may not lie in the packet. */
 bool bal_ethernet(struct bal_packet *p, const struct bal_port *port, uint16_t l3, uint32_t ip_len,
                   const uint8_t from[6], const uint8_t to[6]);
 

@@ -39,7 +39,7 @@ enum {
     EMPTY_POLLS = 4, /* of a device that the kernel moves packets for, before a pause */
     PAUSE_NS = 20000,
     MOST_ARGS = 32,
-    SPARE = 256, /* behind a packet: drivers count the kernel's headers with the frame */
+    SPARE = 256, /* after a packet: drivers count the kernel's headers with the frame */
     L2_LEN = 18, /* Ethernet's header, with a tag */
 };
 

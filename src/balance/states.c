@@ -2,7 +2,7 @@
 /* TCP's states: what a segment makes of each. */
 #include "src/balance/states.h"
 
-/* What a segment is about. A RST counts before a SYN, a SYN before a FIN. */
+/* The kind of a segment. A RST counts before a SYN, a SYN before a FIN. */
 enum kind { SYN, SYNACK, FIN, ACK, RST, NONE };
 
 static enum kind states_kind(uint8_t flags)

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What every path of a packet shares: how it ends here, and frames of the balancer's own that wait. */
+/* The common part of every path of a packet: how it ends here, and frames of the balancer's own that wait. */
 #include "src/balance/step.h"
 
 #include <string.h>

@@ -122,7 +122,7 @@ static inline void bal_refresh(struct bal_core *core, struct bal_work *w, bool s
 
 /* One to be filled; NULL: too many wait. */
 struct bal_frame *bal_new_frame(struct bal_core *core, uint8_t port);
-/* What the core wants to send by itself: moves up to n frames out. Call it after each burst, and when there
+/* Frames that the core sends by itself: moves up to n of them out. Call it after each burst, and when there
  * is none. */
 size_t bal_core_frames(struct bal_core *core, struct bal_frame *out, size_t n);
 

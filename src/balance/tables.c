@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The rows of each service: who has which, and whether those of the publication before still hold. */
+/* The rows of each service: which worker has which, and whether those of the publication before still hold.
+ */
 #include "src/balance/tables.h"
 
 #include <errno.h>

@@ -106,7 +106,7 @@ static void access_log_open_again(struct gw_access *a)
     a->fd = fd;
 }
 
-/* Writes what is in the buffer now, and gives the lock back meanwhile. No other thread moves the tail. */
+/* Writes what is in the buffer now, and releases the lock for that. No other thread moves the tail. */
 static void access_log_empty(struct gw_access *a)
 {
     GW_ASSERT_HELD(&a->lock);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What other parts of gpuwire may ask of a model or a plan, beyond <gpuwire/model.h>. */
+/* The calls that other parts of gpuwire may make on a model or a plan, beyond <gpuwire/model.h>. */
 #ifndef GW_MODEL_INSIDE_H
 #define GW_MODEL_INSIDE_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What only the importer's own models and plans can answer: `plan` and `model` are its objects. */
+/* Questions that only the importer's own models and plans can answer: `plan` and `model` are its objects. */
 #ifndef GW_MODEL_ONNX_H
 #define GW_MODEL_ONNX_H
 

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * Plug-ins: shared objects that hold a back-end. One is loaded only where nobody else could have written
+ * Plug-ins: shared objects that hold a back-end. One is loaded only where no other user could have written
  * it, and its table and its tensors are checked before they are used.
  */
 #include <dlfcn.h>
@@ -23,7 +23,7 @@
 
 /* ---- who may have written it ---- */
 
-/* A folder such as /tmp lets everybody write, but nobody move what is somebody else's. */
+/* A folder such as /tmp lets every user write, but not move other users' files. */
 static bool plugin_is_ours(const struct stat *st)
 {
     if (st->st_uid != 0 && st->st_uid != geteuid()) return false;
@@ -38,11 +38,10 @@ static int check_owners(char *path, const struct gwm_msg *msg)
     if (!S_ISREG(st.st_mode)) return gwm_fail(msg, -ENOEXEC, "not a regular file");
     for (;;) {
         if (!plugin_is_ours(&st))
-            return gwm_fail(
-                msg, -EPERM,
-                "a plug-in is loaded only where nobody but root and this user (%u) may write: '%s' "
-                "belongs to %u, mode %03o; see chown, and chmod go-w",
-                geteuid(), path, st.st_uid, (unsigned)st.st_mode & 0777);
+            return gwm_fail(msg, -EPERM,
+                            "a plug-in is loaded only where root and this user (%u) alone may write: '%s' "
+                            "belongs to %u, mode %03o; see chown, and chmod go-w",
+                            geteuid(), path, st.st_uid, (unsigned)st.st_mode & 0777);
         char *slash = strrchr(path, '/');
         if (!slash || !path[1]) return 0;
         slash[slash == path] = 0; /* "/" stays */

@@ -150,7 +150,7 @@ static void what_does_not_hold_is_found(void **state)
     assert_true(bal_core_is_sound(core[0]) && bal_is_sound(r.bal));
 
     struct bal_snapshot *snap = atomic_load(&r.bal->snap);
-    snap->table[1]->users++; /* a table that nobody would free */
+    snap->table[1]->users++; /* a table that would not be freed */
     assert_false(bal_is_sound(r.bal));
     snap->table[1]->users--;
     uint64_t seen = atomic_load(&r.bal->seen[0]);

@@ -60,7 +60,7 @@ static const struct broken ways[] = {
 
 static struct pair p;
 
-/* In a child, whose one thread has another number: it takes the locks anew. */
+/* In a child, whose one thread has another number: it takes the locks again. */
 static void break_it(void *arg)
 {
     const struct broken *b = arg;

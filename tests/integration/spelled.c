@@ -32,8 +32,10 @@ static void check(bool right, const char *call, const char *base, const char *pa
     wrong++;
 }
 
-/* ---- calls: each says whether it finds the NIC. `dir`: the open folder, or AT_FDCWD; `path`: of a folder
- * that has mlx5_0 ---- */
+/* ---- calls --------------------------------------------------------------------------------------------- */
+
+/* Each says whether it finds the NIC. `dir`: the open folder, or AT_FDCWD; `path`: of a folder that has
+ * mlx5_0. */
 
 static const char *in(const char *path, const char *rest)
 {

@@ -227,7 +227,7 @@ def types():
 
 
 def shapes_of_shapes():
-    # What exporters write around a reshape, here with an open batch dimension and three samples.
+    # The nodes that exporters write around a reshape, here with an open batch dimension and three samples.
     attention = [node("Shape", ["x"], ["sh"]), node("Gather", ["sh", "zero"], ["n"]), node("Unsqueeze", ["n", "ax"], ["n1"]),
                  node("Concat", ["n1", "heads"], ["to"], axis=0), node("Reshape", ["x", "to"], ["h"]),
                  node("Transpose", ["h"], ["t"], perm=[0, 2, 1, 3]), node("Transpose", ["t"], ["k"], perm=[0, 1, 3, 2]),
@@ -280,7 +280,7 @@ def spelled_functions():
 
 
 def pictures():
-    """What fuses around convolutions: padding, means of planes, normalisation behind a concatenation of many."""
+    """What fuses around convolutions: padding, means of planes, normalisation after a concatenation of many."""
     for name, pads, value in (("zeros", i64(0, 0, 0, 1, 0, 0, 1, 2), 0), ("numbers", i64(0, 0, 1, 1, 0, 0, 1, 1), 0.5),
                               ("channels", i64(0, 1, 1, 1, 0, 0, 1, 1), 0)):
         nodes = [node("Relu", ["x"], ["r"]), node("Pad", ["r", "p", "v"], ["q"]),
@@ -299,7 +299,7 @@ def pictures():
     graph("net dense", dense, {"x": f32(1, 3, 6, 6)}, ["y"],
           {"w" + n: f32(4, 3, 3, 3) for n in names} | {"w": f32(5, 60, 1, 1) / 8, "s": f32(60), "b": f32(60), "m": f32(60),
                                                         "v": np.abs(f32(60)) + np.float32(0.5)})
-    # A part in C order, another function behind; and one that two nodes read.
+    # A part in C order, another function after it; and one that two nodes read.
     mixed = [node("Conv", ["x", "w"], ["a"], pads=[1, 1, 1, 1]), node("Concat", ["x", "a"], ["j"], axis=1),
              node("BatchNormalization", ["j", "s", "b", "m", "v"], ["n"]), node("LeakyRelu", ["n"], ["l"]),
              node("Concat", ["a", "l", "x"], ["k"], axis=1), node("Conv", ["k", "w1"], ["c"]), node("Relu", ["k"], ["r"]),
@@ -309,7 +309,7 @@ def pictures():
 
 
 def depthwise():
-    """Filters of one channel each, alone and with what fuses behind them."""
+    """Filters of one channel each, alone and with what fuses after them."""
     for k, size, attrs in ((3, (2, 8, 6, 9), {}), (5, (1, 12, 7, 5), {}), (7, (2, 4, 9, 7), {}), (7, (1, 8, 3, 2), {}),
                            (3, (1, 8, 9, 8), {"strides": [2, 1]}), (3, (1, 8, 9, 8), {"strides": [2, 2]}),
                            (5, (1, 4, 9, 9), {"dilations": [2, 1]})):
@@ -340,7 +340,7 @@ def transformers():
         graph(name, layer, {"x": f32(n, length, e)}, outputs, consts)
 
     layer_of("net transformer layer", 64, 2, 2, 3, ["y"])  # heads of a size that the fused attention knows
-    # Where somebody else reads what lies between, nothing may change places.
+    # Where another node reads what lies between, nothing may change places.
     layer_of("net transformer layer, all of it", 8, 2, 2, 3, ["y", "t", "p", "w", "o"])
     for name, trans in (("net attention of a BERT", 0), ("net attention of a BERT, transposed weights", 1)):
         n, length, h, d = 2, 3, 2, 32
@@ -360,7 +360,7 @@ def transformers():
     mixed += [node("Relu", ["r2"], ["z"]), node("Relu", ["m3"], ["v"])]
     graph("net products side by side", mixed, {"x": f32(3, 5)}, ["t0", "t1", "t2", "z", "v"],
           {**{f"w{i}": f32(5, 8) for i in range(4)}, "s": i64(3, 2, 4)})
-    # A product that is a result, and read by nodes that nobody needs.
+    # A product that is a result, and read by nodes that are not needed.
     unused = [node("MatMul", ["x", "w0"], ["m0"]), node("MatMul", ["x", "w1"], ["m1"])]
     unused += [node("Reshape", [f"m{i}", "s"], [f"r{i}"]) for i in range(2)] + [node("Transpose", [f"r{i}"], [f"t{i}"], perm=[1, 2, 0]) for i in range(2)]
     graph("net products side by side, one unused", unused, {"x": f32(3, 5)}, ["m0", "t1"], {"w0": f32(5, 8), "w1": f32(5, 8), "s": i64(3, 2, 4)})

@@ -56,7 +56,7 @@ def pairs():
 
 
 def fused(name, before, feeds, consts, acts=("Relu", "Clip", "HardSigmoid", "HardSwish", "Sigmoid", "Tanh", "LeakyRelu", "Exp", "Gelu", "Elu")):
-    """Each function right behind what it is fused with; `before` makes the nodes of one branch."""
+    """Each function right after what it is fused with; `before` makes the nodes of one branch."""
     nodes = []
     for k in acts:
         nodes += before(k) + [node(k, [f"{k}_z"] + (["lo", "hi"] if k == "Clip" else []), [f"y{k}"])]
@@ -64,7 +64,7 @@ def fused(name, before, feeds, consts, acts=("Relu", "Clip", "HardSigmoid", "Har
 
 
 def networks():
-    """Functions behind convolutions, products and sums, which take them along. Each pixel has one number that is odd, at most."""
+    """Functions after convolutions, products and sums, which take them along. Each pixel has one number that is odd, at most."""
     rng = np.random.default_rng(7)
     f = lambda *s: rng.standard_normal(s).astype(np.float32)
     x = f(1, 8, 9, 9)
@@ -181,7 +181,7 @@ def integers():
     many("casts of floats", [node("Cast", ["x"], [f"y{t}"], to=t) for t in (7, 9, 10)], {"x": reals})
     many("casts to int32", [node("Cast", ["x"], ["y"], to=6)], {"x": reals[:10]})
     many("casts to bytes", [node("Cast", ["x"], [f"y{t}"], to=t) for t in (2, 3)], {"x": reals[:8]})
-    # What no integer can be becomes the nearest that can, and NaN 0.
+    # A number that no integer can be becomes the nearest that can, and NaN 0.
     odd = np.array([NAN, INF, -INF, 3e38, -3e38, 1e10], np.float32)
     many("casts of edges", [node("Cast", ["x"], [f"y{t}"], to=t) for t in (6, 7, 9)], {"x": odd})
     big = 2**63 - 1

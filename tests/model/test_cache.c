@@ -57,7 +57,7 @@ static void keep(const char *what, const char *choice)
     gwm_cache_close(c);
 }
 
-/* What a new reader finds under "conv"; NULL, or a text that is good until the next call. */
+/* A new reader's choice under "conv"; NULL, or a text that is good until the next call. */
 static const char *found(const char *machine)
 {
     static char text[64];

@@ -317,7 +317,7 @@ static void run_models(struct setup *t)
     float *y = run_model(t, &s, &count);
     if (y && count == 672 * 672 && want.count == 168 * 168) {
         for (size_t i = 0; i < want.count; i++)
-            y[i] = y[i / 168 * 4 * 672 + i % 168 * 4]; /* never behind what it reads */
+            y[i] = y[i / 168 * 4 * 672 + i % 168 * 4]; /* never past what it reads */
         s.nout = 1;
         s.out[0] = (struct pack_tensor){
             .dtype = GW_DTYPE_F32, .count = want.count, .bytes = want.count * 4, .data = want.data};
@@ -407,7 +407,7 @@ int main(int argc, char **argv)
     struct gw_exec_opts lanes = {.lanes = 128, .blocks = 1}, few = {.lanes = 2, .blocks = 3};
     char why[256];
 
-    setenv("GPUWIRE_PLAN_CACHE", "off", 0); /* a test leaves nothing behind */
+    setenv("GPUWIRE_PLAN_CACHE", "off", 0); /* a test leaves no files */
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--exec") && i + 1 < argc)
             t.which = argv[++i];

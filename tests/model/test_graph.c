@@ -135,7 +135,7 @@ int main(void)
     struct gw_npy x, want;
     char path[1024], why[256], err[GW_MODEL_ERR] = "";
 
-    setenv("GPUWIRE_PLAN_CACHE", "off", 0); /* a test leaves nothing behind */
+    setenv("GPUWIRE_PLAN_CACHE", "off", 0); /* a test leaves no files */
     if (!gw_exec_gpu_available(why, sizeof(why))) {
         printf("skipped: %s\n", why);
         return 77;

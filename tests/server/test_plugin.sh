@@ -56,7 +56,7 @@ says 1 'none.so: No such file' -- "$work/none.so"
 mkdir "$work/folder.so"
 says 1 'not a regular file' -- "$work/folder.so"
 chmod g+w "$file"
-says 1 'nobody but root and this user' "'$file' belongs to $(id -u), mode 775\|mode 664" -- "$file"
+says 1 'root and this user' "'$file' belongs to $(id -u), mode 775\|mode 664" -- "$file"
 "$GPUWIRE" serve --port 0 --exec cpu --models "$work/models" >"$work/refused.out" 2>&1 && fail 'a plug-in that others may write is served'
 grep -q 'chmod go-w' "$work/refused.out" || fail 'not why it is not served'
 chmod g-w "$file"

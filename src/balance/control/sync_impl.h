@@ -40,7 +40,7 @@ struct gw_bal_sync {
     _Atomic uint32_t active;   /* connections of active balancers that speak */
 };
 
-/* Waits so long at most. True: the threads are to end. */
+/* Waits at most that long. True: the threads must end. */
 static inline bool gw_bal_sync_ended(const struct gw_bal_sync *s, uint64_t wait_ns)
 {
     return gw_wait_fds(&s->end_fd, 1, gw_deadline(wait_ns)) > 0;

@@ -129,7 +129,7 @@ static struct stranger *sync_listen_take_place(struct listening *l, const unsign
     return place;
 }
 
-/* Returns false when nobody waits. */
+/* Returns false when no peer waits. */
 static bool sync_listen_let_in(struct listening *l)
 {
     unsigned char from[8];

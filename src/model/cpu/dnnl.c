@@ -124,7 +124,7 @@ int gwm_dnnl_alg(const struct gwm_act *act, dnnl_alg_kind_t *alg, float *a, floa
     return 0;
 }
 
-/* One of our functions behind a primitive; -ENOTSUP when the library has none. */
+/* One of our functions after a primitive; -ENOTSUP when the library has none. */
 static int dnnl_append(dnnl_post_ops_t ops, const struct gwm_act *act)
 {
     dnnl_alg_kind_t alg;

@@ -59,8 +59,8 @@ struct gwm_prim *gwm_prim_new(struct gwm_cpu *p, dnnl_primitive_desc_t pd, int *
 int gwm_prim_arg(struct gwm_cpu *p, struct gwm_prim *q, int arg, int buf, const_md_t md);
 /* Adds the step of a primitive and gives it its scratch memory. */
 int gwm_prim_step(struct gwm_cpu *p, struct gwm_prim *q, dnnl_primitive_desc_t pd);
-/* Our attributes: scratch memory is ours; after the main operation a factor, the sum with what lies where the
- * result goes, and a function (NULL: none of the three). */
+/* Our attributes: scratch memory is ours. After the main operation come a factor, the sum with what lies
+ * where the result goes, and a function (NULL: none of the three). */
 int gwm_dnnl_attr(float alpha, bool sum, const struct gwm_act *act, dnnl_primitive_attr_t *attr);
 /* Does the library's form of a function hide NaN, as far as we know? */
 bool gwm_dnnl_hides(const struct gwm_act *act);

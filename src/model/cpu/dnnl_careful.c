@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What takes the place of oneDNN's primitives where NaN could be: loops of our own, which keep it. They treat
+/* Loops of our own in place of oneDNN's primitives where NaN could be: they keep it. They treat
  * all elements alike, so the layout does not matter. */
 #include <errno.h>
 #include <math.h>

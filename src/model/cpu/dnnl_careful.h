@@ -5,7 +5,7 @@
 
 #include "src/model/cpu/dnnl.h"
 
-/* What a primitive is replaced by where NaN could be. */
+/* Replacements of primitives where NaN could be. */
 void gwm_careful_act(struct gwm_cpu *p, struct gwm_prim *q);   /* after its bare form */
 void gwm_careful_unary(struct gwm_cpu *p, struct gwm_prim *q); /* `own` of these */
 void gwm_careful_softmax(struct gwm_cpu *p, struct gwm_prim *q);

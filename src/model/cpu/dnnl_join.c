@@ -18,7 +18,7 @@
 
 struct gwm_join {
     struct gwm_join *next;
-    const struct gwm_act *act; /* behind the sum */
+    const struct gwm_act *act; /* after the sum */
     int64_t pixels;
     int by, plus; /* buffers with a number per channel; -1: neither product nor sum */
     int out, n;
@@ -126,7 +126,7 @@ static int result_buffer(struct gwm_cpu *p, int value)
     return b;
 }
 
-/* Takes along what comes behind the concatenation, if nothing else reads that; returns the value that the
+/* Takes along what comes after the concatenation, if nothing else reads that; returns the value that the
  * step makes. */
 static int take_along(struct gwm_cpu *p, const struct gwm_node *n, struct gwm_join *j)
 {

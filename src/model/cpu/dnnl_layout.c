@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who is in which layout: activations, which are reordered where two steps disagree, and constants, which are
- * brought into the layout that is wanted once. */
+/* The layouts of values. Activations are reordered where two steps disagree. Constants are brought into the
+ * needed layout once. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>

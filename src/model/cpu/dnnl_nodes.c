@@ -9,7 +9,7 @@
 #include "src/model/cpu/dnnl_layout.h"
 #include "src/model/cpu/dnnl_simple.h"
 
-/* What a node brings to dnnl_nodes_add(): tensors as they are, and tensors as the library may have them. */
+/* A node's arguments of dnnl_nodes_add(): tensors as they are, and tensors as the library may have them. */
 struct job {
     const struct gwm_node *node;
     dnnl_primitive_desc_t pd, bare; /* bare: the same without the function, or NULL */
@@ -36,7 +36,7 @@ static int find_weights(struct gwm_cpu *p, const struct job *j, const_md_t want,
     return *weight < 0 ? *weight : *bias < 0 ? *bias : 0;
 }
 
-/* Where the result goes: a buffer. A sum is taken in place, where the other operand is, which nobody needs
+/* Where the result goes: a buffer. A sum is taken in place, where the other operand is, which no node needs
  * afterwards. */
 static int find_result(struct gwm_cpu *p, const struct job *j, const_md_t dst)
 {

@@ -185,7 +185,7 @@ static int affine_args(struct gwm_cpu *p, int32_t channels, const struct gwm_aff
     return 0;
 }
 
-/* Such a product and sum, and the function behind them: one step. */
+/* Such a product and sum, and the function after them: one step. */
 static int affine(struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_graph *g = p->g;
@@ -280,8 +280,8 @@ static int library_concat(struct gwm_cpu *p, const struct gwm_node *n)
     return err;
 }
 
-/* Our own loop takes along what comes behind, and the library's knows few layouts; but that one uses
- * threads. */
+/* Our own loop takes along what comes after, and the library's knows few layouts; but that one uses threads.
+ */
 static int dnnl_simple_concat(struct gwm_cpu *p, const struct gwm_node *n)
 {
     int err = p->threads > 1 ? library_concat(p, n) : gwm_dnnl_join(p, n);
@@ -365,7 +365,7 @@ static int dnnl_simple_move(struct gwm_cpu *p, const struct gwm_node *n)
         count *= d[i];
         if (m->from[i] <= 0) return -ENOTSUP;
     }
-    /* What only copies rows is as fast in our own loop. */
+    /* An operation that only copies rows is as fast in our own loop. */
     if (m->start || m->offset || m->from[m->rank - 1] == 1 || count != p->g->value[n->in[0]].count)
         return -ENOTSUP;
     md_t a = md_strided(d, m->rank, from), b = md_strided(d, m->rank, to);

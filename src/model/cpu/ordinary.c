@@ -24,7 +24,7 @@ static bool doubles_ordinary(const double *x, int32_t n)
     return !odd;
 }
 
-/* Those of 16 bits whose exponent has all bits of `infinite`: NaN and infinities; and all above it. */
+/* Numbers of 16 bits whose exponent has all bits of `infinite`: NaN and infinities; and all above it. */
 static bool halves_ordinary(const uint16_t *x, int32_t n, uint16_t infinite)
 {
     int32_t odd = 0;

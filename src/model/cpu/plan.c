@@ -51,7 +51,7 @@ static int add_own(struct gwm_cpu *p, const struct gwm_node *n)
     return 0;
 }
 
-/* May numbers be NaN that n, and what comes behind it in the same step, computes with or makes? */
+/* May the numbers be NaN that n, and what follows it in the same step, computes with or makes? */
 static bool is_odd(const struct gwm_cpu *p, const struct gwm_node *n)
 {
     const struct gwm_graph *g = p->g;

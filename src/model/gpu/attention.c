@@ -22,7 +22,7 @@
 struct gwm_attention {
     struct gwm_strided q, k, v, y; /* heads, rows, columns, batch */
     float scale, by;
-    const struct gwm_node *move; /* behind it */
+    const struct gwm_node *move; /* after it */
     const struct gw_kernel *kernel;
 };
 
@@ -45,7 +45,7 @@ static bool short_factors(const struct gwm_gpu *p)
     return p->half || p->tf32;
 }
 
-/* The node that makes a value which nobody else reads, or NULL. */
+/* The node that makes a value which no other node reads, or NULL. */
 static const struct gwm_node *attention_made_by(const struct gwm_gpu *p, int value)
 {
     int root = p->g->value[value].root, m = p->maker[root];

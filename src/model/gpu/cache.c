@@ -68,7 +68,7 @@ static void cache_add(struct gwm_cache *c, const char *what, const char *choice)
     }
 }
 
-/* The file as a string, or NULL: only a plain file that is ours and that nobody else may write. */
+/* The file as a string, or NULL: only a plain file that is ours and that no other user may write. */
 static char *cache_read_all(const char *path)
 {
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
@@ -143,7 +143,7 @@ void gwm_cache_put(struct gwm_cache *c, const char *what, const char *choice)
     e->choice = copy;
 }
 
-/* mkdir -p, for nobody else. */
+/* mkdir -p, with no rights for others. */
 static void make_folder(const char *path)
 {
     char part[PATH_MAX];
@@ -158,13 +158,14 @@ static void make_folder(const char *path)
     (void)mkdir(part, 0700);
 }
 
-/* Under another name first: a reader never sees half of it. What cannot be written is measured again. */
+/* Under another name first: a reader never sees half of it. Choices that cannot be written are measured
+ * again. */
 static void cache_store(struct gwm_cache *c)
 {
     char name[PATH_MAX];
 
     make_folder(c->folder);
-    cache_load(c); /* what others have written meanwhile */
+    cache_load(c); /* what others have written since */
     snprintf(name, sizeof(name), "%.*s/new.XXXXXX", (int)sizeof(c->folder) - 32, c->folder);
     int fd = mkostemp(name, O_CLOEXEC);
     FILE *f = fd < 0 ? NULL : fdopen(fd, "w");

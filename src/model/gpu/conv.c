@@ -15,7 +15,7 @@
 #include "src/model/gpu/weights.h"
 #include "src/model/kernels/kernels.h"
 
-#define WANT_BLOCKS  256 /* so many keep a large GPU's multiprocessors busy */
+#define WANT_BLOCKS  256 /* blocks that keep a large GPU's multiprocessors busy */
 #define MAX_SPLITS   32
 #define MANY_THREADS 32768 /* fewer go in small blocks, so that more multiprocessors get one */
 
@@ -85,7 +85,7 @@ struct threads {
     int32_t grid, block, share;
 };
 
-/* A grid of so many threads. */
+/* A grid of that number of threads. */
 static struct threads threads_for(int32_t count)
 {
     int32_t block = count < MANY_THREADS ? 64 : 256;
@@ -179,8 +179,7 @@ static int depthwise(struct gwm_gpu *p, const struct gwm_node *n, const struct g
     return by_channel(p, n, to, &gwm_conv_depthwise, &t);
 }
 
-/* A layer of so many channels each of which sees all of the others, of pictures of one position: a thin
- * product. */
+/* A layer of channels each of which sees all of the others, of pictures of one position: a thin product. */
 static int gpu_conv_thin(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
 {
     const struct gwm_conv *c = &n->conv;
@@ -226,7 +225,7 @@ static void gpu_conv_split(struct gwm_conv_args *a, int64_t blocks)
     a->splits = gpu_conv_up(a->taps, a->taps_per_split);
 }
 
-/* What a tiled convolution reads and writes besides tables. */
+/* The memory that a tiled convolution reads and writes besides tables. */
 struct tiled {
     int x, add, y, bias, partial; /* buffers; add and partial may be -1 */
 };

@@ -32,7 +32,7 @@ struct gwm_cudnn {
     cudnnHandle_t handle;
 };
 
-/* What addresses a call takes. */
+/* The addresses that a call takes. */
 enum { X, W, BIAS, Y, ADD, WORK };
 
 struct conv_call {

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * How tensors lie in memory: fp32 or fp16, in C order or (pictures) with the channels last. A node writes
- * its result in one form; a node that needs another has it converted, once. What was put off is lowered
- * when it is read, by the plan's own function for that: this file knows no kinds of nodes.
+ * its result in one form; a node that needs another has it converted, once. A node that was put off is
+ * lowered when its value is read, by the plan's own function: this file knows no kinds of nodes.
  */
 #include <errno.h>
 #include <stdlib.h>

@@ -91,7 +91,7 @@ struct gwm_gpu {
     int node;          /* that is lowered now, or -1 */
     int *uses, *maker; /* per root, as gwm_uses gives them */
     bool *done;        /* per node: another one's launch does its work too */
-    bool *put_off;     /* per node: its result is made when somebody wants it */
+    bool *put_off;     /* per node: its result is made when a node needs it */
     int *as;           /* per root GWM_SLOTS: the buffer that holds it in that form, or -1 */
     bool *picture;     /* per root: N H W C may suit it */
     int out[GW_MODEL_MAX_IO];

@@ -26,7 +26,7 @@ int gwm_gpu_call(struct gwm_gpu *p, struct gwm_call *call);
 int gwm_gpu_ref(struct gwm_gpu *p, size_t at, int buf);
 int gwm_gpu_fix(struct gwm_gpu *p, size_t at, int buf);
 
-/* Forgets the launches and buffers made since there were so many of them. */
+/* Forgets the launches and buffers made since there were these numbers of them. */
 void gwm_gpu_back(struct gwm_gpu *p, int nlaunch, int nbuf);
 /* Frees the launches, and what the buffers own. */
 void gwm_gpu_drop(struct gwm_gpu *p);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What the files that use NVIDIA's libraries share: how a library is opened, and how its call becomes a
- * launch. */
+/* The common part of the files that use NVIDIA's libraries: how a library is opened, and how its call becomes
+ * a launch. */
 #include <dlfcn.h>
 #include <string.h>
 

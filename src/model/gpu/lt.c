@@ -33,7 +33,7 @@ struct gwm_lt {
     cublasLtHandle_t handle;
 };
 
-/* What addresses a call takes. */
+/* The addresses that a call takes. */
 enum { A, B, BIAS, Y, ADD, WORK };
 
 /* D[n][m] = Σ B[n][k] A[m][k] by our reading; `ta` says that A is stored so, else as [k][m]; and so on. */

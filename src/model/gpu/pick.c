@@ -41,7 +41,7 @@ static int first_that_works(struct gwm_gpu *p, const struct gwm_node *n, const s
     return err;
 }
 
-/* What the cache says, if it names a way that we have and that works. */
+/* The cache's choice, if it names a way that we have and that works. */
 static int remembered(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to,
                       const char *choice, const struct gwm_way *ways)
 {

@@ -9,7 +9,8 @@
 /* One product, whatever it belongs to. */
 int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n);
 
-/* Blocks for the thin kernel, which takes products of at most so many rows (in a program, of any number). */
+/* Blocks for the thin kernel, which takes products of at most this number of rows (in a program, of any
+ * number). */
 #define GWM_THIN_MOST (8 * GWM_THIN_ROWS)
 uint32_t gwm_thin_grid(const struct gwm_gemm_args *g);
 

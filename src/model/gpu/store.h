@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What a convolution or product does while it stores its result. */
+/* The work of a convolution or product while it stores its result. */
 #ifndef GW_MODEL_GPU_STORE_H
 #define GW_MODEL_GPU_STORE_H
 

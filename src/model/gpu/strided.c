@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Matrices where they lie: a product reads an operand through the transposes, slices and factors that made
- * it, and writes its result through the transpose behind it. So those nodes need no launches. They are put
- * off until somebody wants their result as such.
+ * it, and writes its result through the transpose after it. So those nodes need no launches. They are put off
+ * until a node needs their result as such.
  */
 #include <errno.h>
 #include <string.h>

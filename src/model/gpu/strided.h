@@ -5,15 +5,15 @@
 
 #include "src/model/gpu/gpu.h"
 
-/* Matrices in a root's C order: so many, of so many rows and columns; with strides, and a factor. Attention
- * has so many of these again, last. */
+/* Matrices in a root's C order: their number, rows and columns; with strides, and a factor. Attention has the
+ * same number of these again, last. */
 struct gwm_strided {
     int root;
     int32_t n[4], stride[4], start;
     float scale;
 };
 
-/* What a product reads and writes, and where. */
+/* The memory that a product reads and writes. */
 struct gwm_product {
     struct gwm_strided a, b, y;
 };

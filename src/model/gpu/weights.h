@@ -5,8 +5,8 @@
 
 #include "src/model/gpu/gpu.h"
 
-/* Weights and bias of a convolution as constants of that element type: oc × kh × kw × c/group when the
- * channels are last, else as in the file. A bias there is always. */
+/* Weights and bias of a convolution as constants of that element type. They are oc × kh × kw × c/group when
+ * the channels are last, otherwise as in the file. A bias there is always. */
 int gwm_conv_weights(struct gwm_gpu *p, const struct gwm_conv *c, bool last, bool half);
 int gwm_conv_bias(struct gwm_gpu *p, const struct gwm_conv *c, bool half);
 

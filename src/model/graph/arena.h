@@ -6,7 +6,7 @@
 #include <stddef.h>
 
 #define GWM_ARENA_ALIGN 256
-#define GWM_ARENA_MAX   ((size_t)8 << 30) /* what no honest model needs: where nobody sets a limit */
+#define GWM_ARENA_MAX   ((size_t)8 << 30) /* what no honest model needs: the limit by default */
 
 struct gwm_span {
     size_t bytes;

@@ -3,7 +3,7 @@
  * Makes the graph smaller before any back-end sees it. Unused nodes go. A product or sum per channel after a
  * convolution (batch normalisation, most often) goes into its weights. A row added to a matrix product
  * becomes its bias. An activation goes into the operator before it. Zeros around a picture go into the
- * convolution behind them. Each step is left out where there is no memory for it.
+ * convolution after them. Each step is left out where there is no memory for it.
  */
 #include <errno.h>
 #include <stdlib.h>
@@ -191,7 +191,7 @@ static void fuse_binary(struct fuser *f, struct gwm_node *n)
     }
 }
 
-/* a x + b behind a convolution or a product, which can have it in their own numbers. */
+/* a x + b after a convolution or a product, which can have it in their own numbers. */
 static bool fuse_affine(struct fuser *f, int m, struct gwm_node *n)
 {
     struct gwm_node *p = &f->g->node[m];
@@ -299,7 +299,7 @@ static void fuse_pad(struct fuser *f, struct gwm_node *n)
     pad->dead = true;
 }
 
-/* A copy that nobody needs: the node before it writes where it would. */
+/* A copy that is not needed: the node before it writes where it would. */
 static void drop_copy(struct fuser *f, struct gwm_node *n)
 {
     int m = n->act.kind == GWM_ACT_NONE ? sole_maker(f, n->in[0]) : -1;

@@ -120,10 +120,10 @@ int gwm_node_new(struct gwm_graph *g, enum gwm_op op, const int *in, uint32_t ni
 /* uses[v]: how many node inputs and model outputs lie in root v's storage. maker[v]: the node that writes
  * root v, or -1. */
 void gwm_uses(const struct gwm_graph *g, int *uses, int *maker);
-/* With these: the one node behind number `after` that reads a root, when there is only one; or -1. */
+/* With these: the one node after number `after` that reads a root, when there is only one; or -1. */
 int gwm_sole_reader(const struct gwm_graph *g, const int *uses, int root, int after);
 
-/* What the elements in memory mean: uint64 is held as int64. */
+/* The type of the elements in memory: uint64 is held as int64. */
 static inline uint32_t gwm_type_held(const struct gwm_value *v)
 {
     return v->type == GW_DTYPE_U64 ? v->type : v->dtype;

@@ -106,7 +106,7 @@ static bool axes_show(const struct axes *x, int digit, int64_t inner, int64_t ro
     return least >= 0 && most < inner;
 }
 
-/* What a result is that depends on an input in `p` along those axes. */
+/* The dependence of a result on an input in `p` along those axes. */
 static struct place place_through(const struct walk *w, struct place p, struct axes *x)
 {
     int digit;

@@ -13,7 +13,8 @@ struct rows {
     int *uses, *maker;
 };
 
-/* The node that makes a value, if nobody else reads it and its elements come from one other tensor; or -1. */
+/* The node that makes a value, if no other node reads it and its elements come from one other tensor; or -1.
+ */
 static int made_by_move(const struct rows *r, int value)
 {
     int root = r->g->value[value].root, m = r->uses[root] == 1 ? r->maker[root] : -1;
@@ -70,7 +71,7 @@ static void rows_swap(struct rows *r, int a, int b, struct gwm_move *move, int32
     r->maker[g->value[second.out].root] = b;
 }
 
-/* Moves node m, which nobody else reads, into the move at i behind it. */
+/* Moves node m, which no other node reads, into the move at i after it. */
 static void rows_join(struct rows *r, int m, int i)
 {
     struct gwm_node *first = &r->g->node[m], *then = &r->g->node[i];

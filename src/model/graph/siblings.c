@@ -21,7 +21,7 @@ struct family {
     int count;
 };
 
-/* A product with a constant matrix that only it reads, and nothing behind it in the same node. */
+/* A product with a constant matrix that only it reads, and nothing after it in the same node. */
 static bool suits(const struct family *f, const struct gwm_node *n)
 {
     const struct gwm_value *b = n->op == GWM_GEMM && !n->dead ? &f->g->value[n->in[1]] : NULL;
@@ -43,7 +43,7 @@ static bool reads_rows(const struct gwm_move *m, int32_t n)
     return within < n;
 }
 
-/* The move that reads what node i makes, if nobody else does; or -1. */
+/* The move that reads what node i makes, if no other node does; or -1. */
 static int move_behind(const struct family *f, int i)
 {
     const struct gwm_node *n = &f->g->node[i];

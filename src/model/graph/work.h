@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each kind of node does, in numbers: sizes, strides, weights. Kernels get these structs as they are. */
+/* The work of each kind of node, in numbers: sizes, strides, weights. Kernels get these structs as they are.
+ */
 #ifndef GW_MODEL_GRAPH_WORK_H
 #define GW_MODEL_GRAPH_WORK_H
 
@@ -51,7 +52,7 @@ struct gwm_gemm { /* y[m][n] = alpha Σ a[m][k] b[k][n] + bias[n] */
     bool ta, tb;       /* a is stored k × m; b is stored n × k */
     const float *bias; /* n, or NULL */
     float alpha;
-    /* So many products, whose results lie one after the other. Batch says where each one's matrices are: its
+    /* Several products, whose results lie one after the other. Batch says where each one's matrices are: its
      * strides count elements of a and b. */
     int32_t products;
     struct gwm_broadcast batch;

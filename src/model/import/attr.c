@@ -20,7 +20,7 @@ int gwm_op_fail(const struct gwm_import *im, int code, const char *fmt, ...)
     va_start(ap, fmt);
     vsnprintf(text, sizeof(text), fmt, ap);
     va_end(ap);
-    if (im->check) return gwm_fail(im->msg, code, "%s", text); /* whoever is told knows the node */
+    if (im->check) return gwm_fail(im->msg, code, "%s", text); /* the reader of the message knows the node */
     return gwm_fail(im->msg, code, "node '%.60s' (%.30s): %s", name, n->op_type ? n->op_type : "", text);
 }
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Who hears of everything that fails while a file is imported. */
+/* The receiver of everything that fails while a file is imported. */
 #ifndef GW_MODEL_IMPORT_CHECK_H
 #define GW_MODEL_IMPORT_CHECK_H
 

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What operators make: nodes and values, constants, views; and what they define. */
+/* The nodes, values, constants and views that operators make; and what they define. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +33,7 @@ int gwm_typed(struct gwm_import *im, int node, uint32_t type)
     return node;
 }
 
-/* What evaluating a node costs, in elements. */
+/* The cost of evaluating a node, in elements. */
 static int64_t emit_work(const struct gwm_graph *g, const struct gwm_node *n)
 {
     int64_t out = g->value[n->out].count, sum = out;

@@ -11,7 +11,7 @@
 #include "src/model/import/source.h"
 #include "src/model/import/walk.h"
 
-/* A graph of the file for so many rows. */
+/* A graph of the file for `rows` rows. */
 static int make_graph(struct gwm_source *s, uint32_t rows, const struct gwm_check *check,
                       struct gwm_graph **graph, const struct gwm_msg *msg)
 {

@@ -18,7 +18,7 @@ struct gw_npy {
 
 /*
  * Reads a file. -ENOENT, -EACCES, -EIO; -EBADMSG when it is no .npy file or truncated; -ENOTSUP for another
- * type or order; -EFBIG; -ENOMEM. `err` gets one line, as in model.h.
+ * type or order; -EFBIG; -ENOMEM. `err` gets one line, as in gpuwire/model.h.
  */
 int gw_npy_read(const char *path, struct gw_npy *npy, char *err, size_t errlen);
 void gw_npy_free(struct gw_npy *npy);

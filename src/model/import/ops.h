@@ -89,7 +89,8 @@ int gwm_result_at(struct gwm_import *im, size_t i, int value);
 /* ops_elementwise.c, for operators that are made of several nodes; `a` and `b` are values. The new value. */
 int gwm_emit_unary(struct gwm_import *im, struct gwm_act act, int x, const char *name);
 int gwm_emit_binary(struct gwm_import *im, enum gwm_binary kind, int a, int b, const char *name);
-/* Integers are computed with 64 bits. Those of narrower types are brought back into what their type holds. */
+/* Integers are computed with 64 bits. Numbers of narrower types are brought back into what their type holds.
+ */
 bool gwm_is_narrow(uint32_t type);
 int gwm_emit_wrapped(struct gwm_import *im, int x, const char *name);
 /* The same elements as a type; a view where nothing changes. */

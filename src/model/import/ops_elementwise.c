@@ -37,7 +37,7 @@ int gwm_emit_unary(struct gwm_import *im, struct gwm_act act, int x, const char 
     return v < 0 || !wraps ? v : gwm_emit_wrapped(im, v, name);
 }
 
-/* What an operator without inputs but one, and at most two numbers as attributes, computes. */
+/* Computes an operator with one input, and at most two numbers as attributes. */
 struct function {
     const char *op;
     struct gwm_act act;

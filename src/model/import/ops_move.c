@@ -234,7 +234,7 @@ static int split_sizes(struct gwm_import *im, int64_t side, int64_t *sizes, size
             return gwm_op_fail(im, -EBADMSG, "a piece of %" PRId64, sizes[i]);
         sum += sizes[i];
     }
-    return sum == side ? 0 : gwm_op_fail(im, -EBADMSG, "the pieces are not the whole");
+    return sum == side ? 0 : gwm_op_fail(im, -EBADMSG, "the split sizes do not add up to the axis");
 }
 
 static int ops_split(struct gwm_import *im)
@@ -310,7 +310,7 @@ static int tile(struct gwm_import *im)
             int32_t side = k ? x.d[i] : (int32_t)times[i];
             if (side == 1) continue;
             if (box.rank == GW_MODEL_MAX_RANK)
-                return gwm_op_fail(im, -ENOTSUP, "repeats along so many dimensions");
+                return gwm_op_fail(im, -ENOTSUP, "repeats along too many dimensions");
             step[box.rank] = k;
             from.d[box.rank] = k ? side : 1;
             box.d[box.rank++] = side;

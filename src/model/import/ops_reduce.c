@@ -6,7 +6,7 @@
 
 #include "src/model/import/ops.h"
 
-/* The sizes before, of and behind one axis. */
+/* The sizes before, of and after one axis. */
 static void around(const struct gwm_shape *s, int axis, int32_t *outer, int32_t *n, int32_t *inner)
 {
     *outer = *inner = 1;

@@ -160,7 +160,7 @@ static int gather_nd(struct gwm_import *im)
     return ops_scatter_pick(im, im->in[0], places, &out);
 }
 
-/* What the tensor holds after `count` elements of the third input are written at positions `at`. */
+/* Writes `count` elements of the third input at positions `at` of the tensor. */
 static int write_at(struct gwm_import *im, const int64_t *at, int32_t count)
 {
     const struct gwm_value *x = gwm_in(im, 0), *y = gwm_in(im, 2);

@@ -6,7 +6,7 @@
 
 #include "src/model/import/ops.h"
 
-/* What the attributes say, along up to two axes; a 1-D window is one of height 1. */
+/* The attributes along up to two axes; a 1-D window is one of height 1. */
 struct sides {
     int64_t kernel[2], stride[2], dilation[2], begin[2], end[2];
     char auto_pad[16];
@@ -210,7 +210,7 @@ static int64_t wide_side(struct gwm_import *im, struct sides *s, int axis, int64
 
     if (!strncmp(s->auto_pad, "SAME_", 5) && !asked) asked = in * s->stride[axis];
     if (asked) { /* the padding follows from the size */
-        /* What the input does not reach lies behind the rest, and has the bias alone. */
+        /* The part that the input does not reach lies after the rest, and has the bias alone. */
         int64_t total = full > asked ? full - asked : 0, half = total / 2;
         bool upper = !strcmp(s->auto_pad, "SAME_UPPER");
         if (said && asked - full >= s->stride[axis])

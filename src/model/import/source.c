@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The file behind graphs: unpacked once, with weights from other files, and kept while a graph points into
- * it. */
+/* The file that graphs come from: unpacked once, with weights from other files, and kept while a graph points
+ * into it. */
 #include <errno.h>
 #include <inttypes.h>
 #include <stdlib.h>

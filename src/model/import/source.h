@@ -14,8 +14,8 @@
 struct gwm_source {
     Onnx__ModelProto *model;
     ProtobufCAllocator allocator;
-    size_t left,
-        len; /* left: bytes that unpacking may still take; len: of the file and of its external data */
+    /* left: bytes that unpacking may still take; len: of the file and of its external data */
+    size_t left, len;
     int64_t opset;
     char *file;
 };

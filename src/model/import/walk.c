@@ -109,7 +109,7 @@ static int import_node(struct gwm_import *im, const Onnx__NodeProto *n)
     return err < 0 ? err : define_rest(im, unknown ? GWM_UNKNOWN : GWM_NOT_COMPUTED);
 }
 
-/* When somebody wants to hear of everything that fails, tells it; 0 to go on. */
+/* Reports it when the caller wants everything that fails; 0 to go on. */
 static int walk_tell(struct gwm_import *im, int err, const char *name, const char *type)
 {
     if (err >= 0 || !im->check || err == -ENOMEM) return err;

@@ -58,7 +58,7 @@ template <int HEAD> struct in_half {
 #pragma unroll
         for (int i = 0; i < PIECES; i++) {
 #pragma unroll
-            for (int e = 0; e < 4; e++) { /* rows behind the last are read as the last, and not stored */
+            for (int e = 0; e < 4; e++) { /* rows past the last are read as the last, and not stored */
                 int32_t row = min(first + lane / 4 + e % 2 * 8, a->queries - 1);
                 fq[i][e] = *(const uint32_t *)(q + row * a->q_at.row + i * 16 + e / 2 * 8 + lane % 4 * 2);
             }

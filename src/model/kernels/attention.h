@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Attention in one launch: softmax(scale Q Kᵀ) V for each head of each batch, read and written where it lies.
- * A block takes so many rows of Q, and all of K and V. Its kernels differ in the size of a head. */
+ * A block takes this number of rows of Q, and all of K and V. Its kernels differ in the size of a head. */
 #ifndef GW_MODEL_KERNELS_ATTENTION_H
 #define GW_MODEL_KERNELS_ATTENTION_H
 

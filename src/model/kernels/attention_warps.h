@@ -52,8 +52,7 @@ attention_warps_fetch(const gwm_attention_args *a, const typename WAY::element *
     }
 }
 
-/* Products become scores, times log2(e): then weights are powers of two. There are none behind the last
- * key. */
+/* Products become scores, times log2(e): then weights are powers of two. There are none past the last key. */
 template <class WAY>
 static __device__ inline void scale(const gwm_attention_args *a, int32_t first, float s[WAY::KEYS / 8][4])
 {

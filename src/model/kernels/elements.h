@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What happens element by element: pools, functions, arithmetic, copies. */
+/* The work that is done element by element: pools, functions, arithmetic, copies. */
 #ifndef GW_MODEL_KERNELS_ELEMENTS_H
 #define GW_MODEL_KERNELS_ELEMENTS_H
 

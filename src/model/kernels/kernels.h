@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What gpu.c hands to the kernels. Memory is named by address, or by where the address is found when the
- * kernel runs. */
+/* The arguments that gpu.c hands to the kernels. Memory is named by address, or by where the address is found
+ * when the kernel runs. */
 #ifndef GW_MODEL_KERNELS_H
 #define GW_MODEL_KERNELS_H
 
@@ -57,7 +57,7 @@ struct gwm_direct_args {
     struct gwm_window win;
     int32_t oc, group, count;
     int32_t last;  /* channels lie together: N H W C */
-    int32_t share; /* so many warps share the rows of a filter (depthwise kernels that compute neighbours) */
+    int32_t share; /* warps that share the rows of a filter (depthwise kernels that compute neighbours) */
 };
 
 struct gwm_finish_args { /* adds up the pieces of a convolution */

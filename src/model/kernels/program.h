@@ -8,7 +8,7 @@
 
 #include <gpuwire/model.h>
 
-#define GWM_PROGRAM_THREADS 256 /* of a block: with so many any kernel's registers suffice */
+#define GWM_PROGRAM_THREADS 256 /* of a block: with this number any kernel's registers suffice */
 #define GWM_PROGRAM_BLOCKS  32  /* at most */
 
 /* Where the blocks of a kernel wait for each other. In the executor's own memory, all 0 at first. */
@@ -37,11 +37,11 @@ struct gwm_program {
     uint32_t reserved;
 };
 
-/* What a run took when the program was made, with 1, 2, 4 blocks and so on. */
+/* The time of a run when the program was made, with 1, 2, 4 blocks and so on. */
 #define GWM_PROGRAM_TRIES 6
 struct gwm_program_times {
     uint32_t tries;              /* 0: nothing was measured */
-    float us[GWM_PROGRAM_TRIES]; /* negative: with so many blocks it failed */
+    float us[GWM_PROGRAM_TRIES]; /* negative: with that number of blocks it failed */
     char why[128];               /* what the last that failed says */
 };
 

@@ -29,7 +29,7 @@ GW_DEV void gwm_meet(struct gwm_meeting *m)
             gw_st_relaxed_u32_gpu(&m->came, 0);
             gw_st_release_u32_gpu(&m->round, round + 1); /* after `came`, and after all that it has seen */
         } else {
-            /* Acquire: nothing behind the meeting is read before it. */
+            /* Acquire: nothing after the meeting is read before it. */
             while (gw_ld_acquire_u32_gpu(&m->round) == round) gw_pause(look++);
         }
     }
@@ -58,8 +58,8 @@ GW_DEV void gwm_program_do(const struct gwm_do *d)
     }
 }
 
-/* All threads of the grid. program->io was written before, and a meeting has come after it. What the
- * program writes is for all blocks to see behind the next meeting. */
+/* All threads of the grid. program->io was written before, and a meeting has come after it. All blocks see
+ * the program's writes after the next meeting. */
 GW_DEV void gwm_program_run(const struct gwm_program *program)
 {
     uint32_t i;

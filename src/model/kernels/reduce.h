@@ -57,7 +57,7 @@ GWM_INLINE float gwm_sum_strided(const struct gwm_view *x, int32_t first, int32_
         GWM_UNROLL
         for (k = 0; k < GWM_MEAN_AHEAD; k++) {
             int32_t at =
-                i + k < count ? i + k : count - 1; /* behind the last the last is read again: no branch */
+                i + k < count ? i + k : count - 1; /* past the last the last is read again: no branch */
             v[k] = gwm_get(x, first + at * step);
         }
         GWM_UNROLL

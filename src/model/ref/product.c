@@ -30,7 +30,8 @@ void gwm_ref_gemm(const struct gwm_gemm *q, const float *a, const float *b, floa
     } while (gwm_next_row(bc->rank, bc->dims, at, stride, o, 2));
 }
 
-/* What one output channel gets from one input channel; or, of a transposed one, gives back to it. */
+/* The part of one output channel that comes from one input channel; or, of a transposed one, goes back to it.
+ */
 static void plane(const struct gwm_window *w, bool back, const float *weight, const float *x, float *y)
 {
     for (int32_t oy = 0; oy < w->oh; oy++) {

@@ -35,7 +35,7 @@ struct gw_past {
     pthread_mutex_t lock;
     uint64_t slot, next; /* the last one that is full, and the one that is being filled; 0: none */
     uint64_t taken_ns;
-    bool known[GW_PAST_SLOTS]; /* somebody looked at the models in this slot */
+    bool known[GW_PAST_SLOTS]; /* a client looked at the models in this slot */
     struct gw_past_model *model[GW_SERVER_MODELS];
 };
 

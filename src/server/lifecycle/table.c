@@ -177,7 +177,7 @@ static int serve_table_enlist(struct gw_table *t, struct gw_table_session *s)
 /* The session's index is known, and the others may see it; or it could not be opened. */
 static void serve_table_settle(struct gw_table *t, struct gw_table_session *s, int err, uint32_t index)
 {
-    s->index = index; /* nobody else touches it yet, or closes it */
+    s->index = index; /* no other thread touches it yet, or closes it */
     if (!err) log_session(t, s, NULL);
     pthread_mutex_lock(&t->lock);
     s->opening = 0;

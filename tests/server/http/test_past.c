@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The models' last ten minutes: what each slot has, models that come, go and are loaded again, and slots that
- * nobody looked in. */
+/* The models' last ten minutes: what each slot has, models that come, go and are loaded again, and slots
+ * without a look. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
