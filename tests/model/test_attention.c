@@ -21,7 +21,7 @@
 #include "src/model/graph/graph.h"
 #include "src/model/graph/move.h"
 #include "src/model/graph/msg.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 #include "src/model/ref/ref.h"
 #include "tests/rnd.h"
 

@@ -8,7 +8,7 @@
 #include "src/model/gpu/form.h"
 #include "src/model/gpu/launch.h"
 #include "src/model/graph/move.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 
 int gwm_gpu_unary(struct gwm_gpu *p, const struct gwm_node *n)
 {

@@ -17,7 +17,7 @@
 #include "src/model/gpu/pick.h"
 #include "src/model/gpu/product.h"
 #include "src/model/gpu/strided.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 
 struct gwm_attention {
     struct gwm_strided q, k, v, y; /* heads, rows, columns, batch */

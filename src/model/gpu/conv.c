@@ -13,7 +13,7 @@
 #include "src/model/gpu/pick.h"
 #include "src/model/gpu/product.h"
 #include "src/model/gpu/weights.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 
 #define WANT_BLOCKS  256 /* blocks that keep a large GPU's multiprocessors busy */
 #define MAX_SPLITS   32

@@ -5,7 +5,7 @@
 #include "src/model/gpu/elements.h"
 
 #include "src/model/gpu/launch.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 
 #define MAX_BLOCKS 4096 /* kernels over elements walk on from there */
 

@@ -8,7 +8,7 @@
 
 #include "src/model/gpu/enqueue.h"
 
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 
 GW_KERNEL_DECLARE(gwm_program_kernel);
 

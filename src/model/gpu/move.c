@@ -8,7 +8,7 @@
 #include "src/model/gpu/form.h"
 #include "src/model/gpu/launch.h"
 #include "src/model/graph/move.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 
 /* Where the result in one order lies just as the input in the other: then nothing moves. */
 static bool same_place(struct gwm_gpu *p, const struct gwm_node *n, int *err)

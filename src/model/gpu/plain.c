@@ -8,7 +8,7 @@
 #include "src/model/gpu/form.h"
 #include "src/model/gpu/launch.h"
 #include "src/model/gpu/weights.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 
 #define MOST_OPERANDS 4
 

@@ -12,7 +12,7 @@
 #include "src/model/gpu/program.h"
 #include "src/model/gpu/timer.h"
 #include "src/model/graph/msg.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 
 /* Opens what measuring needs. Without it the first of the ways that works is taken. */
 static void gpu_plan_measure(struct gwm_gpu *p)

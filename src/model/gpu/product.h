@@ -4,7 +4,7 @@
 #define GW_MODEL_GPU_PRODUCT_H
 
 #include "src/model/gpu/gpu.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 
 /* One product, whatever it belongs to. */
 int gwm_gpu_gemm(struct gwm_gpu *p, const struct gwm_node *n);

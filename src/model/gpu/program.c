@@ -13,7 +13,7 @@
 #include "src/model/gpu/enqueue.h"
 #include "src/model/gpu/timer.h"
 #include "src/model/graph/msg.h"
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/args.h"
 #include "src/model/kernels/program_list.h"
 
 #define ARGS_ALIGN 16u

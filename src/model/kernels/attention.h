@@ -4,7 +4,7 @@
 #ifndef GW_MODEL_KERNELS_ATTENTION_H
 #define GW_MODEL_KERNELS_ATTENTION_H
 
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/device.h"
 
 #define GWM_HEAD_MAX 128
 

@@ -4,7 +4,7 @@
 #ifndef GW_MODEL_ATTENTION_ROWS_H
 #define GW_MODEL_ATTENTION_ROWS_H
 
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/device.h"
 
 GW_DEV float gwm_dot(const struct gwm_view *a, int32_t at, const struct gwm_view *b, int32_t bt, int32_t n)
 {

@@ -18,7 +18,7 @@
 
 #include <nv/target>
 
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/device.h"
 
 struct state {
     float most[2], all[2]; /* of rows g and g + 8; `all` of this lane's columns alone */

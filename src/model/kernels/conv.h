@@ -3,7 +3,7 @@
 #ifndef GW_MODEL_KERNELS_CONV_H
 #define GW_MODEL_KERNELS_CONV_H
 
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/device.h"
 
 /* Which tile a block is. */
 struct gwm_conv_place {

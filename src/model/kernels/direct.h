@@ -3,7 +3,7 @@
 #ifndef GW_MODEL_KERNELS_DIRECT_H
 #define GW_MODEL_KERNELS_DIRECT_H
 
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/device.h"
 
 /* Where elements of a picture lie: from one channel, row and column to the next. */
 struct gwm_steps {

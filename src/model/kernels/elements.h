@@ -3,7 +3,7 @@
 #ifndef GW_MODEL_KERNELS_ELEMENTS_H
 #define GW_MODEL_KERNELS_ELEMENTS_H
 
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/device.h"
 
 GW_DEV float gwm_pool_window(const struct gwm_pool_args *a, const struct gwm_view *x, int32_t i)
 {

@@ -3,7 +3,7 @@
 #ifndef GW_MODEL_KERNELS_INDEX_H
 #define GW_MODEL_KERNELS_INDEX_H
 
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/device.h"
 
 /* A negative index counts from the end. One outside, from a client perhaps, is taken as the nearest
  * inside. */

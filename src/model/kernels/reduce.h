@@ -3,7 +3,7 @@
 #ifndef GW_MODEL_KERNELS_REDUCE_H
 #define GW_MODEL_KERNELS_REDUCE_H
 
-#include "src/model/kernels/kernels.h"
+#include "src/model/kernels/device.h"
 
 struct gwm_block_room {
     float v[GWM_BLOCK_MAX];
