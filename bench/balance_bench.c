@@ -23,7 +23,7 @@
 #include "bench/balance/side.h"
 #include "bench/measure.h"
 
-enum { MOST_ROUNDS = 15 /* more would fill the tables */, PACKETS = 1 << 16, TURNS = 10, MOST_CORES = 2 };
+enum { MAX_ROUNDS = 15 /* more would fill the tables */, PACKETS = 1 << 16, TURNS = 10, MAX_CORES = 2 };
 
 /* A core, its packets and its connections: those whose number is its own, modulo the number of cores. */
 struct core {
@@ -40,7 +40,7 @@ struct core {
 };
 
 static struct {
-    struct core core[MOST_CORES];
+    struct core core[MAX_CORES];
     pthread_barrier_t barrier;
     uint64_t flows;
 } b;
@@ -155,7 +155,7 @@ static void *run_core(void *arg)
 
 static double rate_of_cores(uint32_t cores, void (*pass)(struct core *c))
 {
-    pthread_t thread[MOST_CORES];
+    pthread_t thread[MAX_CORES];
     double all = 0;
     pass_of_cores = pass;
     pthread_barrier_init(&b.barrier, NULL, cores);
@@ -217,7 +217,7 @@ static void close_cores(uint32_t cores, bool apart)
 static int bench(const char *how, enum bal_forward forward, const struct side_mix *mix, int rounds)
 {
     enum { OURS, PEER, BARE, LOOPS };
-    double rates[LOOPS][MOST_ROUNDS];
+    double rates[LOOPS][MAX_ROUNDS];
     if (open_cores(1, false, forward, mix)) return 1;
     pthread_barrier_init(&b.barrier, NULL, 1);
     for (int r = 0; r < rounds; r++) {
@@ -243,10 +243,10 @@ static int bench(const char *how, enum bal_forward forward, const struct side_mi
 static int bench_cores(const struct side_mix *mix, int rounds)
 {
     enum { ONE, TWO, APART, WAYS };
-    double rates[WAYS][2][MOST_ROUNDS], median[WAYS][2];
+    double rates[WAYS][2][MAX_ROUNDS], median[WAYS][2];
     for (int r = 0; r < rounds; r++)
         for (int w = 0; w < WAYS; w++) {
-            uint32_t cores = w == ONE ? 1 : MOST_CORES;
+            uint32_t cores = w == ONE ? 1 : MAX_CORES;
             if (open_cores(cores, w == APART, BAL_DR, mix)) return 1;
             rates[w][0][r] = rate_of_cores(cores, balance);
             rates[w][1][r] = rate_of_cores(cores, bare);
@@ -266,13 +266,13 @@ int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
     b.flows = argc > 2 ? strtoull(argv[2], NULL, 10) : 1000000;
-    if (rounds < 1 || rounds > MOST_ROUNDS || b.flows < 1000) {
+    if (rounds < 1 || rounds > MAX_ROUNDS || b.flows < 1000) {
         fprintf(stderr, "usage: balance_bench [ROUNDS [FLOWS]]\n");
         return 2;
     }
     setlinebuf(stdout);
     int failed = 0;
-    for (int i = 0; i < MOST_CORES; i++)
+    for (int i = 0; i < MAX_CORES; i++)
         failed |= !(b.core[i].memory = aligned_alloc(64, (size_t)PACKETS * SIDE_SLOT));
     for (int m = 0; m < 2 && !failed; m++) {
         failed = bench("DR", BAL_DR, &side_mixes[m], rounds);
@@ -280,6 +280,6 @@ int main(int argc, char **argv)
         if (!failed) failed = bench("IPIP", BAL_IPIP, &side_mixes[m], rounds);
     }
     for (int m = 0; m < 2 && !failed; m++) failed = bench_cores(&side_mixes[m], rounds);
-    for (int i = 0; i < MOST_CORES; i++) free(b.core[i].memory);
+    for (int i = 0; i < MAX_CORES; i++) free(b.core[i].memory);
     return failed;
 }

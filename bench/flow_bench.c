@@ -18,7 +18,7 @@
 #include "bench/flow/table.h"
 #include "bench/measure.h"
 
-enum { MOST_ROUNDS = 99, LOOKUPS = 20000000, LONG_LOOKUPS = 78125 * 64, STEPS = 8000000 };
+enum { MAX_ROUNDS = 99, LOOKUPS = 20000000, LONG_LOOKUPS = 78125 * 64, STEPS = 8000000 };
 #define PACKET_NS 80.6 /* 12.4 million a second: 100 Gbit/s of packets of a thousand bytes */
 
 static volatile uint64_t sink; /* so that no result is optimised away */
@@ -101,12 +101,12 @@ static void row(const char *what, double ours, double peer)
 }
 
 /* The bursts that lookups come in; rte_hash takes no more than 64 keys at once. */
-static const size_t bursts[] = {32, 64, FLOW_MOST_KEYS};
+static const size_t bursts[] = {32, 64, FLOW_MAX_KEYS};
 enum { BURSTS = sizeof(bursts) / sizeof(bursts[0]) };
 
 struct lookup_rates {
-    double ours[BURSTS][MOST_ROUNDS], peer[BURSTS][MOST_ROUNDS], of_bursts[BURSTS][MOST_ROUNDS];
-    double limit[MOST_ROUNDS];
+    double ours[BURSTS][MAX_ROUNDS], peer[BURSTS][MAX_ROUNDS], of_bursts[BURSTS][MAX_ROUNDS];
+    double limit[MAX_ROUNDS];
 };
 
 static void print_lookups(struct lookup_rates *rates, int rounds)
@@ -187,7 +187,7 @@ static int bench_long(int rounds)
                                       .key_bytes = GW_FLOW_KEY_MAX,
                                       .flags = GW_FLOW_HUGE_PAGES,
                                       .timeout_ns = {FLOW_IDLE_NS}};
-    double rate[MOST_ROUNDS];
+    double rate[MAX_ROUNDS];
     struct gw_flow_table *t = NULL;
     uint8_t *keys = calloc(LONG_LOOKUPS, GW_FLOW_KEY_MAX);
     int failed = !keys || gw_flow_create(&attr, &t) || fill_long(t, keys, flows);
@@ -230,7 +230,7 @@ static int bench_steps(const struct flow_kind *peer, int rounds, double churn)
 {
     const uint64_t flows = 4000000;
     struct side ours, theirs;
-    double rate[2][MOST_ROUNDS] = {{0}};
+    double rate[2][MAX_ROUNDS] = {{0}};
     char what[80];
     if (begin_steps(&ours, &flow_ours, flows, churn) || (peer && begin_steps(&theirs, peer, flows, churn)))
         return 1;
@@ -256,8 +256,8 @@ int main(int argc, char **argv)
     const struct flow_kind *peer = NULL;
 #endif
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
-    if (rounds < 1 || rounds > MOST_ROUNDS || argc > 2) {
-        fprintf(stderr, "usage: flow_bench [ROUNDS], 1 to %d\n", MOST_ROUNDS);
+    if (rounds < 1 || rounds > MAX_ROUNDS || argc > 2) {
+        fprintf(stderr, "usage: flow_bench [ROUNDS], 1 to %d\n", MAX_ROUNDS);
         return 2;
     }
     setlinebuf(stdout);

@@ -27,7 +27,7 @@
 #include "bench/flow/table.h"
 #include "bench/measure.h"
 
-enum { MOST_ROUNDS = 99, MOST_CORES = 64, MOST_METHODS = 16, STEPS = 1 << 22 /* of all cores */ };
+enum { MAX_ROUNDS = 99, MAX_CORES = 64, MAX_METHODS = 16, STEPS = 1 << 22 /* of all cores */ };
 #define PACKET_NS 80.6 /* 12.4 million a second, all cores together */
 #define FLOWS     UINT64_C(4000000)
 
@@ -54,9 +54,9 @@ struct method {
     const struct flow_kind *kind;
     struct flow_how how;
     unsigned cores;
-    void *table[MOST_CORES]; /* one, or each core its own */
-    struct core core[MOST_CORES];
-    double mpps[MOST_ROUNDS], cpu_mpps[MOST_ROUNDS], longest_us[MOST_ROUNDS];
+    void *table[MAX_CORES]; /* one, or each core its own */
+    struct core core[MAX_CORES];
+    double mpps[MAX_ROUNDS], cpu_mpps[MAX_ROUNDS], longest_us[MAX_ROUNDS];
     struct flow_cost before;
     bool open;
 };
@@ -265,7 +265,7 @@ static int usage(void)
 
 int main(int argc, char **argv)
 {
-    static struct method m[MOST_METHODS];
+    static struct method m[MAX_METHODS];
     const char *figure = argc > 1 ? argv[1] : "";
     bool sharing = !strcmp(figure, "sharing");
     int n = sharing                       ? sharing_methods(m)
@@ -274,7 +274,7 @@ int main(int argc, char **argv)
                                           : 0;
     int cores = sharing && argc > 2 ? atoi(argv[2]) : 1, at = sharing ? 3 : 2;
     int rounds = argc > at ? atoi(argv[at]) : 5;
-    if (!n || argc > at + 1 || cores < 1 || cores > MOST_CORES || rounds < 1 || rounds > MOST_ROUNDS)
+    if (!n || argc > at + 1 || cores < 1 || cores > MAX_CORES || rounds < 1 || rounds > MAX_ROUNDS)
         return usage();
     setlinebuf(stdout);
     uint64_t start = bench_ticks();

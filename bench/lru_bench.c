@@ -19,7 +19,7 @@
 
 #include "bench/measure.h"
 
-enum { MOST_ROUNDS = 99, BURST = 64, IN_RUN = 1000 /* lookups of one run of the program */, BATCH = 4096 };
+enum { MAX_ROUNDS = 99, BURST = 64, IN_RUN = 1000 /* lookups of one run of the program */, BATCH = 4096 };
 enum { RUNS = 3000, LOOKUPS = 20000000, WIDE = 40 /* bytes of Katran's key */ };
 
 static long bpf(int command, union bpf_attr *attr)
@@ -256,7 +256,7 @@ static double our_lookups(struct gw_flow_table *t, const uint8_t *keys, uint32_t
 /* ours, theirs: medians, million lookups a second. */
 static int bench(uint32_t key_bytes, uint64_t flows, int rounds, double *o, double *p)
 {
-    double ours[MOST_ROUNDS], theirs[MOST_ROUNDS], hits = 0;
+    double ours[MAX_ROUNDS], theirs[MAX_ROUNDS], hits = 0;
     struct map_side s = open_map(key_bytes, flows);
     struct gw_flow_table *t = open_ours(key_bytes, flows);
     uint8_t *keys = random_keys(key_bytes, flows);
@@ -283,7 +283,7 @@ int main(int argc, char **argv)
 {
     int rounds = argc > 1 ? atoi(argv[1]) : 5;
     uint64_t flows = argc > 2 ? strtoull(argv[2], NULL, 10) : 8000000;
-    if (rounds < 1 || rounds > MOST_ROUNDS || flows < 1000 || flows > 100000000) {
+    if (rounds < 1 || rounds > MAX_ROUNDS || flows < 1000 || flows > 100000000) {
         fprintf(stderr, "usage: lru_bench [ROUNDS [FLOWS]]\n");
         return 2;
     }

@@ -43,7 +43,7 @@ static void leave(void *part)
 static size_t lookup(void *part, const uint64_t *keys, size_t n)
 {
     struct ours *o = part;
-    struct gw_flow found[FLOW_MOST_KEYS];
+    struct gw_flow found[FLOW_MAX_KEYS];
     return gw_flow_lookup_bulk(o->t, keys, n, found);
 }
 

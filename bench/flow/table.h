@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-enum { FLOW_BURST = 64, FLOW_MOST_KEYS = 1024, FLOW_WORKERS = 64 };
+enum { FLOW_BURST = 64, FLOW_MAX_KEYS = 1024, FLOW_WORKERS = 64 };
 #define FLOW_IDLE_NS UINT64_C(2000000000)
 
 /* How cores share a table, or that they do not. */
@@ -39,7 +39,7 @@ struct flow_kind {
     /* A thread's part of the table; it calls the functions below with it. */
     void *(*join)(void *table);
     void (*leave)(void *part);
-    /* Lookups alone: how many of the keys are there. FLOW_BURST at most, and FLOW_MOST_KEYS of ours. */
+    /* Lookups alone: how many of the keys are there. FLOW_BURST at most, and FLOW_MAX_KEYS of ours. */
     size_t (*lookup)(void *part, const uint64_t *keys, size_t n);
     /* A packet of each key: finds its worker, or chooses one and remembers it; frees flows whose time is
      * over. Returns the sum of the workers. */

@@ -15,7 +15,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#define ROW_MOST (1u << 24)
+#define MAX_ROW (1u << 24)
 
 struct model {
     struct gw_tensor_info x, y;
@@ -45,7 +45,7 @@ static int read_coefficients(int dir, struct affine *a)
         return error;
     }
     int sound = fscanf(f, "%u %f %f", &a->elements, &a->scale, &a->shift) == 3 && a->elements >= 1 &&
-                a->elements <= ROW_MOST;
+                a->elements <= MAX_ROW;
     fclose(f);
     return sound ? 0 : -EBADMSG;
 }

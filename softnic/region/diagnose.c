@@ -11,7 +11,7 @@
 
 #include "softnic/region/region.h"
 
-enum { LOOK_AT_MOST = 1 << 16 };
+enum { MAX_LOOK = 1 << 16 };
 
 static const char *missing_right(uint32_t missing)
 {
@@ -60,7 +60,7 @@ static const struct sn_mr_gone *diagnose_gone(const struct sn_nic *nic, uint32_t
 /* A region of the domain that has the first byte meant. */
 static const struct sn_mr *diagnose_nearest(const struct sn_nic *nic, const struct sn_pd *pd, uint64_t va)
 {
-    for (uint32_t i = 0; i < nic->mr_room && i < LOOK_AT_MOST; i++) {
+    for (uint32_t i = 0; i < nic->mr_room && i < MAX_LOOK; i++) {
         const struct sn_mr *mr = nic->mrs[i];
 
         if (mr && mr->pd == pd && va >= mr->init.iova && va - mr->init.iova < mr->init.length) return mr;

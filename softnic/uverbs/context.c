@@ -10,11 +10,11 @@
 #include "softnic/uverbs/uverbs.h"
 
 /* Of the part in front: it had 45 pointers in release 44, and has 51 in release 65. */
-enum { FRONT_MOST = 128 };
+enum { MAX_FRONT = 128 };
 
 struct ibv_context *uv_context_in(void *verbs_context)
 {
-    for (size_t front = 0; front < FRONT_MOST; front++) {
+    for (size_t front = 0; front < MAX_FRONT; front++) {
         char *at = (char *)verbs_context + front * sizeof(void *);
         struct ibv_context *context = (struct ibv_context *)(void *)(at + sizeof(size_t));
         size_t size;

@@ -7,7 +7,7 @@
 #include "src/balance/checksum.h"
 #include "src/roce/hdr.h"
 
-enum { MOST_EXTENSIONS = 8, TCP_LEN = 20, UDP_LEN = 8, ICMP_LEN = 8 };
+enum { MAX_EXTENSIONS = 8, TCP_LEN = 20, UDP_LEN = 8, ICMP_LEN = 8 };
 
 /* A packet's transport header, wherever it stands: in a frame, or inside an ICMP error. */
 struct l4 {
@@ -37,7 +37,7 @@ static int parse_ip6_header(const uint8_t *ip, size_t len, struct l4 *l4)
     *l4 = (struct l4){.proto = ip[6], .at = 40};
     for (int i = 0; is_extension(l4->proto) && !l4->later; i++) {
         const uint8_t *ext = ip + l4->at;
-        if (i == MOST_EXTENSIONS || len < l4->at + 8) return -1;
+        if (i == MAX_EXTENSIONS || len < l4->at + 8) return -1;
         size_t size = l4->proto == 51 ? (size_t)(ext[1] + 2) * 4 : (size_t)(ext[1] + 1) * 8;
         if (l4->proto == 44) {
             size = 8;

@@ -38,7 +38,7 @@ enum {
     HANDED = 4096,   /* packets on their way to another core */
     EMPTY_POLLS = 4, /* of a device that the kernel moves packets for, before a pause */
     PAUSE_NS = 20000,
-    MOST_ARGS = 32,
+    MAX_ARGS = 32,
     SPARE = 256, /* after a packet: drivers count the kernel's headers with the frame */
     L2_LEN = 18, /* Ethernet's header, with a tag */
 };
@@ -114,7 +114,7 @@ static int cores_text(struct plane *d, const struct bal_run *how, char *text, si
 
 static int start_dpdk(struct plane *d, const struct bal_run *how, bool pci)
 {
-    char cores[512], memory[16], *argv[MOST_ARGS];
+    char cores[512], memory[16], *argv[MAX_ARGS];
     int argc = 0;
     int err = cores_text(d, how, cores, sizeof(cores));
     if (err) return err;

@@ -9,7 +9,7 @@
 
 #include "src/cli/options.h"
 
-#define MOST_DEADLINE_MS 86400000
+#define MAX_DEADLINE_MS 86400000
 
 static int cli_door_number(const char *command, struct gw_door_options *d, int option, const char *value)
 {
@@ -25,7 +25,7 @@ static int cli_door_number(const char *command, struct gw_door_options *d, int o
         d->request.priority = (uint32_t)n;
         return wrong;
     case GW_DOOR_DEADLINE:
-        wrong = gw_option_number(command, "--deadline", value, 1, MOST_DEADLINE_MS, &n);
+        wrong = gw_option_number(command, "--deadline", value, 1, MAX_DEADLINE_MS, &n);
         d->request.budget_ns = n * 1000000;
         return wrong;
     default: return -1;

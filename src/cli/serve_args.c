@@ -187,7 +187,7 @@ static const struct {
     {METRICS, 1, 65535},
     {SESSIONS, 1, 1024},
     {EACH, 1, 1024},
-    {CONNECTIONS, 1, GW_LISTEN_MOST},
+    {CONNECTIONS, 1, GW_LISTEN_MAX},
     {SLOTS, 1, GW_SERVE_MAX_SLOTS},
     {BATCH, 1, GW_SERVING_MAX_ROWS},
     {THREADS, 1, 1024},
@@ -221,7 +221,7 @@ static int serve_args_set_number(struct gw_cli_serving *all, int id, const char 
     case IDLE: o->idle_ns = n * 1000000000u; break;
     case DRAIN: all->drain_ns = n * 1000000000u; break;
     case MEMORY: o->model_memory = n << 20; break;
-    case BODY: all->http.most_body = n << 20; break;
+    case BODY: all->http.max_body = n << 20; break;
     }
     return wrong;
 }

@@ -31,7 +31,7 @@ int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const str
     struct gw_grpc *door;
     struct gw_grpc_opts opts = {.host = http->host,
                                 .port = o->port,
-                                .message_most = http->most_body,
+                                .max_body = http->max_body,
                                 .connections_each = http->connections_each,
                                 .trusted_proxies = http->trusted_proxies,
                                 .cert = http->cert,

@@ -16,8 +16,8 @@
 
 #include <gpuwire/error.h>
 
-#define HOST    256     /* bytes of a name, with the final zero */
-#define CA_MOST 4194304 /* of a file of certificates */
+#define HOST   256     /* bytes of a name, with the final zero */
+#define MAX_CA 4194304 /* of a file of certificates */
 
 /* ---- addresses ---- */
 
@@ -102,8 +102,8 @@ static int check_certificates(const char *path)
 {
     FILE *f = fopen(path, "re");
     const char *why = f ? NULL : strerror(errno);
-    char *text = f ? calloc(1, CA_MOST + 1) : NULL;
-    if (text && !fread(text, 1, CA_MOST, f) && ferror(f)) why = strerror(errno);
+    char *text = f ? calloc(1, MAX_CA + 1) : NULL;
+    if (text && !fread(text, 1, MAX_CA, f) && ferror(f)) why = strerror(errno);
     if (f) fclose(f);
     if (!why && text && !strstr(text, "-----BEGIN CERTIFICATE-----")) why = "it holds no certificate (PEM)";
     free(text);

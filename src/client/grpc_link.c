@@ -13,10 +13,10 @@
 
 #include "src/client/grpc_rpc.h"
 
-#define AGAIN_NS   100000000u /* until a server that was gone is looked for again, and at most */
-#define AGAIN_MOST 1000000000u
-#define ROOM       (64u << 10)
-#define LONG_NS    1000000000u /* that a thread sleeps at most before it looks again */
+#define AGAIN_NS  100000000u /* until a server that was gone is looked for again, and at most */
+#define MAX_AGAIN 1000000000u
+#define ROOM      (64u << 10)
+#define LONG_NS   1000000000u /* that a thread sleeps at most before it looks again */
 
 int gw_link_open(const struct gw_client *c, uint64_t most, struct gw_link *l)
 {
@@ -57,7 +57,7 @@ static void grpc_link_lose(struct gw_link *l, int err, const char *why)
         snprintf(l->why, sizeof(l->why), "%s", why);
     }
     drop_connection(l);
-    l->pause = was_open ? 0 : !l->pause ? AGAIN_NS : l->pause < AGAIN_MOST / 2 ? 2 * l->pause : AGAIN_MOST;
+    l->pause = was_open ? 0 : !l->pause ? AGAIN_NS : l->pause < MAX_AGAIN / 2 ? 2 * l->pause : MAX_AGAIN;
     l->again = gw_deadline(l->pause);
     for (struct gw_rpc *r = l->calls; r; r = r->next) {
         r->stream = 0;

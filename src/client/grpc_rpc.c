@@ -11,8 +11,8 @@
 
 #include "src/door/plain.h"
 
-#define WINDOW_MOST (1u << 30)
-#define TOKEN_MOST  (16u << 10) /* bytes of the header with the token */
+#define MAX_WINDOW (1u << 30)
+#define MAX_TOKEN  (16u << 10) /* bytes of the header with the token */
 
 static void end_rpc(struct gw_rpc *r, unsigned status, const char *why)
 {
@@ -206,8 +206,7 @@ static int grpc_rpc_send_data(nghttp2_session *s, nghttp2_frame *frame, const ui
 
 static int grpc_rpc_set_up(struct gw_link *l, nghttp2_session_callbacks *cb)
 {
-    uint32_t window =
-        l->most < WINDOW_MOST - GW_GRPC_PREFIX ? (uint32_t)l->most + GW_GRPC_PREFIX : WINDOW_MOST;
+    uint32_t window = l->most < MAX_WINDOW - GW_GRPC_PREFIX ? (uint32_t)l->most + GW_GRPC_PREFIX : MAX_WINDOW;
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
@@ -220,7 +219,7 @@ static int grpc_rpc_set_up(struct gw_link *l, nghttp2_session_callbacks *cb)
     nghttp2_session_callbacks_set_on_stream_close_callback(cb, grpc_rpc_on_stream_close);
     nghttp2_session_callbacks_set_send_data_callback(cb, grpc_rpc_send_data);
     if (nghttp2_session_client_new(&l->h2.session, cb, l)) return -ENOMEM;
-    nghttp2_session_set_local_window_size(l->h2.session, NGHTTP2_FLAG_NONE, 0, WINDOW_MOST);
+    nghttp2_session_set_local_window_size(l->h2.session, NGHTTP2_FLAG_NONE, 0, MAX_WINDOW);
     return nghttp2_submit_settings(l->h2.session, NGHTTP2_FLAG_NONE, settings, 2) ? -ENOMEM : 0;
 }
 
@@ -237,7 +236,7 @@ int gw_rpc_session(struct gw_link *l)
 static int grpc_rpc_submit(struct gw_link *l, struct gw_rpc *r, const char *method)
 {
     const nghttp2_data_provider request = {{.ptr = NULL}, grpc_rpc_read_request};
-    char timeout[GW_GRPC_TIMEOUT], token[TOKEN_MOST];
+    char timeout[GW_GRPC_TIMEOUT], token[MAX_TOKEN];
     nghttp2_nv head[10] = {
         gw_h2_header(":method", "POST"),       gw_h2_header(":scheme", l->tls ? "https" : "http"),
         gw_h2_header(":path", method),         gw_h2_header(":authority", l->client->url.authority),

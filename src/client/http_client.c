@@ -14,7 +14,7 @@
 
 #include "src/door/plain.h"
 
-#define MAX_ANSWER (1u << 20) /* a server that sends more is not one of ours; opts.most_answer */
+#define MAX_ANSWER (1u << 20) /* a server that sends more is not one of ours; opts.max_answer */
 
 #define LOOK_MS 100 /* how often give_up is asked */
 
@@ -33,7 +33,7 @@ static size_t keep_answer(char *data, size_t size, size_t count, void *arg)
 {
     struct gw_http *h = arg;
     size_t bytes = size * count;
-    size_t most = h->opts.most_answer ? h->opts.most_answer : MAX_ANSWER;
+    size_t most = h->opts.max_answer ? h->opts.max_answer : MAX_ANSWER;
     if (bytes > most - h->answer_bytes) return 0; /* curl ends the transfer with an error */
     if (h->answer_bytes + bytes >= h->answer_room) {
         size_t room = 2 * (h->answer_bytes + bytes) + 1;

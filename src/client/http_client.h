@@ -15,7 +15,7 @@ struct gw_http_opts {
     const char *ca_file;  /* NULL: the system's */
     uint64_t timeout_ns;  /* calls end after it */
     int (*give_up)(void); /* NULL, or calls end soon after it has returned other than 0 */
-    size_t most_answer;   /* bytes; 0: 1 MiB */
+    size_t max_answer;    /* bytes; 0: 1 MiB */
     const char *program;  /* who should answer, for messages; NULL: `gpuwire serve` */
 };
 

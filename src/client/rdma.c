@@ -11,13 +11,13 @@
 
 #define SEND_ROOM_NS 1000000000u
 #define LAST_WORD_NS 50000000u
-#define MOST_PIECES  (2 * GW_CLIENT_MAX_IO)
+#define MAX_PIECES   (2 * GW_CLIENT_MAX_IO)
 
 /* ---- requests ---- */
 
 /* The pieces of a message, in order; neighbours in memory become one. */
 struct pieces {
-    struct ibv_sge sge[MOST_PIECES];
+    struct ibv_sge sge[MAX_PIECES];
     uint32_t n;
 };
 

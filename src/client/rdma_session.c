@@ -18,7 +18,7 @@
 #define RETRY_PAUSE_NS 5000000
 #define GONE_NS        1000000000u /* a server that does not answer for this long has gone */
 #define ASK_NS         2000000000u /* no answer for this long: the server is asked whether it has the session */
-#define MOST_PIECES    30u         /* of a work request, as ConnectX takes them */
+#define MAX_PIECES     30u         /* of a work request, as ConnectX takes them */
 
 /* ---- over HTTP ---- */
 
@@ -125,7 +125,7 @@ static uint32_t count_pieces(const struct gw_layout *l)
 {
     uint32_t n = 1 + l->tensors;
     for (uint32_t i = 0; i + 1 < l->tensors; i++) n += l->tensor[i].bytes % GW_SERVE_ALIGN != 0;
-    return n < MOST_PIECES ? n : MOST_PIECES;
+    return n < MAX_PIECES ? n : MAX_PIECES;
 }
 
 static int make_layouts(struct gw_client *c, uint32_t *slots)

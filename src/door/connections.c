@@ -15,9 +15,9 @@
 #define TOLD           128u /* connections that are only told why they are turned away, */
 #define TOLD_EACH      64u  /* and of one client */
 
-void gw_door_open(struct gw_door *d, uint32_t most, uint32_t most_each, uint64_t patience_ns)
+void gw_door_open(struct gw_door *d, uint32_t most, uint32_t max_each, uint64_t patience_ns)
 {
-    *d = (struct gw_door){.most = most, .most_each = most_each, .patience_ns = patience_ns};
+    *d = (struct gw_door){.most = most, .max_each = max_each, .patience_ns = patience_ns};
     pthread_mutex_init(&d->lock, NULL);
 }
 
@@ -54,7 +54,7 @@ int gw_door_can_tell(struct gw_door *d)
 
 static uint32_t most_of(const struct gw_door *d, const struct gw_visitor *v)
 {
-    return v->is_proxy ? d->most - d->most / 4 : d->most_each;
+    return v->is_proxy ? d->most - d->most / 4 : d->max_each;
 }
 
 static int connections_put(struct gw_door *d, struct gw_visitor *v)

@@ -27,16 +27,16 @@ struct gw_visitor {
 struct gw_door {
     pthread_mutex_t lock;
     struct gw_visitor *first;
-    uint32_t count, most, most_each;
+    uint32_t count, most, max_each;
     uint32_t turned_away;      /* connections beyond these, which are told so */
     struct gw_proxies proxies; /* set before the first one comes */
-    const char *option;        /* that sets most_each, for messages; NULL: none does */
+    const char *option;        /* that sets max_each, for messages; NULL: none does */
     uint64_t patience_ns;
     struct gw_say_limit said;
 };
 
-/* `most` connections in all, `most_each` of one client; of a proxy three quarters of `most`. */
-void gw_door_open(struct gw_door *d, uint32_t most, uint32_t most_each, uint64_t patience_ns);
+/* `most` connections in all, `max_each` of one client; of a proxy three quarters of `most`. */
+void gw_door_open(struct gw_door *d, uint32_t most, uint32_t max_each, uint64_t patience_ns);
 void gw_door_close(struct gw_door *d);
 
 /* Is there room for one more? */

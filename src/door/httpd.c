@@ -23,7 +23,7 @@
 #include "src/door/secret.h"
 
 #define PATIENCE_NS      20000000000u
-#define MAX_BODY         (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
+#define MAX_SHORT_BODY   (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
 #define MAX_DEPTH        16 /* of a body: jansson calls itself for each level, on the thread's small stack */
 #define STACK_BYTES      (256u << 10)                                 /* of a connection's thread */
 #define TLS_VERSIONS     "NORMAL:-VERS-ALL:+VERS-TLS1.3:+VERS-TLS1.2" /* as GnuTLS writes it: nothing older */
@@ -34,7 +34,7 @@ struct gw_httpd {
     struct gw_httpd_handler handler;
     struct gw_door door;
     uint16_t port;
-    uint64_t most_body;
+    uint64_t max_body;
     char *token, *host_names;
     const char *host_option;
     int open_health, owner_calls;
@@ -161,9 +161,9 @@ static void refuse_later(struct call *call, unsigned status, const char *why)
 
 static void keep_body(struct call *call, const char *data, size_t bytes)
 {
-    char *bigger = call->refused                    ? NULL
-                   : bytes > MAX_BODY - call->bytes ? NULL
-                                                    : realloc(call->body, call->bytes + bytes);
+    char *bigger = call->refused                          ? NULL
+                   : bytes > MAX_SHORT_BODY - call->bytes ? NULL
+                                                          : realloc(call->body, call->bytes + bytes);
     if (!bigger) {
         refuse_later(call, MHD_HTTP_CONTENT_TOO_LARGE, "the body is too long");
         return;
@@ -181,7 +181,7 @@ static void httpd_take_body(void *ctx, const char *data, size_t bytes)
     call->total += bytes;
     if (!call->stream)
         keep_body(call, data, bytes);
-    else if (call->total > call->h->most_body)
+    else if (call->total > call->h->max_body)
         refuse_later(call, MHD_HTTP_CONTENT_TOO_LARGE,
                      "the body is longer than the server takes (--max-body)");
     else
@@ -481,7 +481,7 @@ static struct MHD_Daemon *httpd_start(struct gw_httpd *h, int fd, const struct g
     return MHD_start_daemon(flags, 0, on_knock, h, on_call, h, MHD_OPTION_LISTEN_SOCKET, fd,
                             MHD_OPTION_NOTIFY_COMPLETED, on_call_done, h, MHD_OPTION_NOTIFY_CONNECTION,
                             on_connection, h, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_BYTES,
-                            MHD_OPTION_CONNECTION_LIMIT, 2 * GW_LISTEN_MOST, MHD_OPTION_THREAD_STACK_SIZE,
+                            MHD_OPTION_CONNECTION_LIMIT, 2 * GW_LISTEN_MAX, MHD_OPTION_THREAD_STACK_SIZE,
                             (size_t)STACK_BYTES, MHD_OPTION_ARRAY, o->cert ? tls : tls + 3, MHD_OPTION_END);
 }
 
@@ -498,7 +498,7 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
     struct gw_httpd *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
     h->handler = *handler;
-    h->most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
+    h->max_body = o->max_body ? o->max_body : GW_HTTP_MAX_BODY;
     h->open_health = o->open_health;
     h->owner_calls = o->owner_calls;
     h->host_option = o->host_option ? o->host_option : "--host-name";
@@ -512,7 +512,7 @@ int gw_httpd_start(const struct gw_httpd_opts *o, const struct gw_httpd_handler 
         free_httpd(h);
         return fd;
     }
-    uint32_t most = gw_listen_places(1), each = o->most_each ? o->most_each : most / 4;
+    uint32_t most = gw_listen_places(1), each = o->max_each ? o->max_each : most / 4;
     gw_door_open(&h->door, most, each < most - most / 4 ? each : most - most / 4,
                  o->patience_ns ? o->patience_ns : PATIENCE_NS);
     h->door.option = o->each_option;

@@ -13,7 +13,7 @@
 
 struct gw_httpd;
 
-#define GW_HTTP_MOST_BODY ((uint64_t)64 << 20)
+#define GW_HTTP_MAX_BODY ((uint64_t)64 << 20)
 
 struct gw_http_request {
     const char *method, *path;
@@ -87,9 +87,9 @@ struct gw_httpd_opts {
     const char *option;     /* that chooses the port, for messages; NULL: --port */
     const char *host;       /* a numeric address; NULL: 127.0.0.1 */
     uint16_t port;          /* 0: any free one */
-    uint32_t most_each;     /* connections that one client may have; 0: a quarter of all there may be */
+    uint32_t max_each;      /* connections that one client may have; 0: a quarter of all there may be */
     uint64_t patience_ns;   /* time for each call on a connection without a session; 0: 20 s */
-    uint64_t most_body;     /* bytes of a body that comes in pieces; 0: GW_HTTP_MOST_BODY */
+    uint64_t max_body;      /* bytes of a body that comes in pieces; 0: GW_HTTP_MAX_BODY */
     const char *cert, *key; /* PEM texts: the server speaks TLS; NULL: plain */
     const char *token;      /* that each call must bring ("Authorization: Bearer …"); NULL: none */
     int open_health;        /* 1: calls of v2/health need no token */
@@ -99,7 +99,7 @@ struct gw_httpd_opts {
     /* further names of this server, with commas between them (origin.h); NULL: none */
     const char *host_names;
     const char *host_option;          /* that sets them, for messages; NULL: --host-name */
-    const char *each_option;          /* that sets most_each, for messages; NULL: none */
+    const char *each_option;          /* that sets max_each, for messages; NULL: none */
     const struct gw_proxies *proxies; /* whose X-Forwarded-For counts; NULL: none */
 };
 

@@ -74,9 +74,9 @@ uint32_t gw_listen_places(uint32_t each)
 {
     struct rlimit limit = {.rlim_cur = 1024};
     getrlimit(RLIMIT_NOFILE, &limit);
-    uint64_t most = (uint64_t)each * GW_LISTEN_MOST;
+    uint64_t most = (uint64_t)each * GW_LISTEN_MAX;
     uint64_t may = limit.rlim_cur > 8 * most ? 8 * most : limit.rlim_cur; /* RLIM_INFINITY is huge */
     uint64_t keep = descriptors_in_use() + (may / 4 > RESERVE ? may / 4 : RESERVE);
     if (may < keep + 8 * (uint64_t)each) return 8;
-    return may - keep < most ? (uint32_t)((may - keep) / each) : GW_LISTEN_MOST;
+    return may - keep < most ? (uint32_t)((may - keep) / each) : GW_LISTEN_MAX;
 }

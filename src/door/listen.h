@@ -5,7 +5,7 @@
 
 #include <stdint.h>
 
-#define GW_LISTEN_MOST 1024u /* connections of a door, however many descriptors there may be */
+#define GW_LISTEN_MAX 1024u /* connections of a door, however many descriptors there may be */
 
 /* A listening socket that does not block. `what` names the door in errors, `option` what chooses its port.
  * `host` is a numeric address, NULL: 127.0.0.1. A port of 0 is any free one; *bound is which. The descriptor,

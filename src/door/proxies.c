@@ -95,8 +95,8 @@ int gw_proxies_parse(const char *option, const char *list, struct gw_proxies *ou
     out->count = 0;
     while (list && *list) {
         list = take_entry(list, text);
-        if (out->count == GW_PROXIES_MOST)
-            return gw_error(-EINVAL, "%s: more than %d proxies; name a network", option, GW_PROXIES_MOST);
+        if (out->count == GW_PROXIES_MAX)
+            return gw_error(-EINVAL, "%s: more than %d proxies; name a network", option, GW_PROXIES_MAX);
         if (read_proxy(text, &out->proxy[out->count]))
             return gw_error(-EINVAL,
                             "%s: '%s' must be an address, a network (10.0.0.0/24) or a user of this host "

@@ -7,7 +7,7 @@
 
 #include "src/door/who.h"
 
-#define GW_PROXIES_MOST 16
+#define GW_PROXIES_MAX 16
 
 struct gw_proxy {
     uint8_t address[16]; /* IPv4 as IPv6 writes it */
@@ -16,7 +16,7 @@ struct gw_proxy {
 };
 
 struct gw_proxies {
-    struct gw_proxy proxy[GW_PROXIES_MOST];
+    struct gw_proxy proxy[GW_PROXIES_MAX];
     uint32_t count;
 };
 

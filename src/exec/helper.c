@@ -61,11 +61,11 @@ void gw_helper_wait(struct gw_helper *h, uint32_t news, uint64_t deadline_ns)
 
 /* ---- naps ---------------------------------------------------------------------------------------------- */
 
-uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t most_ns)
+uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t max_ns)
 {
     uint64_t ns = idle_ns / 16;
 
-    return ns < NAP_MIN_NS ? NAP_MIN_NS : ns > most_ns ? most_ns : ns;
+    return ns < NAP_MIN_NS ? NAP_MIN_NS : ns > max_ns ? max_ns : ns;
 }
 
 void gw_nap_exactly(void)

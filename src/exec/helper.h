@@ -46,7 +46,7 @@ struct gw_helper {
  * of that, so that it sees an event after an idle time t at most t/16 later. It is 20 µs at least, and `most`
  * at most.
  */
-uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t most_ns);
+uint64_t gw_nap_ns(uint64_t idle_ns, uint64_t max_ns);
 /* The calling thread's sleeps end when they should. Otherwise they take up to 50 µs more, which is more than
  * a nap. */
 void gw_nap_exactly(void);

@@ -44,15 +44,15 @@ void gw_flow_clock(struct gw_flow_table *t, uint64_t now_ns)
         t->safe_tick = t->round_tick = tick;
         t->swept_ns = now_ns;
     }
-    for (int i = 0; tick - t->safe_tick > MOST_TICKS && i < 3; i++) {
-        uint64_t step = t->safe_tick + MOST_TICKS;
+    for (int i = 0; tick - t->safe_tick > MAX_TICKS && i < 3; i++) {
+        uint64_t step = t->safe_tick + MAX_TICKS;
         if (step > t->tick) t->tick = step;
         expire_sweep_all(t);
         t->safe_tick = t->tick;
     }
-    if (tick - t->safe_tick > MOST_TICKS) t->safe_tick = t->round_tick = tick;
+    if (tick - t->safe_tick > MAX_TICKS) t->safe_tick = t->round_tick = tick;
     t->tick = tick;
-    GW_ASSERT(t->tick - t->safe_tick <= MOST_TICKS);
+    GW_ASSERT(t->tick - t->safe_tick <= MAX_TICKS);
 }
 
 uint64_t gw_flow_tick_ns(const struct gw_flow_table *t)

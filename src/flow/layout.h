@@ -22,7 +22,7 @@
 #define SPILL_FULL 255u /* then the count is lost: it stays so, and costs lookups a line */
 #define EPOCH_BITS 14
 #define EPOCH_MASK ((1u << EPOCH_BITS) - 1)
-#define MOST_TICKS                                                                                           \
+#define MAX_TICKS                                                                                            \
     8000u /* of a time-out: what is left of the epoch's range is for flows that have not been freed yet */
 #define KEY_WORDS (GW_FLOW_KEY_MAX / 8)
 

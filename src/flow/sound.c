@@ -54,5 +54,5 @@ bool gw_flow_is_sound(const struct gw_flow_table *t)
     bool sound = !sum.spilled || !sum.of_worker || sound_buckets(t, &sum); /* no memory: it cannot say */
     free(sum.spilled);
     free(sum.of_worker);
-    return sound && t->at < t->buckets && t->tick - t->safe_tick <= MOST_TICKS;
+    return sound && t->at < t->buckets && t->tick - t->safe_tick <= MAX_TICKS;
 }

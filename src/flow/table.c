@@ -37,12 +37,12 @@ static int set_times(struct gw_flow_table *t, const uint64_t timeout_ns[GW_FLOW_
         if (timeout_ns[s] > longest) longest = timeout_ns[s];
         if (timeout_ns[s] && timeout_ns[s] < shortest) shortest = timeout_ns[s];
     }
-    t->tick_ns = longest / MOST_TICKS > LEAST_TICK ? (longest + MOST_TICKS - 1) / MOST_TICKS : LEAST_TICK;
+    t->tick_ns = longest / MAX_TICKS > LEAST_TICK ? (longest + MAX_TICKS - 1) / MAX_TICKS : LEAST_TICK;
     if (longest && shortest < t->tick_ns) return -EINVAL;
     for (unsigned s = 0; s < GW_FLOW_STATES; s++)
         t->life[s] = timeout_ns[s] ? (uint32_t)(timeout_ns[s] / t->tick_ns) : EPOCH_MASK;
     /* The sweep's round: the shortest time-out, or a quarter of the longest. */
-    uint64_t round = longest ? longest / t->tick_ns / 4 : MOST_TICKS / 4;
+    uint64_t round = longest ? longest / t->tick_ns / 4 : MAX_TICKS / 4;
     if (longest && shortest / t->tick_ns < round) round = shortest / t->tick_ns;
     t->round_ticks = round ? round : 1;
     return 0;

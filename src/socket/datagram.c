@@ -9,12 +9,12 @@
 
 #include "src/socket/datagram.h"
 
-#define LEAST 4u    /* receives and sends under way, … */
-#define MOST  1024u /* … and at most */
+#define MIN_UNDER_WAY 4u    /* receives and sends under way, … */
+#define MAX_UNDER_WAY 1024u /* … and at most */
 
 static uint32_t datagram_between(uint32_t n)
 {
-    return n < LEAST ? LEAST : n > MOST ? MOST : n;
+    return n < MIN_UNDER_WAY ? MIN_UNDER_WAY : n > MAX_UNDER_WAY ? MAX_UNDER_WAY : n;
 }
 
 /* A device of RoCE has an IP address for its GID: IPv4's last four bytes, or all sixteen of IPv6's. */

@@ -41,7 +41,7 @@ static bool proxy_datagram_has_room(struct sock *k, uint32_t need)
 static void proxy_datagram_receive(struct gw_sockets *set, struct sock *k)
 {
     uint32_t rest = k->rbuf_size - ((uint32_t)k->arrived & (k->rbuf_size - 1)),
-             most = gw_host_datagram_most_(k->rbuf_size), size = gw_host_datagram_size_(most);
+             most = gw_host_datagram_max_(k->rbuf_size), size = gw_host_datagram_size_(most);
     struct gw_host_datagram_ *d;
 
     if (k->receiving || k->stopped || k->step != SOCK_CONNECTED) return;
@@ -95,7 +95,7 @@ static void proxy_datagram_send_next(struct gw_sockets *set, struct sock *k)
         d = proxy_datagram_record(k->wbuf, k->wbuf_size, k->sent);
     }
     if (put == k->sent) return;
-    k->leaving = d->len <= gw_host_datagram_most_(k->wbuf_size) ? gw_host_datagram_size_(d->len) : UINT32_MAX;
+    k->leaving = d->len <= gw_host_datagram_max_(k->wbuf_size) ? gw_host_datagram_size_(d->len) : UINT32_MAX;
     if (put - k->sent > k->wbuf_size || k->leaving > put - k->sent || d->addr.len > sizeof(d->addr.bytes)) {
         gw_host_stream_fail(set, k, -EPROTO); /* no kernel of ours puts that */
         return;

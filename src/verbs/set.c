@@ -7,7 +7,7 @@
 
 #include "src/verbs/impl.h"
 
-#define MOST (1u << 20)
+#define MAX_QUEUE_PAIRS (1u << 20)
 
 struct gw_qp_set {
     struct gw_device *dev;
@@ -17,10 +17,10 @@ struct gw_qp_set {
 static int verbs_set_check(const struct gw_device *dev, struct gw_qp *const *qp, uint32_t ranks,
                            uint32_t each)
 {
-    if (!ranks || !each || (uint64_t)ranks * each > MOST)
+    if (!ranks || !each || (uint64_t)ranks * each > MAX_QUEUE_PAIRS)
         return gw_error(-EINVAL,
                         "set of queue pairs: %u ranks and %u for each; at most %u in all, and one at least",
-                        ranks, each, MOST);
+                        ranks, each, MAX_QUEUE_PAIRS);
     for (uint32_t i = 0; i < ranks * each; i++)
         if (qp[i] && qp[i]->dev != dev)
             return gw_error(-EINVAL, "set of queue pairs: number %u is of another device", i);

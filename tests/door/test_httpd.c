@@ -206,7 +206,7 @@ static void the_server_asks_where_a_call_comes_from(void **state)
 
 static void one_connection_too_many_is_told_why(void **state)
 {
-    struct gw_httpd_opts opts = {.most_each = 3, .each_option = "--connections-per-client"};
+    struct gw_httpd_opts opts = {.max_each = 3, .each_option = "--connections-per-client"};
     struct gw_httpd *server = start(&opts);
     static const char big[] = "POST /a HTTP/1.1\r\nHost: localhost\r\nContent-Length: 300000\r\n\r\n";
     char text[4096], body[300000] = "";

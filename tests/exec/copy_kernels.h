@@ -4,8 +4,8 @@
 
 #include <gpuwire/group.h>
 
-#define COPY_MOST 5000u /* the longest copy */
-#define COPY_ROOM (COPY_MOST + 64)
+#define MAX_COPY  5000u /* the longest copy */
+#define COPY_ROOM (MAX_COPY + 64)
 
 struct copy_args {
     uint8_t *to, *from; /* COPY_ROOM bytes each, aligned to 16 */

@@ -38,7 +38,7 @@ static void run(const struct gw_kernel *k, uint32_t threads, uint32_t len)
 
 static void test_alignments(void **state)
 {
-    static const uint32_t lengths[] = {0, 1, 3, 4, 15, 16, 17, 64, 100, 1023, COPY_MOST};
+    static const uint32_t lengths[] = {0, 1, 3, 4, 15, 16, 17, 64, 100, 1023, MAX_COPY};
     static const uint32_t threads[] = {1, 7, 32, THREADS};
 
     (void)state;

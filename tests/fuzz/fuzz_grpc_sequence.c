@@ -156,9 +156,9 @@ static void close_peer(struct peer *p)
 static void check(void)
 {
     const struct gw_grpc_accounts *a = &f.env.accounts;
-    require(a->bytes <= MEMORY && a->calls <= CALLS && a->streams <= a->streams_most);
+    require(a->bytes <= MEMORY && a->calls <= CALLS && a->streams <= a->max_streams);
     for (const struct gw_grpc_client *c = a->clients; c; c = c->next)
-        require(c->bytes <= a->bytes_each && c->calls <= EACH && c->streams <= a->streams_most / 4);
+        require(c->bytes <= a->bytes_each && c->calls <= EACH && c->streams <= a->max_streams / 4);
     require(__sanitizer_get_current_allocated_bytes() - f.before < BOUND);
 }
 
@@ -431,7 +431,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     f.in = (struct stream){data, size};
     f.last = &f.jobs;
     f.env = (struct gw_grpc_env){.rules = {methods, take8(&f.in) & 1 ? TOKEN : NULL, 1},
-                                 .message_most = MESSAGE,
+                                 .max_body = MESSAGE,
                                  .patience_ns = PATIENCE_NS,
                                  .idle_ns = IDLE_NS};
     gw_grpc_accounts_open(&f.env.accounts, &limits);

@@ -17,7 +17,7 @@
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-enum { CONNECTIONS = 5, CLIENTS = 3, IDS = 8, MOST_EACH = 2 };
+enum { CONNECTIONS = 5, CLIENTS = 3, IDS = 8, MAX_EACH = 2 };
 #define UNUSED_NS UINT64_C(10000000000)
 #define IDLE_NS   UINT64_C(60000000000)
 
@@ -90,7 +90,7 @@ static void check_counts(void)
 {
     struct gw_table *t = &f.table;
     require(table_count(t, NULL, NULL) == gw_session_pool_open_count(pool));
-    for (uint32_t c = 0; c < CLIENTS; c++) require(table_count(t, NULL, who_of(c)) <= MOST_EACH);
+    for (uint32_t c = 0; c < CLIENTS; c++) require(table_count(t, NULL, who_of(c)) <= MAX_EACH);
 }
 
 /* A session was opened over HTTP: its client is told what the pool says. */
@@ -253,7 +253,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     f.in = (struct stream){data, size};
     bool in_time = take8(&f.in) & 1;
     pool = world_begin(&f.in);
-    require(!gw_table_init(&f.table, MOST_EACH, UNUSED_NS, IDLE_NS));
+    require(!gw_table_init(&f.table, MAX_EACH, UNUSED_NS, IDLE_NS));
     f.worker[0] = (struct gw_worker *)&f; /* there is one, and nothing looks inside */
     f.workers = 1;
     struct gw_infer_opts infer = {.worker = f.worker, .workers = &f.workers};

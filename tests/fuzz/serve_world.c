@@ -10,10 +10,10 @@
 
 #include "src/server/device/shared.h"
 
-#define TAG        0xc0000000u
-#define QPN(i)     (0x100u + (i))
-#define MOST_CQES  256
-#define MOST_SENDS 64
+#define TAG       0xc0000000u
+#define QPN(i)    (0x100u + (i))
+#define MAX_CQES  256
+#define MAX_SENDS 64
 
 /* ---- the NIC ---- */
 
@@ -26,7 +26,7 @@ struct gw_qp {
     /* unflushed: of a queue pair that has failed; their completions come later */
     uint32_t receives, unflushed;
     uint64_t receive_id;
-    uint64_t unacknowledged[MOST_SENDS];
+    uint64_t unacknowledged[MAX_SENDS];
     uint32_t sends;
     bool failed;
 };
@@ -47,7 +47,7 @@ static struct {
     uint32_t qps;
     struct key in[WORLD_SESSIONS], out[WORLD_SESSIONS];
     uint32_t mrs, next_key;
-    struct ibv_wc cqe[MOST_CQES];
+    struct ibv_wc cqe[MAX_CQES];
     uint32_t cqes;
     struct gw_session_wish wish[WORLD_SESSIONS];
     struct gw_session_grant grant[WORLD_SESSIONS];
@@ -73,7 +73,7 @@ static bool fails(void)
 
 static void complete(const struct ibv_wc *wc)
 {
-    require(w.cqes < MOST_CQES);
+    require(w.cqes < MAX_CQES);
     w.cqe[w.cqes++] = *wc;
 }
 
@@ -264,7 +264,7 @@ static int fake_recv(struct gw_qp_handle *h, uint32_t n, uint64_t wr_id)
 static int sent(struct gw_qp *qp, uint32_t flags, uint64_t wr_id)
 {
     if (qp->state != READY) return 0; /* flushed */
-    require((uint32_t)wr_id == (uint32_t)qp->receive_id && qp->sends < MOST_SENDS);
+    require((uint32_t)wr_id == (uint32_t)qp->receive_id && qp->sends < MAX_SENDS);
     if (flags & GW_SIGNALED) qp->unacknowledged[qp->sends++] = wr_id;
     return 0;
 }

@@ -281,7 +281,7 @@ static int take_nothing(struct gw_httpd *server)
 static struct gw_httpd *patient_for(uint64_t ns, uint32_t each, struct seen *seen)
 {
     struct gw_httpd_handler handler = {.ctx = seen, .call = on_call, .closed = on_closed, .stays = on_stays};
-    struct gw_httpd_opts opts = {.patience_ns = ns, .most_each = each};
+    struct gw_httpd_opts opts = {.patience_ns = ns, .max_each = each};
     struct gw_httpd *server;
     assert_int_equal(gw_httpd_start(&opts, &handler, &server), 0);
     return server;

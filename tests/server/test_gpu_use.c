@@ -11,8 +11,8 @@
 static void gpus_that_answer_are_told(void **state)
 {
     (void)state;
-    struct gw_gpu_use gpu[GW_GPU_USE_MOST];
-    assert_int_equal(gw_gpu_use_read(gpu, GW_GPU_USE_MOST), 2);
+    struct gw_gpu_use gpu[GW_GPU_USE_MAX];
+    assert_int_equal(gw_gpu_use_read(gpu, GW_GPU_USE_MAX), 2);
     assert_string_equal(gpu[0].uuid, "GPU-0");
     assert_true(gpu[0].utilization > 0.249 && gpu[0].utilization < 0.251);
     assert_int_equal(gpu[0].memory, 1000);

@@ -18,7 +18,7 @@
 #include "tests/server/worker_rig.h"
 
 #define TOLERANCE 1e-3f /* of numbers that are no larger than 10 */
-enum { ROUNDS = 100, MOST_ROWS = 8 };
+enum { ROUNDS = 100, MAX_ROWS = 8 };
 
 static struct gw_model *model; /* the same, for its plan on the CPU */
 static struct gw_plan *plan;
@@ -37,8 +37,8 @@ static int begin(void **state)
     int error = begin_devices(s->lanes);
     struct gw_worker_opts opts = worker_opts();
     opts.batch[0] = 1;
-    opts.batch[1] = s->batches == 2 ? MOST_ROWS : 3;
-    opts.batch[2] = MOST_ROWS;
+    opts.batch[1] = s->batches == 2 ? MAX_ROWS : 3;
+    opts.batch[2] = MAX_ROWS;
     opts.batches = s->batches;
     opts.resident = s->mode;
     pack_path(path, sizeof(path), 0, s->file);

@@ -187,13 +187,13 @@ static void print_failure(const struct sim *s, const char *program)
     fflush(stdout);
 }
 
-static int run_range(uint64_t from, uint64_t to, uint64_t most_failures, const char *program)
+static int run_range(uint64_t from, uint64_t to, uint64_t max_failures, const char *program)
 {
     struct totals t = {0};
     struct timespec a, b;
 
     clock_gettime(CLOCK_MONOTONIC, &a);
-    for (uint64_t seed = from; seed <= to && t.failed < most_failures; seed++) {
+    for (uint64_t seed = from; seed <= to && t.failed < max_failures; seed++) {
         run_seed(&sim, seed);
         if (sim.rig.failed) {
             add(&t, &sim);

@@ -10,7 +10,7 @@ enum {
     DATAGRAM_OP_ECHO = 3,
     DATAGRAM_OP_END = 4,
     DATAGRAM_CONTROL = 16,
-    DATAGRAM_MOST = 1536 /* udpong's: its operations, in the first byte */
+    MAX_DATAGRAM = 1536 /* udpong's: its operations, in the first byte */
 };
 
 struct datagram_out {

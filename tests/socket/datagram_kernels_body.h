@@ -6,7 +6,7 @@
 #define DATAGRAM_REPEATS   100000u
 
 struct datagram_words {
-    uint8_t out[DATAGRAM_MOST], in[DATAGRAM_MOST];
+    uint8_t out[MAX_DATAGRAM], in[MAX_DATAGRAM];
 };
 
 GW_DEV void datagram_keep(const struct datagram_args *a, int s, int64_t err, uint32_t done, uint32_t repeats)
@@ -92,7 +92,7 @@ GW_DEV void datagram_ask(const struct datagram_args *a, enum gw_group g)
         err = SK_FORM(g, connect, a->net, s, (const struct sockaddr *)&a->addr, sizeof(a->addr), 0);
     for (i = 0; !err && i <= a->count; i++) {
         n = i == a->count ? DATAGRAM_CONTROL
-                          : DATAGRAM_CONTROL + i * 37 % (DATAGRAM_MOST - DATAGRAM_CONTROL + 1);
+                          : DATAGRAM_CONTROL + i * 37 % (MAX_DATAGRAM - DATAGRAM_CONTROL + 1);
         for (k = 4 + gw_group_rank(g); k < n; k += gw_group_size(g)) w->out[k] = (uint8_t)(k * 7 + i);
         if (gw_group_rank(g) == 0) {
             w->out[0] = i == a->count ? DATAGRAM_OP_END : DATAGRAM_OP_ECHO;

@@ -11,7 +11,7 @@ enum {
     AT_ONCE = 500,
     /* Of the process, for a queue pair and its completion queue: libmlx5 takes about 17 KB of pages and
        tables. */
-    MOST_BYTES = 24 << 10,
+    MAX_BYTES = 24 << 10,
 };
 
 struct side {
@@ -160,7 +160,7 @@ static void test_many(void **state)
            2 * PAIRS, first + middle + last, first, last, idle, after, used);
     assert_true(last < 10 * first + 1); /* ten times the number would be, were each to look at all others */
 #if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__) /* whose shadows count, too */
-    assert_true(idle < MOST_BYTES && after < MOST_BYTES);
+    assert_true(idle < MAX_BYTES && after < MAX_BYTES);
 #endif
     close_side(&a);
     close_side(&b);

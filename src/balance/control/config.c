@@ -336,7 +336,7 @@ int gw_bal_config_read(const char *file, struct gw_bal_config *c)
 {
     size_t bytes;
     gw_bal_config_default(c);
-    char *text = gw_bal_parse_text(file, GW_BAL_MOST, &bytes);
+    char *text = gw_bal_parse_text(file, GW_BAL_MAX, &bytes);
     if (!text) {
         gw_bal_report_wrong(&c->report, file, 0, 1, gw_last_error());
         return config_verdict(&c->report);

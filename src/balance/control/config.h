@@ -11,7 +11,7 @@
 
 #define GW_BAL_PORTS 8u /* network ports of the data plane */
 #define GW_BAL_TEXT  256
-#define GW_BAL_MOST  (1u << 24) /* bytes of a file, with those that it includes */
+#define GW_BAL_MAX   (1u << 24) /* bytes of a file, with those that it includes */
 #define GW_BAL_API   9091
 #define GW_BAL_CORES 64u
 

@@ -153,7 +153,7 @@ static int set_least(parse *p, statement *s)
 }
 static int set_most(parse *p, statement *s)
 {
-    p->plan->said->has |= GW_BAL_SAID_MOST;
+    p->plan->said->has |= GW_BAL_SAID_MAX;
     return gw_bal_take_u16(p, s, 1, 0, 65507, &p->plan->said->ask.most);
 }
 
@@ -268,7 +268,7 @@ static void said_fill(struct gw_bal_said *to, const struct gw_bal_said *from)
     if (missing & GW_BAL_SAID_BIND) to->ask.bind = from->ask.bind;
     if (missing & GW_BAL_SAID_REPLY) to->ask.needs_reply = from->ask.needs_reply;
     if (missing & GW_BAL_SAID_LEAST) to->ask.least = from->ask.least;
-    if (missing & GW_BAL_SAID_MOST) to->ask.most = from->ask.most;
+    if (missing & GW_BAL_SAID_MAX) to->ask.most = from->ask.most;
     if (missing & GW_BAL_SAID_INTERVAL) to->interval_ns = from->interval_ns;
     if (missing & GW_BAL_SAID_RISE) to->rise = from->rise;
     if (missing & GW_BAL_SAID_FALL) to->fall = from->fall;

@@ -11,7 +11,7 @@
 #define GW_BAL_DRAIN_ALWAYS UINT64_MAX /* a limit: there is none. 0: the default of what stands above it */
 #define GW_BAL_DRAIN_UDP                                                                                     \
     (300 * 1000000000ull) /* of a UDP service. TCP's and RoCE's clients end by themselves */
-#define GW_BAL_DRAIN_MOST (86400 * 1000000000ull)
+#define GW_BAL_DRAIN_MAX (86400 * 1000000000ull)
 
 /* Of the protocol, of the service, and of this worker in it. GW_BAL_DRAIN_ALWAYS: none. */
 uint64_t gw_bal_drain_default(uint8_t protocol);

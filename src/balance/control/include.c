@@ -29,7 +29,7 @@ char *gw_bal_parse_text(const char *file, size_t most, size_t *bytes)
     if (err)
         gw_error(err, "%s", strerror(-err));
     else if (*bytes > most)
-        err = gw_error(-EFBIG, "a configuration may have %u bytes, with all that it includes", GW_BAL_MOST);
+        err = gw_error(-EFBIG, "a configuration may have %u bytes, with all that it includes", GW_BAL_MAX);
     else if (memchr(text, 0, *bytes))
         err = gw_error(-EINVAL, "not a text file: it has a byte that is 0");
     else
@@ -85,7 +85,7 @@ static int include_one(struct gw_bal_parse *p, const struct gw_bal_keyword *keyw
     size_t bytes = 0;
     const char *block = p->block;
     const char *name = config_include_keep_name(p, file);
-    char *text = name ? gw_bal_parse_text(file, GW_BAL_MOST - p->bytes, &bytes) : NULL;
+    char *text = name ? gw_bal_parse_text(file, GW_BAL_MAX - p->bytes, &bytes) : NULL;
     if (!text) return gw_bal_wrong(p, s, "%.200s: %s", file, name ? gw_last_error() : "no memory");
     p->bytes += bytes;
     p->config->model.file_hash = gw_bal_config_hash(p->config->model.file_hash, text);

@@ -236,7 +236,7 @@ static int get_port(const json_t *from, uint64_t least, uint16_t *out)
 int gw_bal_get_drain_limit(const json_t *from, uint64_t *limit_ns)
 {
     uint64_t ms = 0;
-    int found = gw_bal_get_number(from, "drain_limit_ms", 0, GW_BAL_DRAIN_MOST / 1000000, &ms);
+    int found = gw_bal_get_number(from, "drain_limit_ms", 0, GW_BAL_DRAIN_MAX / 1000000, &ms);
     if (found > 0) *limit_ns = ms ? ms * 1000000 : GW_BAL_DRAIN_ALWAYS;
     return found;
 }

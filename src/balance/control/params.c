@@ -62,7 +62,7 @@ static int param_copy(FILE *out, const char *at, const char *end, const struct g
         else
             fputc(*at, out);
         at = value ? after : at + 1;
-        if (ftell(out) > GW_BAL_MOST) err = -EFBIG;
+        if (ftell(out) > GW_BAL_MAX) err = -EFBIG;
     }
     return err;
 }

@@ -10,7 +10,7 @@ struct gw_bal_param {
 };
 
 /* The text with values in place of names, line for line; the caller frees it. A name without a value stays as
- * it is. NULL with words: no memory, or more than GW_BAL_MOST bytes. Definitions join *params, which the
+ * it is. NULL with words: no memory, or more than GW_BAL_MAX bytes. Definitions join *params, which the
  * caller frees. */
 char *gw_bal_params_fill(const char *text, struct gw_bal_param **params);
 void gw_bal_params_free(struct gw_bal_param *params);

@@ -20,7 +20,7 @@
 static void stop_ask(struct gw_bal_probe *p);
 
 #define LEAST_PLACES 64u
-#define MOST_PLACES  65536u
+#define MAX_PLACES   65536u
 
 /* A quarter of the descriptors is for checks: the API's door leaves that much. */
 void gw_bal_probes_init(struct gw_bal_probes *p)
@@ -28,9 +28,9 @@ void gw_bal_probes_init(struct gw_bal_probes *p)
     struct rlimit files = {.rlim_cur = 1024};
     getrlimit(RLIMIT_NOFILE, &files);
     rlim_t most = files.rlim_cur / 4;
-    *p = (struct gw_bal_probes){.most = most < LEAST_PLACES  ? LEAST_PLACES
-                                        : most > MOST_PLACES ? MOST_PLACES
-                                                             : (unsigned)most};
+    *p = (struct gw_bal_probes){.most = most < LEAST_PLACES ? LEAST_PLACES
+                                        : most > MAX_PLACES ? MAX_PLACES
+                                                            : (unsigned)most};
 }
 
 void gw_bal_probes_free(struct gw_bal_probes *p)

@@ -14,7 +14,7 @@
 
 #include "src/balance/control/probe_impl.h"
 
-#define HTTP_MOST  (1u << 20) /* bytes of an answer whose digest counts */
+#define MAX_HTTP   (1u << 20) /* bytes of an answer whose digest counts */
 #define HTTP_TURNS 16         /* pieces that are read before others have their turn */
 
 struct gw_bal_http {
@@ -208,8 +208,8 @@ static int http_receive(struct gw_bal_probe *p, char *why, size_t size)
             snprintf(why, size, "the connection was closed without an answer");
             return -1;
         }
-        if (h->read <= HTTP_MOST) continue;
-        snprintf(why, size, "the answer is longer than %u bytes", HTTP_MOST);
+        if (h->read <= MAX_HTTP) continue;
+        snprintf(why, size, "the answer is longer than %u bytes", MAX_HTTP);
         return -1;
     }
     return 0;

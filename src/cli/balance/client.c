@@ -13,8 +13,8 @@
 #include "src/cli/options.h"
 #include "src/door/secret.h"
 
-#define TIMEOUT_NS  60000000000u
-#define MOST_ANSWER (256u << 20) /* ten thousand services with their workers have some 10 MiB */
+#define TIMEOUT_NS 60000000000u
+#define MAX_ANSWER (256u << 20) /* ten thousand services with their workers have some 10 MiB */
 
 int gw_balance_connect(const struct gw_balance_args *a, struct gw_balance_client *c)
 {
@@ -30,7 +30,7 @@ int gw_balance_connect(const struct gw_balance_args *a, struct gw_balance_client
                                 .token = c->token,
                                 .ca_file = a->ca_file,
                                 .timeout_ns = TIMEOUT_NS,
-                                .most_answer = MOST_ANSWER,
+                                .max_answer = MAX_ANSWER,
                                 .give_up = gw_interrupted};
     if (!err) err = gw_http_open(&opts, &c->http);
     if (!err) return 0;

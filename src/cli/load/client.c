@@ -105,7 +105,7 @@ static int closed_loop(struct gw_load_client *me)
     uint32_t in_flight = 0;
     int got = 0, sent = 1;
     uint64_t patience = gw_deadline(ANSWER_NS);
-    for (uint32_t slot = 0; slot < me->in_flight_most && (sent = load_client_send_next(me, slot, 0)) > 0;
+    for (uint32_t slot = 0; slot < me->max_in_flight && (sent = load_client_send_next(me, slot, 0)) > 0;
          slot++)
         in_flight++;
     while (sent >= 0 && got >= 0 && in_flight) {

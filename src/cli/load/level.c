@@ -57,7 +57,7 @@ static void share_out(struct gw_load *l, double value)
     for (uint64_t i = 0; i < l->clients; i++) {
         struct gw_load_client *me = &l->client[i];
         uint64_t whole = (uint64_t)value, share = whole / l->clients + (i < whole % l->clients);
-        me->in_flight_most = l->o.mode == GW_LOAD_REQUESTS ? gw_client_slots(me->c) : (uint32_t)share;
+        me->max_in_flight = l->o.mode == GW_LOAD_REQUESTS ? gw_client_slots(me->c) : (uint32_t)share;
         me->arrivals.constant = l->o.constant;
         if (l->o.mode == GW_LOAD_RATE)
             gw_arrivals_begin(&me->arrivals, start, value / (double)l->clients, l->o.seed + i,

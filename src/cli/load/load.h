@@ -52,7 +52,7 @@ struct gw_load_client {
     struct gw_load *load;
     struct gw_client *c;
     pthread_t thread;
-    uint32_t in_flight_most; /* this client's share of the level */
+    uint32_t max_in_flight; /* this client's share of the level */
     struct gw_arrivals arrivals;
     struct gw_tally *tally;
     uint64_t intended[GW_CLIENT_MAX_SLOTS], sent[GW_CLIENT_MAX_SLOTS];

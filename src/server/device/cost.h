@@ -10,7 +10,7 @@
 
 #include "src/server/device/shared.h"
 
-#define GW_SERVE_COST_MOST 512 /* when this number is counted, each bucket keeps half */
+#define GW_SERVE_COST_MAX 512 /* when this number is counted, each bucket keeps half */
 
 GW_DEV uint32_t gw_serve_bucket_of(uint64_t ns)
 {
@@ -30,7 +30,7 @@ GW_DEV void gw_serve_cost_add(struct gw_serve_cost *c, uint64_t ns)
 {
     uint32_t above = 0, i = GW_SERVE_BUCKETS;
     c->bucket[gw_serve_bucket_of(ns)]++;
-    if (++c->count == GW_SERVE_COST_MOST) {
+    if (++c->count == GW_SERVE_COST_MAX) {
         c->count = 0;
         for (uint32_t k = 0; k < GW_SERVE_BUCKETS; k++) c->count += c->bucket[k] /= 2;
     }

@@ -201,7 +201,7 @@ static int open_http(struct gw_serving *s, const struct gw_serving_opts *o)
 {
     struct gw_http_door_opts http = {.host = o->host,
                                      .port = (uint16_t)o->port,
-                                     .most_body = o->max_body,
+                                     .max_body = o->max_body,
                                      .cert = o->tls_cert,
                                      .key = o->tls_key,
                                      .token = o->token,
@@ -220,7 +220,7 @@ static int open_grpc(struct gw_serving *s, const struct gw_serving_opts *o)
     struct gw_grpc *door;
     struct gw_grpc_opts grpc = {.host = o->host,
                                 .port = (uint16_t)o->grpc_port,
-                                .message_most = o->max_body,
+                                .max_body = o->max_body,
                                 .connections_each = o->connections_each,
                                 .trusted_proxies = o->trusted_proxies,
                                 .cert = o->tls_cert,

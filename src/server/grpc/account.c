@@ -10,15 +10,15 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/detail/held.h>
 
-#define CREDIT_MOST   20000 /* of a client: a burst of 2000 calls that it cancels */
+#define MAX_CREDIT    20000 /* of a client: a burst of 2000 calls that it cancels */
 #define CREDIT_SECOND 2000  /* that comes back */
 
 void gw_grpc_accounts_open(struct gw_grpc_accounts *a, const struct gw_grpc_limits *limits)
 {
-    *a = (struct gw_grpc_accounts){.calls_most = limits->calls,
+    *a = (struct gw_grpc_accounts){.max_calls = limits->calls,
                                    .calls_each = limits->calls_each,
-                                   .streams_most = limits->streams,
-                                   .bytes_most = limits->bytes,
+                                   .max_streams = limits->streams,
+                                   .max_bytes = limits->bytes,
                                    .bytes_each = limits->bytes - limits->bytes / 4};
     a->tail = &a->head;
     pthread_mutex_init(&a->lock, NULL);
@@ -37,7 +37,7 @@ void gw_grpc_accounts_close(struct gw_grpc_accounts *a)
 
 static uint64_t credit_earned(const struct gw_grpc_client *c, uint64_t now)
 {
-    uint64_t ns = now - c->credited, most = CREDIT_MOST / CREDIT_SECOND * UINT64_C(1000000000);
+    uint64_t ns = now - c->credited, most = MAX_CREDIT / CREDIT_SECOND * UINT64_C(1000000000);
     return (ns < most ? ns : most) / 1000 * CREDIT_SECOND / 1000000;
 }
 
@@ -47,7 +47,7 @@ static void add_credit(struct gw_grpc_client *c)
     uint64_t now = gw_deadline(0), more = credit_earned(c, now);
     if (!more) return; /* it adds up until there is some */
     c->credit += (int64_t)more;
-    if (c->credit > CREDIT_MOST) c->credit = CREDIT_MOST;
+    if (c->credit > MAX_CREDIT) c->credit = MAX_CREDIT;
     c->credited = now;
 }
 
@@ -56,7 +56,7 @@ static bool is_forgotten(struct gw_grpc_client *c)
 {
     if (c->users) return false;
     add_credit(c);
-    return c->credit == CREDIT_MOST;
+    return c->credit == MAX_CREDIT;
 }
 
 /* Clients that have gone are kept until they have their credit again: a new connection must not bring it. */
@@ -81,7 +81,7 @@ struct gw_grpc_client *gw_grpc_client_join(struct gw_grpc_accounts *a, const cha
     while (c && strcmp(c->who, who)) c = c->next;
     if (!c && (c = calloc(1, sizeof(*c)))) {
         snprintf(c->who, sizeof(c->who), "%s", who);
-        c->credit = CREDIT_MOST;
+        c->credit = MAX_CREDIT;
         c->credited = gw_deadline(0);
         c->next = a->clients;
         a->clients = c;
@@ -105,7 +105,7 @@ int gw_grpc_client_pay(struct gw_grpc_accounts *a, struct gw_grpc_client *c, int
     pthread_mutex_lock(&a->lock);
     add_credit(c);
     c->credit -= cost;
-    if (c->credit > CREDIT_MOST) c->credit = CREDIT_MOST;
+    if (c->credit > MAX_CREDIT) c->credit = MAX_CREDIT;
     int has_some = c->credit > 0;
     if (!has_some) c->credit = 0; /* it owes nothing, so that it is heard again soon */
     pthread_mutex_unlock(&a->lock);
@@ -117,12 +117,12 @@ int gw_grpc_client_pay(struct gw_grpc_accounts *a, struct gw_grpc_client *c, int
 const char *gw_grpc_call_enter(struct gw_grpc_accounts *a, struct gw_grpc_client *c, int is_stream)
 {
     pthread_mutex_lock(&a->lock);
-    const char *why =
-        a->calls >= a->calls_most   ? "the server has as many calls under way as it may: try again"
-        : c->calls >= a->calls_each ? "this client has as many calls under way as one may: try again"
-        : is_stream && (a->streams >= a->streams_most || c->streams >= a->streams_most / 4)
-            ? "the limit of streams is reached: try again"
-            : NULL;
+    const char *why = a->calls >= a->max_calls ? "the server has as many calls under way as it may: try again"
+                      : c->calls >= a->calls_each
+                          ? "this client has as many calls under way as one may: try again"
+                      : is_stream && (a->streams >= a->max_streams || c->streams >= a->max_streams / 4)
+                          ? "the limit of streams is reached: try again"
+                          : NULL;
     if (!why) {
         a->calls++;
         c->calls++;
@@ -155,7 +155,7 @@ static bool fits_client(const struct gw_grpc_accounts *a, const struct gw_grpc_c
 
 static bool fits_all(const struct gw_grpc_accounts *a, uint64_t bytes)
 {
-    return bytes <= a->bytes_most && a->bytes <= a->bytes_most - bytes;
+    return bytes <= a->max_bytes && a->bytes <= a->max_bytes - bytes;
 }
 
 static void place_count(struct gw_grpc_accounts *a, struct gw_grpc_client *c, uint64_t bytes)

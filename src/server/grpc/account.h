@@ -38,9 +38,9 @@ struct gw_grpc_waiter {
 struct gw_grpc_accounts {
     pthread_mutex_t lock; /* of everything in here, and of the clients; no other lock is taken under it */
     struct gw_grpc_client *clients;
-    uint32_t calls, calls_most, calls_each;
-    uint32_t streams, streams_most;
-    uint64_t bytes, bytes_most, bytes_each;
+    uint32_t calls, max_calls, calls_each;
+    uint32_t streams, max_streams;
+    uint64_t bytes, max_bytes, bytes_each;
     struct gw_grpc_waiter *head, **tail;
 };
 

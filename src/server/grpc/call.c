@@ -14,10 +14,10 @@
 
 #include "src/server/grpc/conn_impl.h"
 
-#define OVERHEAD     1024u                      /* bytes that a message takes beside its own */
-#define SMALL        (GW_GRPC_FIRST_WINDOW / 2) /* for such a message the window is wide enough */
-#define ADVANCE_MOST (1u << 30)                 /* that a peer's window grows by at once */
-#define WHY_MOST     1700                       /* bytes of a grpc-message: 512 of text, encoded */
+#define OVERHEAD    1024u                      /* bytes that a message takes beside its own */
+#define SMALL       (GW_GRPC_FIRST_WINDOW / 2) /* for such a message the window is wide enough */
+#define MAX_ADVANCE (1u << 30)                 /* that a peer's window grows by at once */
+#define MAX_WHY     1700                       /* bytes of a grpc-message: 512 of text, encoded */
 
 enum answered { NOT_YET, ANSWERED, REFUSED };
 
@@ -40,7 +40,7 @@ static void call_pump(struct gw_grpc_call *c);
 
 static void submit_status(struct gw_grpc_call *c, int alone)
 {
-    char number[8], why[WHY_MOST];
+    char number[8], why[MAX_WHY];
     nghttp2_session *s = c->conn->h2.session;
     snprintf(number, sizeof(number), "%u", (unsigned)c->status);
     gw_grpc_percent_encode(why, sizeof(why), c->why ? c->why : "");
@@ -249,7 +249,7 @@ static void grpc_call_take_place(struct gw_grpc_call *c)
         return;
     }
     if (length > SMALL && !c->has_all && !c->conn->over) {
-        c->advance = length < ADVANCE_MOST ? length : ADVANCE_MOST;
+        c->advance = length < MAX_ADVANCE ? length : MAX_ADVANCE;
         nghttp2_submit_window_update(c->conn->h2.session, NGHTTP2_FLAG_NONE, c->stream, (int32_t)c->advance);
     }
     if (!length) turn_new(c);
@@ -263,10 +263,10 @@ static void heed_length(struct gw_grpc_call *c)
     uint64_t length = gw_grpc_inbox_length(&c->inbox);
     if (gw_grpc_inbox_flag(&c->inbox)) {
         gw_grpc_call_finish(c, GW_GRPC_INTERNAL, "the message says that it is compressed, the call does not");
-    } else if (length > env->message_most) {
+    } else if (length > env->max_body) {
         snprintf(why, sizeof(why),
                  "the message is larger than max: it has %llu bytes, --max-body allows %llu",
-                 (unsigned long long)length, (unsigned long long)env->message_most);
+                 (unsigned long long)length, (unsigned long long)env->max_body);
         gw_grpc_call_finish(c, GW_GRPC_RESOURCE_EXHAUSTED, why);
     } else {
         c->waiter.client = c->conn->client;

@@ -15,7 +15,7 @@
 #define WINDOW        (8 << 20) /* of the connection: what a call may keep bounds memory, not this */
 #define ACKS          64u       /* to the peer's PINGs and SETTINGS, that may wait */
 #define CONTINUATIONS 8u        /* frames after one HEADERS */
-#define CREDIT_MOST   5000      /* of one connection, and what comes back */
+#define MAX_CREDIT    5000      /* of one connection, and what comes back */
 #define CREDIT_SECOND 500
 #define TICK_NS       1000000000ull /* how often calls are looked at whose client may be late */
 #define FULL_FRAME    256u          /* bytes of DATA that are worth a frame */
@@ -30,8 +30,8 @@ static bool conn_pay(struct gw_grpc_conn *n)
     int64_t cost = n->cost;
     n->cost = 0;
     if (more) n->credited = now;
-    n->credit += (int64_t)(more < CREDIT_MOST ? more : CREDIT_MOST) - cost;
-    if (n->credit > CREDIT_MOST) n->credit = CREDIT_MOST;
+    n->credit += (int64_t)(more < MAX_CREDIT ? more : MAX_CREDIT) - cost;
+    if (n->credit > MAX_CREDIT) n->credit = MAX_CREDIT;
     return gw_grpc_client_pay(&n->env->accounts, n->client, cost) && n->credit > 0;
 }
 
@@ -286,7 +286,7 @@ struct gw_grpc_conn *gw_grpc_conn_open(struct gw_grpc_env *env, int fd, const ch
                                .h2 = {.fd = fd, .shaken = !env->tls},
                                .watch = watch,
                                .watch_ctx = ctx,
-                               .credit = CREDIT_MOST,
+                               .credit = MAX_CREDIT,
                                .credited = gw_deadline(0),
                                .cost = GW_GRPC_COST_CONNECTION,
                                .due = UINT64_MAX};

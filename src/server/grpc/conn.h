@@ -21,11 +21,11 @@ struct gw_grpc_env {
     struct gw_grpc_accounts accounts;
     struct gw_grpc_rules rules;
     struct gw_grpc_pool *pool;
-    void *ctx;             /* of the methods */
-    uint64_t message_most; /* bytes of one */
-    uint64_t patience_ns;  /* for a client to send its message, or to take the answer */
-    uint64_t idle_ns;      /* how long a stream may be silent */
-    SSL_CTX *tls;          /* NULL: no encryption */
+    void *ctx;            /* of the methods */
+    uint64_t max_body;    /* bytes of one */
+    uint64_t patience_ns; /* for a client to send its message, or to take the answer */
+    uint64_t idle_ns;     /* how long a stream may be silent */
+    SSL_CTX *tls;         /* NULL: no encryption */
     struct gw_say_limit said;
     uint32_t turns; /* that are worked on, or whose answer has not left; atomic */
 };

@@ -90,7 +90,7 @@ static void grpc_door_stop(void *door)
 
 static uint64_t grpc_door_memory(const struct gw_grpc_opts *o)
 {
-    return MESSAGES * o->message_most > MEMORY ? MESSAGES * o->message_most : MEMORY;
+    return MESSAGES * o->max_body > MEMORY ? MESSAGES * o->max_body : MEMORY;
 }
 
 static int grpc_door_make(struct gw_grpc *g)
@@ -100,7 +100,7 @@ static int grpc_door_make(struct gw_grpc *g)
         .calls = CALLS, .calls_each = CALLS_EACH, .streams = STREAMS, .bytes = grpc_door_memory(o)};
     gw_grpc_accounts_open(&g->env.accounts, &limits);
     g->env.ctx = &g->service;
-    g->env.message_most = o->message_most;
+    g->env.max_body = o->max_body;
     g->env.patience_ns = PATIENCE_NS;
     g->env.idle_ns = IDLE_NS;
     int err = o->cert ? gw_grpc_tls_create(o->cert, o->key, &g->env.tls) : 0;
@@ -124,7 +124,7 @@ int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct
     if (!g) return -ENOMEM;
     g->opts = *o;
     g->service.infer = infer;
-    if (!g->opts.message_most) g->opts.message_most = GW_GRPC_MESSAGE;
+    if (!g->opts.max_body) g->opts.max_body = GW_GRPC_MESSAGE;
     struct gw_server_door door = {g, grpc_door_tend, grpc_door_stop, grpc_door_busy};
     int err = grpc_door_make(g);
     if (!err) err = gw_server_add_door(server, &door);

@@ -15,7 +15,7 @@ struct gw_grpc;
 struct gw_grpc_opts {
     const char *host;            /* numeric; NULL: 127.0.0.1 */
     uint16_t port;               /* 0: any free one */
-    uint64_t message_most;       /* bytes; 0: GW_GRPC_MESSAGE */
+    uint64_t max_body;           /* bytes; 0: GW_GRPC_MESSAGE */
     uint32_t connections_each;   /* of one client; 0: 64, or a quarter of all if that is less */
     const char *trusted_proxies; /* who may have three quarters of all (src/door/proxies.h); NULL: none */
     const char *cert, *key;      /* PEM files for TLS; NULL: in the clear */

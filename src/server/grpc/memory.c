@@ -98,20 +98,21 @@ static bool grpc_memory_add(struct gw_grpc_service *s, struct gw_grpc_turn *turn
     return true;
 }
 
-#define MOST 256 /* regions that are listed: more cannot be registered */
+#define MAX_REGIONS 256 /* regions that are listed: more cannot be registered */
 
 void gw_grpc_system_status(void *service, struct gw_grpc_turn *turn)
 {
     struct gw_grpc_service *s = service;
     struct gw_grpc_arena arena;
     struct gw_infer_error error;
-    entry_t *list[MOST];
+    entry_t *list[MAX_REGIONS];
     Inference__SystemSharedMemoryStatusResponse r = INFERENCE__SYSTEM_SHARED_MEMORY_STATUS_RESPONSE__INIT;
     const Inference__SystemSharedMemoryStatusRequest *q =
         (const Inference__SystemSharedMemoryStatusRequest *)gw_grpc_request(
             turn, &inference__system_shared_memory_status_request__descriptor, &arena);
     if (q) {
-        while (r.n_regions < MOST && grpc_memory_add(s, turn, q->name, &arena, list, (uint32_t)r.n_regions))
+        while (r.n_regions < MAX_REGIONS &&
+               grpc_memory_add(s, turn, q->name, &arena, list, (uint32_t)r.n_regions))
             r.n_regions++;
         r.regions = list;
         if (*q->name && !r.n_regions) {
@@ -161,13 +162,13 @@ void gw_grpc_cuda_status(void *service, struct gw_grpc_turn *turn)
     struct gw_grpc_service *s = service;
     struct gw_grpc_arena arena;
     struct gw_infer_error error;
-    cuda_entry_t *list[MOST];
+    cuda_entry_t *list[MAX_REGIONS];
     Inference__CudaSharedMemoryStatusResponse r = INFERENCE__CUDA_SHARED_MEMORY_STATUS_RESPONSE__INIT;
     const Inference__CudaSharedMemoryStatusRequest *q =
         (const Inference__CudaSharedMemoryStatusRequest *)gw_grpc_request(
             turn, &inference__cuda_shared_memory_status_request__descriptor, &arena);
     if (q) {
-        while (r.n_regions < MOST && add_cuda(s, turn, q->name, &arena, list, (uint32_t)r.n_regions))
+        while (r.n_regions < MAX_REGIONS && add_cuda(s, turn, q->name, &arena, list, (uint32_t)r.n_regions))
             r.n_regions++;
         r.regions = list;
         if (*q->name && !r.n_regions) {

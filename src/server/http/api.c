@@ -158,7 +158,7 @@ void *gw_api_open(void *ctx, const struct gw_http_request *r)
 {
     struct gw_api *api = ctx;
     if (strcmp(r->method, "POST") || !gw_http_is_infer(r->path)) return NULL;
-    struct gw_http_infer_opts opts = {api->infer, api->most_body, &api->room};
+    struct gw_http_infer_opts opts = {api->infer, api->max_body, &api->room};
     return gw_http_infer_open(&opts, r);
 }
 

@@ -17,7 +17,7 @@
 struct gw_api {
     struct gw_server_view server;
     struct gw_infer *infer;
-    uint64_t most_body;  /* bytes of an inference's body */
+    uint64_t max_body;   /* bytes of an inference's body */
     struct gw_room room; /* for those whose JSON is being received */
     struct gw_past past; /* what the models did in the last minutes */
 };

@@ -56,10 +56,10 @@ static void http_stop(void *door)
 }
 
 /* A client has a connection for each of its sessions, and some for questions. */
-static uint32_t most_each(const struct gw_api *api, const struct gw_http_door_opts *o)
+static uint32_t max_each(const struct gw_api *api, const struct gw_http_door_opts *o)
 {
     if (o->connections_each) return o->connections_each;
-    uint64_t sessions = *api->server.workers * (uint64_t)api->server.sessions->most_each;
+    uint64_t sessions = *api->server.workers * (uint64_t)api->server.sessions->max_each;
     return sessions > 32 ? (uint32_t)sessions + 32 : 64;
 }
 
@@ -98,11 +98,11 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
     if (!err) err = http_read_secrets(o, &secrets);
     struct gw_httpd_opts opts = {.host = o->host,
                                  .port = o->port,
-                                 .most_each = most_each(&h->api, o),
+                                 .max_each = max_each(&h->api, o),
                                  .each_option = "--connections-per-client",
                                  .host_names = o->host_names,
                                  .proxies = &proxies,
-                                 .most_body = h->api.most_body,
+                                 .max_body = h->api.max_body,
                                  .cert = secrets.cert,
                                  .key = secrets.key,
                                  .token = secrets.token,
@@ -127,8 +127,8 @@ int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const s
     if (!h) return -ENOMEM;
     gw_server_view(server, &h->api.server);
     h->api.infer = infer;
-    h->api.most_body = o->most_body ? o->most_body : GW_HTTP_MOST_BODY;
-    gw_room_open(&h->api.room, 4 * h->api.most_body);
+    h->api.max_body = o->max_body ? o->max_body : GW_HTTP_MAX_BODY;
+    gw_room_open(&h->api.room, 4 * h->api.max_body);
     gw_past_open(&h->api.past);
     int err = listen_for(h, o);
     struct gw_server_door door = {

@@ -13,7 +13,7 @@ struct gw_http_door;
 struct gw_http_door_opts {
     const char *host;            /* numeric; NULL: 127.0.0.1 */
     uint16_t port;               /* 0: any free one */
-    uint64_t most_body;          /* bytes of an inference's body; 0: GW_HTTP_MOST_BODY */
+    uint64_t max_body;           /* bytes of an inference's body; 0: GW_HTTP_MAX_BODY */
     const char *cert, *key;      /* files: TLS; NULL: none */
     const char *token;           /* that every call must bring; NULL: see token_file */
     const char *token_file;      /* holds a token that every call must bring; NULL: none */

@@ -177,8 +177,8 @@ static void write_gpus(struct gw_text *t)
         {"nv_gpu_memory_total_bytes", "Memory of the GPU"},
         {"nv_gpu_memory_used_bytes", "Of it: in use"},
         {"nv_gpu_power_usage", "Power that the GPU takes, in watts"}};
-    struct gw_gpu_use gpu[GW_GPU_USE_MOST];
-    uint32_t n = gw_gpu_use_read(gpu, GW_GPU_USE_MOST);
+    struct gw_gpu_use gpu[GW_GPU_USE_MAX];
+    uint32_t n = gw_gpu_use_read(gpu, GW_GPU_USE_MAX);
     for (uint32_t k = 0; n && k < 4; k++) {
         http_metrics_write_head(t, name[k][0], "gauge", name[k][1]);
         for (uint32_t i = 0; i < n; i++) {

@@ -6,7 +6,7 @@
 
 #include <stdint.h>
 
-#define GW_GPU_USE_MOST 16u
+#define GW_GPU_USE_MAX 16u
 
 struct gw_gpu_use {
     char uuid[96];

@@ -25,7 +25,7 @@ void gw_missing_note(struct gw_missing *m, const char *name, unsigned version, c
 {
     struct gw_missing_model one = {strdup(name), version, strdup(why)};
     gw_missing_forget(m, name);
-    if (!one.name || !one.why || m->count == GW_MISSING_MOST) {
+    if (!one.name || !one.why || m->count == GW_MISSING_MAX) {
         free_model(&one);
         return;
     }

@@ -6,18 +6,18 @@
 
 #include <stddef.h>
 
-#define GW_MISSING_MOST 64
+#define GW_MISSING_MAX 64
 
 struct gw_missing {
     struct gw_missing_model {
         char *name;
         unsigned version; /* 0: none */
         char *why;        /* ASCII */
-    } model[GW_MISSING_MOST];
+    } model[GW_MISSING_MAX];
     size_t count;
 };
 
-/* A second note of a name takes the place of the first. Notes beyond GW_MISSING_MOST get lost. */
+/* A second note of a name takes the place of the first. Notes beyond GW_MISSING_MAX get lost. */
 void gw_missing_note(struct gw_missing *m, const char *name, unsigned version, const char *why);
 void gw_missing_forget(struct gw_missing *m, const char *name);
 void gw_missing_free(struct gw_missing *m);

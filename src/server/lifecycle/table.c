@@ -37,10 +37,10 @@ struct gw_table_session {
     char id[GW_SESSION_ID];
 };
 
-int gw_table_init(struct gw_table *t, uint32_t most_each, uint64_t unused_ns, uint64_t idle_ns)
+int gw_table_init(struct gw_table *t, uint32_t max_each, uint64_t unused_ns, uint64_t idle_ns)
 {
     uint32_t random;
-    *t = (struct gw_table){.most_each = most_each, .unused_ns = unused_ns, .idle_ns = idle_ns};
+    *t = (struct gw_table){.max_each = max_each, .unused_ns = unused_ns, .idle_ns = idle_ns};
     pthread_mutex_init(&t->lock, NULL);
     if (getrandom(&random, sizeof(random), 0) != sizeof(random))
         return gw_error_errno(-errno, "sessions: no random numbers");
@@ -165,7 +165,7 @@ static int serve_table_enlist(struct gw_table *t, struct gw_table_session *s)
     pthread_mutex_lock(&t->lock);
     for (const struct gw_table_session *o = t->first; o; o = o->next)
         n += o->worker == s->worker && !strcmp(o->who, s->who);
-    int fits = n < t->most_each || t->most_each >= gw_session_pool_size(gw_worker_sessions(s->worker));
+    int fits = n < t->max_each || t->max_each >= gw_session_pool_size(gw_worker_sessions(s->worker));
     if (fits) {
         s->next = t->first;
         t->first = s;
@@ -226,7 +226,7 @@ int gw_table_add(struct gw_table *t, struct gw_worker *w, const struct gw_sessio
         free(s);
         return gw_error(-EDQUOT,
                         "%s has %u sessions of model %s, as many as one client may (--sessions-per-client)",
-                        client->who, t->most_each, gw_worker_name(w));
+                        client->who, t->max_each, gw_worker_name(w));
     }
     memcpy(id, s->id, GW_SESSION_ID);
     grant->index = 0;

@@ -36,7 +36,7 @@ struct gw_table {
     const struct gw_table_route *route; /* NULL: there is none */
     char server[GW_SERVER_ID];          /* the end of each session's id; other servers have another one */
     struct gw_table_session *first;
-    uint32_t most_each;       /* sessions of one model that one client may have */
+    uint32_t max_each;        /* sessions of one model that one client may have */
     uint64_t unused_ns;       /* how long a session lives without a first request */
     uint64_t idle_ns;         /* and how long after the last one; 0: forever */
     int news_fd;              /* an eventfd: readable when gw_table_tend has something to do */
@@ -45,7 +45,7 @@ struct gw_table {
 };
 
 /* 0 or a negative errno with the reason in gw_last_error(). */
-int gw_table_init(struct gw_table *t, uint32_t most_each, uint64_t unused_ns, uint64_t idle_ns);
+int gw_table_init(struct gw_table *t, uint32_t max_each, uint64_t unused_ns, uint64_t idle_ns);
 /* Forgets everything; the workers are the caller's. */
 void gw_table_free(struct gw_table *t);
 

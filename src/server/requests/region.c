@@ -17,8 +17,8 @@
 
 #include "src/door/who.h"
 
-#define MOST      256u /* regions in all; each holds a descriptor */
-#define MOST_EACH 64u
+#define MAX_REGIONS 256u /* regions in all; each holds a descriptor */
+#define MAX_EACH    64u
 
 struct region {
     struct region *next;
@@ -113,10 +113,10 @@ static int region_add(struct gw_regions *r, struct region *g, struct gw_infer_er
         all++;
         own += !strcmp(o->who, g->who);
     }
-    if (all >= MOST || own >= MOST_EACH)
+    if (all >= MAX_REGIONS || own >= MAX_EACH)
         return gw_infer_fail(error, GW_INFER_UNAVAILABLE,
                              "too many shared memory regions are registered: one client may have %u, all %u",
-                             MOST_EACH, MOST);
+                             MAX_EACH, MAX_REGIONS);
     g->next = r->first;
     r->first = g;
     return 0;

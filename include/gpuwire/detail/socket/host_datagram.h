@@ -14,7 +14,7 @@
 #define GPUWIRE_DETAIL_SOCKET_HOST_DATAGRAM_H
 
 #define GW_HOST_DATAGRAM_SKIP_  0xffffffffu /* a length: the rest of the ring is empty */
-#define GW_HOST_DATAGRAM_MOST_  65507u      /* bytes that UDP takes */
+#define GW_HOST_DATAGRAM_MAX_   65507u      /* bytes that UDP takes */
 #define GW_HOST_DATAGRAM_STAYS_ 0x80000000u /* an error that is told again and again */
 
 struct gw_host_datagram_ {
@@ -30,9 +30,9 @@ GW_FN uint32_t gw_host_datagram_size_(uint32_t len)
 
 /* The longest datagram that a ring of that size takes: with what is skipped before it, it fits once all are
  * read. */
-GW_FN uint32_t gw_host_datagram_most_(uint32_t ring)
+GW_FN uint32_t gw_host_datagram_max_(uint32_t ring)
 {
-    return gw_smaller_(ring / 2 - sizeof(struct gw_host_datagram_), GW_HOST_DATAGRAM_MOST_);
+    return gw_smaller_(ring / 2 - sizeof(struct gw_host_datagram_), GW_HOST_DATAGRAM_MAX_);
 }
 
 /* An error that has not been told. */
@@ -85,7 +85,7 @@ GW_SLOW_FN int gw_host_datagram_head_(struct gw_net *net, int s, uint64_t n, con
     struct gw_host_datagram_ *d;
     int err;
 
-    if (n > gw_host_datagram_most_(p->wbuf_size)) return -EMSGSIZE;
+    if (n > gw_host_datagram_max_(p->wbuf_size)) return -EMSGSIZE;
     a.len = 0;
     err = to ? gw_sock_addr_(&a, to, len) : gw_host_datagram_peer_(net, s);
     while (!err) {

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-#define PREFIX_MOST 11 /* a tag of one byte and a length of ten at most */
+#define MAX_PREFIX 11 /* a tag of one byte and a length of ten at most */
 
 static size_t put_prefix(uint8_t *to, unsigned field, uint64_t length)
 {
@@ -23,7 +23,7 @@ struct gw_grpc_message *gw_grpc_pack(const ProtobufCMessage *m)
 struct gw_grpc_message *gw_grpc_pack_with(const ProtobufCMessage *m, unsigned field,
                                           const struct gw_grpc_piece *piece, size_t pieces, unsigned inside)
 {
-    uint8_t prefix[PREFIX_MOST];
+    uint8_t prefix[MAX_PREFIX];
     uint64_t length = protobuf_c_message_get_packed_size(m);
     for (size_t i = 0; i < pieces; i++) length += put_prefix(prefix, field, piece[i].bytes) + piece[i].bytes;
     struct gw_grpc_message *out =
