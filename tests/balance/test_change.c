@@ -18,6 +18,7 @@
 #include "src/balance/control/health.h"
 #include "src/balance/control/json.h"
 #include "src/balance/control/probe.h"
+#include "src/balance/control/probe_impl.h"
 #include "src/balance/control/translate.h"
 
 static int parse(const char *text, struct gw_bal_config *c)

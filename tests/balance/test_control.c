@@ -19,6 +19,7 @@
 #include "src/balance/control/health.h"
 #include "src/balance/control/json.h"
 #include "src/balance/control/probe.h"
+#include "src/balance/control/probe_impl.h"
 #include "src/balance/control/seed.h"
 #include "src/balance/control/translate.h"
 

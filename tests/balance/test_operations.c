@@ -28,6 +28,7 @@
 #include "src/balance/control/health.h"
 #include "src/balance/control/json.h"
 #include "src/balance/control/probe.h"
+#include "src/balance/control/probe_impl.h"
 #include "tests/rnd.h"
 
 /* Service v is at 10.0.0.(100 + v), but the last one at the balancer's own address. Worker a is at

@@ -20,7 +20,7 @@
 #include "src/balance/control/claim.h"
 #include "src/balance/control/fence.h"
 #include "src/balance/control/json.h"
-#include "src/balance/control/sync.h"
+#include "src/balance/control/sync_counts.h"
 #include "src/balance/control/translate.h"
 #include "src/balance/control/wire.h"
 #include "src/balance/neighbour.h"

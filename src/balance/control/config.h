@@ -71,11 +71,9 @@ void gw_bal_config_default(struct gw_bal_config *c);
  * to do" for each mistake, and gw_last_error() the first. `text` may not include files. */
 int gw_bal_config_parse(const char *file, char *text, struct gw_bal_config *c);
 int gw_bal_config_read(const char *file, struct gw_bal_config *c);
-/* Prints what was found in a file: mistakes to stderr, notes to stdout. Returns `error`, for which
+/* Prints what was found in a file: mistakes to stderr, notes to stdout. Returns `err`, for which
  * gw_last_error() then counts the mistakes. */
 int gw_bal_config_say(const char *file, const struct gw_bal_config *c, int err);
-/* FNV-1a, from the hash of what stood before: it tells edits apart, and is no protection against attacks. */
-uint64_t gw_bal_config_hash(uint64_t before, const char *text);
 void gw_bal_config_free(struct gw_bal_config *c);
 
 /* The model as a file that reads back into the same model; the caller frees it. NULL: no memory. */

@@ -4,7 +4,8 @@
 #ifndef GW_BALANCE_CONTROL_CONFIG_PLAN_H
 #define GW_BALANCE_CONTROL_CONFIG_PLAN_H
 
-#include "src/balance/control/config_check.h"
+#include "src/balance/control/parse.h"
+#include "src/balance/control/said.h"
 
 struct gw_bal_plan_worker {
     struct gw_bal_plan_worker *next;

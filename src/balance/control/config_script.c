@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/balance/control/config_check.h"
 #include "src/balance/control/config_plan.h"
 
 typedef struct gw_bal_parse parse;

@@ -10,6 +10,7 @@
 #include <gpuwire/error.h>
 
 #include "src/balance/control/drain.h"
+#include "src/balance/control/config_check.h"
 #include "src/balance/control/config_plan.h"
 
 typedef struct gw_bal_parse parse;

@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The files of a configuration: one, and those that it includes. */
+#include "src/balance/control/include.h"
+
 #include <errno.h>
 #include <glob.h>
 #include <stdio.h>
@@ -10,7 +12,6 @@
 #include <gpuwire/error.h>
 
 #include "src/balance/control/params.h"
-#include "src/balance/control/parse.h"
 
 #define INCLUDE_DEPTH 8u
 #define INCLUDE_FILES 1000u
@@ -68,6 +69,13 @@ void gw_bal_parse_free(struct gw_bal_parse *p)
     gw_bal_params_free(p->params);
 }
 
+uint64_t gw_bal_config_hash(uint64_t before, const char *text)
+{
+    uint64_t h = before ? before : 0xcbf29ce484222325u;
+    for (; *text; text++) h = (h ^ (uint8_t)*text) * 0x100000001b3u;
+    return h;
+}
+
 /* Messages name files until the last has been read. */
 static const char *config_include_keep_name(struct gw_bal_parse *p, const char *file)
 {
@@ -122,7 +130,6 @@ int gw_bal_parse_include(struct gw_bal_parse *p, const struct gw_bal_keyword *ke
 {
     char pattern[GW_BAL_TEXT * 2];
     glob_t found;
-    if (!p->may_include) return gw_bal_wrong(p, s, "only a file can include others");
     if (s->words != 2 || s->ending != GW_BAL_ENDS)
         return gw_bal_wrong(p, s, "it takes one file or pattern; quote one with braces");
     if (p->depth == INCLUDE_DEPTH)

@@ -5,6 +5,8 @@
 
 #include <jansson.h>
 
+#include "src/balance/control/json_check.h"
+#include "src/balance/control/json_get.h"
 #include "src/balance/control/model.h"
 
 /* New references; NULL: no memory. */
@@ -20,10 +22,6 @@ int gw_bal_worker_from(const json_t *from, struct gw_bal_worker *out);
  * cannot be read are counted in m->lost, and stay away. -EINVAL: it is no state at all. */
 int gw_bal_model_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns);
 
-json_t *gw_bal_check_json(const struct gw_bal_check *c);
-/* The member `check`. 1: there is one, 0: there is none. */
-int gw_bal_get_check(const json_t *from, struct gw_bal_check *c);
-
 /* A part of the model: the objects whose marks are set in `what`, by id, and which ids have gone. */
 struct gw_bal_part {
     uint8_t service[GW_BAL_SERVICES], worker[GW_BAL_WORKERS]; /* enum gw_bal_mark */
@@ -33,10 +31,6 @@ json_t *gw_bal_part_json(const struct gw_bal_model *m, const struct gw_bal_part 
 /* Makes of a model with these ids the one that gw_bal_part_json was asked for. -EINVAL: it is no part. */
 int gw_bal_part_from(const json_t *from, struct gw_bal_model *m, uint64_t now_ns);
 
-/* A number, a text or a bool of an object. 1: it is there, 0: it is not, -EINVAL with the reason. */
-int gw_bal_get_number(const json_t *from, const char *name, uint64_t least, uint64_t most, uint64_t *out);
-int gw_bal_get_text(const json_t *from, const char *name, char *out, size_t size);
-int gw_bal_get_yes(const json_t *from, const char *name, uint8_t *out);
 /* `drain_limit_ms`, as drain.h has it. */
 int gw_bal_get_drain_limit(const json_t *from, uint64_t *limit_ns);
 

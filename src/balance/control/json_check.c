@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A check as JSON: the first thing that it tries stands in the check itself, the others in `others`. */
+#include "src/balance/control/json_check.h"
+
 #include <ctype.h>
 #include <errno.h>
 #include <stdbool.h>
@@ -9,7 +11,7 @@
 
 #include <gpuwire/error.h>
 
-#include "src/balance/control/json.h"
+#include "src/balance/control/json_get.h"
 
 typedef json_int_t number;
 

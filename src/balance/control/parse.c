@@ -134,7 +134,10 @@ static void control_parse_take(struct gw_bal_parse *p, const struct gw_bal_keywo
         return;
     }
     if (gw_bal_name_index(include_words, s->word[0]) >= 0) {
-        gw_bal_parse_include(p, keywords, s);
+        if (p->include)
+            p->include(p, keywords, s);
+        else
+            gw_bal_wrong(p, s, "only a file can include others");
         return;
     }
     while (k->name && strcasecmp(k->name, s->word[0]) && strcmp(k->name, GW_BAL_ANY_WORD)) k++;

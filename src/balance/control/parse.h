@@ -26,6 +26,7 @@ struct gw_bal_filled {
 };
 
 struct gw_bal_plan; /* config_plan.h */
+struct gw_bal_keyword;
 
 struct gw_bal_parse {
     struct gw_bal_reader reader;
@@ -35,9 +36,11 @@ struct gw_bal_parse {
     int spoiled;       /* the block that is being read began with a mistake, and will not enter the model */
     struct gw_bal_port *port, spare_port;
     struct gw_bal_plan *plan;
-    int may_include; /* other files; how deep it is in them is `depth` */
-    unsigned depth, includes;
-    size_t bytes; /* of all files */
+    /* Reads the files that an include statement names as if they stood in its place; NULL: it may not. */
+    int (*include)(struct gw_bal_parse *p, const struct gw_bal_keyword *keywords,
+                   const struct gw_bal_statement *s);
+    unsigned depth, includes; /* how deep it is in such files, and how many there were */
+    size_t bytes;             /* of all files */
     struct gw_bal_file_name *names;
     struct gw_bal_param *params;
     struct gw_bal_filled *filled; /* texts that are being read */
@@ -60,15 +63,6 @@ struct gw_bal_keyword {
  * and the next statement is read. */
 void gw_bal_parse_block(struct gw_bal_parse *p, const struct gw_bal_keyword *keywords,
                         const struct gw_bal_statement *opener);
-/* The files that an include statement names are read as if they stood in its place. */
-int gw_bal_parse_include(struct gw_bal_parse *p, const struct gw_bal_keyword *keywords,
-                         const struct gw_bal_statement *s);
-/* Reads on from `text`, with the values of its parameters in it. -EINVAL with words. */
-int gw_bal_parse_from(struct gw_bal_parse *p, const char *text);
-void gw_bal_parse_free(struct gw_bal_parse *p);
-/* The text of a file, which the caller frees; NULL with words: none, too long, or no text. */
-char *gw_bal_parse_text(const char *file, size_t most, size_t *bytes);
-
 /* Notes "FILE:LINE: KEYWORD: …"; returns -EINVAL. */
 int gw_bal_wrong(struct gw_bal_parse *p, const struct gw_bal_statement *s, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -6,26 +6,10 @@
 
 #include <poll.h>
 #include <stdbool.h>
-#include <sys/types.h>
 
 #include "src/balance/control/model.h"
 
-struct gw_bal_http; /* probe_http.c */
-
-struct gw_bal_probe {
-    uint32_t worker; /* its id: the worker itself may be gone when the check ends */
-    int fd;          /* -1: the place is free, or what is tried has no descriptor yet */
-    uint8_t busy, connected;
-    uint8_t at;       /* which of the things that the check tries */
-    uint8_t reserved; /* a script may be one of them */
-    int weight;       /* that a script has set; -1: none */
-    uint64_t deadline_ns, now_ns;
-    struct gw_bal_addr addr; /* the worker's, and its port */
-    uint16_t port;
-    struct gw_bal_check check;
-    struct gw_bal_http *http;
-    pid_t pid; /* of a script */
-};
+struct gw_bal_probe; /* probe_impl.h */
 
 /* Each worker has one check under way at most. So there are as many places as workers that are checked at
  * once. The descriptors that the process may have set the limit. */
@@ -50,10 +34,5 @@ void gw_bal_probe_begin(struct gw_bal_probes *p, const struct gw_bal_service *s,
 unsigned gw_bal_probes_fds(const struct gw_bal_probes *p, struct pollfd *fds, uint64_t *until_ns);
 /* Goes on with all that can, and ends those whose time is over. */
 void gw_bal_probes_run(struct gw_bal_probes *p, uint64_t now_ns, gw_bal_probe_done done, void *ctx);
-
-/* Is this the first line of a good answer? 1: yes. 0: it has not all come. -1: no, and `why` says so. `good`:
- * GW_BAL_RANGES of them, or NULL for 200 to 299. */
-int gw_bal_http_status(const char *line, unsigned bytes, const struct gw_bal_range *good, char *why,
-                       unsigned size);
 
 #endif

@@ -5,8 +5,27 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
 
-#include "src/balance/control/probe.h"
+#include "src/balance/control/model.h"
+
+struct gw_bal_http; /* probe_http.c */
+
+struct gw_bal_probe {
+    uint32_t worker; /* its id: the worker itself may be gone when the check ends */
+    int fd;          /* -1: the place is free, or what is tried has no descriptor yet */
+    uint8_t busy, connected;
+    uint8_t at;       /* which of the things that the check tries */
+    uint8_t reserved; /* a script may be one of them */
+    int weight;       /* that a script has set; -1: none */
+    uint64_t deadline_ns, now_ns;
+    struct gw_bal_addr addr; /* the worker's, and its port */
+    uint16_t port;
+    struct gw_bal_check check;
+    struct gw_bal_http *http;
+    pid_t pid; /* of a script */
+};
 
 /* One kind of check.
  *
@@ -33,5 +52,10 @@ int gw_bal_probe_connect(struct gw_bal_probe *p, int type, char *why, size_t siz
 int gw_bal_probe_connected(struct gw_bal_probe *p, char *why, size_t size);
 /* "WHAT: the error's name"; returns -1. */
 int gw_bal_probe_fails(const char *what, int err, char *why, size_t size);
+
+/* Is this the first line of a good answer? 1: yes. 0: it has not all come. -1: no, and `why` says so. `good`:
+ * GW_BAL_RANGES of them, or NULL for 200 to 299. */
+int gw_bal_http_status(const char *line, unsigned bytes, const struct gw_bal_range *good, char *why,
+                       unsigned size);
 
 #endif

@@ -9,23 +9,12 @@
 #include <stdint.h>
 
 #include "src/balance/control/agent.h"
-
-struct gw_bal_sync;
-
-struct gw_bal_sync_counts {
-    uint64_t sent, received;  /* records */
-    uint64_t unknown;         /* that named a service or worker which is not here */
-    uint64_t lost;            /* that the cores did not take in time */
-    uint64_t sends, receives; /* 1: there is a standby to tell; it is a standby itself */
-    uint64_t heard_ns;        /* when another balancer spoke last; 0: none has */
-    uint64_t connected;       /* 1: every balancer that the file names has spoken within seconds */
-};
+#include "src/balance/control/sync_counts.h"
 
 /* Sends, receives, or both, as the file says; *out is NULL when it says neither. 0 or a negative errno with
  * the reason in gw_last_error(). */
 int gw_bal_sync_start(struct bal *bal, const struct gw_bal_global *g, struct gw_bal_agent *agent,
                       struct gw_bal_sync **out);
 void gw_bal_sync_stop(struct gw_bal_sync *s);
-void gw_bal_sync_counts(const struct gw_bal_sync *s, struct gw_bal_sync_counts *out);
 
 #endif

@@ -10,7 +10,7 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/balance/control/sync.h"
+#include "src/balance/control/config.h"
 #include "src/balance/control/sync_tls.h"
 
 #define MS                   1000000ull
@@ -25,6 +25,8 @@ struct gw_bal_sync_frame {
     uint32_t magic, kind, bytes, record; /* record: the size of one, which both sides must have alike */
     uint64_t number;                     /* counts from 1 on each connection */
 };
+
+struct gw_bal_agent;
 
 struct gw_bal_sync {
     struct bal *bal;

@@ -7,6 +7,7 @@
 #include <gpuwire/exec.h>
 
 #include "src/balance/control/json.h"
+#include "src/balance/control/agent.h"
 #include "src/balance/control/sync_impl.h"
 #include "src/balance/control/wire.h"
 

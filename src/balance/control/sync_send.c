@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "src/balance/control/json.h"
+#include "src/balance/control/agent.h"
 #include "src/balance/control/sync_impl.h"
 #include "src/balance/control/translate.h"
 

@@ -10,7 +10,9 @@
 #include <gpuwire/error.h>
 
 #include "src/balance/check.h"
+#include "src/balance/control/config_check.h"
 #include "src/balance/control/config_plan.h"
+#include "src/balance/control/include.h"
 #include "src/balance/control/parse.h"
 #include "src/balance/control/translate.h"
 
@@ -234,13 +236,6 @@ void gw_bal_config_default(struct gw_bal_config *c)
     c->global.reject = 1;
 }
 
-uint64_t gw_bal_config_hash(uint64_t before, const char *text)
-{
-    uint64_t h = before ? before : 0xcbf29ce484222325u;
-    for (; *text; text++) h = (h ^ (uint8_t)*text) * 0x100000001b3u;
-    return h;
-}
-
 static void wrong_whole(parse *p, const char *file)
 {
     gw_bal_report_wrong(&p->config->report, file, 0, ++p->order, gw_last_error());
@@ -306,9 +301,10 @@ static int config_verdict(struct gw_bal_report *r)
                     others == 1 ? "is" : "are", others, others == 1 ? "" : "s");
 }
 
-static int parse_all(const char *file, char *text, struct gw_bal_config *c, int may_include)
+static int parse_all(const char *file, char *text, struct gw_bal_config *c, bool may_include)
 {
-    struct gw_bal_parse p = {.config = c, .may_include = may_include, .bytes = strlen(text)};
+    struct gw_bal_parse p = {
+        .config = c, .include = may_include ? gw_bal_parse_include : NULL, .bytes = strlen(text)};
     gw_bal_config_default(c);
     p.plan = calloc(1, sizeof(*p.plan));
     if (!p.plan) return gw_error_errno(-ENOMEM, "%s", file);
