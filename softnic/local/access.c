@@ -57,7 +57,7 @@ bool sn_access_grant(void *ctx, struct sn_peer *p, const struct sn_peer_access *
     *by = (struct sn_reach){NULL, NULL};
     if (!sn_table_grants(p->table, access, addr, &gpu)) return false;
     if (!gpu.size) return true;
-    if (!sn_gpu_find(h->gpu, p, p->inside, access->rkey, &gpu, by, &at)) return false;
+    if (!sn_gpu_find(h->gpu, p, access->rkey, &gpu, by, &at)) return false;
     *addr = at + (*addr - gpu.base);
     return true;
 }

@@ -215,8 +215,8 @@ static struct map *find_map(struct sn_gpu *g, const struct sn_peer *peer, const 
     return unused;
 }
 
-bool sn_gpu_find(struct sn_gpu *g, const struct sn_peer *peer, bool inside, uint32_t key,
-                 const struct sn_gpu_share *share, struct sn_reach *by, uint64_t *at)
+bool sn_gpu_find(struct sn_gpu *g, const struct sn_peer *peer, uint32_t key, const struct sn_gpu_share *share,
+                 struct sn_reach *by, uint64_t *at)
 {
     struct map *m;
     bool open = false;
@@ -225,8 +225,12 @@ bool sn_gpu_find(struct sn_gpu *g, const struct sn_peer *peer, bool inside, uint
     pthread_mutex_lock(&g->lock);
     m = find_map(g, peer, share);
     if (m && m->state == UNUSED && local_gpu_start(g)) {
-        *m = (struct map){
-            .state = WANTED, .peer = peer, .inside = inside, .pid = peer->pid, .key = key, .share = *share};
+        *m = (struct map){.state = WANTED,
+                          .peer = peer,
+                          .inside = peer->inside,
+                          .pid = peer->pid,
+                          .key = key,
+                          .share = *share};
         memcpy(m->name, peer->name, SN_MEET_NAME);
         pthread_cond_signal(&g->work);
     }

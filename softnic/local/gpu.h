@@ -24,9 +24,9 @@ struct sn_gpu *sn_gpu_new(void);
 void sn_gpu_end(struct sn_gpu *g);
 
 /* Inside. The allocation that region `key` of the peer is in: how it is reached, and *at, where it is here.
- * False: not (yet). inside: the peer is this process. */
-bool sn_gpu_find(struct sn_gpu *g, const struct sn_peer *peer, bool inside, uint32_t key,
-                 const struct sn_gpu_share *share, struct sn_reach *by, uint64_t *at);
+ * False: not (yet). */
+bool sn_gpu_find(struct sn_gpu *g, const struct sn_peer *peer, uint32_t key, const struct sn_gpu_share *share,
+                 struct sn_reach *by, uint64_t *at);
 /* Inside. Closes what was opened of a peer and is no region of its table any more; table NULL: all of it. */
 void sn_gpu_sweep(struct sn_gpu *g, const struct sn_peer *peer, const struct sn_table *table);
 
