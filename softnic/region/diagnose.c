@@ -83,17 +83,16 @@ static void why_no_region(const struct sn_nic *nic, const struct sn_pd *pd, uint
         snprintf(why, SN_WHY, "no region has that key, and none is there");
 }
 
-const char *sn_mr_diagnose(const struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va,
-                           uint64_t len, uint32_t access, char why[SN_WHY])
+const char *sn_mr_diagnose(const struct sn_nic *nic, const struct sn_mr_named *named, char why[SN_WHY])
 {
-    uint32_t index = key >> SN_KEY_SHIFT;
+    uint32_t index = named->key >> SN_KEY_SHIFT;
     const struct sn_mr *mr = index < nic->mr_room ? nic->mrs[index] : NULL;
 
     GW_ASSERT_HELD(&nic->lock);
-    if (mr && mr->key == key)
-        why_region(mr, pd, va, len, access, why);
+    if (mr && mr->key == named->key)
+        why_region(mr, named->pd, named->va, named->len, named->access, why);
     else
-        why_no_region(nic, pd, key, va, why);
+        why_no_region(nic, named->pd, named->key, named->va, why);
     return why;
 }
 

@@ -37,9 +37,15 @@ const char *sn_window_invalidate(struct sn_qp *qp, const struct sn_pd *pd, uint3
 void sn_window_unbind_all(struct sn_mr *mr); /* those of a region, or the window itself */
 void sn_window_unbind_qp(struct sn_qp *qp);  /* those that it has bound for its peer */
 
+/* What an access names: `access` to `len` bytes at `va` of the region `key`, from protection domain `pd`. */
+struct sn_mr_named {
+    const struct sn_pd *pd;
+    uint32_t key, access;
+    uint64_t va, len;
+};
+
 /* region/diagnose.c: why sn_mr_check said no, or would. Returns why. */
-const char *sn_mr_diagnose(const struct sn_nic *nic, const struct sn_pd *pd, uint32_t key, uint64_t va,
-                           uint64_t len, uint32_t access, char why[SN_WHY]);
+const char *sn_mr_diagnose(const struct sn_nic *nic, const struct sn_mr_named *named, char why[SN_WHY]);
 void sn_mr_note_gone(struct sn_nic *nic, const struct sn_mr *mr);
 /* A send request, in words; and the oldest that is not complete. Return text. */
 const char *sn_sreq_text(const struct sn_sreq *s, char text[SN_WHY]);

@@ -79,11 +79,12 @@ static int sgl_walk(struct sn_qp *qp, const struct list *l, uint32_t offset, uin
 
 static int sgl_refused(struct sn_qp *qp, const struct list *l, const struct gw_mlx5_piece *p, uint32_t access)
 {
+    const struct sn_mr_named named = {l->pd, p->lkey, access, p->addr, p->length};
     char why[SN_WHY];
 
     sn_report_qp(qp, "%s WQE at index %u: its piece [0x%llx, +%u) with lkey 0x%x: %s",
                  l->send ? "send" : "receive", l->index, (unsigned long long)p->addr, p->length, p->lkey,
-                 sn_mr_diagnose(qp->nic, l->pd, p->lkey, p->addr, p->length, access, why));
+                 sn_mr_diagnose(qp->nic, &named, why));
     return -EACCES;
 }
 

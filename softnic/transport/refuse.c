@@ -92,12 +92,12 @@ static void drop_guess(struct sn_qp *qp)
 static void access_violation(struct sn_qp *qp, const struct roce_hdr *h, uint32_t rkey, uint64_t va,
                              uint64_t len, uint32_t access)
 {
+    const struct sn_mr_named named = {sn_resp_pd(qp, h->xrcsrq), rkey, access, va, len};
     char why[SN_WHY];
 
     sn_report_qp(qp, "its peer (QP 0x%06x) sent %s of [0x%llx, +%llu) with rkey 0x%x: %s",
                  qp->attr.dest_qp_num, roce_ops[h->opcode].name, (unsigned long long)va,
-                 (unsigned long long)len, rkey,
-                 sn_mr_diagnose(qp->nic, sn_resp_pd(qp, h->xrcsrq), rkey, va, len, access, why));
+                 (unsigned long long)len, rkey, sn_mr_diagnose(qp->nic, &named, why));
     sn_resp_guessed(qp, false);
     if (!sn_qp_reliable(qp))
         drop_guess(qp);
