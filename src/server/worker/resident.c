@@ -105,21 +105,20 @@ static bool is_faster(const struct gw_resident_choice *c)
     return c->own_ns && c->own_ns < SMALL_NS && c->own_ns <= c->graph_ns + LAUNCH_NS;
 }
 
-int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mode,
-                     const struct gw_model *model, const struct gw_plan_options *options,
-                     struct gw_plan **plan, char *why, size_t errlen)
+int gw_resident_plan(struct gw_resident *r, uint32_t i, const struct gw_model *model,
+                     const struct gw_plan_options *options, struct gw_plan **plan, char why[GW_MODEL_ERR])
 {
     struct gw_resident_choice *c = &r->choice[i];
     struct gw_plan *small = NULL;
     *plan = NULL;
-    if (mode == GW_RESIDENT_ALWAYS && !resident_make(r, i, model, options, plan)) {
+    if (r->mode == GW_RESIDENT_ALWAYS && !resident_make(r, i, model, options, plan)) {
         c->own_ns = run_ns(*plan);
         return 0;
     }
-    int err = gw_plan_create(model, options, plan, why, errlen);
+    int err = gw_plan_create(model, options, plan, why, GW_MODEL_ERR);
     if (err) return err;
     c->graph_ns = run_ns(*plan);
-    if (mode != GW_RESIDENT_AUTO || !resident_is_small(c) || resident_make(r, i, model, options, &small))
+    if (r->mode != GW_RESIDENT_AUTO || !resident_is_small(c) || resident_make(r, i, model, options, &small))
         return 0;
     c->own_ns = run_ns(small);
     if (is_faster(c)) {

@@ -30,8 +30,9 @@ struct gw_resident_choice {
     struct gwm_program_times times;
 };
 
-/* A worker's part of it. All zero at first. */
+/* A worker's part of it. All zero at first, but for the mode. */
 struct gw_resident {
+    enum gw_resident_mode mode;
     struct gw_mem mem;
     struct gw_resident_args args;
     uint32_t blocks, threads; /* of the kernel; 0: there is none */
@@ -43,9 +44,8 @@ struct gw_resident {
  * Makes the plan of batch size number i: *plan is one that the kernel runs, which then knows its program, or
  * an ordinary one. 0 or as gw_plan_create.
  */
-int gw_resident_plan(struct gw_resident *r, uint32_t i, enum gw_resident_mode mode,
-                     const struct gw_model *model, const struct gw_plan_options *options,
-                     struct gw_plan **plan, char *err, size_t errlen);
+int gw_resident_plan(struct gw_resident *r, uint32_t i, const struct gw_model *model,
+                     const struct gw_plan_options *options, struct gw_plan **plan, char why[GW_MODEL_ERR]);
 /* Does the kernel run it? */
 bool gw_resident_has(const struct gw_resident *r, uint32_t i);
 /* Says in the log which way batches of `rows` rows of the model run, and why. */

@@ -166,8 +166,8 @@ static int worker_make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
         .rows = w->variant[i].rows,
     };
     w->batch[i].worker = w;
-    int err = gw_resident_plan(&w->resident, i, w->opts.resident, w->model, &options, &w->batch[i].plan, why,
-                               sizeof(why));
+    w->resident.mode = w->opts.resident;
+    int err = gw_resident_plan(&w->resident, i, w->model, &options, &w->batch[i].plan, why);
     if (err == -E2BIG)
         return gw_error(err, "model %s: %s beside its slots; raise --model-memory-limit (%llu MiB)", w->name,
                         why, (unsigned long long)w->opts.memory >> 20);
