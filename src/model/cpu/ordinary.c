@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which tensors may hold NaN or infinities, although the inputs of a run hold none; and whether they do. */
+/* Finds tensors that may hold NaN or infinities although the inputs of a run hold none; looks whether
+ * inputs do. */
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>

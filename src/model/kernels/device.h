@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What kernels share: how one is written, and how it reads and writes elements of any type, several at
- * once. */
+/* Code that kernels share: macros to write one, and access to elements of any type, several at once. */
 #ifndef GW_MODEL_KERNELS_DEVICE_H
 #define GW_MODEL_KERNELS_DEVICE_H
 
