@@ -31,9 +31,10 @@ int perf_copy_out(struct perf_side *s, void *to, uint64_t offset, uint64_t n)
 
 static struct perf_row checked(struct perf_content what, uint64_t size, const uint64_t *first, uint64_t used)
 {
+    const struct perf_written written = {what, size, used, first};
     struct perf_row row = {0};
 
-    assert_int_equal(perf_check(&side, &at, what, size, first, used, &row), 0);
+    assert_int_equal(perf_check(&side, &at, &written, &row), 0);
     assert_int_equal(row.checked, sizeof(all));
     return row;
 }

@@ -244,11 +244,11 @@ int perf_fill(struct perf_side *s, const struct perf_place *at, struct perf_cont
     require((uint64_t)at->slots * at->stride <= at->span && at->span == s->span);
     return 0;
 }
-int perf_check(struct perf_side *s, const struct perf_place *at, struct perf_content what, uint64_t size,
-               const uint64_t *first, uint64_t used, struct perf_row *sum)
+int perf_check(struct perf_side *s, const struct perf_place *at, const struct perf_written *w,
+               struct perf_row *sum)
 {
-    (void)what, (void)sum, (void)first;
-    require(used <= at->slots && size <= at->stride && (uint64_t)at->slots * at->stride <= s->span);
+    (void)sum;
+    require(w->used <= at->slots && w->size <= at->stride && (uint64_t)at->slots * at->stride <= s->span);
     return 0;
 }
 int perf_check_target(struct perf_side *s, const struct perf_place *at, uint32_t op, uint64_t used,

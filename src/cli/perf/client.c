@@ -108,8 +108,9 @@ static int end_step(struct client *c, uint64_t size, uint64_t used, uint64_t ops
 static int perf_client_look(struct client *c, const struct perf_place *at, uint64_t size, uint64_t used,
                             struct perf_row *row)
 {
-    if (c->o->op == PERF_GET)
-        return perf_check(&c->side, at, (struct perf_content){.seed = c->seed}, size, NULL, used, row);
+    const struct perf_written got = {.what.seed = c->seed, .size = size, .used = used};
+
+    if (c->o->op == PERF_GET) return perf_check(&c->side, at, &got, row);
     return c->o->op >= PERF_FETCH_ADD ? perf_check_fetched(&c->side, at, c->o->op, used, row) : 0;
 }
 

@@ -42,20 +42,20 @@ static void perf_fill_compare(const uint8_t *a, const uint8_t *b, uint64_t n, st
     for (uint64_t i = 0; i < n; i++) sum->wrong += a[i] != b[i];
 }
 
-int perf_check(struct perf_side *s, const struct perf_place *at, struct perf_content what, uint64_t size,
-               const uint64_t *first, uint64_t used, struct perf_row *sum)
+int perf_check(struct perf_side *s, const struct perf_place *at, const struct perf_written *w,
+               struct perf_row *sum)
 {
     uint8_t *got = malloc(at->span), *want = malloc(at->span);
     int err = got && want ? 0 : gw_error_errno(-ENOMEM, "buffers");
 
     for (uint32_t q = 0; !err && q < s->shape.qps; q++) {
-        uint64_t from = first ? first[q] % at->slots : 0;
+        uint64_t from = w->first ? w->first[q] % at->slots : 0;
 
         memset(want, 0, at->span);
-        for (uint64_t i = 0; i < used; i++) {
+        for (uint64_t i = 0; i < w->used; i++) {
             uint64_t slot = (from + i) % at->slots;
 
-            perf_fill_pattern(want + slot * at->stride, size, what, q, slot);
+            perf_fill_pattern(want + slot * at->stride, w->size, w->what, q, slot);
         }
         err = perf_copy_out(s, got, q * at->span, at->span);
         if (!err) perf_fill_compare(got, want, at->span, sum);

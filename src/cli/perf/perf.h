@@ -145,10 +145,16 @@ struct perf_content {
     bool same;     /* all slots of a queue pair hold the same: receives do not say which slot was sent */
 };
 int perf_fill(struct perf_side *s, const struct perf_place *at, struct perf_content what);
-/* Every byte of the side's buffer: `size` bytes of `used` slots of each queue pair, from slot first[q] on
- * (NULL: 0), hold `what`, and all others zeros. Adds to *checked and *wrong. */
-int perf_check(struct perf_side *s, const struct perf_place *at, struct perf_content what, uint64_t size,
-               const uint64_t *first, uint64_t used, struct perf_row *sum);
+/* What was written to a side: `size` bytes of `used` slots of each queue pair, from slot first[q] on (NULL:
+ * 0). */
+struct perf_written {
+    struct perf_content what;
+    uint64_t size, used;
+    const uint64_t *first;
+};
+/* The side's buffer holds what was written, and zeros elsewhere? Adds to *checked and *wrong. */
+int perf_check(struct perf_side *s, const struct perf_place *at, const struct perf_written *w,
+               struct perf_row *sum);
 /* Atomics. fetched: what `used` operations of each queue pair have brought; target: what they have worked on.
  */
 int perf_check_fetched(struct perf_side *s, const struct perf_place *at, uint32_t op, uint64_t used,

@@ -228,12 +228,15 @@ static int wait_for_arrivals(struct server *s, uint64_t expected)
 static int perf_server_look(struct server *s, const struct perf_msg *m, struct perf_row *row)
 {
     const struct perf_shape *p = &s->side.shape;
-    struct perf_content what = {m->seed, p->op == PERF_SEND};
+    const struct perf_written written = {.what = {m->seed, p->op == PERF_SEND},
+                                         .size = m->size,
+                                         .used = m->count,
+                                         .first = p->op == PERF_SEND ? s->before : NULL};
     struct perf_place at = perf_side_place(&s->side, p->op == PERF_SEND ? p->size : m->size);
 
     if (p->op == PERF_GET) return 0; /* the client has it */
     if (p->op >= PERF_FETCH_ADD) return perf_check_target(&s->side, &at, p->op, m->count, m->seed, row);
-    return perf_check(&s->side, &at, what, m->size, p->op == PERF_SEND ? s->before : NULL, m->count, row);
+    return perf_check(&s->side, &at, &written, row);
 }
 
 /* The bytes that the answering kernel has checked while it ran. */
