@@ -4,6 +4,7 @@
 #define TESTS_FUZZ_BALANCE_PLANE_H
 
 #include "src/balance/core.h"
+#include "src/balance/keep.h"
 #include "src/balance/control/agent.h"
 
 struct plane {
