@@ -24,13 +24,13 @@ static struct gw_access_share *share_of(struct gw_access_shares *s, const char *
     return &s->share[hash % GW_ACCESS_SHARES];
 }
 
-int gw_access_share_take(struct gw_access_shares *s, const char *who, uint64_t now)
+bool gw_access_share_take(struct gw_access_shares *s, const char *who, uint64_t now)
 {
     const uint64_t burst = (uint64_t)GW_ACCESS_BURST * GW_ACCESS_EACH_NS;
     pthread_mutex_lock(&s->lock);
     struct gw_access_share *c = share_of(s, who);
     uint64_t from = c->full > now ? c->full : now;
-    int may = from - now + GW_ACCESS_EACH_NS <= burst;
+    bool may = from - now + GW_ACCESS_EACH_NS <= burst;
     if (may) {
         c->full = from + GW_ACCESS_EACH_NS;
     } else {

@@ -30,8 +30,8 @@ struct gw_access_shares {
 void gw_access_shares_open(struct gw_access_shares *s);
 void gw_access_shares_close(struct gw_access_shares *s);
 
-/* 1: this client may have a line. 0: it is left out, and counted. */
-int gw_access_share_take(struct gw_access_shares *s, const char *who, uint64_t now);
+/* True: this client may have a line. False: it is left out, and counted. */
+bool gw_access_share_take(struct gw_access_shares *s, const char *who, uint64_t now);
 /* Takes a summary that is due, once a second for each client (`all`: every one that there is). True:
  * `lines` of `who` were left out; false: there is none. */
 bool gw_access_share_summary(struct gw_access_shares *s, int all, uint64_t now, char who[GW_WHO_TEXT],

@@ -40,15 +40,15 @@ static bool stands_for_many(uint32_t uid)
     return uid == who_overflow_uid() && !all_users_have_numbers();
 }
 
-int gw_who_user(const char *who, uint32_t *uid)
+bool gw_who_user(const char *who, uint32_t *uid)
 {
     char *end;
-    if (strncmp(who, "user ", 5) || who[5] < '0' || who[5] > '9') return 0;
+    if (strncmp(who, "user ", 5) || who[5] < '0' || who[5] > '9') return false;
     errno = 0;
     unsigned long n = strtoul(who + 5, &end, 10);
-    if (errno || *end || n >= ALL_UIDS) return 0;
+    if (errno || *end || n >= ALL_UIDS) return false;
     *uid = (uint32_t)n;
-    return 1;
+    return true;
 }
 
 /* ---- names ---- */

@@ -27,7 +27,7 @@ void gw_who_host(const union gw_peer_address *a, char who[GW_WHO_TEXT]);
  * what gives a client more than limits (its own shared memory) asks this first. */
 bool gw_who_is_here(int fd, const char *who);
 
-/* 1 and *uid: the name is a user's of this host. 0: it belongs to no user with rights here. */
-int gw_who_user(const char *who, uint32_t *uid);
+/* True and *uid: the name is a user's of this host. 0: it belongs to no user with rights here. */
+bool gw_who_user(const char *who, uint32_t *uid);
 
 #endif

@@ -65,7 +65,7 @@ int gw_server_resume(struct gw_server *s)
     return resume(s, s->workers);
 }
 
-int gw_server_is_paused(const struct gw_server *s)
+bool gw_server_is_paused(const struct gw_server *s)
 {
     return s->paused;
 }

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A server that is about to end serves what it has taken on. */
 #include <errno.h>
+#include <stdbool.h>
 #include <time.h>
 
 #include <gpuwire/error.h>
@@ -25,28 +26,28 @@ static uint32_t calls_of(const struct gw_server *s)
 }
 
 /* Requests and answers of the doors. */
-static int doors_are_busy(const struct gw_server *s)
+static bool doors_are_busy(const struct gw_server *s)
 {
-    int busy = calls_of(s) != 0;
+    bool busy = calls_of(s) != 0;
     for (uint32_t i = 0; i < s->doors && !busy; i++)
         busy = s->door[i].busy && s->door[i].busy(s->door[i].door);
     return busy;
 }
 
-static int serve_drain_somebody_waits(const struct gw_server *s)
+static bool serve_drain_somebody_waits(const struct gw_server *s)
 {
     for (size_t i = 0; i < s->workers; i++)
-        if (gw_server_waiting(s->worker[i])) return 1;
-    return 0;
+        if (gw_server_waiting(s->worker[i])) return true;
+    return false;
 }
 
 /* A loop answers questions between two batches only: whatever it had in work has been answered then. */
-static int somebody_is_at_work(const struct gw_server *s)
+static bool somebody_is_at_work(const struct gw_server *s)
 {
     uint32_t activity;
     for (size_t i = 0; i < s->workers; i++)
-        if (!gw_session_heard(gw_worker_sessions(s->worker[i]), 0, &activity)) return 1;
-    return 0;
+        if (!gw_session_heard(gw_worker_sessions(s->worker[i]), 0, &activity)) return true;
+    return false;
 }
 
 static void serve_drain_nap(uint64_t ns)
@@ -56,7 +57,7 @@ static void serve_drain_nap(uint64_t ns)
 }
 
 /* Until it is no longer so. */
-static int wait_while(struct drain *d, int (*so)(const struct gw_server *s))
+static int wait_while(struct drain *d, bool (*so)(const struct gw_server *s))
 {
     uint64_t pause = GW_SERVER_HOUSEKEEPING_NS;
     while (so(d->server)) {

@@ -113,8 +113,8 @@ void gw_server_forget(struct gw_server *s, const char *name);
  * gw_server_run, as above. -EBUSY: a model is still at work after 10 s, and there is no pause. */
 int gw_server_pause(struct gw_server *s);
 int gw_server_resume(struct gw_server *s);
-/* 1: there is a pause, which on CPU threads there never is. */
-int gw_server_is_paused(const struct gw_server *s);
+/* True: there is a pause, which on CPU threads there never is. */
+bool gw_server_is_paused(const struct gw_server *s);
 
 /* True: on a GPU; false: on CPU threads. */
 bool gw_server_on_gpu(const struct gw_server *s);

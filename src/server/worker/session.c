@@ -244,10 +244,10 @@ void gw_session_ask(struct gw_session_pool *p, uint32_t i)
     gw_add_release_u32(&board(p)->changes, 1); /* after the question: a kernel that sees the count finds it */
 }
 
-int gw_session_heard(struct gw_session_pool *p, uint32_t i, uint32_t *activity)
+bool gw_session_heard(struct gw_session_pool *p, uint32_t i, uint32_t *activity)
 {
     /* Acquire: the activity is read after it. */
-    int heard = gw_ld_acquire_u32(&notice(p, i)->heard) == gw_ld_relaxed_u32(&notice(p, i)->ask);
+    bool heard = gw_ld_acquire_u32(&notice(p, i)->heard) == gw_ld_relaxed_u32(&notice(p, i)->ask);
     *activity = gw_ld_relaxed_u32(&notice(p, i)->activity);
     return heard;
 }

@@ -81,7 +81,7 @@ bool gw_session_pool_has(const struct gw_session_pool *pool, const struct gw_end
 void gw_session_ask(struct gw_session_pool *pool, uint32_t index);
 /* 1 when the loop has answered the last question. *activity changes with each request and answer; 0:
  * there was none. */
-int gw_session_heard(struct gw_session_pool *pool, uint32_t index, uint32_t *activity);
+bool gw_session_heard(struct gw_session_pool *pool, uint32_t index, uint32_t *activity);
 
 /* Clients' sessions; the server's own do not count. */
 uint32_t gw_session_pool_open_count(struct gw_session_pool *pool);
