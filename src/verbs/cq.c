@@ -175,7 +175,9 @@ int gw_cq_attach(struct gw_cq *cq, uint32_t qpn, struct gw_qp_handle *handle, ui
     cq->room -= entries;
     cq->qps++;
     verbs_cq_enter(cq, qpn, handle);
-    return write_table(cq);
+    int err = write_table(cq);
+    if (err) gw_cq_detach(cq, qpn, entries); /* else the queue could never be destroyed */
+    return err;
 }
 
 void gw_cq_detach(struct gw_cq *cq, uint32_t qpn, uint32_t entries)
