@@ -1,9 +1,15 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Tables of connection management that do not agree end the program, where assertions are checked. */
-#include "tests/cm/pair.h"
-#include "tests/exec/dies.h"
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <cmocka.h>
 
 #ifdef GW_ASSERTS
+
+#include "tests/cm/pair.h"
+#include "tests/exec/dies.h"
 
 struct broken {
     void (*way)(struct cm_id *id);
