@@ -90,7 +90,7 @@ static void burst_classify(struct bal_core *core, struct bal_work *w)
 }
 
 /* Has each packet its verdict? A flow's packet has one when it has no table any more. */
-static bool burst_is_over(const struct bal_work *work, size_t n)
+GW_CHECKS bool burst_is_over(const struct bal_work *work, size_t n)
 {
     for (size_t i = 0; i < n; i++)
         if (work[i].where != BAL_NOWHERE || work[i].p->verdict > BAL_PASS) return false;
