@@ -5,10 +5,11 @@
 #include <errno.h>
 #include <stddef.h>
 #include <string.h>
-#ifdef __SSE2__
-#include <emmintrin.h>
 
 #include <gpuwire/detail/assert.h>
+
+#ifdef __SSE2__
+#include <emmintrin.h>
 #endif
 
 #include "src/roce/hdr.h"
