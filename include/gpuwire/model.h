@@ -95,8 +95,8 @@ struct gw_plan_options {
 
 /*
  * Addresses that kernels read when they run, so that a captured graph serves a different slot each time.
- * It lies where the GPU can read it; it must be written before the model's first kernel starts: by an earlier
- * kernel of the same stream or graph (which the kernel boundary orders), or before the launch.
+ * It lies where the GPU can read it. It must be written before the model's first kernel starts: before the
+ * launch, or by an earlier kernel of the same stream or graph. The kernel boundary then orders the two.
  */
 struct gw_plan_io {
     const void *in[GW_MODEL_MAX_IO];

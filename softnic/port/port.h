@@ -73,8 +73,8 @@ struct sn_pcap *sn_port_pcap(const struct sn_port *port);
 enum sn_port_ask { SN_ASK_SELDOM, SN_ASK_NEVER, SN_ASK_ALWAYS };
 void sn_port_ask(enum sn_port_ask ask);
 
-/* Inside the engine's lock: from now on the network is as `faults` say; random faults start again with *seed,
- * or go on if that is NULL. 0 or -ENOMEM, and not all is changed. */
+/* Inside the engine's lock: from now on the network is as `faults` say. Random faults start again with *seed.
+ * With NULL they go on. 0 or -ENOMEM, and not all is changed. */
 int sn_port_set_faults(struct sn_port *port, const struct sn_faults *faults, const uint64_t *seed);
 /* Inside the engine's lock: how the network is, and what it did so far. */
 struct sn_port_faults {

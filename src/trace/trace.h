@@ -4,10 +4,10 @@
  * and where its arguments lie. Tools such as bpftrace, perf and gdb put a breakpoint there: docs/debugging.md
  * has them all.
  *
- * An argument is a number or a pointer that the code has at hand, in a register or in memory. Nothing may be
- * computed for a tracepoint, since that would be done also without a tracer. gcc takes a tracepoint for
- * long code: put none into a function that is to be inlined where time counts. Without <sys/sdt.h>, and in
- * code for GPUs, nothing is left of them.
+ * An argument is a number or a pointer that the code has at hand, in a register or in memory. Compute
+ * nothing for a tracepoint: it would cost time without a tracer, too. gcc takes a tracepoint for long code.
+ * So put none into a function that must be inlined. Without <sys/sdt.h>, and in code for GPUs, nothing is
+ * left of them.
  */
 #ifndef GPUWIRE_TRACE_TRACE_H
 #define GPUWIRE_TRACE_TRACE_H

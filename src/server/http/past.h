@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What each model did in the last ten minutes, one value each five seconds, so that a page that is opened now
- * has something to draw. A model takes 5 KB. One thread adds, and any thread asks. Time is an argument: tests
- * have a clock of their own. */
+/* The door remembers what each model did in the last ten minutes, one value each five seconds. So a page that
+ * is opened now has something to draw. A model takes 5 KB. One thread adds, and any thread asks. Time is an
+ * argument: tests have a clock of their own. */
 #ifndef GW_SERVER_HTTP_PAST_H
 #define GW_SERVER_HTTP_PAST_H
 
