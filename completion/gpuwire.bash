@@ -4,7 +4,7 @@ _gpuwire()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options words=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load check balance info nic perf cat hwcheck run help --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load check balance app info nic perf cat hwcheck run help --help --version' -- "$cur")
         return
     fi
     [[ $command == perf && ${COMP_WORDS[2]} == sock ]] && ((COMP_CWORD > 2)) && command=perf-sock
@@ -426,6 +426,10 @@ _gpuwire()
             options='--config --keep --api --token-file --ca-file --scheduler --forward --name --weight --limit --now --json --interval --once -h --help'
             ((COMP_CWORD == 2)) && words='check list top save reload add weight drain up remove demo'
             ;;
+        app)
+            options='-h --help'
+            ((COMP_CWORD == 2)) && words='matmul faceverify mapreduce'
+            ;;
         info)
             options='--device --exec -h --help'
             ;;
@@ -450,7 +454,7 @@ _gpuwire()
             options='--nic --fault -h --help'
             [[ $cur == -* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
             ;;
-        help) words='demo serve infer load check balance info nic perf cat hwcheck run' ;;
+        help) words='demo serve infer load check balance app info nic perf cat hwcheck run' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -10,8 +10,8 @@ build=(
     build-essential cmake ninja-build pkg-config
     libibverbs-dev librdmacm-dev ibverbs-providers liburing-dev libisal-dev
     libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
-    libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev zlib1g-dev
-    libnghttp2-dev libssl-dev libdpdk-dev systemtap-sdt-dev
+    libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libjpeg-dev zlib1g-dev
+    libnghttp2-dev libssl-dev libdpdk-dev libpmix-dev systemtap-sdt-dev
     ibverbs-utils python3
 )
 # The test library; the distribution's own verbs, rdma_cm and MPI programs, and servers and clients for sockets; tshark to

@@ -13,7 +13,7 @@ if ! command -v clang-tidy >/dev/null; then
     exit 1
 fi
 ninja -C "$build" -t compdb >"$commands/compile_commands.json"
-mapfile -t files < <(git ls-files 'src/*.c' 'softnic/*.c')
+mapfile -t files < <(git ls-files 'src/*.c' 'softnic/*.c' 'apps/*.c')
 # It counts warnings that it does not show, of the system's headers, on standard error.
 if ! printf '%s\0' "${files[@]}" | xargs -0 -n 16 -P "$(nproc)" clang-tidy --quiet -p "$commands" 2>"$commands/log"; then
     grep -v 'warnings\? generated' "$commands/log" >&2 || true

@@ -6,6 +6,7 @@
 /* Prints "gpuwire COMMAND: WHAT: reason" and returns the exit code of a failure. */
 int gw_cli_fail(const char *command, const char *what, int err);
 
+int gw_cli_app(int argc, char **argv);
 int gw_cli_balance(int argc, char **argv);
 int gw_cli_cat(int argc, char **argv);
 int gw_cli_check(int argc, char **argv);

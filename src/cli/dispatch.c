@@ -44,8 +44,7 @@ static int dispatch_said(int code)
     return code ? code : 1;
 }
 
-/* Goes on as the program that has the command, under the same process ID. Returns only when there is none. */
-static int dispatch_become(const char *program, char **argv)
+int gw_become(const char *program, const char *command, char **argv)
 {
     static const char *const places[] = {"../libexec/gpuwire"};
     char path[PATH_MAX];
@@ -54,7 +53,7 @@ static int dispatch_become(const char *program, char **argv)
     gw_softnic_library(path);
     setenv("GPUWIRE_SOFTNIC_LIBRARY", path, 1);
     if (!gw_beside(places, 1, program, X_OK, path)) execv(path, argv);
-    fprintf(stderr, "gpuwire %s: cannot start %s, which belongs to gpuwire: %s\n", argv[1], path,
+    fprintf(stderr, "gpuwire %s: cannot start %s, which belongs to gpuwire: %s\n", command, path,
             strerror(errno));
     return 1;
 }
@@ -62,7 +61,7 @@ static int dispatch_become(const char *program, char **argv)
 static int dispatch_run(const struct gw_command *c, int argc, char **argv)
 {
     if (c->run) return c->run(argc - 1, argv + 1);
-    if (c->what) return dispatch_become(c->in, argv);
+    if (c->what) return gw_become(c->in, argv[1], argv);
     fprintf(stderr, "gpuwire: %s: this gpuwire was built without it; CMake's %s=ON builds it\n", c->name,
             c->in);
     return 2;

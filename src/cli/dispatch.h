@@ -22,4 +22,10 @@ struct gw_command {
 /* Runs the command that argv names, and returns the exit code. The last command of the array has no name. */
 int gw_dispatch(const struct gw_command *commands, int argc, char **argv);
 
+/*
+ * Goes on as another program of the tool, under the same process ID. Returns only when it cannot be started:
+ * the exit code, after a line that names the command.
+ */
+int gw_become(const char *program, const char *command, char **argv);
+
 #endif

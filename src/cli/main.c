@@ -18,6 +18,14 @@
 #define BALANCE(text) NULL
 #endif
 
+#ifdef GW_HAVE_APPS
+#define APP_RUN    gw_cli_app
+#define APPS(text) text
+#else
+#define APP_RUN    NULL
+#define APPS(text) NULL
+#endif
+
 static const struct gw_command commands[] = {
     {"demo", SERVE("a real picture through a worker process, and where the time went"), .in = SERVING},
     {"serve", SERVE("serve models to clients that write their inputs by RDMA"), .in = SERVING},
@@ -26,6 +34,8 @@ static const struct gw_command commands[] = {
     {"check", SERVE("can a model run here, and if not, which of its nodes cannot"), .in = SERVING},
     {"balance", BALANCE("spread clients over workers: TCP, UDP and RoCEv2, each connection where it began"),
      .in = BALANCING},
+    {"app", APPS("run an application whose kernels use the network: a server of matrices, faces, MapReduce"),
+     .in = "GW_APPS", .run = APP_RUN},
     {"info", "what works on this machine, what does not, and why", .run = gw_cli_info},
     {"nic", "see into the software NICs that are in use, live", .run = gw_cli_nic},
     {"perf", "measure bandwidth, latency, message rate and posting, from a GPU or CPU threads",

@@ -17,7 +17,7 @@ TREE = pathlib.Path(__file__).resolve().parents[2]
 NAME = re.compile(r"(?<![\w./<>*$\"{-])(?:\./)?((?:[\w-]+/)*[\w-]+(?:\.[\w-]+)*\.(?:c|h|cu|py|sh|md))\b(?![\w*-]|\.\w|/\w)")
 C_COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 HASH_COMMENT = re.compile(r"(?m)(?:^|(?<=\s))#(?!!).*$")
-TOPS = ("src", "softnic", "include", "tests", "bench", "examples", "python", "scripts", "models")
+TOPS = ("src", "softnic", "include", "tests", "bench", "examples", "python", "scripts", "models", "apps")
 PLACEHOLDER = re.compile(r"[A-Z]{4}|^scripts/no\.sh$")  # NAME.h: for the reader to fill in
 OTHERS = {  # names of files that are not ours, or that a reader would make
     "add_kernel.c": "the reader's", "add_kernel.cu": "the reader's",

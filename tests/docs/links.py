@@ -6,7 +6,7 @@ import re
 import sys
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [*TREE.glob("*.md"), *(p for d in ("docs", "bench", "examples", "models") for p in (TREE / d).rglob("*.md"))]
+PAGES = [*TREE.glob("*.md"), *(p for d in ("docs", "bench", "examples", "models", "apps") for p in (TREE / d).rglob("*.md"))]
 
 
 def without_code(text):

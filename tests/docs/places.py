@@ -10,8 +10,8 @@ import re
 import sys
 
 TREE = pathlib.Path(__file__).resolve().parents[2]
-PAGES = [*TREE.glob("*.md"), *(p for d in ("docs", "bench", "examples", "models") for p in (TREE / d).rglob("*.md"))]
-FOLDERS = "src|softnic|include|tests|bench|scripts|cmake|examples|python|models|docs|debian|completion"
+PAGES = [*TREE.glob("*.md"), *(p for d in ("docs", "bench", "examples", "models", "apps") for p in (TREE / d).rglob("*.md"))]
+FOLDERS = "src|apps|softnic|include|tests|bench|scripts|cmake|examples|python|models|docs|debian|completion"
 PATH = re.compile(rf"`((?:{FOLDERS})/[\w./*-]+)`")
 
 PLACEHOLDER = re.compile(r"/[A-Z_]+(/|$)")  # tests/MODULE/: for the reader to fill in

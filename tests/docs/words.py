@@ -111,7 +111,7 @@ def check(files, rules):
 def tracked():
     names = subprocess.run(["git", "-C", TREE, "ls-files", "-z", *KINDS], capture_output=True, check=False).stdout.decode().split("\0")
     if len(names) < 2:  # no repository, as in an archive
-        names = sorted({str(p.relative_to(TREE)) for top in ("docs", "include", "src", "softnic", "tests", "bench", "examples", "python", "scripts")
+        names = sorted({str(p.relative_to(TREE)) for top in ("docs", "include", "src", "softnic", "tests", "bench", "examples", "python", "scripts", "apps")
                         for kind in KINDS for p in (TREE / top).rglob(kind)})
     for name in names:
         if name and not name.startswith(LEFT_OUT) and (TREE / name).is_file():

@@ -14,7 +14,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LOOKED_AT = ("include", "src", "softnic", "examples")
+LOOKED_AT = ("include", "src", "softnic", "examples", "apps")
 MOST = 6
 COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 # A declaration or definition: it begins at the line's start, and ; or { follows its arguments.

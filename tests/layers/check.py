@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """Every #include of this tree is one that layers.txt allows, and the parts stand in its order. Code that is compiled
-otherwise for GPUs stands in exec, and in fn.h below it: no other part asks for __CUDA_ARCH__.
+otherwise for GPUs stands in exec, and in fn.h below it: no other part asks for __CUDA_ARCH__. An application includes its own
+files and the public headers, as a user's program would.
 
     check.py            prints each line that is not, and why; exit code 1 if there is one
     check.py --self     shows that it would find such lines
@@ -12,7 +13,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LOOKED_AT = ("include", "src", "softnic", "bench", "examples")
+LOOKED_AT = ("include", "src", "softnic", "bench", "examples", "apps")
 INCLUDE = re.compile(r'\s*#\s*include\s*[<"]([^>"]+)[>"]')
 GPU_ONLY = re.compile(r"\s*#\s*(if|elif|ifdef|ifndef)\b.*\b__CUDA_ARCH__\b")
 MAY_ASK = ("fn", "exec")
@@ -62,6 +63,12 @@ def included(path, name):
     return None
 
 
+def only_for_us(path, other):
+    """May an application not include this? Its own folder and what gets installed are all it has."""
+    app = re.match(r"apps/\w+/", path)
+    return app and not other.startswith(app[0]) and not re.fullmatch(r"include/gpuwire/\w+\.h", other)
+
+
 def check(table, sources):
     """A line for each #include that is not allowed. sources: pairs of a path and a text."""
     for path, text in sources:
@@ -81,6 +88,8 @@ def check(table, sources):
                 yield f"{path}:{n}: {m[1]} belongs to no part that may be included here"
             elif to not in table.allowed[part]:
                 yield f"{path}:{n}: {part} may not include {to} ({m[1]})"
+            elif only_for_us(path, other):
+                yield f"{path}:{n}: an application uses the public headers alone, not {m[1]}"
 
 
 def sources():
@@ -99,6 +108,8 @@ def self_test(table):
         "src/roce/x.c": ('#include "tests/rnd.h"', "src/roce/x.c:1: tests/rnd.h belongs to no part"),
         "src/loop/x.c": ("#ifdef __CUDA_ARCH__", "src/loop/x.c:1: loop may not ask for __CUDA_ARCH__"),
         "src/new/x.c": ("", "src/new/x.c: belongs to no part"),
+        "apps/matmul/x.c": ("#include <gpuwire/detail/socket/calls.h>", "apps/matmul/x.c:1: an application uses the public headers alone"),
+        "apps/matmul/y.c": ('#include "src/socket/net.h"', "apps/matmul/y.c:1: an application uses the public headers alone"),
     }
     found = list(check(table, [(path, text) for path, (text, _) in bad.items()]))
     missed = [want for _, want in bad.values() if not any(f.startswith(want) for f in found)]
