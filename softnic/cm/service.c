@@ -15,6 +15,7 @@
 
 #include <gpuwire/detail/held.h>
 
+#include "softnic/base/clock.h"
 #include "softnic/base/cred.h"
 #include "softnic/base/secret.h"
 #include "softnic/base/spawn.h"
@@ -45,13 +46,10 @@ static struct {
 
 /* ---- the state machine's environment ------------------------------------------------------------------- */
 
-static uint64_t cm_service_now_ns(void *ctx)
+static uint64_t cm_service_now(void *ctx)
 {
-    struct timespec ts;
-
     (void)ctx;
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    return sn_now_ns();
 }
 
 /* Is that an address of this host? */
@@ -148,7 +146,7 @@ static void init_once(void)
     const struct cm_env env = {.send = env_send,
                                .claim = env_claim,
                                .release = env_release,
-                               .now = cm_service_now_ns,
+                               .now = cm_service_now,
                                .wake = env_wake,
                                .source = env_source,
                                .random = env_random,
@@ -234,7 +232,7 @@ static bool is_claim(int fd)
 
 static int milliseconds(uint64_t next)
 {
-    uint64_t now = cm_service_now_ns(NULL), left = next > now ? next - now : 0;
+    uint64_t now = sn_now_ns(), left = next > now ? next - now : 0;
 
     if (next == SN_NEVER) return -1;
     return left > 3600u * UINT64_C(1000000000) ? 3600000 : (int)((left + 999999) / 1000000);

@@ -152,7 +152,7 @@ bool sn_copier_ready(struct sn_cuda_device *dev)
 
     GW_ASSERT_HELD(&dev->lock);
     if (!c->function || dev->broken || !sn_copier_allowed()) return false;
-    now = sn_cuda_now();
+    now = sn_now_ns();
     wanted = copier_busy(c, now);
     if (c->state != SN_COPIER_NONE && copier_gone(c)) {
         if (sn_copier_wait(dev, c->issued)) return false;
@@ -323,7 +323,7 @@ int sn_copier_wait(struct sn_cuda_device *dev, uint64_t number)
         if ((int64_t)(c->done - number) >= 0) break;
         if (left) return redo(dev);
         if (look % LOOKS) continue;
-        now = sn_cuda_now();
+        now = sn_now_ns();
         if (!since) since = ask = now;
         if (now - since > YIELD_NS) sched_yield();
         if (now - ask < ASK_NS) continue;

@@ -8,14 +8,6 @@
 
 #include <gpuwire/detail/held.h>
 
-uint64_t sn_cuda_now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* cuEventSynchronize would spin or sleep as the application's context flags say, and without a deadline. */
 int sn_cuda_wait_event(struct sn_cuda_device *dev, gw_cu_event event)
 {
@@ -29,8 +21,8 @@ int sn_cuda_wait_event(struct sn_cuda_device *dev, gw_cu_event event)
         if (r == GW_CU_NOT_READY) {
             if (round < 64) continue;
             sched_yield();
-            if (!deadline) deadline = sn_cuda_now() + SN_CUDA_DEADLINE_NS;
-            if (sn_cuda_now() < deadline) continue;
+            if (!deadline) deadline = sn_now_ns() + SN_CUDA_DEADLINE_NS;
+            if (sn_now_ns() < deadline) continue;
         }
         dev->broken = true;
         return -EIO;

@@ -5,6 +5,7 @@
 
 #include <pthread.h>
 
+#include "softnic/base/clock.h"
 #include "softnic/cuda/copier.h"
 #include "softnic/cuda/cuda.h"
 
@@ -67,8 +68,6 @@ struct sn_cuda_device {
     struct sn_copier copier;
     struct sn_cuda_stats stats;
 };
-
-uint64_t sn_cuda_now(void); /* nanoseconds of CLOCK_MONOTONIC */
 
 /* The process's devices, in order; NULL after the last one. Any thread. */
 struct sn_cuda_device *sn_cuda_device(unsigned index);

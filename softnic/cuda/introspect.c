@@ -39,7 +39,7 @@ static void introspect_say_error(const struct sn_cuda_device *dev, char text[SN_
 static void say_copies(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
 {
     const struct sn_copier *c = &dev->copier;
-    bool paused = sn_cuda_now() < c->not_before;
+    bool paused = sn_now_ns() < c->not_before;
     char error[SN_CUDA_WHY] = "";
 
     if (c->failed) introspect_say_error(dev, error);
@@ -122,10 +122,10 @@ static void say_peers(const struct sn_cuda_device *dev, char text[SN_CUDA_SAY])
 static bool introspect_lock_soon(struct sn_cuda_device *dev)
 {
     const struct timespec nap = {.tv_nsec = 100000};
-    uint64_t until = sn_cuda_now() + LOCK_NS;
+    uint64_t until = sn_now_ns() + LOCK_NS;
 
     while (pthread_mutex_trylock(&dev->lock)) {
-        if (sn_cuda_now() > until) return false;
+        if (sn_now_ns() > until) return false;
         nanosleep(&nap, NULL);
     }
     return true;

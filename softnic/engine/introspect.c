@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What `gpuwire nic` shows of the engine. */
+#include "softnic/base/clock.h"
 #include "softnic/nic/introspect.h"
 
 #include <errno.h>
@@ -14,23 +15,15 @@
 /* Places of a table looked at in one go, whether there is something or not. */
 enum { STRIDE = 1024, QP_PLACES = 1 << 16 };
 
-static uint64_t clock_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* Trying again and again, since the calls that wait until a time are on a clock that people set, or unknown
  * to ThreadSanitizer. */
 int sn_introspect_lock(struct sn_nic *nic, uint64_t wait_ns)
 {
     const struct timespec step = {.tv_nsec = 20000};
-    uint64_t until = clock_ns() + wait_ns;
+    uint64_t until = sn_now_ns() + wait_ns;
 
     while (pthread_mutex_trylock(&nic->lock)) {
-        if (clock_ns() >= until) return -ETIMEDOUT;
+        if (sn_now_ns() >= until) return -ETIMEDOUT;
         nanosleep(&step, NULL);
     }
     return 0;

@@ -7,27 +7,21 @@
 
 #include <gpuwire/detail/held.h>
 
+#include "softnic/base/bits.h"
 #include "softnic/engine/engine.h"
 #include "softnic/mem/guard.h"
 
 /* ---- creation ------------------------------------------------------------------------------------------ */
 
-static bool engine_qp_power_of_two(uint32_t n)
-{
-    return n && !(n & (n - 1));
-}
-
 static int check_queues(const struct sn_qp_init *i)
 {
-    if (i->sq_wqebbs &&
-        (!engine_qp_power_of_two(i->sq_wqebbs) || i->sq_wqebbs > SN_MAX_SQ_WQEBB || !i->sq_buf))
+    if (i->sq_wqebbs && (!sn_is_power_of_two(i->sq_wqebbs) || i->sq_wqebbs > SN_MAX_SQ_WQEBB || !i->sq_buf))
         return -EINVAL;
     if ((uintptr_t)i->sq_buf % GW_MLX5_WQEBB) return -EINVAL;
     if (i->srq && (i->rq_wqes || i->srq->init.xrcd)) return -EINVAL;
     if (!i->rq_wqes) return 0;
-    if (!engine_qp_power_of_two(i->rq_wqes) || i->rq_wqes > SN_MAX_RQ_WQE || !i->rq_buf) return -EINVAL;
-    if (!engine_qp_power_of_two(i->rq_stride) || i->rq_stride < GW_MLX5_UNIT ||
-        i->rq_stride > SN_MAX_RQ_STRIDE)
+    if (!sn_is_power_of_two(i->rq_wqes) || i->rq_wqes > SN_MAX_RQ_WQE || !i->rq_buf) return -EINVAL;
+    if (!sn_is_power_of_two(i->rq_stride) || i->rq_stride < GW_MLX5_UNIT || i->rq_stride > SN_MAX_RQ_STRIDE)
         return -EINVAL;
     return (uintptr_t)i->rq_buf % GW_MLX5_UNIT ? -EINVAL : 0;
 }

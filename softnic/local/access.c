@@ -161,7 +161,7 @@ static void local_access_tell(pid_t pid)
 static void local_access_wait_for(struct sn_local *h, uint64_t number, uint32_t epoch)
 {
     const struct timespec nap = {.tv_nsec = 100000};
-    uint64_t since = sn_local_now(), waited, look = STILL_NS;
+    uint64_t since = sn_now_ns(), waited, look = STILL_NS;
     bool told = false;
     pid_t pid = 0;
 
@@ -170,7 +170,7 @@ static void local_access_wait_for(struct sn_local *h, uint64_t number, uint32_t 
             sched_yield();
         else
             nanosleep(&nap, NULL);
-        waited = sn_local_now() - since;
+        waited = sn_now_ns() - since;
         if (waited > look) {
             look = 2 * waited < waited + PATIENCE_NS ? 2 * waited : waited + PATIENCE_NS;
             /* In this order: what a thread does that is seen stopped comes after the access was shut. */

@@ -21,14 +21,6 @@
 #define STILL_NS   10000000u
 #define GIVE_UP_NS 1000000000u
 
-uint64_t sn_local_now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* ---- what peers are told ------------------------------------------------------------------------------- */
 
 /* A program that registers memory again and again touches every page of the table in the end: keys are
@@ -87,7 +79,7 @@ struct sn_peer *sn_local_peer(struct sn_local *h, const uint8_t gid[16], unsigne
         if (unused) break;
     }
     /* Once none is unused, one that was not there, or is no more, gives up its place. */
-    if (!place || (place->retry_at && sn_local_now() < place->retry_at)) return NULL;
+    if (!place || (place->retry_at && sn_now_ns() < place->retry_at)) return NULL;
     place->retry_at = 0;
     place->slot = slot;
     memcpy(place->gid, gid, 16);
@@ -107,8 +99,8 @@ static void want(struct sn_local *h, struct sn_peer *p)
 /* The question for its name, or the answer, may have got lost. */
 static bool local_is_due(const struct sn_peer *p)
 {
-    if (p->state == SN_OUT_NEW) return sn_local_now() >= p->retry_at;
-    return p->state == SN_OUT_NAMELESS && sn_local_now() >= p->ask_at;
+    if (p->state == SN_OUT_NEW) return sn_now_ns() >= p->retry_at;
+    return p->state == SN_OUT_NAMELESS && sn_now_ns() >= p->ask_at;
 }
 
 const uint8_t *sn_local_name(const struct sn_local *h)
@@ -129,7 +121,7 @@ void sn_local_told(struct sn_local *h, const uint8_t gid[16], unsigned slot,
     }
     if (!p || memcmp(p->question, nonce, SN_MEET_NONCE)) return;
     if (!memcmp(name, none, SN_MEET_NAME)) {
-        p->retry_at = sn_local_now() + SN_LOCAL_RETRY_NS;
+        p->retry_at = sn_now_ns() + SN_LOCAL_RETRY_NS;
         p->state = SN_OUT_NEW;
         return;
     }

@@ -98,7 +98,7 @@ static void add_sender(struct sn_local *h, const struct sn_local_guard *g, int f
 /* Another user's process, or one whose user is not known here. */
 static void local_serve_refuse(struct sn_local *h, int fd)
 {
-    uint64_t now = sn_local_now();
+    uint64_t now = sn_now_ns();
     struct ucred cred;
     socklen_t len = sizeof(cred);
 
@@ -237,16 +237,16 @@ static void local_serve_ask_name(struct sn_local *h, const struct sn_local_guard
     bool again = p->asked != 0;
 
     if (p->asked == ASKS || (!again && getrandom(nonce, sizeof(nonce), 0) != sizeof(nonce))) {
-        drop_peer(h, g, p, sn_local_now() + SN_LOCAL_RETRY_NS);
+        drop_peer(h, g, p, sn_now_ns() + SN_LOCAL_RETRY_NS);
         return;
     }
     g->lock(g->nic);
     if (!again) memcpy(p->question, nonce, sizeof(nonce));
-    p->ask_at = sn_local_now() + ((uint64_t)ASK_AGAIN_NS << p->asked++);
+    p->ask_at = sn_now_ns() + ((uint64_t)ASK_AGAIN_NS << p->asked++);
     p->state = SN_OUT_NAMELESS;
     g->unlock(g->nic);
     if (!h->cfg.ask(h->cfg.ask_ctx, p->gid, p->slot, p->question))
-        drop_peer(h, g, p, sn_local_now() + SN_LOCAL_RETRY_NS);
+        drop_peer(h, g, p, sn_now_ns() + SN_LOCAL_RETRY_NS);
 }
 
 static void local_serve_meet(struct sn_local *h, const struct sn_local_guard *g, struct sn_peer *p)
@@ -266,7 +266,7 @@ static void local_serve_meet(struct sn_local *h, const struct sn_local_guard *g,
     if (!err) err = say_hello(h, p);
     if (!err) err = sn_local_watch(h, p->fd, SN_AT_PEER, (uint32_t)(p - h->peer));
     if (err) {
-        drop_peer(h, g, p, sn_local_now() + SN_LOCAL_RETRY_NS);
+        drop_peer(h, g, p, sn_now_ns() + SN_LOCAL_RETRY_NS);
         return;
     }
     g->lock(g->nic);
@@ -323,7 +323,7 @@ static void at_peer(struct sn_local *h, const struct sn_local_guard *g, uint32_t
         ok = hear_peer(h, g, p);
     else if (p->state == SN_OUT_MET)
         ok = heed_peer(h, g, p);
-    if (!ok) drop_peer(h, g, p, sn_local_now() + SN_LOCAL_RETRY_NS);
+    if (!ok) drop_peer(h, g, p, sn_now_ns() + SN_LOCAL_RETRY_NS);
 }
 
 static void meet_wanted(struct sn_local *h, const struct sn_local_guard *g)

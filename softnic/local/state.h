@@ -7,6 +7,7 @@
 #include <pthread.h>
 #include <sys/types.h>
 
+#include "softnic/base/clock.h"
 #include "softnic/local/gpu.h"
 #include "softnic/local/local.h"
 #include "softnic/local/share.h"
@@ -102,8 +103,6 @@ struct sn_local {
     struct sn_gpu *gpu;
     int copy_error; /* of the last peer that cannot be copied to */
 };
-
-uint64_t sn_local_now(void);
 
 /* local.c, inside: the entry of a peer, made if need be; NULL: there are too many. */
 struct sn_peer *sn_local_peer(struct sn_local *local, const uint8_t gid[16], unsigned slot);

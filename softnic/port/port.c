@@ -8,6 +8,7 @@
 #include <string.h>
 #include <time.h>
 
+#include "softnic/base/clock.h"
 #include "src/roce/hdr.h"
 
 /* How soon to try again to hand over frames that are due and were not taken. */
@@ -40,14 +41,6 @@ struct sn_port {
 };
 
 static _Thread_local enum sn_port_ask ask;
-
-static uint64_t port_now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* ---- the sockets, and the capture at them -------------------------------------------------------------- */
 
@@ -166,7 +159,7 @@ static int wire_send(void *ctx, const struct sn_frame *frames, int n)
 
     if (port->local && kind(port->tx)) return send_local(port, frames, n);
     if (kind(port->tx)) return lower_send(port, frames, n);
-    uint64_t now = port_now_ns();
+    uint64_t now = sn_now_ns();
     for (i = 0; i < n; i++) {
         if (!sn_fault_send(port->tx, now, &frames[i])) break;
     }
@@ -238,7 +231,7 @@ static int wire_recv(void *ctx, struct sn_frame *frames, int max, bool *more)
         if (n || sn_local_met(port->local) != port->met) return n;
     }
     if (kind(port->tx) && kind(port->rx)) return lower_recv(port, frames, max, more);
-    now = port_now_ns();
+    now = sn_now_ns();
     if (port->tx) sn_fault_run(port->tx, now);
     n = !kind(port->rx) ? receive_unkindly(port, frames, max, more, now)
                         : lower_recv(port, frames, max, more);
@@ -260,7 +253,7 @@ const struct sn_wire_ops sn_port_wire_ops = {.send = wire_send, .recv = wire_rec
 static int set_one(struct sn_port *port, struct sn_fault **fault, const struct sn_fault_params *params,
                    const uint64_t *seed, sn_fault_sink *sink)
 {
-    uint64_t now = port_now_ns();
+    uint64_t now = sn_now_ns();
 
     if (!*fault && sn_fault_any(params)) {
         /* Not the same chances both ways: what happens to a request would happen to its answer. */

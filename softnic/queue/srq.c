@@ -9,6 +9,7 @@
 
 #include <gpuwire/detail/held.h>
 
+#include "softnic/base/bits.h"
 #include "softnic/mem/guard.h"
 #include "softnic/queue/queue.h"
 
@@ -59,20 +60,15 @@ const struct sn_pd *sn_resp_pd(const struct sn_qp *qp, uint32_t srqn)
 
 /* ---- making and ending --------------------------------------------------------------------------------- */
 
-static bool srq_power_of_two(uint32_t n)
-{
-    return n && !(n & (n - 1));
-}
-
 static int srq_check_init(const struct sn_srq_init *i)
 {
     uint32_t word;
 
     if (!i->xrcd != !i->cq || i->uidx > 0xffffff) return -EINVAL;
     if (!i->pd || !i->buf || !i->dbrec || (uintptr_t)i->dbrec % 8) return -EINVAL;
-    if (!srq_power_of_two(i->wqes) || i->wqes > SN_MAX_RQ_WQE || (uintptr_t)i->buf % GW_MLX5_UNIT)
+    if (!sn_is_power_of_two(i->wqes) || i->wqes > SN_MAX_RQ_WQE || (uintptr_t)i->buf % GW_MLX5_UNIT)
         return -EINVAL;
-    if (!srq_power_of_two(i->stride) || i->stride < 2 * GW_MLX5_UNIT || i->stride > SN_MAX_RQ_STRIDE)
+    if (!sn_is_power_of_two(i->stride) || i->stride < 2 * GW_MLX5_UNIT || i->stride > SN_MAX_RQ_STRIDE)
         return -EINVAL;
     return sn_guard_load32(i->dbrec, &word);
 }

@@ -27,7 +27,7 @@ static void polled(bool in_vain, uint64_t now)
         yield_at = now + VAIN_NS;
     } else if (now >= yield_at) {
         sched_yield();
-        yield_at = sn_process_now() + VAIN_STEP_NS;
+        yield_at = sn_now_ns() + VAIN_STEP_NS;
     }
 }
 
@@ -37,7 +37,7 @@ static uint64_t ticks(void)
 #if defined(__x86_64__)
     return __builtin_ia32_rdtsc();
 #else
-    return sn_process_now() * 3;
+    return sn_now_ns() * 3;
 #endif
 }
 
@@ -64,7 +64,7 @@ uint64_t sn_process_nic_posted(struct sn_nic *nic)
         sn_thread_gathering(thread);
         return SN_NEVER;
     }
-    now = sn_process_now();
+    now = sn_now_ns();
     next = process_drive_leave(thread, now, sn_nic_posted(nic, now));
     posts.last = ticks();
     if (posts.last - start > LONG_TICKS) posts.row = 0;
@@ -79,7 +79,7 @@ uint64_t sn_process_nic_drive(struct sn_nic *nic)
     if (!p) return SN_NEVER;
     thread = sn_process_thread(p);
     if (thread) sn_thread_driven(thread);
-    uint64_t now = sn_process_now(), before = sn_nic_activity(nic), next;
+    uint64_t now = sn_now_ns(), before = sn_nic_activity(nic), next;
     if (thread && sn_thread_looks(thread, now)) {
         polled(true, now);
         return SN_CONTENDED;

@@ -133,7 +133,7 @@ static int make_nic(struct sn_process_nic *p, const struct sn_process_callbacks 
 static void start_control(struct sn_process_nic *p, struct sn_thread *thread, sn_device_event *event)
 {
     const char *given = process_make_settings();
-    const uint64_t now = sn_process_now();
+    const uint64_t now = sn_now_ns();
     struct sn_control_parts parts = {p->nic, p->port, &p->config, thread, now, given ? given : "", event};
 
     p->control = NULL;

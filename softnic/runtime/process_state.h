@@ -10,6 +10,7 @@
 #include <stdint.h>
 #include <time.h>
 
+#include "softnic/base/clock.h"
 #include "softnic/port/port.h"
 #include "softnic/runtime/control.h"
 #include "softnic/runtime/process.h"
@@ -35,14 +36,6 @@ struct sn_process_nic {
 /* process.c: the NICs, in the order of GPUWIRE_NIC; each is made by its first user. Under the process's lock
  * but for nic and thread. */
 extern struct sn_process_nic sn_process_table[SN_MAX_NICS];
-
-static inline uint64_t sn_process_now(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 static inline struct sn_thread *sn_process_thread(const struct sn_process_nic *p)
 {

@@ -31,14 +31,6 @@
 /* Looks in busy mode between two for peers that come and go. */
 enum { SERVE_EVERY = 256 };
 
-uint64_t sn_now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
-
 /* ---- sleeping ------------------------------------------------------------------------------------------ */
 
 static void drain_kick(struct sn_thread *t)

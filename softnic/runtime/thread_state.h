@@ -8,6 +8,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "softnic/base/clock.h"
 #include "softnic/runtime/thread.h"
 
 enum { SN_DISTRUST_MIN = 64 };
@@ -51,8 +52,6 @@ struct sn_thread {
     bool napped;                      /* its last sleep was short, and nothing ended it */
     bool unannounced; /* after such a sleep there was a post: a thread posts without an announcement */
 };
-
-uint64_t sn_now_ns(void); /* of CLOCK_MONOTONIC */
 
 /* One that takes no signals of the application's. 0 or a negative errno. */
 int sn_thread_create(pthread_t *id, const pthread_attr_t *attr, void *(*main)(void *), void *arg);

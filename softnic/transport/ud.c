@@ -9,6 +9,7 @@
 
 #include <gpuwire/detail/held.h>
 
+#include "softnic/base/bits.h"
 #include "softnic/transport/transport.h"
 #include "src/trace/trace.h"
 
@@ -77,12 +78,6 @@ enum sn_step sn_ud_send(struct sn_qp *qp, struct sn_sreq *s)
 
 /* ---- receiving ----------------------------------------------------------------------------------------- */
 
-static void ud_put16(uint8_t *p, uint32_t v)
-{
-    p[0] = (uint8_t)(v >> 8);
-    p[1] = (uint8_t)v;
-}
-
 static uint16_t ip_checksum(const uint8_t *header)
 {
     uint32_t sum = 0;
@@ -106,7 +101,7 @@ static void make_grh(const struct sn_frame *f, uint8_t grh[GRH_BYTES])
     if (!is_ipv4(f)) {
         grh[0] = 6 << 4;
         grh[1] = (uint8_t)(f->ecn << 4);
-        ud_put16(grh + 4, UDP_BYTES + f->len);
+        sn_put16_be(grh + 4, UDP_BYTES + f->len);
         grh[6] = IP_PROTO_UDP;
         grh[7] = HOP_LIMIT;
         memcpy(grh + 8, f->src_gid, 16);
@@ -115,14 +110,14 @@ static void make_grh(const struct sn_frame *f, uint8_t grh[GRH_BYTES])
     }
     ip[0] = 4 << 4 | IPV4_BYTES / 4;
     ip[1] = f->ecn;
-    ud_put16(ip + 2, IPV4_BYTES + UDP_BYTES + f->len);
-    ud_put16(ip + 4, f->has_ip_id ? f->ip_id : 0);
-    ud_put16(ip + 6, ROCE_IP_DF);
+    sn_put16_be(ip + 2, IPV4_BYTES + UDP_BYTES + f->len);
+    sn_put16_be(ip + 4, f->has_ip_id ? f->ip_id : 0);
+    sn_put16_be(ip + 6, ROCE_IP_DF);
     ip[8] = HOP_LIMIT;
     ip[9] = IP_PROTO_UDP;
     memcpy(ip + 12, f->src_gid + 12, 4);
     memcpy(ip + 16, f->dst_gid + 12, 4);
-    ud_put16(ip + 10, ip_checksum(ip));
+    sn_put16_be(ip + 10, ip_checksum(ip));
 }
 
 /* The receive WQE that the datagram goes to. false: there is none, and it is dropped. */

@@ -11,18 +11,11 @@
 
 #include <rdma/mlx5-abi.h>
 
+#include "softnic/base/clock.h"
 #include "softnic/uverbs/object.h"
 
 #define PAGE   4096u
 #define SECOND UINT64_C(1000000000)
-
-static uint64_t uv_clock_now(clockid_t clock)
-{
-    struct timespec ts;
-
-    clock_gettime(clock, &ts);
-    return (uint64_t)ts.tv_sec * SECOND + (uint64_t)ts.tv_nsec;
-}
 
 /* Between two looks at the one clock the other is read: of some tries the shortest is the best. */
 static void uv_clock_look(struct mlx5_ib_clock_info *info)
@@ -30,8 +23,8 @@ static void uv_clock_look(struct mlx5_ib_clock_info *info)
     uint64_t best = UINT64_MAX;
 
     for (int i = 0; i < 4; i++) {
-        uint64_t before = uv_clock_now(CLOCK_MONOTONIC), day = uv_clock_now(CLOCK_REALTIME),
-                 after = uv_clock_now(CLOCK_MONOTONIC);
+        uint64_t before = sn_clock_ns(CLOCK_MONOTONIC), day = sn_clock_ns(CLOCK_REALTIME),
+                 after = sn_clock_ns(CLOCK_MONOTONIC);
 
         if (after - before >= best) continue;
         best = after - before;

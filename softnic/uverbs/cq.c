@@ -9,6 +9,7 @@
 
 #include <gpuwire/detail/assert.h>
 
+#include "softnic/base/bits.h"
 #include "softnic/mem/usercopy.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
@@ -83,14 +84,9 @@ struct cq_request {
     int32_t channel;
 };
 
-static bool is_power_of_two(uint64_t n)
-{
-    return n && !(n & (n - 1));
-}
-
 static int check_buffer(uint64_t addr, uint64_t entries, uint32_t size)
 {
-    if (!is_power_of_two(entries) || entries > SN_MAX_CQE || (size != 64 && size != 128) || addr % 64)
+    if (!sn_is_power_of_two(entries) || entries > SN_MAX_CQE || (size != 64 && size != 128) || addr % 64)
         return -EINVAL;
     return uv_range_ok(addr, entries * size, 1) ? -EFAULT : 0;
 }

@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <time.h>
 
+#include "softnic/base/clock.h"
 #include "softnic/runtime/process.h"
 #include "softnic/uverbs/object.h"
 #include "softnic/uverbs/uverbs.h"
@@ -89,11 +90,9 @@ static int query_rt_values(struct ibv_context *ctx, struct ibv_values_ex *values
     if (asked & ~(uint32_t)IBV_VALUES_MASK_RAW_CLOCK) return EINVAL;
     if (!uv_driven(ctx)) return EIO;
     if (asked) {
-        struct timespec ts;
-        clock_gettime(CLOCK_MONOTONIC, &ts);
         /* A count of cycles, as libmlx5 gives it: not seconds and nanoseconds. */
         values->raw_clock.tv_sec = 0;
-        values->raw_clock.tv_nsec = ts.tv_sec * 1000000000 + ts.tv_nsec;
+        values->raw_clock.tv_nsec = (long)sn_now_ns();
     }
     return 0;
 }

@@ -9,6 +9,7 @@
 #include <sys/socket.h>
 #include <time.h>
 
+#include "softnic/base/clock.h"
 #include "softnic/wire/eth_frame.h"
 #include "softnic/wire/eth_link.h"
 #include "softnic/wire/eth_neigh.h"
@@ -43,14 +44,6 @@ struct sn_eth {
     struct iovec out_iov[BATCH][2], in_iov[BATCH];
     uint8_t headers[BATCH][SN_ETH_MAX_HDR + 2], room[BATCH][ROOM];
 };
-
-static uint64_t eth_now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* ---- neighbours ---------------------------------------------------------------------------------------- */
 
@@ -108,7 +101,7 @@ static void eth_learn(struct sn_eth *eth, const struct sn_station *peer, bool cr
     struct sn_frame frames[HELD];
     int n = 0;
 
-    if (!sn_neigh_learn(&eth->neigh, peer->gid, peer->mac, eth_now_ns(), create)) return;
+    if (!sn_neigh_learn(&eth->neigh, peer->gid, peer->mac, sn_now_ns(), create)) return;
     for (unsigned i = 0; i < HELD; i++) {
         struct held *h = &eth->held[(eth->next_held + i) % HELD]; /* the oldest first */
 
@@ -157,7 +150,7 @@ static int send_out(struct sn_eth *eth, int n)
 
 int sn_eth_send(struct sn_eth *eth, const struct sn_frame *tx, int n)
 {
-    uint64_t now = eth_now_ns();
+    uint64_t now = sn_now_ns();
     int taken = 0;
 
     while (taken < n) {
@@ -215,7 +208,7 @@ int sn_eth_recv(struct sn_eth *eth, struct sn_frame *rx, int max, bool *more)
     } while (got < 0 && (errno == EINTR || errno == ECONNREFUSED));
     *more = got == want;
     if (got <= 0) return 0;
-    now = eth_now_ns();
+    now = sn_now_ns();
     for (int i = 0; i < got; i++) {
         bool whole = !(eth->in[i].msg_hdr.msg_flags & MSG_TRUNC);
         enum sn_eth_kind kind =

@@ -4,6 +4,7 @@
 
 #include <string.h>
 
+#include "softnic/base/bits.h"
 #include "softnic/config/addr.h"
 #include "softnic/wire/eth_nd.h"
 #include "src/roce/hdr.h"
@@ -25,24 +26,13 @@ enum {
 
 static const uint8_t everybody[6] = {0xff, 0xff, 0xff, 0xff, 0xff, 0xff};
 
-static void eth_frame_put16(uint8_t *p, uint32_t v)
-{
-    p[0] = (uint8_t)(v >> 8);
-    p[1] = (uint8_t)v;
-}
-
-static uint32_t eth_frame_get16(const uint8_t *p)
-{
-    return (uint32_t)p[0] << 8 | p[1];
-}
-
 /* ---- out ----------------------------------------------------------------------------------------------- */
 
 uint8_t *sn_eth_header(uint8_t *p, const uint8_t to[6], const uint8_t from[6], uint16_t type)
 {
     memcpy(p, to, 6);
     memcpy(p + 6, from, 6);
-    eth_frame_put16(p + 12, type);
+    sn_put16_be(p + 12, type);
     return p + SN_ETH_HDR;
 }
 
@@ -53,15 +43,15 @@ static uint8_t *ipv4_header(uint8_t *p, const struct sn_frame *frame, const uint
     memset(p, 0, SN_IPV4_HDR);
     p[0] = 0x45;
     p[1] = frame->ecn & 3;
-    eth_frame_put16(p + 2, SN_IPV4_HDR + SN_UDP_HDR + frame->len);
+    sn_put16_be(p + 2, SN_IPV4_HDR + SN_UDP_HDR + frame->len);
     p[6] = IP_DF;
     p[8] = HOPS;
     p[9] = PROTO_UDP;
     memcpy(p + 12, src + 12, 4);
     memcpy(p + 16, frame->dst_gid + 12, 4);
-    for (int i = 0; i < SN_IPV4_HDR; i += 2) sum += eth_frame_get16(p + i);
+    for (int i = 0; i < SN_IPV4_HDR; i += 2) sum += sn_get16_be(p + i);
     sum = (sum & 0xffff) + (sum >> 16);
-    eth_frame_put16(p + 10, ~(sum + (sum >> 16)));
+    sn_put16_be(p + 10, ~(sum + (sum >> 16)));
     return p + SN_IPV4_HDR;
 }
 
@@ -70,7 +60,7 @@ uint8_t *sn_ipv6_header(uint8_t *p, const struct sn_ipv6 *h)
     p[0] = 0x60;
     p[1] = (uint8_t)((h->ecn & 3) << 4); /* the traffic class's low bits */
     p[2] = p[3] = 0;
-    eth_frame_put16(p + 4, h->len);
+    sn_put16_be(p + 4, h->len);
     p[6] = h->proto;
     p[7] = h->hops;
     memcpy(p + 8, h->src, 16);
@@ -89,10 +79,10 @@ uint32_t sn_eth_pack(uint8_t hdr[SN_ETH_MAX_HDR], const struct sn_station *self,
         p = ipv4_header(p, frame, self->gid);
     else
         p = sn_ipv6_header(p, &(struct sn_ipv6){self->gid, frame->dst_gid, len, PROTO_UDP, HOPS, frame->ecn});
-    eth_frame_put16(p, sport);
-    eth_frame_put16(p + 2, ROCE_UDP_PORT);
-    eth_frame_put16(p + 4, len);
-    eth_frame_put16(p + 6, 0);
+    sn_put16_be(p, sport);
+    sn_put16_be(p + 2, ROCE_UDP_PORT);
+    sn_put16_be(p + 4, len);
+    sn_put16_be(p + 6, 0);
     return (uint32_t)(p + SN_UDP_HDR - hdr);
 }
 
@@ -106,7 +96,7 @@ static uint32_t eth_frame_arp(uint8_t *p, const uint8_t to[6], const struct sn_s
     memset(p, 0, MIN_FRAME);
     p = sn_eth_header(p, to, self->mac, TYPE_ARP);
     memcpy(p, ethernet_ipv4, 6);
-    eth_frame_put16(p + 6, (uint32_t)op);
+    sn_put16_be(p + 6, (uint32_t)op);
     memcpy(p + 8, self->mac, 6);
     memcpy(p + 14, self->gid + 12, 4);
     if (target_mac) memcpy(p + 18, target_mac, 6);
@@ -122,7 +112,7 @@ static enum sn_eth_kind eth_frame_parse_arp(const uint8_t *p, size_t len, const 
     uint32_t op;
 
     if (len < ARP_LEN || memcmp(p, ethernet_ipv4, 6) || !sn_gid_is_ipv4(self->gid)) return SN_ETH_OTHER;
-    op = eth_frame_get16(p + 6);
+    op = sn_get16_be(p + 6);
     memcpy(peer->mac, p + 8, 6);
     memcpy(peer->gid, self->gid, 12);
     memcpy(peer->gid + 12, p + 14, 4);
@@ -163,9 +153,9 @@ static enum sn_eth_kind parse_udp(uint8_t *p, size_t len, struct sn_frame *frame
     uint32_t udp_len;
 
     if (len < SN_UDP_HDR + ROCE_MIN_PACKET) return SN_ETH_OTHER;
-    udp_len = eth_frame_get16(p + 4);
-    if (udp_len != len || eth_frame_get16(p + 2) != ROCE_UDP_PORT) return SN_ETH_OTHER;
-    frame->sport = (uint16_t)eth_frame_get16(p);
+    udp_len = sn_get16_be(p + 4);
+    if (udp_len != len || sn_get16_be(p + 2) != ROCE_UDP_PORT) return SN_ETH_OTHER;
+    frame->sport = (uint16_t)sn_get16_be(p);
     frame->data = p + SN_UDP_HDR;
     frame->len = udp_len - SN_UDP_HDR;
     return frame->len <= SN_FRAME_MAX ? SN_ETH_ROCE : SN_ETH_OTHER;
@@ -176,16 +166,16 @@ static enum sn_eth_kind parse_ipv4(uint8_t *p, size_t len, const struct sn_stati
 {
     uint32_t total;
 
-    if (len < SN_IPV4_HDR || p[0] != 0x45 || p[9] != PROTO_UDP || (eth_frame_get16(p + 6) & IP_FRAGMENT))
+    if (len < SN_IPV4_HDR || p[0] != 0x45 || p[9] != PROTO_UDP || (sn_get16_be(p + 6) & IP_FRAGMENT))
         return SN_ETH_OTHER;
-    total = eth_frame_get16(p + 2);
+    total = sn_get16_be(p + 2);
     if (total < SN_IPV4_HDR || total > len) return SN_ETH_OTHER; /* less than len: the link padded it */
     memcpy(frame->src_gid, self->gid, 12);
     memcpy(frame->dst_gid, self->gid, 12);
     memcpy(frame->src_gid + 12, p + 12, 4);
     memcpy(frame->dst_gid + 12, p + 16, 4);
     frame->ecn = p[1] & 3;
-    frame->ip_id = (uint16_t)eth_frame_get16(p + 4);
+    frame->ip_id = (uint16_t)sn_get16_be(p + 4);
     frame->has_ip_id = true;
     return parse_udp(p + SN_IPV4_HDR, total - SN_IPV4_HDR, frame);
 }
@@ -196,7 +186,7 @@ static enum sn_eth_kind parse_ipv6(uint8_t *p, size_t len, const struct sn_stati
     uint32_t payload;
 
     if (len < SN_IPV6_HDR || p[0] >> 4 != 6) return SN_ETH_OTHER;
-    payload = eth_frame_get16(p + 4);
+    payload = sn_get16_be(p + 4);
     if (payload > len - SN_IPV6_HDR) return SN_ETH_OTHER;
     if (p[6] == PROTO_ICMPV6) return sn_nd_parse(p, SN_IPV6_HDR + payload, self, peer);
     if (p[6] != PROTO_UDP) return SN_ETH_OTHER;
@@ -218,7 +208,7 @@ enum sn_eth_kind sn_eth_parse(uint8_t *p, size_t len, const struct sn_station *s
     memset(frame, 0, sizeof(*frame));
     memset(peer, 0, sizeof(*peer));
     memcpy(peer->mac, p + 6, 6);
-    type = eth_frame_get16(p + 12);
+    type = sn_get16_be(p + 12);
     if (type == TYPE_ARP) return eth_frame_parse_arp(p + SN_ETH_HDR, len - SN_ETH_HDR, self, peer);
     if (type == TYPE_IPV4 && v4) kind = parse_ipv4(p + SN_ETH_HDR, len - SN_ETH_HDR, self, frame);
     if (type == TYPE_IPV6 && !v4) kind = parse_ipv6(p + SN_ETH_HDR, len - SN_ETH_HDR, self, frame, peer);

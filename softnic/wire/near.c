@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asks the routing table whether an address is this host's, and remembers the answer for a moment. */
 #include "softnic/wire/near.h"
+#include "softnic/base/clock.h"
 
 #include <errno.h>
 #include <linux/netlink.h>
@@ -71,12 +72,9 @@ static bool can_bind(const struct sn_addr *addr)
 }
 
 /* A clock of some milliseconds will do, and is the cheapest to read. */
-static uint64_t near_now_ns(void)
+static uint64_t near_now(void)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC_COARSE, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec + 1;
+    return sn_clock_ns(CLOCK_MONOTONIC_COARSE) + 1;
 }
 
 bool sn_near_is_now(const struct sn_addr *addr)
@@ -99,7 +97,7 @@ static struct sn_near_answer *near_place(struct sn_near_cache *cache, const uint
 bool sn_near_is(struct sn_near_cache *cache, const struct sn_addr *addr)
 {
     struct sn_near_answer *a = near_place(cache, addr->gid);
-    uint64_t now = near_now_ns();
+    uint64_t now = near_now();
 
     if (a->asked_ns && now - a->asked_ns < (a->is ? HOLDS_NS : DOUBT_NS) && !memcmp(a->gid, addr->gid, 16))
         return a->is;

@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Asks the kernel which user has a UDP port, by netlink or /proc. */
 #include "softnic/wire/owner.h"
+#include "softnic/base/clock.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -19,14 +20,6 @@
 #define PROC_HOLDS_NS 10000000u
 #define PERIOD_NS     10000000u
 enum { QUESTIONS = 200, TRIES = 3, LOOPBACK = 1 };
-
-static uint64_t slot_owner_now_ns(void)
-{
-    struct timespec ts;
-
-    clock_gettime(CLOCK_MONOTONIC, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
-}
 
 /* A socket at all addresses that is this user's keeps others from a slot's port (slot.c); nothing reads
  * it. */
@@ -210,7 +203,7 @@ struct sn_owner sn_owners_ask(struct sn_owners *o, const struct sn_addr *at, uin
     int err = -EAGAIN;
 
     if (o->by == SN_OWNERS_UNKNOWN) return owner;
-    now = slot_owner_now_ns();
+    now = sn_now_ns();
     if (about && slot_owner_holds(o, a->at, now)) return a->owner;
     o->asked++;
     for (int i = 0; i < TRIES && err && err != -ENOENT; i++) err = slot_owner_ask(o, at, port, &owner);

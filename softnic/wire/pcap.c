@@ -12,6 +12,7 @@
 #include <time.h>
 #include <unistd.h>
 
+#include "softnic/base/clock.h"
 #include "softnic/wire/pcap_state.h"
 
 enum { CLOSE_MS = 2000 };
@@ -78,10 +79,7 @@ static void pcap_wake(struct sn_pcap *c)
 
 uint64_t sn_pcap_now(void)
 {
-    struct timespec ts;
-
-    clock_gettime(CLOCK_REALTIME, &ts);
-    return (uint64_t)ts.tv_sec * 1000000000u + (uint64_t)ts.tv_nsec;
+    return sn_clock_ns(CLOCK_REALTIME);
 }
 
 void sn_pcap_frames(struct sn_pcap *c, const struct sn_frame *frames, int n, bool out, uint64_t time)

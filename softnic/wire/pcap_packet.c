@@ -2,18 +2,13 @@
 /* The headers that a frame had, or would have had, on a network. */
 #include <string.h>
 
+#include "softnic/base/bits.h"
 #include "softnic/config/addr.h"
 #include "softnic/wire/pcap.h"
 #include "src/roce/hdr.h"
 #include "src/roce/icrc.h"
 
 enum { IPV4 = 20, IPV6 = 40, UDP = 8, TTL = 64 };
-
-static void pcap_packet_put16(uint8_t *p, uint32_t v)
-{
-    p[0] = (uint8_t)(v >> 8);
-    p[1] = (uint8_t)v;
-}
 
 /* The Internet checksum's sum (RFC 1071), not folded. */
 static uint64_t pcap_packet_sum(uint64_t s, const uint8_t *p, uint32_t len)
@@ -48,14 +43,14 @@ static void put_ipv4(uint8_t *p, const struct sn_frame *f)
     memset(p, 0, IPV4);
     p[0] = 0x45;
     p[1] = f->ecn & 3;
-    pcap_packet_put16(p + 2, IPV4 + UDP + f->len);
-    pcap_packet_put16(p + 4, ip_id(f));
-    pcap_packet_put16(p + 6, ROCE_IP_DF);
+    sn_put16_be(p + 2, IPV4 + UDP + f->len);
+    sn_put16_be(p + 4, ip_id(f));
+    sn_put16_be(p + 6, ROCE_IP_DF);
     p[8] = TTL;
     p[9] = IPPROTO_UDP;
     memcpy(p + 12, f->src_gid + 12, 4);
     memcpy(p + 16, f->dst_gid + 12, 4);
-    pcap_packet_put16(p + 10, fold(pcap_packet_sum(0, p, IPV4)));
+    sn_put16_be(p + 10, fold(pcap_packet_sum(0, p, IPV4)));
 }
 
 static void put_ipv6(uint8_t *p, const struct sn_frame *f)
@@ -63,7 +58,7 @@ static void put_ipv6(uint8_t *p, const struct sn_frame *f)
     memset(p, 0, IPV6);
     p[0] = 0x60;
     p[1] = (uint8_t)((f->ecn & 3) << 4);
-    pcap_packet_put16(p + 4, UDP + f->len);
+    sn_put16_be(p + 4, UDP + f->len);
     p[6] = IPPROTO_UDP;
     p[7] = TTL;
     memcpy(p + 8, f->src_gid, 16);
@@ -77,13 +72,13 @@ static void put_udp(uint8_t *p, const struct sn_frame *f, const uint8_t *address
     uint64_t s;
     uint16_t check;
 
-    pcap_packet_put16(p, f->sport);
-    pcap_packet_put16(p + 2, ROCE_UDP_PORT);
-    pcap_packet_put16(p + 4, UDP + f->len);
-    pcap_packet_put16(p + 6, 0);
+    sn_put16_be(p, f->sport);
+    sn_put16_be(p + 2, ROCE_UDP_PORT);
+    sn_put16_be(p + 4, UDP + f->len);
+    sn_put16_be(p + 6, 0);
     s = pcap_packet_sum(IPPROTO_UDP + UDP + f->len, addresses, address_bytes);
     check = fold(pcap_packet_sum(pcap_packet_sum(s, p, UDP), f->data, f->len));
-    pcap_packet_put16(p + 6, check ? check : 0xffff); /* 0 would mean "none" */
+    sn_put16_be(p + 6, check ? check : 0xffff); /* 0 would mean "none" */
 }
 
 uint32_t sn_pcap_headers(const struct sn_frame *f, uint8_t p[SN_PCAP_HEADERS])

@@ -230,7 +230,7 @@ static void send_frames(struct input *in)
     memcpy(f.dst_gid, gid, 16);
     for (int n = byte(in); n >= 0; n--) sn_local_send(victim, &f);
     sn_local_sent(victim);
-    ops->room(victim, gid, QPN, sn_local_now());
+    ops->room(victim, gid, QPN, sn_now_ns());
 }
 
 static void access_peer(struct input *in)
@@ -248,7 +248,7 @@ static void access_peer(struct input *in)
     uint64_t addr;
 
     memcpy(a.terms.gid, gid, sizeof(gid));
-    if (!p || !ops->enter(victim, p, sn_local_now())) return;
+    if (!p || !ops->enter(victim, p, sn_now_ns())) return;
     if (ops->grant(victim, p, &a, &addr, &by) && a.length)
         if (r->key != KEY || addr < r->addr || addr + a.length > r->addr + r->length) abort();
     sn_gate_lay(p->channel, p->epoch, there, 2);

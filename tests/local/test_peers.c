@@ -291,7 +291,7 @@ static pid_t start_user(int inside)
     struct sn_local *a = open_host(A, true);
     struct sn_peer *p = find_owner(a);
 
-    if (!ops->enter(a, p, sn_local_now()) || write(inside, "", 1) != 1) _exit(1);
+    if (!ops->enter(a, p, sn_now_ns()) || write(inside, "", 1) != 1) _exit(1);
     for (;;) pause();
 }
 

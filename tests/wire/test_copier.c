@@ -189,11 +189,11 @@ static void one_that_is_slow_is_let_go(void **state)
     assert_true(stats_of(&whole).slow >= 1);
     until = whole.dev->copier.not_before;
     assert_true(until != 0);
-    for (int i = 0; i < 20 && sn_cuda_now() < until; i++) {
+    for (int i = 0; i < 20 && sn_now_ns() < until; i++) {
         uint8_t b[8];
 
         assert_int_equal(sn_cuda_read(&whole, base, b, 8, 8, 0), 0);
-        if (sn_cuda_now() < until) assert_int_equal(stats_of(&whole).kernel_copies, copies);
+        if (sn_now_ns() < until) assert_int_equal(stats_of(&whole).kernel_copies, copies);
     }
 }
 

@@ -152,7 +152,8 @@ static int http_infer_parse(struct gw_http_infer *c)
     return gw_http_ask_parse(c->json.at, c->json.bytes, &c->ask, &c->error);
 }
 
-static bool http_infer_begin(struct gw_http_infer *c)
+/* Is the request refused before its elements? c->error says why. */
+static bool http_infer_refused(struct gw_http_infer *c)
 {
     gw_http_busy(c->connection, 1); /* it may wait for a slot, which is not the client's fault */
     gw_infer_enter(c->opts.infer);
@@ -180,7 +181,7 @@ static void next_input(struct gw_http_infer *c)
 
 static void header_is_there(struct gw_http_infer *c)
 {
-    c->stage = http_infer_begin(c) ? FAILED : TENSORS;
+    c->stage = http_infer_refused(c) ? FAILED : TENSORS;
     if (c->stage == TENSORS) next_input(c);
 }
 
