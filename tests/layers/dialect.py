@@ -3,7 +3,7 @@
 """The product's C is one dialect (CONTRIBUTING.md, "Style"). The sources are formatted, so a function begins in column 0.
 
     shared     two static functions of the product have no name in common. Files that compile one body header, each in its own
-               way, count as one.
+               way, count as one. An application's folder is a product of its own, and its NAME.c and NAME.cu count as one.
     libc       no static function has a name of the C library (libc_names.txt).
     purpose    a .c or .cu begins, after its licence, with a comment that says what it is for.
     err        an int status is called err; not rc, error or ret. Members of structs keep their names.
@@ -21,7 +21,7 @@ import sys
 
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
-LOOKED_AT = ("src", "softnic", "include")
+LOOKED_AT = ("src", "softnic", "include", "apps")
 SPACED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 STATIC = re.compile(r"^#define (\w+)\s+(?:static|GW_FN|INLINE)\b", re.M)
 ATTRIBUTE = r"__attribute__\(\(.*?\)\)"
@@ -60,8 +60,14 @@ def twins(sources):
     out = {}
     for path, text in sources.items():
         bodies = [b for b in INCLUDE.findall(text) if b.endswith("_body.h")]
-        out[path] = bodies[0] if len(bodies) == 1 else path
+        alone = path.rsplit(".", 1)[0] if path.startswith("apps/") else path
+        out[path] = bodies[0] if len(bodies) == 1 else alone
     return out
+
+
+def product(path):
+    """Files of other products may use the same names."""
+    return path.rsplit("/", 1)[0] if path.startswith("apps/") else ""
 
 
 def says_yes_or_no(body):
@@ -93,14 +99,14 @@ def check(texts, libc):
     sources = {path: blank(text) for path, text in texts.items()}
     groups, same = twins(texts), collections.defaultdict(dict)
     for s in statics(sources):
-        same[s.name].setdefault(groups[s.path], s)
+        same[product(s.path), s.name].setdefault(groups[s.path], s)
         if s.path.startswith("include/"):
             continue
         if s.name in libc:
             yield "libc", s.path, s.line, s.name, f"{s.name} is a name of the C library"
         if re.search(r"\bint$", s.kind) and says_yes_or_no(s.body):
             yield "bool", s.path, s.line, s.name, f"{s.name} returns only yes or no: make it bool"
-    for name, places in same.items():
+    for (_, name), places in same.items():
         for s in places.values():
             if len(places) > 1 and not s.path.startswith("include/"):
                 other = next(p.path for p in places.values() if p is not s)
@@ -151,12 +157,16 @@ def self_test():
         "src/g1.c": start + '#include "src/g_body.h"\nstatic int twin(void)\n{\n}\n',
         "src/g2.c": start + '#include "src/g_body.h"\nstatic int twin(void)\n{\n}\n',
         "src/h.c": start + "static int h_count(int x)\n{\n    return x ? 2 : 0;\n}\n\nstatic int zero(void)\n{\n    return 0;\n}\n\nstatic int f(struct gw_error *error)\n{\n}\n",
+        "apps/one/a.c": start + "static int find(int x)\n{\n    return x;\n}\n",
+        "apps/one/a.cu": start + "static int find(int x)\n{\n    return x;\n}\n",
+        "apps/two/a.c": start + "static int look(int x)\n{\n    return x;\n}\n",
+        "apps/two/b.c": start + "static int look(int x)\n{\n    return x;\n}\n",
     }
     found = sorted({p.split(": ")[0] for p in wrong(texts, {"accept"}, {})})
-    expected = ["src/a.c:3", "src/b.c:3", "src/c.c:3", "src/d.c:1", "src/e.c:5", "src/e.c:8", "src/f.c:3"]
+    expected = ["apps/two/a.c:3", "apps/two/b.c:3", "src/a.c:3", "src/b.c:3", "src/c.c:3", "src/d.c:1", "src/e.c:5", "src/e.c:8", "src/f.c:3"]
     assert found == expected, found
     left = list(wrong(texts, {"accept"}, listed("Why.\n  libc:src/c.c:accept purpose:src/d.c libc:src/c.c:send\n")))
-    assert len(left) == 6 and left[-1] == "dialect.txt: nothing needs libc:src/c.c:send", left
+    assert len(left) == 8 and left[-1] == "dialect.txt: nothing needs libc:src/c.c:send", left
 
 
 def main():
