@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # Runs the examples that are two programs, on the software NIC.
-# pair.sh record|ibv|kernel|echo|echo_to_cpu|echo_from_cpu|echo_tcp|echo_tcp_to_cpu|echo_tcp_from_cpu cpu|gpu [FOLDER OF THE PROGRAMS]
+# pair.sh record|ibv|kernel|{echo,gpunet}{,_tcp}{,_to_cpu,_from_cpu} cpu|gpu [FOLDER OF THE PROGRAMS]
 set -euo pipefail
 what=$1 exec=$2 bin=${3:-$(dirname "$0")}
 gpuwire=$bin/gpuwire
@@ -58,5 +58,11 @@ echo_from_cpu) over_rdma; pair_of "$bin/example_echo $exec rdma" "$cpu" ;;
 echo_tcp) pair "$bin/example_echo" "$exec" tcp ;;
 echo_tcp_to_cpu) pair_of "$bin/example_echo_cpu" "$bin/example_echo $exec tcp" ;;
 echo_tcp_from_cpu) pair_of "$bin/example_echo $exec tcp" "$bin/example_echo_cpu" ;;
+gpunet) pair_of "$bin/example_gpunet_server $exec rdma 4" "$bin/example_gpunet_client $exec rdma 4" ;;
+gpunet_to_cpu) over_rdma; pair_of "$cpu" "$bin/example_gpunet_client $exec rdma 1" ;;
+gpunet_from_cpu) over_rdma; pair_of "$bin/example_gpunet_server $exec rdma 1" "$cpu" ;;
+gpunet_tcp) pair_of "$bin/example_gpunet_server $exec tcp 4" "$bin/example_gpunet_client $exec tcp 4" ;;
+gpunet_tcp_to_cpu) pair_of "$bin/example_echo_cpu" "$bin/example_gpunet_client $exec tcp 1" ;;
+gpunet_tcp_from_cpu) pair_of "$bin/example_gpunet_server $exec tcp 1" "$bin/example_echo_cpu" ;;
 *) sed -n 4p "$0" >&2; exit 2 ;;
 esac

@@ -21,8 +21,9 @@
  *     gclose(sock);
  *
  * gpunet_use says which sockets and which server the kernels of the file (the translation unit) use; every
- * thread of every block calls it first. A program that launches __global__ functions by itself calls
- * gpunet_start on the host instead, in the .cu file that has them.
+ * thread of every block calls it first. A __global__ function that stays as it was cannot: GPUNET_KERNEL
+ * makes of it what gw_launch takes, and calls gpunet_use for it. A program that launches such functions by
+ * itself calls gpunet_start on the host instead, in the .cu file that has them.
  *
  * Calls are the block's: every thread calls them with the same arguments and gets the same result; those that
  * are named single_thread_… (and gputs_single, gprintf4_single) are one thread's. Results are counts, 0 at
@@ -31,24 +32,45 @@
  *
  * There are other differences. The calls gconnect and gbind, for UNIX sockets, return -EAFNOSUPPORT where the
  * set has none. `gpoll` counts how many sockets have something, and takes a clock of its timeout for a
- * nanosecond. A launched kernel gets a copy of its argument, and the products of the three dimensions.
+ * nanosecond. A launched kernel gets a copy of its argument, and the products of the three dimensions. A peer
+ * that closes or dies ends a stream: grecv returns 0, or an error. So a loop that receives until it has all
+ * must also end at 0.
  *
  * C. A kernel may be compiled as C, for CPU threads. With GPUNET_CUDA_WORDS, C knows CUDA's words: __global__
- * and __device__ mean nothing, and __shared__ makes a thread's own variable. That is right for blocks of one
- * thread alone, the CPU executor's usual ones. Kernels with larger blocks use GW_SHARED (kernel.h).
+ * and __device__ mean nothing, threadIdx.x and its kin are there, __syncthreads is gw_syncthreads, and
+ * __shared__ makes a thread's own variable. That is right for blocks of one thread alone, the CPU executor's
+ * usual ones. Kernels with larger blocks use GW_SHARED (kernel.h).
  */
 #ifndef GPUWIRE_GPUNET_COMPAT_H
 #define GPUWIRE_GPUNET_COMPAT_H
 
+#include <assert.h>
 #include <sys/un.h>
 
 #include <gpuwire/host.h>
 #include <gpuwire/socket.h>
 
 #if defined(GPUNET_CUDA_WORDS) && !defined(__CUDACC__)
+struct gpunet_dim {
+    uint32_t x, y, z;
+};
+
+GW_DEV struct gpunet_dim gpunet_dim_(uint32_t x, uint32_t others)
+{
+    struct gpunet_dim d = {x, others, others};
+
+    return d;
+}
+
 #define __global__ static
 #define __device__ static
 #define __shared__
+#define threadIdx       gpunet_dim_(gw_thread_idx(), 0)
+#define blockIdx        gpunet_dim_(gw_block_idx(), 0)
+#define blockDim        gpunet_dim_(gw_block_dim(), 1)
+#define gridDim         gpunet_dim_(gw_grid_dim(), 1)
+#define __syncthreads() gw_syncthreads()
+#define __threadfence() gw_fence_gpu()
 #endif
 
 typedef unsigned char uchar;
@@ -131,6 +153,41 @@ GW_DEV void gpunet_use(struct gpunet *g)
     gw_st_relaxed_u64_gpu(&gpunet_here_, (uint64_t)(uintptr_t)g); /* all blocks write the same */
     gw_syncthreads();
 }
+
+/*
+ * GPUNET_KERNEL(name, type, a, function, …): defines the kernel `name` for gw_launch. It launches a
+ * __global__ function of this file, as it was written for GPUnet, with the arguments that follow. They come
+ * from the kernel's argument `a`, a `type` that has a member `struct gpunet *gpunet`. On CPU threads its
+ * blocks must have one thread each (lanes = 1).
+ *
+ *     GPUNET_KERNEL(client_kernel, struct client_args, a, gpuclient, a->addr, a->table, a->blocks)
+ */
+#ifdef __CUDACC__
+#define GPUNET_KERNEL(name, type, a, function, ...)                                                          \
+    extern "C" __attribute__((visibility("hidden"))) int name##_gpu(uint32_t grid, uint32_t block,           \
+                                                                    const void *p, void *stream)             \
+    {                                                                                                        \
+        const type *a = (const type *)p;                                                                     \
+        cudaError_t err = cudaMemcpyToSymbolAsync(gpunet_here_, &a->gpunet, sizeof(a->gpunet), 0,            \
+                                                  cudaMemcpyHostToDevice, (cudaStream_t)stream);             \
+        if (err != cudaSuccess) return (int)err;                                                             \
+        function<<<grid, block, 0, (cudaStream_t)stream>>>(__VA_ARGS__);                                     \
+        return (int)cudaGetLastError();                                                                      \
+    }                                                                                                        \
+    GW_KERNEL_DECLARE(name);                                                                                 \
+    __attribute__((weak)) const struct gw_kernel name = {#name, sizeof(type), NULL, name##_gpu}
+#else
+#define GPUNET_KERNEL(name, type, a, function, ...)                                                          \
+    static void name##_cpu(const void *p)                                                                    \
+    {                                                                                                        \
+        const type *a = (const type *)p;                                                                     \
+        gpunet_use(a->gpunet);                                                                               \
+        function(__VA_ARGS__);                                                                               \
+    }                                                                                                        \
+    GW_KERNEL_GPU_DECL_(name)                                                                                \
+    GW_KERNEL_DECLARE(name);                                                                                 \
+    const struct gw_kernel name = {#name, sizeof(type), name##_cpu, GW_KERNEL_GPU_(name)}
+#endif
 
 GW_DEV struct gpunet *gpunet_(void)
 {
