@@ -1,0 +1,9 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The subcommands of `gpuwire app faceverify`. Each takes its own argv (argv[0] is its name) and returns the
+ * exit code. faceverify.c has their table. */
+#ifndef FACE_COMMANDS_H
+#define FACE_COMMANDS_H
+
+int face_cmd_where(int argc, char **argv);
+
+#endif

@@ -1,0 +1,35 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpuwire app faceverify: the table of its subcommands. */
+#include <stdio.h>
+#include <string.h>
+
+#include "apps/faceverify/args.h"
+#include "apps/faceverify/commands.h"
+
+static const struct {
+    const char *name, *what;
+    int (*run)(int argc, char **argv);
+} commands[] = {
+    {"where", "which memcached has a person, and by which key", face_cmd_where},
+};
+enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static void face_print_usage(FILE *f)
+{
+    fprintf(f,
+            "usage: gpuwire app faceverify [COMMAND [ARGUMENT...]]\n\n"
+            "Is this the face of that person? A kernel answers, and asks memcached who the person is.\n\n");
+    for (int i = 0; i < COMMANDS; i++) fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].what);
+    fprintf(f, "\n  -h, --help  this text; after COMMAND, its options\n");
+}
+
+int main(int argc, char **argv)
+{
+    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
+        face_print_usage(argc < 2 ? stderr : stdout);
+        return argc < 2 ? FACE_EXIT_USAGE : FACE_EXIT_OK;
+    }
+    for (int i = 0; i < COMMANDS; i++)
+        if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
+    return face_usage_error("", "%s: there is no such command", argv[1]);
+}
