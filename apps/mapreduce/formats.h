@@ -35,8 +35,9 @@ enum { MR_MAX_FILES = 1 << 20, MR_MAX_DEPTH = 64 };
 
 /*
  * The files that `paths` name, in the order of their names. A folder stands for all regular files in it and
- * in its folders; symbolic links in it are not followed, so a circle of them is harmless. Errors: a path that
- * is not there, cannot be read or is neither a file nor a folder; -E2BIG: too many files, or folders too deep.
+ * in its folders; symbolic links in it are not followed, so a circle of them is harmless. Errors: a path
+ * that is not there, cannot be read or is neither a file nor a folder; -E2BIG: too many files, or folders
+ * too deep.
  */
 int mr_files_find(char *const *paths, int n, struct mr_files *files);
 void mr_files_free(struct mr_files *files);
@@ -68,8 +69,8 @@ enum { MR_NPY_HEADER = 64 << 10 };
 
 /*
  * Reads the header. bytes: the file's first n bytes, all of them or MR_NPY_HEADER. size: the file's. name:
- * for the error's text. Errors: -EINVAL: it is no .npy file of version 1 to 3, its values are no floats or integers, it
- * has more than two dimensions, or its size does not match its shape.
+ * for the error's text. Errors: -EINVAL: it is no .npy file of version 1 to 3, its values are no floats or
+ * integers, it has more than two dimensions, or its size does not match its shape.
  */
 int mr_npy_parse(const void *bytes, size_t n, uint64_t size, const char *name, struct mr_npy *npy);
 
