@@ -11,6 +11,10 @@ static const struct {
     int (*run)(int argc, char **argv);
 } commands[] = {
     {"where", "which memcached has a person, and by which key", face_cmd_where},
+#ifdef FACE_PICTURES
+    {"faces", "draws people who do not exist into a folder", face_cmd_faces},
+    {"enrol", "pictures of people become values in memcached", face_cmd_enrol},
+#endif
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
