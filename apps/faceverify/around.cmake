@@ -1,5 +1,5 @@
-# What stands around the server: faces, enrolment, pictures. Pictures need libpng and libjpeg.
-set(FACE_AROUND faces/draw.c faces/crowd.c)
+# What stands around the server: faces, enrolment, ROC curves, the load generator. Pictures need libpng and libjpeg.
+set(FACE_AROUND faces/draw.c faces/crowd.c load/load.c load/plan.c load/connection.c load/worker.c load/report.c load/times.c)
 set(FACE_AROUND_LIBS)
 pkg_check_modules(PNG IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
@@ -17,3 +17,4 @@ if(PNG_FOUND AND JPEG_FOUND)
 else()
   message(STATUS "faceverify: no enrolment of pictures (needs libpng-dev and libjpeg-dev)")
 endif()
+gw_app_test(app_faceverify_load python3 ${CMAKE_CURRENT_SOURCE_DIR}/tests/load.py)

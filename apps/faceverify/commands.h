@@ -5,6 +5,7 @@
 #define FACE_COMMANDS_H
 
 int face_cmd_where(int argc, char **argv);
+int face_cmd_load(int argc, char **argv);
 /* With libpng and libjpeg (FACE_PICTURES). */
 int face_cmd_faces(int argc, char **argv);
 int face_cmd_enrol(int argc, char **argv);

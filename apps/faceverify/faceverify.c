@@ -15,6 +15,7 @@ static const struct {
     {"faces", "draws people who do not exist into a folder", face_cmd_faces},
     {"enrol", "pictures of people become values in memcached", face_cmd_enrol},
 #endif
+    {"load", "many requests to a server: are the verdicts right, and how fast is it?", face_cmd_load},
 };
 enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
