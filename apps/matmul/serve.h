@@ -1,0 +1,55 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* serve.h: the server of matrix products, as a host program starts it. */
+#ifndef MATMUL_SERVE_H
+#define MATMUL_SERVE_H
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "server.h"
+
+/* 0 of a field: the value in parentheses. */
+struct mm_server_opts {
+    const char *exec; /* "cpu", "gpu" or "auto" */
+    const char *host; /* address to listen at (127.0.0.1) */
+    uint16_t port;    /* (any free one) */
+    bool daemon;      /* some blocks serve, the others compute; else each does both */
+    uint32_t rdma;    /* enum gw_sock_rdma */
+    uint32_t gpu;
+    uint32_t lanes;     /* CPU: threads of a block (1) */
+    uint32_t blocks;    /* (GPU: as many as run at a time, less a few for others; CPU: one per processor, 2 at
+                           * least, and for the daemon 4) */
+    uint32_t io_blocks; /* daemon: of those, how many serve (a quarter) */
+    uint32_t connections; /* at a time (1024) */
+    uint32_t largest;     /* n (4096) */
+    uint32_t proxies;     /* sets of sockets, each with a proxy thread (GPU over TCP: 4; else 1) */
+    uint64_t memory;      /* bytes for matrices (GPU: 4 GiB, CPU: 256 MiB) */
+    uint64_t buffer; /* bytes of a socket's ring, in each direction (up to 64 connections 1 MiB; else GPU:
+                           * 256 KiB, CPU: 64 KiB) */
+    uint64_t
+        body_ns; /* how long A and B may take to come, and an answer to go, besides 0.1 µs a byte (10 s) */
+    uint64_t idle_ns; /* how long a client may be silent between requests (300 s) */
+    uint64_t room_ns; /* how long a request waits for a buffer before it is answered with MM_BUSY (2 s) */
+};
+
+struct mm_server;
+
+/* Starts it. 0, or a negative errno with the reason in gw_last_error(). */
+int mm_server_open(const struct mm_server_opts *opts, struct mm_server **out);
+
+/* Where it listens. */
+uint16_t mm_server_port(const struct mm_server *s);
+
+/* For people: "independent, 16 blocks on cpu, 4 lanes". */
+const char *mm_server_name(const struct mm_server *s);
+
+/* Does it still run? -EIO: its kernel has failed. */
+int mm_server_check(struct mm_server *s);
+
+/* What it has done. It may be called while it runs. */
+int mm_server_query(struct mm_server *s, struct mm_counts *counts);
+
+/* Ends it: connections are closed. NULL is allowed. */
+int mm_server_close(struct mm_server *s);
+
+#endif
