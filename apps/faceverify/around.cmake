@@ -4,10 +4,11 @@ set(FACE_AROUND_LIBS)
 pkg_check_modules(PNG IMPORTED_TARGET libpng)
 pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
 if(PNG_FOUND AND JPEG_FOUND)
-  list(APPEND FACE_AROUND faces/faces.c enrol/enrol.c enrol/read.c enrol/store.c picture/picture.c picture/png.c picture/jpeg.c picture/exif.c
+  list(APPEND FACE_AROUND faces/faces.c enrol/enrol.c enrol/read.c enrol/store.c enrol/verify.c roc/roc.c roc/curve.c roc/show.c picture/picture.c picture/png.c picture/jpeg.c picture/exif.c
        picture/pyramid.c picture/align.c picture/eyes.c)
   set(FACE_AROUND_LIBS PkgConfig::PNG PkgConfig::JPEG)
   gw_app_test(app_faceverify_enrol python3 ${CMAKE_CURRENT_SOURCE_DIR}/tests/enrol.py)
+  gw_app_test(app_faceverify_roc python3 ${CMAKE_CURRENT_SOURCE_DIR}/tests/roc.py)
   if(GW_TESTS)
     gw_test(test_face_picture SOURCES tests/test_face_picture.c faces/draw.c picture/picture.c picture/png.c picture/jpeg.c
             picture/exif.c picture/pyramid.c picture/align.c picture/eyes.c

@@ -9,5 +9,7 @@ int face_cmd_load(int argc, char **argv);
 /* With libpng and libjpeg (FACE_PICTURES). */
 int face_cmd_faces(int argc, char **argv);
 int face_cmd_enrol(int argc, char **argv);
+int face_cmd_verify(int argc, char **argv);
+int face_cmd_roc(int argc, char **argv);
 
 #endif

@@ -14,6 +14,8 @@ static const struct {
 #ifdef FACE_PICTURES
     {"faces", "draws people who do not exist into a folder", face_cmd_faces},
     {"enrol", "pictures of people become values in memcached", face_cmd_enrol},
+    {"roc", "how well distances tell people apart; chooses a threshold", face_cmd_roc},
+    {"verify", "asks a server whether a picture shows a person", face_cmd_verify},
 #endif
     {"load", "many requests to a server: are the verdicts right, and how fast is it?", face_cmd_load},
 };

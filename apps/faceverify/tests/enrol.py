@@ -2,49 +2,11 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpuwire app faceverify faces and enrol: what memcached has afterwards is what a plain reference makes of the aligned pictures."""
 import os
-import struct
-import zlib
 
 import rig
 import numpy as np
 import reference
-
-
-def chunk(kind, data):
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
-
-
-def write_png(path, grey):
-    height, width = grey.shape
-    raw = b"".join(b"\0" + row.tobytes() for row in grey)
-    with open(path, "wb") as f:
-        f.write(b"\x89PNG\r\n\x1a\n" + chunk(b"IHDR", struct.pack(">IIBBBBB", width, height, 8, 0, 0, 0, 0)) +
-                chunk(b"IDAT", zlib.compress(raw)) + chunk(b"IEND", b""))
-
-
-def read_png(path):
-    """Grey of 8 bits, as our tools write it: the filters are undone row by row."""
-    data = open(path, "rb").read()
-    at, idat = 8, b""
-    while at < len(data):
-        size, kind = struct.unpack(">I4s", data[at:at + 8])
-        if kind == b"IHDR":
-            width, height = struct.unpack(">II", data[at + 8:at + 16])
-        if kind == b"IDAT":
-            idat += data[at + 8:at + 8 + size]
-        at += 12 + size
-    raw, rows, up = zlib.decompress(idat), [], np.zeros(width, np.int64)
-    for y in range(height):
-        how, row = raw[y * (width + 1)], np.frombuffer(raw, np.uint8, width, y * (width + 1) + 1).astype(np.int64)
-        out = row.copy()
-        for x in range(width):
-            left, corner = (out[x - 1], up[x - 1]) if x else (0, 0)
-            guess = left + up[x] - corner
-            near = min((abs(guess - v), i) for i, v in enumerate((left, up[x], corner)))[1]
-            out[x] = row[x] + (0, left, up[x], (left + up[x]) // 2, (left, up[x], corner)[near])[how] & 255
-        rows.append(out)
-        up = out
-    return np.array(rows, np.uint8)
+import png_file
 
 
 def turn(grey, points, degrees):
@@ -69,7 +31,7 @@ def aligned(port, d):
     """A picture whose eyes are given, scaled, turned: the aligned ones are close to each other."""
     rig.run("faces", d, "--persons", 2, "--views", 1, "--width", 400, "--eyes", "--spread", "0.2")
     saved, histograms = f"{d}/saved.png", {}
-    picture = read_png(f"{d}/person-0001/1.png")
+    picture = png_file.read(f"{d}/person-0001/1.png")
     x1, y1, x2, y2 = map(float, open(f"{d}/person-0001/1.eyes").read().split())
     height, width = picture.shape
     turned, ((u1, v1), (u2, v2)) = turn(picture, ((x1, y1), (x2, y2)), 20)
@@ -81,10 +43,10 @@ def aligned(port, d):
         "turned by 20°": (turned, (u1, v1, u2, v2)),
     }
     for name, (grey, eyes) in kinds.items():
-        write_png(f"{d}/one.png", grey)
+        png_file.write(f"{d}/one.png", grey)
         rc, out, err = enrol(port, "--save", saved, "--eyes", ",".join(map(str, eyes)), "one", f"{d}/one.png")
         rig.check(f"a picture, {name}", rc == 0, out + err)
-        histograms[name] = reference.histogram(read_png(saved).tobytes())
+        histograms[name] = reference.histogram(png_file.read(saved).tobytes())
         rig.check("memcached has its histogram", np.array_equal(reference.fetch(port, b"one"), histograms[name]))
     enrol(port, "two", f"{d}/person-0002/1.png")
     other = reference.distance(reference.fetch(port, b"two"), histograms["as it is"])
@@ -102,17 +64,17 @@ def folders(port, d):
     each = []
     for view in (1, 2, 3):
         enrol(port, "--save", f"{d}/saved.png", "x", f"{d}/all/person-0002/{view}.png")
-        each.append(reference.histogram(read_png(f"{d}/saved.png").tobytes()))
+        each.append(reference.histogram(png_file.read(f"{d}/saved.png").tobytes()))
     rig.check("the mean of a person's pictures", np.array_equal(reference.fetch(port, b"person-0002"), reference.mean(each)))
     with open(f"{d}/all/person-0003/2.png", "r+b") as f:
         f.truncate(1000)
     rc, out, err = enrol(port, f"{d}/all")
     rig.check("a damaged picture is left out, and told", rc == 1 and "3 people" in out and "2.png: damaged PNG" in err, out + err)
-    write_png(f"{d}/flat.png", np.full((200, 200), 90, np.uint8))
+    png_file.write(f"{d}/flat.png", np.full((200, 200), 90, np.uint8))
     rig.refused("no eyes: it asks for them", "--eyes", "enrol", "--memcached", f"127.0.0.1:{port}", "x", f"{d}/flat.png")
-    write_png(f"{d}/dot.png", np.zeros((1, 1), np.uint8))
+    png_file.write(f"{d}/dot.png", np.zeros((1, 1), np.uint8))
     rig.refused("one pixel", "no eyes found", "enrol", "--memcached", f"127.0.0.1:{port}", "x", f"{d}/dot.png")
-    write_png(f"{d}/wide.png", np.zeros((4, 20000), np.uint8))
+    png_file.write(f"{d}/wide.png", np.zeros((4, 20000), np.uint8))
     rig.refused("20,000 pixels wide", "wide.png", "enrol", "--memcached", f"127.0.0.1:{port}", "x", f"{d}/wide.png")
     rig.refused("eyes outside", "outside", "enrol", "--memcached", f"127.0.0.1:{port}", "--eyes", "1,1,900,1", "x", f"{d}/flat.png")
     rig.refused("eyes too near", "apart", "enrol", "--memcached", f"127.0.0.1:{port}", "--eyes", "1,1,3,1", "x", f"{d}/flat.png")
