@@ -17,6 +17,7 @@ static void print_help(FILE *f)
         f,
         "usage: gpuwire app mapreduce JOB INPUT... [-o FOLDER] [OPTION...] [-- ARGUMENT...]\n"
         "       mpirun -n N gpuwire app mapreduce JOB INPUT... [...]\n"
+        "       gpuwire app mapreduce gen KIND SIZE FILE [...]\n"
         "       gpuwire app mapreduce\n\n"
         "Maps and reduces files and folders with kernels: on CPU threads or GPUs, by one rank or many.\n"
         "Without arguments it shows word count on this machine. What stands after -- goes to the job.\n\n");

@@ -16,10 +16,12 @@ same() { # WHAT FILE FILE
     cmp "$2" "$3" >&2 || fail "$1: the results differ"
 }
 
-# A Python that has numpy; the references of k-means and matrices need it.
-python=python3
-"$python" -c 'import numpy' 2>/dev/null || python=/usr/bin/python3
-"$python" -c 'import numpy' 2>/dev/null || { echo "skipped: Python has no numpy"; exit 77; }
+# The references of k-means and matrices need numpy.
+need_numpy() {
+    python=python3
+    "$python" -c 'import numpy' 2>/dev/null || python=/usr/bin/python3
+    "$python" -c 'import numpy' 2>/dev/null || { echo "skipped: Python has no numpy"; exit 77; }
+}
 reference() { "$python" "$here/reference.py" "$@" || fail "the reference of $1 failed"; }
 
 # Text that a terminal would rather not see, of N bytes.

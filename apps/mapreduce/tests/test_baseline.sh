@@ -4,6 +4,7 @@
 #     test_baseline.sh PROGRAM
 program=$1
 . "$(dirname "$0")/lib.sh"
+need_numpy
 
 mkdir -p texts/more
 odd_text 3000000 >texts/long
