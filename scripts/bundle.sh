@@ -65,6 +65,8 @@ rm -rf "$out/models/train"
 [ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
 mkdir -p "$out/bench" && cp -a bench/softnic.sh bench/csv.sh bench/figures bench/serve_modes.py "$out/bench/"
 mkdir "$out/bench/modes" && cp bench/modes/*.py "$out/bench/modes/"
+mkdir -p "$out/bench/apps" && cp bench/apps/*.sh "$out/bench/apps/"
+mkdir -p "$out/tests/apps" && cp apps/mapreduce/tests/{lib,test_same}.sh "$out/tests/apps/"
 cp examples/pair.sh "$out/tests/example_pair.sh"
 mkdir -p "$out/tests/cli" "$out/tests/integration"
 cp tests/cli/test_cat_exec.sh tests/cli/cat_lib.sh "$out/tests/cli/"

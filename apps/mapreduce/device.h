@@ -79,6 +79,7 @@ struct mr_dev {
     uint32_t flight;    /* chunks that mappers may still take */
     uint32_t stored;    /* chunks in the store */
     uint32_t mapped;    /* mapper blocks that have ended */
+    uint32_t arrived;   /* MR_ONE_TABLE: mapper blocks that combine no more */
     uint32_t samples;
     uint32_t failed, pad;
     uint64_t pairs_out, pairs_in; /* pairs emitted; put into chunks */
@@ -508,36 +509,65 @@ GW_DEV uint32_t mr_place_tag_(struct mr_place *p)
     return tag;
 }
 
-/* Combines a pair in the block's table. false: there is no place for its key. */
-GW_DEV bool mr_table_add_(struct mr_map *m, const struct mr_new *n)
+GW_DEV struct mr_place *mr_place_at_(const struct mr_map *m, uint32_t i)
 {
-    const struct mr_args_ *a = m->a;
-    uint32_t tag = n->hash | 2, i;
+    uint32_t at = i & (m->a->table_slots - 1);
 
-    for (i = 0; i < MR_PROBES; i++) {
-        uint32_t at = (n->hash + i) & (a->table_slots - 1);
-        struct mr_place *p = (struct mr_place *)((uint8_t *)m->table + (uint64_t)at * a->table_stride);
-        uint8_t *its_key = (uint8_t *)(p + 1) + mr_up8_(a->value);
+    return (struct mr_place *)((uint8_t *)m->table + (uint64_t)at * m->a->table_stride);
+}
+
+/* A key's place in the table. If there was none, *fresh: it now has the value, or zeros for NULL. NULL: there
+ * is no room; with a value, none near where the key belongs. */
+GW_DEV struct mr_place *mr_place_get_(struct mr_map *m, const struct mr_new *n, bool *fresh)
+{
+    uint32_t tag = n->hash | 2, probes = n->value ? MR_PROBES : m->a->table_slots, i;
+
+    *fresh = false;
+    for (i = 0; i < probes; i++) {
+        struct mr_place *p = mr_place_at_(m, n->hash + i);
+        uint8_t *its_key = (uint8_t *)(p + 1) + mr_up8_(m->a->value);
         uint32_t seen = mr_place_tag_(p);
 
         if (!seen) {
             seen = gw_cas_acquire_u32_gpu(&p->tag, 0, 1);
             if (!seen) {
                 p->key = n->key_bytes;
-                mr_bytes_((uint8_t *)(p + 1), (const uint8_t *)n->value, n->value_bytes);
+                if (n->value)
+                    mr_bytes_((uint8_t *)(p + 1), (const uint8_t *)n->value, n->value_bytes);
+                else
+                    memset(p + 1, 0, n->value_bytes);
                 mr_bytes_(its_key, n->key, n->key_bytes);
                 gw_st_release_u32_gpu(&p->tag, tag); /* who sees the tag sees key and value */
-                return true;
+                *fresh = true;
+                return p;
             }
             if (seen == 1) seen = mr_place_tag_(p);
         }
         if (seen == tag && p->key == n->key_bytes &&
-            !mr_compare_(its_key, n->key_bytes, n->key, n->key_bytes)) {
-            mr_combine_(m, p, tag, n->value, n->value_bytes);
-            return true;
-        }
+            !mr_compare_(its_key, n->key_bytes, n->key, n->key_bytes))
+            return p;
     }
-    return false;
+    return NULL;
+}
+
+/* Combines a pair in the block's table. false: there is no place for its key. */
+GW_DEV bool mr_table_add_(struct mr_map *m, const struct mr_new *n)
+{
+    bool fresh;
+    struct mr_place *p = mr_place_get_(m, n, &fresh);
+
+    if (p && !fresh) mr_combine_(m, p, n->hash | 2, n->value, n->value_bytes);
+    return p != NULL;
+}
+
+GW_DEV uint64_t *mr_sums(struct mr_map *m, const void *key, uint32_t key_bytes)
+{
+    const uint8_t *k = (const uint8_t *)key;
+    struct mr_new n = {mr_hash_(k, key_bytes), key_bytes, m->a->value, k, NULL};
+    bool fresh;
+    struct mr_place *p = mr_place_get_(m, &n, &fresh);
+
+    return p ? (uint64_t *)(p + 1) : NULL;
 }
 
 /* Sends all that the block's table has. All threads of the block. */
@@ -547,7 +577,7 @@ GW_DEV void mr_table_flush_(struct mr_map *m)
     uint32_t i;
 
     for (i = gw_thread_idx(); i < a->table_slots; i += gw_block_dim()) {
-        struct mr_place *p = (struct mr_place *)((uint8_t *)m->table + (uint64_t)i * a->table_stride);
+        struct mr_place *p = mr_place_at_(m, i);
         uint8_t *key = (uint8_t *)(p + 1) + mr_up8_(a->value);
         struct mr_new n = {mr_hash_(key, p->key), p->key, a->value, key, p + 1};
 
@@ -685,6 +715,10 @@ GW_DEV void mr_map_piece_(struct mr_map *m, struct mr_slot *slot, uint32_t mappe
         gw_syncthreads();
         if (gw_thread_idx() == 0) gw_st_release_u64(&slot->taken, s.ready); /* after the copy's loads */
     }
+    if (a->combine_how && a->flags & MR_FILES_APART && !a->sample && m->file != s.file) {
+        mr_table_flush_(m);
+        gw_syncthreads();
+    }
     m->file = s.file;
     if (a->input == MR_LINES || a->input == MR_WORDS)
         mr_map_text_(m, &s, p + MR_LEAD, s.offset, map);
@@ -692,6 +726,17 @@ GW_DEV void mr_map_piece_(struct mr_map *m, struct mr_slot *slot, uint32_t mappe
         mr_map_records_(m, &s, p + MR_LEAD, s.offset, map);
     gw_syncthreads();
     if (!a->own && gw_thread_idx() == 0) gw_st_release_u64(&slot->taken, s.ready); /* after the map's loads */
+}
+
+/* Is it this block that sends what its table has? Of blocks that share one it is the last. All threads. */
+GW_DEV bool mr_last_to_combine_(const struct mr_args_ *a)
+{
+    uint32_t before = gw_grid_dim() - 1;
+
+    if (!(a->flags & MR_ONE_TABLE)) return true;
+    /* release: what this block has combined, all before the barrier. acquire: what the others have */
+    if (gw_thread_idx() == 0) before = gw_add_acq_rel_u32_gpu(&a->dev->arrived, 1);
+    return gw_group_first(GW_BLOCK, before) == gw_grid_dim() - 1;
 }
 
 /* The kernel of a round: each block is a mapper. */
@@ -707,11 +752,12 @@ GW_DEV void mr_map_block_(const struct mr_args_ *a, mr_map_fn_ map, void (*combi
     m.state_bytes = a->state_bytes;
     m.record = a->record;
     m.bucket = a->bucket + (uint64_t)mapper * a->parts;
-    m.table = a->table + (uint64_t)mapper * a->table_slots * a->table_stride;
+    m.table = a->table;
+    if (!(a->flags & MR_ONE_TABLE)) m.table = a->table + (uint64_t)mapper * a->table_slots * a->table_stride;
     m.combine = combine;
     while ((slot = mr_slot_next_(a))) mr_map_piece_(&m, slot, mapper, map);
     gw_syncthreads();
-    if (a->combine_how && !a->sample) mr_table_flush_(&m);
+    if (a->combine_how && !a->sample && mr_last_to_combine_(a)) mr_table_flush_(&m);
     gw_syncthreads();
     for (i = gw_thread_idx(); i < a->parts && !a->sample && !mr_stopped_(a); i += gw_block_dim()) {
         struct mr_bucket *b = (struct mr_bucket *)m.bucket + i;

@@ -40,7 +40,7 @@ static int executors_open(struct engine *e)
 
     if (err) return engine_fail(e, err, "%s", gw_last_error());
     if (gw_exec_kind(e->exec) == GW_EXEC_GPU) {
-        e->threads = GPU_THREADS;
+        e->threads = e->job.job->threads ? e->job.job->threads : GPU_THREADS;
         e->movers = 2 * peers < MAX_MOVERS ? 2 * peers : MAX_MOVERS;
         e->mappers = e->opts.mappers ? e->opts.mappers : gw_exec_resident_blocks(e->exec) - e->movers;
     } else {
@@ -169,7 +169,7 @@ static int round_reset(struct engine *e)
     const struct mr_args_ *a = &e->args;
     uint32_t buckets = e->mappers * a->parts;
     uint64_t ring = (uint64_t)a->peers * a->chunks * 4, queues = a->peers * sizeof(struct mr_queue);
-    uint64_t table = (uint64_t)e->mappers * a->table_slots * a->table_stride, most = ring;
+    uint64_t table = engine_table_bytes(e), most = ring;
     struct mr_dev d = {.free_head = 1, .flight = a->chunks - a->store_max};
     struct mr_bucket *b;
     uint32_t *next;

@@ -26,7 +26,7 @@ struct engine_opts {
 /* What a job's ranks must know; the master says it. */
 struct engine_job {
     const struct mr_job *job;
-    uint32_t record, key, value, parts;
+    uint32_t record, key, value, keys, parts;
     const uint8_t *names; /* struct mr_args_'s */
     uint32_t names_bytes;
     uint64_t max_state;

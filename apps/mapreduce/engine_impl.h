@@ -39,6 +39,8 @@ GW_KERNEL_DECLARE(mr_merge_kernel);
 GW_KERNEL_DECLARE(mr_tiles_kernel);
 
 int engine_fail(struct engine *e, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
+/* Bytes of the tables that pairs are combined in. */
+uint64_t engine_table_bytes(const struct engine *e);
 /* Memory that lives as long as the engine. */
 int engine_array(struct engine *e, enum gw_mem_kind kind, uint64_t bytes, struct gw_mem **out);
 /* Memory that grows: at least `bytes`, contents lost when it grows. */

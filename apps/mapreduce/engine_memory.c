@@ -110,6 +110,25 @@ static int heap_make(struct engine *e, uint64_t bytes)
     return 0;
 }
 
+/* A power of two. A table for the whole rank has twice the places that its keys need. */
+static uint32_t table_slots(const struct engine *e)
+{
+    uint32_t n = 64, keys = e->job.keys < 1 << 24 ? e->job.keys : 1 << 24;
+
+    if (e->args.flags & MR_ONE_TABLE)
+        while (n < 2 * keys) n *= 2;
+    else
+        while (n < 8192 && n * e->args.table_stride < TABLE_BYTES) n *= 2;
+    return n;
+}
+
+uint64_t engine_table_bytes(const struct engine *e)
+{
+    uint64_t tables = e->args.flags & MR_ONE_TABLE ? 1 : e->mappers;
+
+    return tables * e->args.table_slots * e->args.table_stride;
+}
+
 static int pairs_make(struct engine *e)
 {
     struct mr_args_ *a = &e->args;
@@ -139,10 +158,9 @@ static int pairs_make(struct engine *e)
     if (a->combine_how) {
         a->table_key = a->key < MR_INLINE_KEY ? a->key : MR_INLINE_KEY;
         a->table_stride = (uint32_t)sizeof(struct mr_place) + mr_up8_(a->value) + mr_up8_(a->table_key);
-        for (a->table_slots = 64; a->table_slots < 8192 && a->table_slots * a->table_stride < TABLE_BYTES;)
-            a->table_slots *= 2;
+        a->table_slots = table_slots(e);
     }
-    ARRAY(table, GW_MEM_DEVICE, (uint64_t)e->mappers * a->table_slots * a->table_stride);
+    ARRAY(table, GW_MEM_DEVICE, engine_table_bytes(e));
     return 0;
 }
 

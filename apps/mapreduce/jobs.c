@@ -5,9 +5,10 @@
 #include <dlfcn.h>
 #include <string.h>
 
-extern const struct mr_job mr_job_wordcount;
+extern const struct mr_job mr_job_wordcount, mr_job_index, mr_job_sort, mr_job_kmeans, mr_job_matvec;
 
-static const struct mr_job *const jobs[] = {&mr_job_wordcount};
+static const struct mr_job *const jobs[] = {&mr_job_wordcount, &mr_job_index, &mr_job_sort, &mr_job_kmeans,
+                                            &mr_job_matvec};
 enum { JOBS = sizeof(jobs) / sizeof(jobs[0]) };
 
 void jobs_list(FILE *f)

@@ -76,6 +76,9 @@ enum mr_flags {
     MR_SORT = 1,  /* keys of a part in the order of memcmp; without it in an order of the engine's */
     MR_ORDER = 2, /* the parts, one after another, are in order, too: keys are sampled first. With MR_SORT */
     MR_SORT_VALUES = 4, /* reduce gets a key's values in the order of memcmp, else in any order */
+    MR_FILES_APART = 8, /* pairs of different files are not combined before they travel */
+    MR_ONE_TABLE = 16,  /* the blocks of a rank combine in one table, with room for h->keys keys: for few keys
+                           that all blocks meet. Each key travels once for the whole rank */
 };
 
 enum {
@@ -94,6 +97,7 @@ struct mr_job {
     const char *job, *what; /* its name; one line for --help */
     uint32_t input, by, combine, flags;
     uint32_t record;     /* MR_RECORDS */
+    uint32_t threads;    /* of a block of map on a GPU; 0: as many as the engine chooses */
     uint32_t key, value; /* the longest key and value; a value that is combined is exactly that long */
     const char *args;    /* what setup takes, for --help: "K [ROUNDS]"; NULL: nothing */
 
@@ -142,6 +146,11 @@ GW_DEV void mr_emit(struct mr_map *m, const void *key, uint32_t key_bytes, const
 /* The same for one number. */
 GW_DEV void mr_emit_u64(struct mr_map *m, const void *key, uint32_t key_bytes, uint64_t value);
 
+/* MR_SUM_U64: where the sums of a key lie (`value` bytes, zeros at first), until map returns. Any thread.
+ * It adds to them with gw_add_relaxed_u64_gpu. Several threads can add one long value so, and need not emit
+ * it. NULL: there is no room. With MR_ONE_TABLE there is room for h->keys keys. */
+GW_DEV uint64_t *mr_sums(struct mr_map *m, const void *key, uint32_t key_bytes);
+
 /* A file's path as it was given or found in a folder, and its length. */
 GW_DEV const char *mr_file_name(const struct mr_args_ *a, uint32_t file, uint32_t *bytes);
 
@@ -183,6 +192,7 @@ struct mr_file {
 struct mr_host {
     const struct mr_job *job;
     uint32_t record, key, value; /* as the job's, until setup changes them */
+    uint32_t keys;               /* MR_ONE_TABLE: how many keys there may be; setup sets it */
     char type;                   /* MR_NPY: 'f', 'i' or 'u', and the bytes of an item */
     uint32_t item;
     uint32_t files;

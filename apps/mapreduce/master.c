@@ -80,6 +80,7 @@ static void say_job(struct master *m)
     pack_u32(&p, h->record);
     pack_u32(&p, h->key);
     pack_u32(&p, h->value);
+    pack_u32(&p, h->keys);
     pack_u32(&p, m->r->parts);
     pack_u64(&p, m->tasks.bytes);
     pack_u32(&p, h->files);

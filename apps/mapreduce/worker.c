@@ -94,6 +94,7 @@ static int on_job(struct worker *w, struct unpack *u)
     w->job.record = unpack_u32(u);
     w->job.key = unpack_u32(u);
     w->job.value = unpack_u32(u);
+    w->job.keys = unpack_u32(u);
     w->job.parts = unpack_u32(u);
     w->o.engine.input = unpack_u64(u);
     files = unpack_u32(u);

@@ -1,0 +1,165 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * kmeans_tile.h: the nearest centres of a tile of points. On a GPU it is a matrix product of 128 points and
+ * 128 centres at a time: 16 coordinates of each lie in shared memory, and a thread keeps the scores of 8
+ * points and 8 centres in registers. Fewer threads go point by point.
+ */
+#ifndef MAPREDUCE_KMEANS_TILE_H
+#define MAPREDUCE_KMEANS_TILE_H
+
+#include "../formats.h"
+#include "../mapreduce.h"
+
+enum {
+    KMEANS_TILE = 128,
+    KMEANS_DEEP = 16,
+    KMEANS_SIDE = 8,                           /* points, and centres, of a thread */
+    KMEANS_ACROSS = KMEANS_TILE / KMEANS_SIDE, /* threads that share the points */
+    KMEANS_THREADS = KMEANS_ACROSS * KMEANS_ACROSS,
+    KMEANS_ROW = KMEANS_TILE + 4, /* so that writers of a column meet few banks twice */
+};
+
+/* What the maps get; half squares of the centres follow, then their coordinates: [dims][padded]. */
+struct kmeans_state {
+    uint32_t padded, dims, item, measuring; /* centres, a multiple of the tile; coordinates; bytes of one */
+    double scale;
+    uint64_t pad[5];
+};
+
+struct kmeans_tile {
+    float x[KMEANS_DEEP][KMEANS_ROW], c[KMEANS_DEEP][KMEANS_ROW]; /* the points' are negative */
+    float best[KMEANS_TILE][KMEANS_ACROSS + 1];
+    uint32_t which[KMEANS_TILE][KMEANS_ACROSS + 1];
+    uint32_t nearest[KMEANS_TILE];
+};
+
+/* Four neighbours, which a GPU loads at once. */
+struct kmeans_four {
+    float v[4];
+} __attribute__((aligned(16)));
+
+/* The sums of a key: dims coordinates, and how many points. */
+GW_DEV uint64_t *kmeans_sum(struct mr_map *m, uint32_t key)
+{
+    return mr_sums(m, &key, sizeof(key));
+}
+
+/* Each thread takes points of its own, and 32 centres at a time. */
+GW_DEV void kmeans_nearest_each(const struct kmeans_state *s, const uint8_t *point, uint32_t n,
+                                struct kmeans_tile *t)
+{
+    const float *half = (const float *)(s + 1);
+    uint32_t i, k, d, j;
+
+    for (i = gw_thread_idx(); i < n; i += gw_block_dim()) {
+        float best = INFINITY;
+        uint32_t which = 0;
+
+        for (k = 0; k < s->padded; k += 32) {
+            const float *column = half + s->padded + k;
+            float score[32];
+
+            for (j = 0; j < 32; j++) score[j] = half[k + j];
+            for (d = 0; d < s->dims; d++, column += s->padded) {
+                float x = -mr_npy_value(point, (uint64_t)i * s->dims + d, s->item);
+
+                for (j = 0; j < 32; j++) score[j] = fmaf(x, column[j], score[j]);
+            }
+            for (j = 0; j < 32; j++)
+                if (score[j] < best) {
+                    best = score[j];
+                    which = k + j;
+                }
+        }
+        t->nearest[i] = which;
+    }
+}
+
+/* Puts 16 coordinates of the points and of 128 centres into shared memory; zeros where there are none. */
+GW_DEV void kmeans_load(const struct kmeans_state *s, const uint8_t *point, uint32_t n, const float *column,
+                        uint32_t from, struct kmeans_tile *t)
+{
+    uint32_t i;
+
+    for (i = gw_thread_idx(); i < KMEANS_TILE * KMEANS_DEEP; i += gw_block_dim()) {
+        uint32_t p = i / KMEANS_DEEP, d = i % KMEANS_DEEP;
+
+        t->x[d][p] =
+            p < n && from + d < s->dims ? -mr_npy_value(point, (uint64_t)p * s->dims + from + d, s->item) : 0;
+    }
+    for (i = gw_thread_idx(); i < KMEANS_TILE * KMEANS_DEEP; i += gw_block_dim()) {
+        uint32_t d = i / KMEANS_TILE, c = i % KMEANS_TILE;
+
+        t->c[d][c] = from + d < s->dims ? column[(uint64_t)(from + d) * s->padded + c] : 0;
+    }
+}
+
+/* A thread's first of four points or centres; the other four are half a tile further. */
+#define KMEANS_AT(i, at) ((at)*4 + ((i)&3) + ((i)&4) * (KMEANS_TILE / 8))
+
+/* Adds the products of 16 coordinates. */
+GW_DEV void kmeans_multiply(const struct kmeans_tile *t, uint32_t px, uint32_t cx,
+                            float score[KMEANS_SIDE][KMEANS_SIDE])
+{
+    uint32_t d, i, j;
+
+    for (d = 0; d < KMEANS_DEEP; d++) {
+        struct kmeans_four x[2], c[2];
+
+        x[0] = *(const struct kmeans_four *)&t->x[d][px * 4];
+        x[1] = *(const struct kmeans_four *)&t->x[d][px * 4 + KMEANS_TILE / 2];
+        c[0] = *(const struct kmeans_four *)&t->c[d][cx * 4];
+        c[1] = *(const struct kmeans_four *)&t->c[d][cx * 4 + KMEANS_TILE / 2];
+        for (i = 0; i < KMEANS_SIDE; i++)
+            for (j = 0; j < KMEANS_SIDE; j++)
+                score[i][j] = fmaf(x[i / 4].v[i % 4], c[j / 4].v[j % 4], score[i][j]);
+    }
+}
+
+/* All threads of a block of 256 or more; those above only help to load. */
+GW_DEV void kmeans_nearest_tile(const struct kmeans_state *s, const uint8_t *point, uint32_t n,
+                                struct kmeans_tile *t)
+{
+    const float *half = (const float *)(s + 1);
+    uint32_t px = gw_thread_idx() / KMEANS_ACROSS, cx = gw_thread_idx() % KMEANS_ACROSS, which[KMEANS_SIDE],
+             k, d, i, j;
+    bool works = gw_thread_idx() < KMEANS_THREADS;
+    float best[KMEANS_SIDE], score[KMEANS_SIDE][KMEANS_SIDE];
+
+    for (i = 0; i < KMEANS_SIDE; i++) {
+        best[i] = INFINITY;
+        which[i] = 0;
+    }
+    for (k = 0; k < s->padded; k += KMEANS_TILE) {
+        for (j = 0; j < KMEANS_SIDE; j++)
+            for (i = 0; i < KMEANS_SIDE; i++) score[i][j] = half[k + KMEANS_AT(j, cx)];
+        for (d = 0; d < s->dims; d += KMEANS_DEEP) {
+            gw_syncthreads(); /* what lies there has been read */
+            kmeans_load(s, point, n, half + s->padded + k, d, t);
+            gw_syncthreads();
+            if (works) kmeans_multiply(t, px, cx, score);
+        }
+        for (j = 0; j < KMEANS_SIDE; j++)
+            for (i = 0; i < KMEANS_SIDE; i++)
+                if (score[i][j] < best[i]) {
+                    best[i] = score[i][j];
+                    which[i] = k + KMEANS_AT(j, cx);
+                }
+    }
+    for (i = 0; i < KMEANS_SIDE && works; i++) {
+        t->best[KMEANS_AT(i, px)][cx] = best[i];
+        t->which[KMEANS_AT(i, px)][cx] = which[i];
+    }
+    gw_syncthreads();
+    for (i = gw_thread_idx(); i < KMEANS_TILE; i += gw_block_dim()) {
+        uint32_t least = 0;
+
+        for (j = 1; j < KMEANS_ACROSS; j++)
+            if (t->best[i][j] < t->best[i][least] ||
+                (t->best[i][j] == t->best[i][least] && t->which[i][j] < t->which[i][least]))
+                least = j;
+        t->nearest[i] = t->which[i][least];
+    }
+}
+
+#endif
