@@ -57,7 +57,8 @@ class Table:
 
 def included(path, name):
     """A file of this tree that an #include names, seen from its root; None: it is the system's, or generated."""
-    for folder in ("", "include/", str(pathlib.PurePosixPath(path).parent) + "/"):
+    own = str(pathlib.PurePosixPath(path).parent) + "/"
+    for folder in (own,) if name.startswith("../") else ("", "include/", own):  # what lies beside this tree is no part of it
         if (ROOT / folder / name).is_file():
             return folder + name
     return None
