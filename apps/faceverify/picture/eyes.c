@@ -2,15 +2,18 @@
 /* Finds the eyes. A picture is looked at in sizes at which the eyes could be 24 pixels apart. In each,
  *
  * - places are sought that are dark and round, as an iris is: gradients around point away from them;
- * - of each two that could be a pair, the face that they would belong to is cut out, aligned. Its
- *   symmetric part is compared with the mean of drawn faces; what is not symmetric counts against it.
+ * - of each two that could be a pair, the face that they would belong to is cut out, aligned. It is compared
+ *   with the mean of drawn faces and with its own mirror image, both without the light: only what differs
+ *   from the pixels around counts.
  *
- * The best pair is then looked at closely. */
+ * The best pair is then looked at closely. The weights of what counts were fitted to drawn faces, a portrait
+ * and pictures without faces. */
 #include <errno.h>
 #include <math.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include <gpuwire/error.h>
 
@@ -21,11 +24,22 @@
 #define LEAST_PART .06f /* of the picture's smaller side that lie between the eyes, at least and at most */
 #define MOST_PART  .60f
 #define ZOOM       1.18f /* from one size to the next */
-#define SURE       .45f  /* a score below is no face */
+/* What a pair's score is made of; below SURE it is no face. */
+#define SCORE_ALIKE  7.5f
+#define SCORE_MIRROR 3.5f
+#define SCORE_BRIDGE .7f
+#define SCORE_ROUND  3.6f
+#define SURE         9.5f
 enum {
     MASK_W = 32, /* the face: from -1 to 1 beside the middle of the eyes, */
     MASK_H = 35, /* from -0.7 above to 1.5 below; 16 pixels are the eyes' distance */
     MASK = MASK_W * MASK_H,
+    /* The part that counts: brows, eyes and nose. Mouths differ too much. */
+    PART_LEFT = 2,
+    PART_RIGHT = MASK_W - PART_LEFT,
+    PART_TOP = 4,
+    PART_END = 24,
+    AROUND = 5,
     CANDIDATES = 40,
     DRAWN = 48,
 };
@@ -44,70 +58,99 @@ struct guess {
     float score;
 };
 
-/* ---- the mean face ---- */
+/* ---- faces ---- */
 
 static float mean_face[MASK];
-static bool in_face[MASK];
 static pthread_once_t mean_face_once = PTHREAD_ONCE_INIT;
 
-/* Symmetric, of mean 0 and length 1, inside an ellipse. Returns the length that it had. */
-static float face_normalize(float *face, float *crooked)
+/* How much a pixel differs from those around, measured by how much these differ. */
+static float face_sharp(const float *face, int x, int y)
 {
-    float sum = 0, square = 0, odd = 0;
-    uint32_t n = 0;
-    for (int y = 0; y < MASK_H; y++)
-        for (int x = 0; x < MASK_W / 2; x++) {
-            float *a = &face[y * MASK_W + x], *b = &face[y * MASK_W + MASK_W - 1 - x], even = (*a + *b) / 2;
-            if (!in_face[y * MASK_W + x]) continue;
-            odd += (*a - *b) * (*a - *b) / 2;
-            *a = *b = even;
-            sum += 2 * even;
-            n += 2;
+    float sum = 0, square = 0, n = 0;
+    for (int j = y < AROUND ? 0 : y - AROUND; j < MASK_H && j <= y + AROUND; j++)
+        for (int i = x < AROUND ? 0 : x - AROUND; i < MASK_W && i <= x + AROUND; i++) {
+            float v = face[j * MASK_W + i];
+            sum += v;
+            square += v * v;
+            n++;
         }
-    for (int i = 0; i < MASK; i++) {
-        face[i] = in_face[i] ? face[i] - sum / (float)n : 0;
-        square += face[i] * face[i];
-    }
-    float scale = square > 0 ? 1 / sqrtf(square) : 0;
-    for (int i = 0; i < MASK; i++) face[i] *= scale;
-    *crooked = square > 0 ? odd / (square + odd) : 1;
-    return square / (float)n;
+    sum /= n;
+    return (face[y * MASK_W + x] - sum) / sqrtf(square / n - sum * sum + 36);
+}
+
+/* The part that counts, sharp, of length 1; the rest is 0. */
+static void face_sharpen(const float *face, float *sharp)
+{
+    float square = 1e-6f;
+    memset(sharp, 0, MASK * sizeof(*sharp));
+    for (int y = PART_TOP; y < PART_END; y++)
+        for (int x = PART_LEFT; x < PART_RIGHT; x++) {
+            float v = sharp[y * MASK_W + x] = face_sharp(face, x, y);
+            square += v * v;
+        }
+    for (int i = 0; i < MASK; i++) sharp[i] /= sqrtf(square);
 }
 
 static void make_mean_face(void)
 {
     static const struct face_eyes eyes = {{7.5f, 23.5f}, {11.2f, 11.2f}};
+    float mean[MASK] = {0};
     uint8_t drawn[MASK];
-    float crooked;
-    for (int y = 0; y < MASK_H; y++)
-        for (int x = 0; x < MASK_W; x++) {
-            float u = ((float)x - 15.5f) / 16, v = (float)y / 16 - .7f - .42f;
-            in_face[y * MASK_W + x] = u * u + v * v / 1.2f < .95f;
-        }
     for (uint32_t p = 0; p < DRAWN; p++) {
         struct face_sitting sitting = {UINT64_C(0xe1e5), p, 0, .4f};
         face_draw_aligned(&sitting, MASK_W, MASK_H, &eyes, 0, drawn);
-        for (int i = 0; i < MASK; i++) mean_face[i] += (float)drawn[i];
+        for (int i = 0; i < MASK; i++) mean[i] += (float)drawn[i] / DRAWN;
     }
-    face_normalize(mean_face, &crooked);
+    face_sharpen(mean, mean_face);
 }
 
-/* How much the face around these eyes looks like one: up to 1. */
+/* The mean grey of a rectangle on both sides: |u| and v from … to. */
+static float face_region(const float *face, const float from[2], const float to[2])
+{
+    float sum = 0, n = 0;
+    for (int y = 0; y < MASK_H; y++)
+        for (int x = 0; x < MASK_W; x++) {
+            float u = fabsf((float)x - 15.5f) / 16, v = ((float)y - 11.2f) / 16;
+            if (u < from[0] || u > to[0] || v < from[1] || v > to[1]) continue;
+            sum += face[y * MASK_W + x];
+            n++;
+        }
+    return n > 0 ? sum / n : 0;
+}
+
+/* How much brighter the bridge of the nose is than the eyes, in terms of the face's contrast: -2 … 2. */
+static float face_bridge(const float *face)
+{
+    static const float eye[2][2] = {{.4f, -.07f}, {.6f, .07f}}, nose[2][2] = {{0, -.1f}, {.15f, .2f}};
+    float sum = 0, square = 0;
+    for (int i = 0; i < MASK; i++) {
+        sum += face[i] / MASK;
+        square += face[i] * face[i] / MASK;
+    }
+    float spread = sqrtf(square > sum * sum ? square - sum * sum : 0) + 4;
+    float b = (face_region(face, nose[0], nose[1]) - face_region(face, eye[0], eye[1])) / spread;
+    return b < -2 ? -2 : b > 2 ? 2 : b;
+}
+
+/* How much these two places look like the eyes of a face. */
 static float score_face(const struct face_pyramid *pyramid, const struct face_eyes *e)
 {
-    float face[MASK], crooked, alike = 0;
+    float face[MASK], sharp[MASK], alike = 0, mirror = 0;
     float dx = (e->x[1] - e->x[0]) / 16, dy = (e->y[1] - e->y[0]) / 16, step = sqrtf(dx * dx + dy * dy);
     float mx = (e->x[0] + e->x[1]) / 2, my = (e->y[0] + e->y[1]) / 2;
     for (int y = 0; y < MASK_H; y++)
         for (int x = 0; x < MASK_W; x++) {
             float u = (float)x - 15.5f, v = (float)y - 11.2f;
-            face[y * MASK_W + x] = in_face[y * MASK_W + x] ? face_pyramid_at(pyramid, mx + dx * u - dy * v,
-                                                                             my + dy * u + dx * v, step)
-                                                           : 0;
+            face[y * MASK_W + x] = face_pyramid_at(pyramid, mx + dx * u - dy * v, my + dy * u + dx * v, step);
         }
-    if (face_normalize(face, &crooked) < 4) return 0; /* nothing to be seen */
-    for (int i = 0; i < MASK; i++) alike += face[i] * mean_face[i];
-    return alike * (1 - .5f * crooked);
+    face_sharpen(face, sharp);
+    for (int y = PART_TOP; y < PART_END; y++)
+        for (int x = PART_LEFT; x < PART_RIGHT; x++) {
+            float v = sharp[y * MASK_W + x];
+            alike += v * mean_face[y * MASK_W + x];
+            mirror += v * sharp[y * MASK_W + MASK_W - 1 - x];
+        }
+    return SCORE_ALIKE * alike + SCORE_MIRROR * mirror + SCORE_BRIDGE * face_bridge(face);
 }
 
 /* ---- dark, round places ---- */
@@ -207,7 +250,10 @@ static void guess_pair(const struct face_pyramid *pyramid, const struct spot *a,
     if (apart < APART * .85f || apart > APART * 1.18f || fabsf(dy) > dx * .6f) return;
     struct guess g = {.eyes = {{(a->x + .5f) * step - .5f, (b->x + .5f) * step - .5f},
                                {(a->y + .5f) * step - .5f, (b->y + .5f) * step - .5f}}};
-    g.score = score_face(pyramid, &g.eyes);
+    float round = SCORE_ROUND * logf((a->value < b->value ? a->value : b->value) / 1000);
+    if (round + SCORE_ALIKE + SCORE_MIRROR + 2 * SCORE_BRIDGE <= best->score)
+        return; /* it cannot be better */
+    g.score = score_face(pyramid, &g.eyes) + round;
     if (g.score > best->score) *best = g;
 }
 
@@ -231,6 +277,7 @@ static int guess_at(const struct face_pyramid *pyramid, float step, struct guess
 /* Moves the eyes by small steps to where the face fits best. */
 static void guess_closely(const struct face_pyramid *pyramid, struct guess *g)
 {
+    g->score = score_face(pyramid, &g->eyes);
     float apart = hypotf(g->eyes.x[1] - g->eyes.x[0], g->eyes.y[1] - g->eyes.y[0]);
     for (float step = apart / 16; step > apart / 140; step /= 2)
         for (int round = 0; round < 2; round++)
@@ -253,10 +300,12 @@ int face_eyes_find(const struct face_picture *picture, const char *name, struct 
     pthread_once(&mean_face_once, make_mean_face);
     for (float part = LEAST_PART; !err && part < MOST_PART; part *= ZOOM)
         if (part * side >= APART / 3) err = guess_at(&pyramid, part * side / APART, &best);
-    if (!err && best.score > 0) guess_closely(&pyramid, &best);
-    face_pyramid_free(&pyramid);
     if (!err && best.score < SURE)
         err = gw_error(-ENOENT, "%s: no eyes found; say where they are: --eyes X1,Y1,X2,Y2", name);
-    if (!err) *eyes = best.eyes;
+    if (!err) {
+        guess_closely(&pyramid, &best);
+        *eyes = best.eyes;
+    }
+    face_pyramid_free(&pyramid);
     return err;
 }

@@ -2,6 +2,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """gpuwire app faceverify faces and enrol: what memcached has afterwards is what a plain reference makes of the aligned pictures."""
 import os
+import re
 
 import rig
 import numpy as np
@@ -58,7 +59,7 @@ def aligned(port, d):
 
 
 def folders(port, d):
-    rig.run("faces", f"{d}/all", "--persons", 3, "--views", 3)
+    rig.run("faces", f"{d}/all", "--persons", 3, "--views", 3, "--eyes")
     rc, out, err = enrol(port, f"{d}/all")
     rig.check("a folder", rc == 0 and "3 people are enrolled" in out and out.count("eyes at") == 9, out + err)
     each = []
@@ -83,6 +84,27 @@ def folders(port, d):
     rig.refused("a side file that makes no sense", "flat.eyes", "enrol", "--memcached", f"127.0.0.1:{port}", "x", f"{d}/flat.png")
 
 
+def finder(port, d):
+    """Where the eyes are found, against where they were drawn. What is not found is said, never guessed."""
+    rig.run("faces", d, "--persons", 6, "--views", 2, "--seed", 7, "--eyes")
+    found, wrong = 0, []
+    for p in range(1, 7):
+        for v in (1, 2):
+            path = f"{d}/person-{p:04}/{v}"
+            x1, y1, x2, y2 = map(float, open(f"{path}.eyes").read().split())
+            os.remove(f"{path}.eyes")
+            rc, out, err = enrol(port, "x", f"{path}.png")
+            if rc:
+                continue
+            at = list(map(float, re.search(r"eyes at (\d+),(\d+) and (\d+),(\d+)", out).groups()))
+            off = max(np.hypot(at[0] - x1, at[1] - y1), np.hypot(at[2] - x2, at[3] - y2)) / np.hypot(x2 - x1, y2 - y1)
+            found += 1
+            if off > 0.06:
+                wrong.append((path, off))
+    rig.check("eyes are found", found >= 10, found)
+    rig.check("where they are", not wrong, wrong)
+
+
 def calls(port, d):
     at = ["--memcached", f"127.0.0.1:{port}"]
     rig.refused("no memcached", "--memcached", "enrol", "x", "y", code=2)
@@ -103,4 +125,5 @@ with rig.memcached() as port, rig.folder() as d:
     calls(port, f"{d}/empty")
     aligned(port, f"{d}/aligned")
     folders(port, d)
+    finder(port, f"{d}/finder")
 rig.end()

@@ -30,7 +30,7 @@ def distances(d, port):
 
 
 def against_reference(d, port):
-    rig.run("faces", f"{d}/all", "--persons", PERSONS, "--views", VIEWS)
+    rig.run("faces", f"{d}/all", "--persons", PERSONS, "--views", VIEWS, "--eyes")
     genuine, impostor = distances(d, port)
     rc, out, err = rig.run("roc", f"{d}/all", "--enrolled", ENROLLED, "--far", 0.1, "--csv", f"{d}/roc.csv", "--out", f"{d}/roc.svg", "--threshold-to", f"{d}/t")
     rig.check("it runs", rc == 0 and f"{len(genuine)} comparisons with the same person, {len(impostor)} with others" in out, out + err)
