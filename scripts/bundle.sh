@@ -68,6 +68,10 @@ mkdir "$out/bench/modes" && cp bench/modes/*.py "$out/bench/modes/"
 mkdir -p "$out/bench/apps" && cp bench/apps/*.sh "$out/bench/apps/"
 mkdir -p "$out/tests/apps" && cp apps/mapreduce/tests/{lib,test_same}.sh "$out/tests/apps/"
 cp examples/pair.sh "$out/tests/example_pair.sh"
+for script in apps/*/tests/*.sh; do # gpu-tests.txt names those that a GPU runs
+    folder=$out/tests/apps/$(basename "$(dirname "$(dirname "$script")")")
+    mkdir -p "$folder" && cp "$script" "$folder/"
+done
 mkdir -p "$out/tests/cli" "$out/tests/integration"
 cp tests/cli/test_cat_exec.sh tests/cli/cat_lib.sh "$out/tests/cli/"
 cp tests/integration/lib.sh "$out/tests/integration/"

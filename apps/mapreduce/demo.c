@@ -240,7 +240,7 @@ int demo_run(struct options *o)
     o->input = input;
     o->inputs = 1;
     o->out = out;
-    if (o->workers == 1) o->workers = 4;
+    if (!o->workers) o->workers = 4;
     printf("word count of %d MB of generated text, by %u ranks on this host\n\n", TEXT_BYTES >> 20,
            o->workers);
     fflush(stdout);

@@ -211,6 +211,7 @@ GW_FN int mr_compare_(const uint8_t *a, uint32_t an, const uint8_t *b, uint32_t 
 {
     uint32_t i, n = an < bn ? an : bn;
 
+    GW_NO_UNROLL_
     for (i = 0; i < n; i++)
         if (a[i] != b[i]) return a[i] < b[i] ? -1 : 1;
     return an < bn ? -1 : an > bn;
@@ -221,6 +222,7 @@ GW_FN uint32_t mr_hash_(const uint8_t *key, uint32_t bytes)
     uint64_t h = 0xcbf29ce484222325u;
     uint32_t i;
 
+    GW_NO_UNROLL_
     for (i = 0; i < bytes; i++) h = (h ^ key[i]) * 0x100000001b3u;
     h ^= h >> 33;
     h *= 0xff51afd7ed558ccdu;
@@ -231,8 +233,9 @@ GW_DEV void mr_bytes_(uint8_t *to, const uint8_t *from, uint32_t n)
 {
     uint32_t i = 0;
 
-    if (!(((uintptr_t)to | (uintptr_t)from) & 7))
-        for (; i + 8 <= n; i += 8) *(uint64_t *)(to + i) = *(const uint64_t *)(from + i);
+    if (!(((uintptr_t)to | (uintptr_t)from) & 7)) GW_NO_UNROLL_
+    for (; i + 8 <= n; i += 8) *(uint64_t *)(to + i) = *(const uint64_t *)(from + i);
+    GW_NO_UNROLL_
     for (; i < n; i++) to[i] = from[i];
 }
 
@@ -421,11 +424,12 @@ GW_DEV uint32_t mr_part_(const struct mr_args_ *a, uint32_t hash, const uint8_t 
     return low;
 }
 
-GW_DEV void mr_pair_send_(struct mr_map *m, const struct mr_new *n)
+/* Out of line: a job that combines comes here rarely, and needs its registers elsewhere. */
+GW_SLOW_DEV void mr_pair_send_(const struct mr_args_ *a, struct mr_bucket *bucket, const struct mr_new *n)
 {
-    uint32_t part = mr_part_(m->a, n->hash, n->key, n->key_bytes);
+    uint32_t part = mr_part_(a, n->hash, n->key, n->key_bytes);
 
-    mr_bucket_add_(m->a, (struct mr_bucket *)m->bucket + part, part, n);
+    mr_bucket_add_(a, bucket + part, part, n);
 }
 
 /* ---- combining ----------------------------------------------------------------------------------------- */
@@ -480,6 +484,7 @@ GW_DEV void mr_combine_(struct mr_map *m, struct mr_place *p, uint32_t tag, cons
 
     switch (m->a->combine_how) {
     case MR_SUM_U64:
+        GW_NO_UNROLL_
         for (i = 0; i < bytes; i += 8) gw_add_relaxed_u64_gpu(into + i, *(const uint64_t *)(from + i));
         break;
     case MR_SUM_F32:
@@ -523,6 +528,7 @@ GW_DEV struct mr_place *mr_place_get_(struct mr_map *m, const struct mr_new *n, 
     uint32_t tag = n->hash | 2, probes = n->value ? MR_PROBES : m->a->table_slots, i;
 
     *fresh = false;
+    GW_NO_UNROLL_
     for (i = 0; i < probes; i++) {
         struct mr_place *p = mr_place_at_(m, n->hash + i);
         uint8_t *its_key = (uint8_t *)(p + 1) + mr_up8_(m->a->value);
@@ -582,7 +588,7 @@ GW_DEV void mr_table_flush_(struct mr_map *m)
         struct mr_new n = {mr_hash_(key, p->key), p->key, a->value, key, p + 1};
 
         if (!p->tag) continue;
-        mr_pair_send_(m, &n);
+        mr_pair_send_(a, (struct mr_bucket *)m->bucket, &n);
         p->tag = 0;
     }
 }
@@ -620,7 +626,7 @@ GW_DEV void mr_emit(struct mr_map *m, const void *key, uint32_t key_bytes, const
     }
     n.hash = mr_hash_(n.key, key_bytes);
     if (a->combine_how && key_bytes <= a->table_key && mr_table_add_(m, &n)) return;
-    mr_pair_send_(m, &n);
+    mr_pair_send_(a, (struct mr_bucket *)m->bucket, &n);
 }
 
 GW_DEV void mr_emit_u64(struct mr_map *m, const void *key, uint32_t key_bytes, uint64_t value)
@@ -642,6 +648,7 @@ GW_DEV void mr_map_text_(struct mr_map *m, const struct mr_slot *s, const uint8_
         uint32_t n = i;
 
         if (!begins || (words && mr_is_space(p[i]))) continue;
+        GW_NO_UNROLL_
         while (n < s->avail && !(words ? mr_is_space(p[n]) : p[n] == '\n')) n++;
         if ((n == s->avail && !s->last) || n - i > m->a->overlap) {
             mr_wrong_(m->a, MR_WRONG_LONG, offset + i);
@@ -700,6 +707,26 @@ GW_DEV struct mr_slot *mr_slot_next_(const struct mr_args_ *a)
     return ticket == UINT64_MAX ? NULL : &a->slot[ticket % a->slots];
 }
 
+/* Copies a slot's bytes; both places are aligned to 64. Four loads of each thread are on their way at a time:
+ * gw_copy_share has more, whose registers would halve the number of mappers. */
+GW_DEV void mr_slot_copy_(uint8_t *to, const uint8_t *from, uint32_t bytes)
+{
+    const struct gw_u128 *f = (const struct gw_u128 *)from;
+    struct gw_u128 *t = (struct gw_u128 *)to;
+    uint32_t n = (bytes + 15) / 16, step = gw_block_dim(), i = gw_thread_idx();
+
+    for (; i + 3 * step < n; i += 4 * step) {
+        struct gw_u128 a = f[i], b = f[i + step], c = f[i + 2 * step], d = f[i + 3 * step];
+
+        t[i] = a;
+        t[i + step] = b;
+        t[i + 2 * step] = c;
+        t[i + 3 * step] = d;
+    }
+    GW_NO_UNROLL_
+    for (; i < n; i += step) t[i] = f[i];
+}
+
 /* Maps a piece. The slot is free again when its bytes are not needed there. All threads of a block. */
 GW_DEV void mr_map_piece_(struct mr_map *m, struct mr_slot *slot, uint32_t mapper, mr_map_fn_ map)
 {
@@ -710,7 +737,7 @@ GW_DEV void mr_map_piece_(struct mr_map *m, struct mr_slot *slot, uint32_t mappe
     if (a->own) {
         uint8_t *own = a->own + (uint64_t)mapper * a->buffer;
 
-        gw_copy_share(own, p, MR_LEAD + (uint64_t)s.avail, gw_thread_idx(), gw_block_dim());
+        mr_slot_copy_(own, p, MR_LEAD + s.avail);
         p = own;
         gw_syncthreads();
         if (gw_thread_idx() == 0) gw_st_release_u64(&slot->taken, s.ready); /* after the copy's loads */

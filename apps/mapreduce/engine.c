@@ -31,24 +31,44 @@ uint32_t engine_owner(const struct engine *e, uint32_t part)
 
 /* ---- opening ------------------------------------------------------------------------------------------- */
 
+/* The executor of this rank. Ranks of a host take its GPUs in turn, when there are fewer than ranks. */
+static int executor_create(struct engine *e, struct gw_exec_opts *eo)
+{
+    uint32_t wanted = eo->device;
+    int err = gw_exec_create(e->opts.exec, eo, &e->exec);
+
+    while (err == -ENODEV && eo->device) {
+        eo->device--;
+        err = gw_exec_create(e->opts.exec, eo, &e->exec);
+    }
+    if (!err && wanted % (eo->device + 1) != eo->device) {
+        (void)gw_exec_destroy(e->exec);
+        eo->device = wanted % (eo->device + 1);
+        err = gw_exec_create(e->opts.exec, eo, &e->exec);
+    }
+    return err ? engine_fail(e, err, "%s", gw_last_error()) : 0;
+}
+
 static int executors_open(struct engine *e)
 {
     struct gw_exec_opts eo = {.lanes = e->opts.lanes, .blocks = e->opts.mappers, .device = e->opts.device};
-    struct gw_exec_opts mo = eo;
+    struct gw_exec_opts mo;
     uint32_t peers = e->opts.ranks - 1;
-    int err = gw_exec_create(e->opts.exec, &eo, &e->exec);
+    int err = executor_create(e, &eo);
 
-    if (err) return engine_fail(e, err, "%s", gw_last_error());
+    if (err) return err;
     if (gw_exec_kind(e->exec) == GW_EXEC_GPU) {
         e->threads = e->job.job->threads ? e->job.job->threads : GPU_THREADS;
         e->movers = 2 * peers < MAX_MOVERS ? 2 * peers : MAX_MOVERS;
-        e->mappers = e->opts.mappers ? e->opts.mappers : gw_exec_resident_blocks(e->exec) - e->movers;
+        /* More than fit beside the movers may wait: mappers do not wait for each other. */
+        e->mappers = e->opts.mappers ? e->opts.mappers : 2 * gw_exec_resident_blocks(e->exec);
     } else {
         e->threads = gw_exec_lanes(e->exec);
         e->movers = peers ? 1 : 0;
         e->mappers = gw_exec_resident_blocks(e->exec);
     }
     if (!peers) return 0;
+    mo = eo;
     mo.blocks = e->movers;
     err = gw_exec_create(gw_exec_kind(e->exec) == GW_EXEC_GPU ? "gpu" : "cpu", &mo, &e->move_exec);
     if (!err) err = gw_device_open(NULL, e->move_exec, &e->device);

@@ -13,7 +13,7 @@ enum {
     TABLE_BYTES = 256 << 10, /* of a mapper block's table */
     MIN_HEAP = 16 << 20,
     PIECE_CPU = 256 << 10,
-    PIECE_GPU = 1 << 20,
+    PIECE_GPU = 512 << 10,
 };
 
 int engine_fail(struct engine *e, int err, const char *format, ...)

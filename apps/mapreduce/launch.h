@@ -18,15 +18,15 @@ struct launch {
     int listener;   /* rank 0's, for the master; else -1 */
     uint8_t cookie[LAUNCH_COOKIE];
     char master[1024]; /* ADDRESS PORT, one a line */
+    char port[8];      /* of those */
     void *meeting;     /* launch_end's */
 };
 
 /* Starts `workers` processes. Returns 1 in each of them, with *l filled in. In this process it returns when
  * all have ended: 0, and *exit_code is rank 0's. A negative errno after a line on standard error. */
 int launch_local(uint32_t workers, struct launch *l, int *exit_code);
-/* Was this process started by a launcher? */
-bool launch_is_rank(void);
-/* Meets the other ranks of the launcher. 0, or a negative errno after a line on standard error. */
+/* Meets the other ranks, if a launcher has started this process. 1: it has, and *l is filled in; launch_end
+ * must follow. 0: it has not. A negative errno after a line on standard error. */
 int launch_join(struct launch *l);
 void launch_end(struct launch *l);
 /* A connection to the master. A negative errno: none of its addresses answers. */

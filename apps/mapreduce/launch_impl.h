@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* launch_impl.h: what the ways to start ranks share. */
+/* launch_impl.h: what launch.c and launch_ranks.c share. */
 #ifndef GW_MAPREDUCE_LAUNCH_IMPL_H
 #define GW_MAPREDUCE_LAUNCH_IMPL_H
 

@@ -137,7 +137,6 @@ int options_read(int argc, char **argv, struct options *o)
     int c, err, end = argc;
 
     memset(o, 0, sizeof(*o));
-    o->workers = 1;
     o->exec = "auto";
     for (int i = argc - 1; i > 0; i--)
         if (!strcmp(argv[i], "--")) end = i;

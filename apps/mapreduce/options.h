@@ -13,7 +13,8 @@ struct options {
     int n_args;
     const char *out;
     const char *exec;
-    uint32_t workers, lanes, mappers, parts;
+    uint32_t workers; /* 0: not given */
+    uint32_t lanes, mappers, parts;
     uint64_t memory, task, rate;
     bool verbose, quiet;
 };

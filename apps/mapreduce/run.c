@@ -116,11 +116,22 @@ int run_job(const struct options *o)
 {
     struct launch l = {.listener = -1};
     struct master_result r;
-    int code = 1, started = launch_local(o->workers, &l, &code);
+    int code = 1, joined = launch_join(&l), started = joined;
 
+    if (joined > 0 && o->workers) {
+        fprintf(stderr, "gpuwire app mapreduce: --workers: a launcher has started %u ranks already\n",
+                l.ranks);
+        launch_end(&l);
+        return 2;
+    }
+    if (!joined) started = launch_local(o->workers ? o->workers : 1, &l, &code);
     if (started < 0) return 1;
     if (!started) return code;
     code = run_rank(o, &l, &r);
+    if (joined) {
+        launch_end(&l);
+        return code;
+    }
     fflush(NULL);
     _exit(code);
 }

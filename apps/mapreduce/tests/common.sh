@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-# What the tests of mapreduce share: a folder of their own, and what must hold.
+# What the tests of mapreduce share: a folder of their own, and what must hold. The argument is the executor.
 set -eu
 export LC_ALL=C
-exec_kind=${MR_EXEC:-cpu}
+exec_kind=${1:-cpu}
 dir=$(mktemp -d)
 trap 'rm -rf "$dir"' EXIT
 trap 'exit 130' INT TERM
