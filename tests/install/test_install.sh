@@ -36,7 +36,7 @@ libraries=$(dirname "$(find "$work/prefix" -name libgpuwire.so)")
 export PKG_CONFIG_PATH GPUWIRE_DEVICE=softnic GPUWIRE_NIC=addr=$net.1
 for part in gpuwire gpuwire-softnic gpuwire-model gpuwire-client gpuwire-serve gpuwire-flow gpuwire-collective; do
     [ -e "$libraries/lib$part.so" ] || continue
-    echo "#include <gpuwire/$(case $part in gpuwire) echo verbs ;; gpuwire-collective) echo ranks ;; *) echo "${part#gpuwire-}" ;; esac).h>
+    echo "#include <gpuwire/$(case $part in gpuwire) echo verbs ;; *) echo "${part#gpuwire-}" ;; esac).h>
 int main(void) { return 0; }" >part.c
     # shellcheck disable=SC2046  # the flags are separate words
     cc part.c $(pkg-config --cflags --libs "$part") -o part >"$work/$part.out" 2>&1 || fail "pkg-config $part"

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel of the host's calls, for GPUs. */
+#include "src/collective/coll_kernel_body.h"
