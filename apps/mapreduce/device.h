@@ -57,6 +57,8 @@ struct mr_stored {
 /* A piece of the input, in a slot of mapped host memory. The host writes it, and `ready` last. */
 struct mr_slot {
     uint64_t offset, number; /* in the file; of the first record */
+    uint64_t keep;           /* 1 + where in `kept` the piece stays for later rounds; 0: nowhere */
+    uint64_t is_kept;        /* it is there already */
     uint32_t file;
     uint32_t bytes, avail; /* records that begin in the first `bytes` belong to it; bytes that were read */
     uint32_t last;         /* the file ends where these bytes do */
@@ -111,6 +113,7 @@ struct mr_args_ {
     struct mr_dev *dev;
     /* input */
     struct mr_slot *slot;
+    uint8_t *kept;
     uint8_t *buffers, *own; /* a slot's bytes; a block's (NULL: it reads the slot's) */
     uint32_t slots, buffer; /* how many; bytes of each */
     uint32_t input, by, record, overlap;
@@ -733,11 +736,10 @@ GW_DEV void mr_map_piece_(struct mr_map *m, struct mr_slot *slot, uint32_t mappe
     const struct mr_args_ *a = m->a;
     struct mr_slot s = *slot;
     uint8_t *p = a->buffers + (uint64_t)(slot - a->slot) * a->buffer;
+    uint8_t *own = s.keep ? a->kept + (s.keep - 1) : a->own ? a->own + (uint64_t)mapper * a->buffer : NULL;
 
-    if (a->own) {
-        uint8_t *own = a->own + (uint64_t)mapper * a->buffer;
-
-        mr_slot_copy_(own, p, MR_LEAD + s.avail);
+    if (own) {
+        if (!s.is_kept) gw_copy_share(own, p, MR_LEAD + (uint64_t)s.avail, gw_thread_idx(), gw_block_dim());
         p = own;
         gw_syncthreads();
         if (gw_thread_idx() == 0) gw_st_release_u64(&slot->taken, s.ready); /* after the copy's loads */
@@ -752,7 +754,7 @@ GW_DEV void mr_map_piece_(struct mr_map *m, struct mr_slot *slot, uint32_t mappe
     else
         mr_map_records_(m, &s, p + MR_LEAD, s.offset, map);
     gw_syncthreads();
-    if (!a->own && gw_thread_idx() == 0) gw_st_release_u64(&slot->taken, s.ready); /* after the map's loads */
+    if (!own && gw_thread_idx() == 0) gw_st_release_u64(&slot->taken, s.ready); /* after the map's loads */
 }
 
 /* Is it this block that sends what its table has? Of blocks that share one it is the last. All threads. */

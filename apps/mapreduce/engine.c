@@ -24,6 +24,11 @@ uint32_t engine_piece(const struct engine *e)
     return e->piece;
 }
 
+uint64_t engine_kept(const struct engine *e)
+{
+    return e->kept.size;
+}
+
 uint32_t engine_owner(const struct engine *e, uint32_t part)
 {
     return e->owner[part];
@@ -115,8 +120,8 @@ int engine_open(const struct engine_opts *opts, const struct engine_job *job, st
 
 void engine_close(struct engine *e)
 {
-    struct gw_mem *grown[] = {&e->state, &e->entries[0], &e->entries[1],  &e->lengths,
-                              &e->tiles, &e->out,        &e->part_chunks, &e->part_firsts};
+    struct gw_mem *grown[] = {&e->state, &e->entries[0],  &e->entries[1],  &e->lengths, &e->tiles,
+                              &e->out,   &e->part_chunks, &e->part_firsts, &e->kept};
 
     if (!e) return;
     (void)engine_stop(e);

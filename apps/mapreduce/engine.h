@@ -39,6 +39,9 @@ const char *engine_name(const struct engine *e);
 /* Bytes of a piece at most: tasks are cut into such pieces. */
 uint32_t engine_piece(const struct engine *e);
 
+/* MR_KEEP: bytes of the buffer for pieces that stay; 0: there is none. */
+uint64_t engine_kept(const struct engine *e);
+
 /* A new epoch: `n` ranks are alive, of which this is number `me`. Channels begin again; `ends` gets a line of
  * text for each of the others, in their order without this one. */
 int engine_epoch(struct engine *e, uint32_t n, uint32_t me, char (*ends)[GW_CHANNEL_END_TEXT]);

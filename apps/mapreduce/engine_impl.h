@@ -25,7 +25,8 @@ struct engine {
     struct gw_mem mem[ENGINE_ARRAYS]; /* for as long as the engine lives */
     uint32_t mems;
     struct gw_mem state, entries[2], lengths, tiles, out, part_chunks, part_firsts;
-    void *heap_map; /* CPU: the heap's pages come as they are used */
+    struct gw_mem kept; /* MR_KEEP */
+    void *heap_map;     /* CPU: the heap's pages come as they are used */
     size_t heap_map_bytes;
     struct mr_stored *stored; /* a copy of the store, after the maps */
     uint32_t n_stored;

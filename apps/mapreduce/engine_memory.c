@@ -190,11 +190,26 @@ static int input_make(struct engine *e)
     return engine_copy_in(e, m->dev, e->job.names, e->job.names_bytes);
 }
 
+/* Room for this rank's share of the input, or for what may be had of it. Without it the job reads more. */
+static void kept_make(struct engine *e)
+{
+    uint64_t share = e->opts.input / (e->opts.ranks ? e->opts.ranks : 1), most = (uint64_t)64 << 30;
+    uint64_t pieces = share / e->piece + 64;
+
+    share += pieces * (MR_LEAD + 64);
+    if (gw_exec_kind(e->exec) == GW_EXEC_CPU)
+        most = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE) / 4 /
+               (e->opts.ranks ? e->opts.ranks : 1);
+    if (!gw_mem_alloc(e->exec, GW_MEM_DEVICE, share < most ? share : most, &e->kept))
+        e->args.kept = (uint8_t *)e->kept.dev;
+}
+
 int engine_allocate(struct engine *e)
 {
     int err = input_make(e);
 
     if (!err) err = pairs_make(e);
+    if (!err && e->args.flags & MR_KEEP) kept_make(e);
     e->owner = (uint32_t *)calloc(e->args.parts, sizeof(*e->owner));
     e->stored = (struct mr_stored *)calloc(e->args.store_max ? e->args.store_max : 1, sizeof(*e->stored));
     if (!err && (!e->owner || !e->stored)) err = engine_fail(e, -ENOMEM, "no memory");

@@ -134,6 +134,14 @@ int input_tasks(struct mr_host *h, uint64_t bytes, struct tasks *t)
     return err;
 }
 
+int input_spread(struct mr_host *h, uint32_t ranks, struct tasks *t)
+{
+    t->given = (bool *)calloc(t->n ? t->n : 1, sizeof(*t->given));
+    if (!t->given) return mr_fail(h, -ENOMEM, "no memory for the tasks");
+    for (uint32_t i = 0; i < t->n; i++) t->task[i].rank = 1 + (uint32_t)((uint64_t)i * ranks / t->n);
+    return 0;
+}
+
 int input_sample(struct mr_host *h, uint64_t bytes, uint32_t n, struct tasks *t)
 {
     uint64_t total = 0, step, next = 0, before = 0;

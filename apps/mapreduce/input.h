@@ -6,13 +6,15 @@
 #include "mapreduce.h"
 
 struct task {
-    uint32_t file, pad;
+    uint32_t file;
+    uint32_t rank;                  /* MR_KEEP: 1 + the one that does it, while it lives */
     uint64_t offset, bytes, number; /* in the file's data; of the first record */
 };
 
 struct tasks {
     struct task *task;
-    uint32_t n, next;
+    uint32_t n, next; /* those before `next` are given */
+    bool *given;      /* MR_KEEP: in this round */
     uint64_t bytes;
 };
 
@@ -23,6 +25,8 @@ int input_check(struct mr_host *h);
 void input_free(struct mr_host *h);
 /* Cuts the files into tasks of about `bytes` each. */
 int input_tasks(struct mr_host *h, uint64_t bytes, struct tasks *t);
+/* MR_KEEP: each rank gets as many tasks as the others, one after another. */
+int input_spread(struct mr_host *h, uint32_t ranks, struct tasks *t);
 /* About n pieces of at most `bytes`, evenly spread, for the sample. */
 int input_sample(struct mr_host *h, uint64_t bytes, uint32_t n, struct tasks *t);
 

@@ -79,6 +79,8 @@ enum mr_flags {
     MR_FILES_APART = 8, /* pairs of different files are not combined before they travel */
     MR_ONE_TABLE = 16,  /* the blocks of a rank combine in one table, with room for h->keys keys: for few keys
                            that all blocks meet. Each key travels once for the whole rank */
+    MR_KEEP = 32, /* MR_RECORDS and MR_NPY: a rank has the same part of the input in each round, and keeps
+                           what fits into its memory (its GPU's): the next round need not read it again */
 };
 
 enum {

@@ -68,6 +68,7 @@ static int find_input(struct master *m)
     if (!bytes) bytes = total / (4 * m->o.ranks);
     if (!m->o.task) bytes = bytes < MIN_TASK ? MIN_TASK : bytes > MAX_TASK ? MAX_TASK : bytes;
     if (!err) err = input_tasks(h, bytes, &m->tasks);
+    if (!err && h->job->flags & MR_KEEP) err = input_spread(h, m->o.ranks, &m->tasks);
     if (!err && h->job->flags & MR_ORDER) err = input_sample(h, SAMPLE_BYTES, SAMPLE_PIECES, &m->sample);
     return host_failed(m, err);
 }
@@ -228,6 +229,7 @@ static void master_close(struct master *m)
     free(m->result.at);
     free(m->rank);
     free(m->splits);
+    free(m->tasks.given);
     free(m->tasks.task);
     free(m->sample.task);
     free(m->host.state);

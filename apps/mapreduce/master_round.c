@@ -37,12 +37,29 @@ void master_say(struct master *m, uint32_t type, struct pack *p)
 
 /* ---- what ranks say ----------------------------------------------------------------------------------- */
 
+/* With MR_KEEP a rank gets the tasks that it had before, and those of ranks that have died. */
+static struct task kept_task(struct master *m, uint32_t rank)
+{
+    for (uint32_t i = 0; i < m->tasks.n; i++) {
+        struct task *t = &m->tasks.task[i];
+
+        if (m->tasks.given[i] || (t->rank != rank + 1 && m->rank[t->rank - 1].alive)) continue;
+        m->tasks.given[i] = true;
+        t->rank = rank + 1;
+        return *t;
+    }
+    return (struct task){0};
+}
+
 static void give_task(struct master *m, uint32_t rank)
 {
     struct task t = {0};
     struct pack p = {0};
 
-    if (m->now->next < m->now->n) t = m->now->task[m->now->next++];
+    if (m->now->given)
+        t = kept_task(m, rank);
+    else if (m->now->next < m->now->n)
+        t = m->now->task[m->now->next++];
     m->handed += t.bytes;
     pack_u32(&p, m->epoch);
     pack_u32(&p, t.file);
@@ -252,6 +269,7 @@ static void round_say(struct master *m, bool sample)
 
     m->now = sample ? &m->sample : &m->tasks;
     m->now->next = 0;
+    if (m->now->given) memset(m->now->given, 0, m->now->n);
     m->handed = 0;
     for (uint32_t i = 0; i < m->r->parts; i++) m->part[i].bytes = 0;
     pack_u32(&p, m->epoch);

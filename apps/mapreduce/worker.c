@@ -105,7 +105,9 @@ static int on_job(struct worker *w, struct unpack *u)
     w->written = (char **)calloc(w->job.parts, sizeof(*w->written));
     if (!w->written) return worker_fail(w, -ENOMEM, "no memory");
     err = engine_open(&w->o.engine, &w->job, &w->engine);
-    return err ? worker_fail(w, err, "%s", w->engine ? engine_why(w->engine) : "no memory") : 0;
+    if (err) return worker_fail(w, err, "%s", w->engine ? engine_why(w->engine) : "no memory");
+    w->keep.size = engine_kept(w->engine);
+    return 0;
 }
 
 static int on_epoch(struct worker *w, struct unpack *u)
@@ -271,6 +273,7 @@ static void worker_close(struct worker *w)
     for (uint32_t i = 0; i < w->files; i++) free(w->file[i].path);
     free(w->file);
     free(w->names);
+    keep_free(&w->keep);
     free(w->written);
     wire_close(&w->wire);
 }

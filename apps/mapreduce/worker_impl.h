@@ -4,6 +4,7 @@
 #define GW_MAPREDUCE_WORKER_IMPL_H
 
 #include "input.h"
+#include "keep.h"
 #include "reader.h"
 #include "wire.h"
 #include "worker.h"
@@ -34,6 +35,8 @@ struct worker {
     struct reader_piece *piece; /* of each slot */
     uint32_t pieces;
     uint64_t bytes, began_ns;
+    uint64_t read; /* of them from files */
+    struct keep keep;
     bool sampling;
     /* output */
     char **written; /* temporary files, by partition */

@@ -79,7 +79,27 @@ static int ask_task(struct worker *w)
 static bool within_rate(const struct worker *w)
 {
     if (!w->o.rate) return true;
-    return (double)w->bytes * 1e9 <= (double)w->o.rate * (double)(gw_clock_ns() - w->began_ns);
+    return (double)w->read * 1e9 <= (double)w->o.rate * (double)(gw_clock_ns() - w->began_ns);
+}
+
+/* Reads a piece, unless the rank has kept it: then its mapper finds it in the rank's memory. Where there is
+ * room, its mapper keeps it from now on. */
+static void piece_begin(struct worker *w, struct reader_piece *p)
+{
+    struct mr_slot *s = (struct mr_slot *)p->arg;
+    bool keeps = !w->sampling && w->keep.size;
+    uint64_t at = 0;
+
+    s->is_kept = keeps && keep_find(&w->keep, s->file, s->offset, &at);
+    s->keep =
+        s->is_kept || (keeps && keep_add(&w->keep, s->file, s->offset, MR_LEAD + s->avail, &at)) ? at + 1 : 0;
+    if (s->is_kept) {
+        p->arg = NULL;
+        engine_ready(w->engine, s);
+    } else {
+        w->read += s->bytes;
+        reader_start(w->reader, p);
+    }
 }
 
 /* Starts the reads of as many pieces as there are free slots for. */
@@ -108,7 +128,7 @@ static int pieces_start(struct worker *w, bool *moved)
         s->last = s->avail == ahead;
         *p =
             (struct reader_piece){f->fd, to + MR_LEAD - lead, f->start + at - lead, s->avail + lead, 0, 0, s};
-        reader_start(w->reader, p);
+        piece_begin(w, p);
         w->bytes += s->bytes;
         w->cut += s->bytes;
         if (w->cut == t->bytes) {
@@ -236,7 +256,8 @@ int worker_map(struct worker *w)
     w->tasks = 0;
     w->cut = 0;
     w->asked = w->no_more = w->said_no_more = false;
-    w->bytes = 0;
+    w->bytes = w->read = 0;
+    keep_begin(&w->keep);
     w->began_ns = gw_clock_ns();
     w->pieces = w->o.engine.mappers > 32 ? w->o.engine.mappers : 32;
     w->piece = (struct reader_piece *)calloc(w->pieces, sizeof(*w->piece));
@@ -248,5 +269,6 @@ int worker_map(struct worker *w)
     w->reader = NULL;
     w->piece = NULL;
     err2 = worker_files_close(w, !err);
+    if (!err && !err2) keep_end(&w->keep);
     return err ? err : err2;
 }

@@ -257,5 +257,5 @@ static void kmeans_finish(struct mr_host *h)
 MR_JOB(kmeans, kmeans_map, MR_NO_COMBINE, kmeans_reduce,
        .what = "finds the centres of clusters of points (.npy)", .setup = kmeans_setup, .round = kmeans_round,
        .finish = kmeans_finish, .args = "[CLUSTERS [ROUNDS]]", .input = MR_NPY, .by = MR_BY_BLOCK,
-       .combine = MR_SUM_U64, .flags = MR_ONE_TABLE, .threads = KMEANS_THREADS, .key = sizeof(uint32_t),
-       .value = MR_MAX_VALUE);
+       .combine = MR_SUM_U64, .flags = MR_ONE_TABLE | MR_KEEP, .threads = KMEANS_THREADS,
+       .key = sizeof(uint32_t), .value = MR_MAX_VALUE);
