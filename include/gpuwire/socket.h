@@ -87,7 +87,7 @@
 struct gw_device;
 struct gw_mr;
 
-#define GW_SOCK_VERSION   3
+#define GW_SOCK_VERSION   4
 #define GW_SOCK_HELPER_NS 5000000000u
 #define GW_SOCK_IOV_MAX   1024 /* stretches that readv and writev take, as Linux' */
 
@@ -275,6 +275,9 @@ GW_SLOW_FN int gw_sock_peer_thread(struct gw_net *net, int s, struct sockaddr *a
  *                                  least, and the set's rbuf and wbuf at most. Fails with -EISCONN once it
  *                                  connects.
  *   `SO_REUSEADDR`                 The option of rdma_cm: before bind.
+ *   `SO_REUSEPORT`                 TCP and UDP: before bind, of each of several sockets at one port. The host
+ *                                  spreads connections over them. So several sets, each with a helper of its
+ *                                  own, serve one port. Fails with -EOPNOTSUPP for RDMA.
  *   `SO_KEEPALIVE`                 Does a call that waits, or finds nothing, ask the peer's NIC whether it is
  *                                  there?
  *   `SO_LINGER`                    How long close waits at most, if its deadline is later. With 0 seconds

@@ -40,6 +40,7 @@ void gw_sock_options_begin(const struct gw_sockets *set, struct sock *k, int dom
     sock_options_put(k, GW_SOCK_OPT_NONBLOCK_, 0);
     sock_options_put(k, GW_SOCK_OPT_RCVTIMEO_, 0);
     sock_options_put(k, GW_SOCK_OPT_SNDTIMEO_, 0);
+    sock_options_put(k, GW_SOCK_OPT_REUSEPORT_, 0);
 }
 
 /* A buffer's size: no more than the set has, and what the others of a set are told must not change. */
@@ -74,6 +75,13 @@ static int set_reuse(struct gw_sockets *set, struct sock *k, int value)
                   : 0;
 
     return err ? err : set_flag(k, GW_SOCK_OPT_REUSE_, value);
+}
+
+/* rdma_cm gives a port to one listener alone. */
+static int set_reuseport(struct sock *k, int value)
+{
+    if (k->info->opt[GW_SOCK_OPT_RDMA_] != GW_RDMA_OFF) return -EOPNOTSUPP;
+    return set_flag(k, GW_SOCK_OPT_REUSEPORT_, value);
 }
 
 static int set_linger(struct sock *k, const struct gw_sock_addr_ *value)
@@ -138,6 +146,7 @@ static int sock_options_keep(struct gw_sockets *set, struct sock *k, int which,
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVBUF): return set_buffer(k, GW_SOCK_OPT_RBUF_, v, set->attr.rbuf);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDBUF): return set_buffer(k, GW_SOCK_OPT_WBUF_, v, set->attr.wbuf);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR): return set_reuse(set, k, v);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEPORT): return set_reuseport(k, v);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_KEEPALIVE): return set_flag(k, GW_SOCK_OPT_KEEPALIVE_, v);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_LINGER): return set_linger(k, value);
     case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_NODELAY): return set_flag(k, GW_SOCK_OPT_NODELAY_, v);
@@ -155,6 +164,7 @@ static int set_host(const struct sock *k, int which, int v)
 {
     switch (which) {
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR):
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEPORT):
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_KEEPALIVE):
     case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_NODELAY):
     case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPIDLE):

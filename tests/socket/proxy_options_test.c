@@ -12,10 +12,10 @@ static void test_as_the_host(void **state)
                                    {AF_UNIX, SOCK_STREAM},
                                    {AF_UNIX, SOCK_DGRAM}};
     static const int options[][2] = {
-        {SOL_SOCKET, SO_KEEPALIVE},   {SOL_SOCKET, SO_REUSEADDR}, {SOL_SOCKET, SO_TYPE},
-        {SOL_SOCKET, SO_DOMAIN},      {SOL_SOCKET, SO_PROTOCOL},  {SOL_SOCKET, SO_ACCEPTCONN},
-        {SOL_SOCKET, SO_ERROR},       {IPPROTO_TCP, TCP_NODELAY}, {IPPROTO_TCP, TCP_KEEPIDLE},
-        {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT}};
+        {SOL_SOCKET, SO_KEEPALIVE},  {SOL_SOCKET, SO_REUSEADDR},   {SOL_SOCKET, SO_REUSEPORT},
+        {SOL_SOCKET, SO_TYPE},       {SOL_SOCKET, SO_DOMAIN},      {SOL_SOCKET, SO_PROTOCOL},
+        {SOL_SOCKET, SO_ACCEPTCONN}, {SOL_SOCKET, SO_ERROR},       {IPPROTO_TCP, TCP_NODELAY},
+        {IPPROTO_TCP, TCP_KEEPIDLE}, {IPPROTO_TCP, TCP_KEEPINTVL}, {IPPROTO_TCP, TCP_KEEPCNT}};
 
     (void)state;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(kinds[0]); i++) {
@@ -103,11 +103,59 @@ static void test_host_has_them(void **state)
     close(other);
 }
 
+/* One more listener at a port; port 0: any. */
+static int share_port(struct sockaddr_in *at, int shared)
+{
+    int s = gw_sock_open_thread(net, AF_INET, SOCK_STREAM, 0, soon());
+    socklen_t len = sizeof(*at);
+
+    assert_int_equal(gw_sock_setsockopt_thread(net, s, SOL_SOCKET, SO_REUSEPORT, &shared, sizeof(shared)), 0);
+    if (gw_sock_bind_thread(net, s, (struct sockaddr *)at, sizeof(*at), soon())) {
+        close_ours(s);
+        return -1;
+    }
+    assert_int_equal(gw_sock_listen_thread(net, s, 64, soon()), 0);
+    assert_int_equal(gw_sock_name_thread(net, s, (struct sockaddr *)at, &len), 0);
+    return s;
+}
+
+/* Two listeners at one port both get connections; one that does not ask for it gets no port. */
+static void test_shared_port(void **state)
+{
+    enum { CLIENTS = 40 };
+    struct sockaddr_in at = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    int l[2], clients[CLIENTS], accepted[2] = {0};
+
+    (void)state;
+    l[0] = share_port(&at, 1);
+    l[1] = share_port(&at, 1);
+    assert_true(l[0] >= 0 && l[1] >= 0);
+    assert_int_equal(share_port(&at, 0), -1);
+    for (int i = 0; i < CLIENTS; i++) clients[i] = connect_host(&at);
+    while (accepted[0] + accepted[1] < CLIENTS) {
+        struct pollfd fds[2] = {{.fd = l[0], .events = POLLIN}, {.fd = l[1], .events = POLLIN}};
+
+        assert_true(gw_sock_poll_thread(net, fds, 2, soon()) > 0);
+        for (int i = 0; i < 2; i++) {
+            int s = fds[i].revents ? gw_sock_accept_thread(net, l[i], NULL, NULL, soon()) : -1;
+
+            if (s < 0) continue;
+            accepted[i]++;
+            close_ours(s);
+        }
+    }
+    assert_true(accepted[0] && accepted[1]);
+    for (int i = 0; i < CLIENTS; i++) close(clients[i]);
+    close_ours(l[0]);
+    close_ours(l[1]);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         WITH_SET(test_as_the_host),
         WITH_SET(test_host_has_them),
+        WITH_SET(test_shared_port),
     };
 
     return proxy_tests("options", tests, sizeof(tests) / sizeof(tests[0]));

@@ -72,6 +72,7 @@ GW_FN int gw_sock_number_(struct gw_net *net, int s, int key)
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_RCVBUF): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_RBUF_);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_SNDBUF): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_WBUF_);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEADDR): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_REUSE_);
+    case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_REUSEPORT): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_REUSEPORT_);
     case GW_SOCK_OPT_KEY_(SOL_SOCKET, SO_KEEPALIVE): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_KEEPALIVE_);
     case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_NODELAY): return (int)gw_sock_opt_(net, s, GW_SOCK_OPT_NODELAY_);
     case GW_SOCK_OPT_KEY_(IPPROTO_TCP, TCP_KEEPIDLE):

@@ -60,6 +60,7 @@ enum gw_sock_opt_ {
     GW_SOCK_OPT_NONBLOCK_,
     GW_SOCK_OPT_RCVTIMEO_, /* milliseconds; 0: none */
     GW_SOCK_OPT_SNDTIMEO_,
+    GW_SOCK_OPT_REUSEPORT_,
     GW_SOCK_OPTS_
 };
 
