@@ -168,31 +168,36 @@ static bool load_wants_more(const struct load_thread *t, const struct load_conn 
     return t->o->seconds > 0 ? now < t->end : c->sent < t->o->requests;
 }
 
+/* Where the next bytes of the request come from that goes out, and how many there are. */
+static const uint8_t *load_next(const struct load_thread *t, const struct load_conn *c, size_t *left)
+{
+    const struct load_kind *k = &t->kinds[c->sent % KINDS];
+
+    *left = (c->out < sizeof(c->head) ? sizeof(c->head) : k->size) - c->out;
+    if (*left > 4 * PIECE) *left = 4 * PIECE;
+    return c->out < sizeof(c->head) ? (const uint8_t *)&c->head + c->out : k->bytes + c->out;
+}
+
 /* Sends what the socket takes. */
 static void load_send(struct load_thread *t, struct load_conn *c, double now)
 {
     while (c->fd >= 0 && (c->out || load_wants_more(t, c, now))) {
-        const struct load_kind *k = &t->kinds[c->sent % KINDS];
-        const uint8_t *from = k->bytes + c->out;
-        size_t left = k->size - c->out;
+        const uint8_t *from;
+        size_t left;
         ssize_t n;
 
-        if (!c->out) {
-            memcpy(&c->head, k->bytes, sizeof(c->head));
-            c->head.id = c->sent;
+        if (!c->out) memcpy(&c->head, t->kinds[c->sent % KINDS].bytes, sizeof(c->head));
+        c->head.id = c->sent;
+        from = load_next(t, c, &left);
+        n = send(c->fd, from, left, MSG_NOSIGNAL | (c->out < sizeof(c->head) ? MSG_MORE : 0));
+        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) load_failed(t, c, "send", errno);
+        if (n < 0) return;
+        if (!c->out) { /* a request counts from its first byte on */
             c->began[c->sent % DEPTH_MAX] = now;
             c->depth++;
         }
-        if (c->out < sizeof(c->head)) {
-            from = (const uint8_t *)&c->head + c->out;
-            left = sizeof(c->head) - c->out;
-        }
-        n = send(c->fd, from, left < 4 * PIECE ? left : 4 * PIECE,
-                 MSG_NOSIGNAL | (c->out < sizeof(c->head) ? MSG_MORE : 0));
-        if (n < 0 && errno != EAGAIN && errno != EWOULDBLOCK) load_failed(t, c, "send", errno);
-        if (n < 0) return; /* a request of which nothing has gone counts from now on */
         c->out += (size_t)n;
-        if (c->out < k->size) continue;
+        if (c->out < t->kinds[c->sent % KINDS].size) continue;
         c->out = 0;
         c->sent++;
     }
