@@ -32,7 +32,7 @@ cp -a "$build"/libexec "$out/" # the programs that it becomes
 # The tests that a GPU runs, the benchmarks and the examples. Others need no GPU, and would only take room.
 {
     awk '$1 ~ /^[0-9]/ { print $2 }' tests/gpu-tests.txt
-    find "$build/bin" -maxdepth 1 \( -name 'sim*' -o -name '*_bench' -o -name 'example_*' \) -printf '%f\n'
+    find "$build/bin" -maxdepth 1 \( -name 'sim*' -o -name '*_bench' -o -name 'example_*' -o -name 'app_*' \) -printf '%f\n'
 } | sort -u | while read -r name; do
     [ ! -x "$build/bin/$name" ] || cp "$build/bin/$name" "$out/tests/"
 done
@@ -41,6 +41,9 @@ for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw 
 done
 find "$build/lib" -maxdepth 1 -name 'libgpuwire*.so' -exec cp -L {} "$out/lib/" \;
 cp -L "$build/lib/example_plugin.so" "$out/lib/"
+# Sockets programs speak RDMA with it.
+preload=$(ldconfig -p | sed -n 's,.*=> \(.*\)/librdmacm.so.1$,\1/rsocket/librspreload.so,p' | head -1)
+[ ! -e "$preload" ] || cp -L "$preload" "$out/lib/librspreload.so"
 for f in "$out"/lib/libgpuwire*.so; do # under the name that the linker recorded, too
     soname=$(patchelf --print-soname "$f")
     [ -z "$soname" ] || [ -e "$out/lib/$soname" ] || mv "$f" "$out/lib/$soname"

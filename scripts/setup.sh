@@ -20,7 +20,7 @@ build=(
 # looks at the server's page.
 tests=(
     libcmocka-dev perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin fio
-    openmpi-bin libopenmpi-dev
+    openmpi-bin libopenmpi-dev libopenblas-serial-dev
     netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools libmemcached-dev redis-server redis-tools tshark spin tcc
     clang llvm jq gojq python3-venv python3-numpy openssl curl
     procps iproute2 ethtool iperf3 ccache patchelf file dpdk-dev libcuckoo-dev nftables

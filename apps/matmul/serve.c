@@ -58,6 +58,14 @@ static uint32_t serve_cpu_blocks(const struct mm_server_opts *o)
     return cpus > (long)least ? (uint32_t)cpus : least;
 }
 
+/* On a GPU proxies look for work all the time, so they get a quarter of the processors. */
+static uint32_t serve_proxies(void)
+{
+    long cpus = sysconf(_SC_NPROCESSORS_ONLN);
+
+    return cpus < 8 ? 1 : cpus > 32 ? 8 : (uint32_t)cpus / 4;
+}
+
 static int serve_options(struct mm_server *s)
 {
     struct mm_server_opts *o = &s->opts;
@@ -68,7 +76,7 @@ static int serve_options(struct mm_server *s)
     serve_default32(&o->io_blocks, o->daemon ? (o->blocks + 3) / 4 : o->blocks);
     serve_default32(&o->connections, 1024);
     serve_default32(&o->largest, MM_N_MAX);
-    serve_default32(&o->proxies, gpu && o->rdma == GW_RDMA_OFF ? 4 : 1);
+    serve_default32(&o->proxies, gpu && o->rdma == GW_RDMA_OFF ? serve_proxies() : 1);
     if (o->proxies > o->io_blocks) o->proxies = o->io_blocks;
     serve_default(&o->memory, gpu ? 4ull << 30 : 256ull << 20);
     serve_default(&o->buffer, o->connections <= 64 ? 1 << 20 : gpu ? 256 << 10 : 64 << 10);

@@ -22,9 +22,10 @@ struct mm_server_opts {
     uint32_t io_blocks; /* daemon: of those, how many serve (a quarter) */
     uint32_t connections; /* at a time (1024) */
     uint32_t largest;     /* n (4096) */
-    uint32_t proxies;     /* sets of sockets, each with a proxy thread (GPU over TCP: 4; else 1) */
-    uint64_t memory;      /* bytes for matrices (GPU: 4 GiB, CPU: 256 MiB) */
-    uint64_t buffer; /* bytes of a socket's ring, in each direction (up to 64 connections 1 MiB; else GPU:
+    uint32_t proxies; /* sets of sockets, each with a proxy thread (GPU over TCP: a processor in four, 8 at
+                           * most; else 1) */
+    uint64_t memory;  /* bytes for matrices (GPU: 4 GiB, CPU: 256 MiB) */
+    uint64_t buffer;  /* bytes of a socket's ring, in each direction (up to 64 connections 1 MiB; else GPU:
                            * 256 KiB, CPU: 64 KiB) */
     uint64_t
         body_ns; /* how long A and B may take to come, and an answer to go, besides 0.1 µs a byte (10 s) */

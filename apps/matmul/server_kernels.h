@@ -11,6 +11,7 @@
 #define MM_RETRY_NS  1000000u
 #define MM_ASK_NS    (GW_ON_GPU ? 20000u : 200000u)
 #define MM_SURVEY_NS 100000000u
+#define MM_REST_NS   20000u
 
 /* ---- listening ---------------------------------------------------------------------------------------- */
 
@@ -98,11 +99,22 @@ GW_DEV short mm_events(const struct mm_conn *c, uint64_t *pause)
     return c->state == MM_COMPUTE || c->state == MM_ROOM ? 0 : POLLIN;
 }
 
+/* A GPU's block without connections rests between its looks for a new one. Each look goes across the bus,
+ * which others need. */
+GW_DEV bool mm_rests(const struct mm_block *b)
+{
+    bool rests = GW_ON_GPU && !b->count;
+    uint64_t until = gw_clock_ns() + (rests ? MM_REST_NS : 0);
+
+    while (gw_clock_ns() < until) gw_pause(16);
+    return rests;
+}
+
 /* Waits until a connection can go on, or there is a new one. Is there one? */
 GW_DEV bool mm_watch(struct mm_block *b)
 {
     uint32_t room = b->count < b->a->per_block, last = b->count;
-    uint64_t pause = MM_SLICE_NS, part = pause;
+    uint64_t pause = mm_rests(b) ? 0 : MM_SLICE_NS, part = pause;
     bool fewest = mm_may_accept(b);
     int got;
     short revents;

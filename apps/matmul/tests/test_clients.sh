@@ -50,7 +50,8 @@ ask() {
 }
 
 # Ordinary sockets programs over RDMA: librdmacm's preload library gives them rsockets.
-preload=$(ldconfig -p | sed -n 's,.*=> \(.*\)/librdmacm.so.1$,\1/rsocket/librspreload.so,p' | head -1)
+preload=$(dirname "$GPUWIRE")/../lib/librspreload.so # in a bundle
+[ -e "$preload" ] || preload=$(ldconfig -p | sed -n 's,.*=> \(.*\)/librdmacm.so.1$,\1/rsocket/librspreload.so,p' | head -1)
 over_rdma() {
     local client
     client=$(dirname "$GPUWIRE")/../libexec/gpuwire/gpuwire-app-matmul-client
@@ -86,7 +87,7 @@ serve --blocks 4 --both --connections 16
 load --size 96 --connections 3 --requests 3
 over_rdma --size 96 --connections 3 --requests 3
 end
-serve --blocks 4 --proxies 1 --connections 64
+serve --blocks 4 --proxies 3 --connections 64
 load --size 96 --connections 40 --requests 3
 end
 echo "all clients have right answers"
