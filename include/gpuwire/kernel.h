@@ -295,6 +295,20 @@ GW_DEV uint32_t gw_warp_size(void)
     return left < 32 ? left : 32;
 }
 
+/* Adds v to a word that the block's threads share (GW_SHARED), and returns what was there. Any thread.
+ * Threads that add to one word at once all count. It orders no other memory. Before others read the sum,
+ * gw_syncthreads must follow. */
+GW_DEV uint32_t gw_shared_add_u32(uint32_t *p, uint32_t v)
+{
+#ifdef __CUDACC__
+    return atomicAdd(p, v);
+#else
+    if (gw_cpu_self.block_dim > 1) return __atomic_fetch_add(p, v, __ATOMIC_RELAXED);
+    *p += v;
+    return *p - v;
+#endif
+}
+
 /* All threads of this warp, as a mask. */
 GW_DEV uint32_t gw_warp_mask(void)
 {

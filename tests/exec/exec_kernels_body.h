@@ -55,6 +55,19 @@ GW_KERNEL(shared_kernel, struct out_args, a)
     a->out[gw_global_idx()] = *first + one + 2 * two;
 }
 
+/* All threads add to one word, which counts each of them, and tells each another number. */
+GW_KERNEL(shared_add_kernel, struct out_args, a)
+{
+    GW_SHARED(struct block_u32, s);
+    uint32_t t = gw_thread_idx(), n = gw_block_dim(), i, old = 0;
+
+    s->v[t] = 0;
+    gw_syncthreads();
+    for (i = 0; i < TEST_ROUNDS; i++) old = gw_shared_add_u32(&s->v[0], 1);
+    gw_syncthreads();
+    a->out[gw_global_idx()] = s->v[0] == n * TEST_ROUNDS && old < s->v[0];
+}
+
 /* Threads that have returned are not waited for: every second one leaves before each barrier. */
 GW_KERNEL(leave_kernel, struct out_args, a)
 {

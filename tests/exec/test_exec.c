@@ -16,6 +16,7 @@
 GW_KERNEL_DECLARE(whoami_kernel);
 GW_KERNEL_DECLARE(reverse_kernel);
 GW_KERNEL_DECLARE(shared_kernel);
+GW_KERNEL_DECLARE(shared_add_kernel);
 GW_KERNEL_DECLARE(leave_kernel);
 GW_KERNEL_DECLARE(warp_kernel);
 GW_KERNEL_DECLARE(syncwarp_kernel);
@@ -115,6 +116,19 @@ static void test_shared(void **state)
         uint32_t dim = test_block_dim(exec, shape[s][1]);
 
         for (i = 0; i < threads; i++) assert_int_equal(out[i], 1000 * (i / dim) + dim + dim * (dim - 1));
+        free(out);
+    }
+}
+
+static void test_shared_add(void **state)
+{
+    uint32_t s, i, threads;
+
+    (void)state;
+    for (s = 0; s < SHAPES; s++) {
+        uint32_t *out = run(&shared_add_kernel, shape[s][0], shape[s][1], &threads);
+
+        for (i = 0; i < threads; i++) assert_int_equal(out[i], 1);
         free(out);
     }
 }
@@ -349,6 +363,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_indices),
         cmocka_unit_test(test_barrier),
         cmocka_unit_test(test_shared),
+        cmocka_unit_test(test_shared_add),
         cmocka_unit_test(test_leave),
         cmocka_unit_test(test_warp),
         cmocka_unit_test(test_parts_of_a_warp),
