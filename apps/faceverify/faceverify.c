@@ -10,6 +10,7 @@ static const struct {
     const char *name, *what;
     int (*run)(int argc, char **argv);
 } commands[] = {
+    {"serve", "the server: a kernel that answers clients", face_cmd_serve},
     {"where", "which memcached has a person, and by which key", face_cmd_where},
 #ifdef FACE_PICTURES
     {"faces", "draws people who do not exist into a folder", face_cmd_faces},

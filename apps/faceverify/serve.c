@@ -1,0 +1,152 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* gpuwire app faceverify serve: the server, until Ctrl-C. */
+#include <getopt.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+
+#include "apps/faceverify/args.h"
+#include "apps/faceverify/commands.h"
+#include "apps/faceverify/server.h"
+
+static const char serve_usage[] =
+    "usage: gpuwire app faceverify serve [OPTION...]\n\n"
+    "A server in a kernel: each block receives requests, asks memcached, and compares.\n\n"
+    "  -m, --memcached HOST[:PORT][/WEIGHT],...  the servers (default: 127.0.0.1)\n"
+    "  -s, --spread modula|ketama|ketama-weighted  how keys are spread over them (default: modula)\n"
+    "      --protocol binary|text   of memcached (default: binary)\n"
+    "  -l, --listen [HOST:]PORT     where to listen (default: 127.0.0.1:7150; port 0: any)\n"
+    "  -t, --threshold X        the largest distance of a match, from 0 to 1 (default: 0.134)\n"
+    "      --limit MS           how long a request waits for memcached (default: 200)\n"
+    "      --stall S            how long a client may stop within a request (default: 5)\n"
+    "      --idle S             how long a client may be silent between requests (default: 300)\n"
+    "  -c, --clients N          connections at a time (default: 1024)\n"
+    "      --exec auto|cpu|gpu  where the kernel runs (default: auto); --gpu N: which\n"
+    "      --blocks N           of the kernel (default: as many as run at once)\n"
+    "      --lanes N            threads of a block, on CPU threads (default: 1)\n"
+    "  -h, --help               this text\n";
+
+enum { PROTOCOL = 256, LIMIT, STALL, IDLE, EXEC, GPU, BLOCKS, LANES };
+
+static const struct option serve_options[] = {
+    {"memcached", 1, NULL, 'm'}, {"spread", 1, NULL, 's'},    {"protocol", 1, NULL, PROTOCOL},
+    {"listen", 1, NULL, 'l'},    {"threshold", 1, NULL, 't'}, {"limit", 1, NULL, LIMIT},
+    {"stall", 1, NULL, STALL},   {"idle", 1, NULL, IDLE},     {"clients", 1, NULL, 'c'},
+    {"exec", 1, NULL, EXEC},     {"gpu", 1, NULL, GPU},       {"blocks", 1, NULL, BLOCKS},
+    {"lanes", 1, NULL, LANES},   {"help", 0, NULL, 'h'},      {0},
+};
+
+struct serve_args {
+    struct face_server_opts o;
+    const char *listen, *memcached;
+};
+
+static int serve_number(struct serve_args *s, int c)
+{
+    static const struct {
+        int c;
+        const char *name;
+        uint64_t min, max;
+        size_t at;
+    } numbers[] = {
+        {LIMIT, "--limit", 1, 60000, offsetof(struct face_server_opts, limit_ms)},
+        {STALL, "--stall", 1, 86400, offsetof(struct face_server_opts, stall_s)},
+        {IDLE, "--idle", 1, 86400, offsetof(struct face_server_opts, idle_s)},
+        {'c', "--clients", 1, 16384, offsetof(struct face_server_opts, conns)},
+        {GPU, "--gpu", 0, 1023, offsetof(struct face_server_opts, gpu)},
+        {BLOCKS, "--blocks", 1, 1024, offsetof(struct face_server_opts, blocks)},
+        {LANES, "--lanes", 1, 1024, offsetof(struct face_server_opts, lanes)},
+    };
+
+    for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
+        if (numbers[i].c == c)
+            return face_option_number("serve", numbers[i].name, optarg, numbers[i].min, numbers[i].max,
+                                      (uint64_t *)((char *)&s->o + numbers[i].at));
+    return -1;
+}
+
+static int serve_take(struct serve_args *s, int c, char **argv)
+{
+    switch (c) {
+    case 'm': s->memcached = optarg; return 0;
+    case 'l': s->listen = optarg; return 0;
+    case 't': return face_option_real("serve", "--threshold", optarg, 0, 1, &s->o.threshold);
+    case 's':
+        if (!mc_spread_parse(optarg, &s->o.spread)) return 0;
+        return face_usage_error("serve", "--spread %s: must be modula, ketama or ketama-weighted", optarg);
+    case PROTOCOL:
+        s->o.protocol = !strcmp(optarg, "text") ? MC_TEXT : MC_BINARY;
+        if (!strcmp(optarg, "text") || !strcmp(optarg, "binary")) return 0;
+        return face_usage_error("serve", "--protocol %s: must be binary or text", optarg);
+    case EXEC:
+        s->o.exec = optarg;
+        if (!strcmp(optarg, "auto") || !strcmp(optarg, "cpu") || !strcmp(optarg, "gpu")) return 0;
+        return face_usage_error("serve", "--exec %s: must be auto, cpu or gpu", optarg);
+    case '?':
+    case ':': return face_option_wrong("serve", argv, c);
+    default: return serve_number(s, c);
+    }
+}
+
+static int serve_parse(int argc, char **argv, struct serve_args *s)
+{
+    int c, err = 0;
+
+    *s = (struct serve_args){.listen = "127.0.0.1:7150", .memcached = "127.0.0.1"};
+    face_server_defaults(&s->o);
+    opterr = 0;
+    while (!err && (c = getopt_long(argc, argv, ":m:s:l:t:c:h", serve_options, NULL)) >= 0) {
+        if (c == 'h') return fputs(serve_usage, stdout), FACE_EXIT_OK;
+        err = serve_take(s, c, argv);
+    }
+    if (err) return err;
+    if (optind < argc) return face_usage_error("serve", "%s: not understood", argv[optind]);
+    if (mc_servers_parse("serve", s->memcached, &s->o.memcached)) return FACE_EXIT_USAGE;
+    return face_address("serve", s->listen, FACE_PORT, true, &s->o.addr, &s->o.addr_len) ? FACE_EXIT_USAGE
+                                                                                         : -1;
+}
+
+static void serve_print(const struct face_counts *c)
+{
+    static const char *const names[FACE_VERDICTS] = {"match",       "no match",  "unknown person",
+                                                     "unavailable", "malformed", "refused"};
+
+    printf("%llu requests of %llu clients:", (unsigned long long)c->requests, (unsigned long long)c->clients);
+    for (int i = 0; i < FACE_VERDICTS; i++)
+        if (c->verdicts[i]) printf(" %llu %s,", (unsigned long long)c->verdicts[i], names[i]);
+    printf(" %llu connections to memcached lost\n", (unsigned long long)c->links_failed);
+}
+
+int face_cmd_serve(int argc, char **argv)
+{
+    struct face_server *server = NULL;
+    struct face_counts counts;
+    struct serve_args s;
+    int done = serve_parse(argc, argv, &s), fd, err;
+
+    if (done >= 0) return done;
+    face_catch_signals();
+    fd = face_interrupt_fd();
+    err = face_server_start(&s.o, &server);
+    if (!err) {
+        printf("listening on %s, with %u blocks on %s\n", face_server_name(server),
+               face_server_blocks(server), face_server_exec(server));
+        fflush(stdout);
+    }
+    while (!err && !face_interrupted()) {
+        gw_wait_fds(&fd, 1, gw_deadline(500000000));
+        err = face_server_check(server);
+    }
+    if (!err) err = face_server_halt(server);
+    if (err) {
+        face_fail("serve", "%s", gw_last_error());
+    } else {
+        face_server_counts(server, &counts);
+        serve_print(&counts);
+    }
+    face_server_stop(server);
+    return face_exit_code(err);
+}

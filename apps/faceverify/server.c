@@ -1,0 +1,264 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Starts and stops the server's kernel: memory, sockets, launches. */
+#include "apps/faceverify/server.h"
+
+#include <arpa/inet.h>
+#include <errno.h>
+#include <netdb.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <gpuwire/error.h>
+#include <gpuwire/exec.h>
+
+GW_KERNEL_DECLARE(face_listen_kernel);
+GW_KERNEL_DECLARE(face_serve_kernel);
+
+enum { FACE_THREADS = 256, FACE_MEMS = 16 };
+
+struct face_server {
+    struct gw_exec *exec;
+    struct gw_sockets *set;
+    struct face_args args;
+    struct gw_mem mem[FACE_MEMS];
+    uint32_t mems, blocks;
+    uint32_t *stop;                   /* as the host sees it */
+    const struct face_counts *counts; /* the same */
+    uint16_t port;
+    char name[NI_MAXHOST + NI_MAXSERV + 8];
+    bool running;
+};
+
+void face_server_defaults(struct face_server_opts *o)
+{
+    *o = (struct face_server_opts){.exec = "auto",
+                                   .lanes = 1,
+                                   .conns = 1024,
+                                   .limit_ms = 200,
+                                   .stall_s = 5,
+                                   .idle_s = 300,
+                                   .protocol = MC_BINARY,
+                                   .spread = MC_MODULA,
+                                   .threshold = FACE_THRESHOLD};
+}
+
+/* ---- memory -------------------------------------------------------------------------------------------- */
+
+/* n bytes; *dev is where kernels see them. *host (of GW_MEM_HOST) may be NULL. */
+static int server_memory(struct face_server *s, enum gw_mem_kind kind, uint64_t n, void **dev, void **host)
+{
+    struct gw_mem *m = &s->mem[s->mems];
+    int err = gw_mem_alloc(s->exec, kind, n, m);
+
+    if (err) return err;
+    s->mems++;
+    *dev = m->dev;
+    if (host) *host = m->host;
+    return 0;
+}
+
+/* What blocks work in: in the GPU's memory. */
+static int server_block_memory(struct face_server *s)
+{
+    struct face_args *a = &s->args;
+    uint64_t blocks = s->blocks, conns = blocks * a->conns, links = blocks * a->ring.servers;
+    struct {
+        uint64_t n;
+        void **at;
+    } parts[] = {
+        {blocks * sizeof(*a->block), (void **)&a->block},
+        {conns * sizeof(*a->conn), (void **)&a->conn},
+        {blocks * FACE_SLOTS * sizeof(*a->slot), (void **)&a->slot},
+        {links * sizeof(*a->link), (void **)&a->link},
+        {(blocks + conns + links) * sizeof(*a->fds), (void **)&a->fds},
+        {conns * FACE_BUFFER, (void **)&a->buffer},
+        {sizeof(*a->open), (void **)&a->open},
+    };
+    int err = 0;
+
+    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]) && !err; i++)
+        err = server_memory(s, GW_MEM_DEVICE, parts[i].n, parts[i].at, NULL);
+    return err;
+}
+
+/* Where the memcacheds are, and who has which key. */
+static int server_ring(struct face_server *s, const struct face_server_opts *o)
+{
+    static struct mc_point points[MC_POINTS_MAX];
+    struct mc_host hosts[MC_SERVERS_MAX];
+    void *at;
+    int err;
+
+    mc_ring_make(&o->memcached, o->spread, points, &s->args.ring);
+    for (uint32_t i = 0; i < o->memcached.count; i++)
+        hosts[i] = (struct mc_host){o->memcached.server[i].addr, o->memcached.server[i].len};
+    err = server_memory(s, GW_MEM_DEVICE, sizeof(hosts), &at, NULL);
+    if (!err) err = gw_copy_in(s->exec, at, hosts, sizeof(hosts[0]) * o->memcached.count);
+    s->args.host = at;
+    if (err || !s->args.ring.points) return err;
+    err = server_memory(s, GW_MEM_DEVICE, sizeof(points), &at, NULL);
+    if (!err) err = gw_copy_in(s->exec, at, points, sizeof(points[0]) * s->args.ring.points);
+    s->args.ring.point = at;
+    return err;
+}
+
+static int server_all_memory(struct face_server *s, const struct face_server_opts *o)
+{
+    void *at, *here;
+    int err = server_ring(s, o);
+
+    if (!err) err = server_block_memory(s);
+    if (!err)
+        err = server_memory(s, GW_MEM_HOST, s->blocks * sizeof(struct face_counts), (void **)&s->args.counts,
+                            &here);
+    if (!err) s->counts = here;
+    if (!err) err = server_memory(s, GW_MEM_HOST, sizeof(uint32_t), &at, &here);
+    if (err) return err;
+    s->args.stop = at;
+    s->stop = here;
+    return 0;
+}
+
+/* ---- listening ----------------------------------------------------------------------------------------- */
+
+struct listening {
+    struct sockaddr_storage name;
+    socklen_t len;
+    int listener, err;
+};
+
+static int server_listen(struct face_server *s)
+{
+    struct listening *there, *here;
+    char host[NI_MAXHOST] = "?", port[NI_MAXSERV] = "?";
+    int err = server_memory(s, GW_MEM_HOST, sizeof(*here), (void **)&there, (void **)&here);
+
+    if (err) return err;
+    here->len = sizeof(here->name);
+    s->args.name = &there->name;
+    s->args.name_len = &there->len;
+    s->args.listener = &there->listener;
+    s->args.err = &there->err;
+    err = gw_launch(s->exec, &face_listen_kernel, 1, 1, &s->args);
+    if (!err) err = gw_exec_sync(s->exec, gw_deadline(2 * (uint64_t)GW_SOCK_HELPER_NS));
+    if (!err && here->err) err = gw_error_errno(here->err, "cannot listen");
+    if (err) return err;
+    getnameinfo((struct sockaddr *)&here->name, here->len, host, sizeof(host), port, sizeof(port),
+                NI_NUMERICHOST | NI_NUMERICSERV);
+    snprintf(s->name, sizeof(s->name), "%s port %s", host, port);
+    s->port = ntohs(((struct sockaddr_in *)&here->name)->sin_port);
+    return 0;
+}
+
+/* ---- all ----------------------------------------------------------------------------------------------- */
+
+static int server_exec(struct face_server *s, const struct face_server_opts *o)
+{
+    uint32_t processors;
+    struct gw_exec_opts opts = {
+        .lanes = (uint32_t)o->lanes, .device = (uint32_t)o->gpu, .blocks = (uint32_t)o->blocks};
+    int err = gw_exec_create(o->exec, &opts, &s->exec);
+
+    if (err) return err;
+    processors = gw_exec_resident_blocks(s->exec);
+    s->blocks = o->blocks ? (uint32_t)o->blocks : processors;
+    return 0;
+}
+
+static int server_sockets(struct face_server *s, const struct face_server_opts *o)
+{
+    struct gw_sockets_attr attr = {
+        .count = (uint32_t)o->conns + 2 * s->blocks + s->blocks * o->memcached.count + 1,
+        .rbuf = 64 << 10,
+        .wbuf = 16 << 10,
+        .exec = s->exec,
+    };
+    int err = gw_sockets_create(NULL, &attr, &s->set);
+
+    s->args.net = err ? NULL : gw_sockets_net(s->set);
+    return err;
+}
+
+int face_server_start(const struct face_server_opts *o, struct face_server **out)
+{
+    struct face_server *s = *out = calloc(1, sizeof(*s));
+    int err;
+
+    if (!s) return gw_error(-ENOMEM, "no memory");
+    s->args = (struct face_args){.addr = o->addr,
+                                 .addr_len = o->addr_len,
+                                 .conns_max = (uint32_t)o->conns,
+                                 .protocol = o->protocol,
+                                 .threshold = (float)o->threshold,
+                                 .limit_ns = o->limit_ms * 1000000,
+                                 .stall_ns = o->stall_s * 1000000000,
+                                 .idle_ns = o->idle_s * 1000000000};
+    err = server_exec(s, o);
+    s->args.conns = s->blocks ? s->args.conns_max / s->blocks + 2 : 0;
+    if (!err) err = server_all_memory(s, o);
+    if (!err) err = server_sockets(s, o);
+    if (!err) err = server_listen(s);
+    if (!err) err = gw_launch(s->exec, &face_serve_kernel, s->blocks, FACE_THREADS, &s->args);
+    s->running = !err;
+    return err;
+}
+
+const char *face_server_name(const struct face_server *s)
+{
+    return s->name;
+}
+
+uint16_t face_server_port(const struct face_server *s)
+{
+    return s->port;
+}
+
+const char *face_server_exec(const struct face_server *s)
+{
+    return gw_exec_name(s->exec);
+}
+
+uint32_t face_server_blocks(const struct face_server *s)
+{
+    return s->blocks;
+}
+
+void face_server_counts(const struct face_server *s, struct face_counts *sum)
+{
+    uint64_t *to = (uint64_t *)sum;
+
+    memset(sum, 0, sizeof(*sum));
+    for (uint32_t b = 0; b < s->blocks; b++)
+        for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
+            to[i] += gw_ld_relaxed_u64((const uint64_t *)&s->counts[b] + i);
+}
+
+int face_server_check(struct face_server *s)
+{
+    int err = gw_exec_sync(s->exec, gw_deadline(0));
+
+    return err == -ETIMEDOUT ? 0 : err ? err : gw_error(-EIO, "the kernel has ended");
+}
+
+int face_server_halt(struct face_server *s)
+{
+    int err;
+
+    if (!s->running) return 0;
+    gw_st_relaxed_u32(s->stop, 1);
+    err = gw_exec_sync(s->exec, gw_deadline(30 * (uint64_t)1000000000));
+    if (err != -ETIMEDOUT) s->running = false;
+    return err;
+}
+
+int face_server_stop(struct face_server *s)
+{
+    int err = s ? face_server_halt(s) : 0;
+
+    if (!s || s->running) return err; /* running: nothing of it may be freed */
+    gw_sockets_destroy(s->set);
+    while (s->mems) gw_mem_free(&s->mem[--s->mems]);
+    gw_exec_destroy(s->exec);
+    free(s);
+    return err;
+}
