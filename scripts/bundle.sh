@@ -32,7 +32,7 @@ cp -a "$build"/libexec "$out/" # the programs that it becomes
 # The tests that a GPU runs, the benchmarks and the examples. Others need no GPU, and would only take room.
 {
     awk '$1 ~ /^[0-9]/ { print $2 }' tests/gpu-tests.txt
-    find "$build/bin" -maxdepth 1 \( -name 'sim*' -o -name '*_bench' -o -name 'example_*' -o -name 'app_*' \) -printf '%f\n'
+    find "$build/bin" -maxdepth 1 \( -name 'sim*' -o -name coll_peer -o -name '*_bench' -o -name 'example_*' -o -name 'app_*' \) -printf '%f\n'
 } | sort -u | while read -r name; do
     [ ! -x "$build/bin/$name" ] || cp "$build/bin/$name" "$out/tests/"
 done
@@ -68,7 +68,7 @@ rm -rf "$out/models/train"
 [ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
 mkdir -p "$out/bench" && cp -a bench/softnic.sh bench/csv.sh bench/figures bench/serve_modes.py "$out/bench/"
 mkdir "$out/bench/modes" && cp bench/modes/*.py "$out/bench/modes/"
-mkdir -p "$out/bench/apps" && cp bench/apps/*.sh "$out/bench/apps/"
+mkdir -p "$out/bench/apps" && cp bench/apps/*.sh bench/apps/*.py "$out/bench/apps/"
 mkdir -p "$out/tests/apps" && cp apps/mapreduce/tests/{lib,test_same}.sh "$out/tests/apps/"
 cp examples/pair.sh "$out/tests/example_pair.sh"
 for script in apps/*/tests/*.sh; do # gpu-tests.txt names those that a GPU runs
@@ -78,7 +78,8 @@ done
 mkdir -p "$out/tests/cli" "$out/tests/integration"
 cp tests/cli/test_cat_exec.sh tests/cli/cat_lib.sh "$out/tests/cli/"
 cp tests/integration/lib.sh "$out/tests/integration/"
-mkdir -p "$out/tests/server"
+mkdir -p "$out/tests/server" "$out/tests/collective"
+cp tests/collective/launch.sh "$out/tests/collective/"
 cp tests/server/test_plugin.sh tests/server/lib.sh "$out/tests/server/"
 # The Python package, which finds its libraries in lib/ (GPUWIRE_LIBRARIES), and its tests on a GPU.
 mkdir -p "$out/python" "$out/tests/python" && cp -r python/gpuwire "$out/python/" && rm -rf "$out/python/gpuwire/__pycache__"

@@ -6,16 +6,19 @@
 ranks=$1 killed=none
 shift
 case $1 in killed=*) killed=${1#killed=} && shift ;; esac
+program=$1
+shift
+[[ $program == */* ]] || program=$(dirname "$0")/../$program # in a bundle
 GPUWIRE_RENDEZVOUS=127.0.0.1:$(free_port)
 export GPUWIRE_SIZE=$ranks GPUWIRE_DEVICE=softnic GPUWIRE_NIC=${NIC:-addr=$net.1} GPUWIRE_RENDEZVOUS
 for ((rank = 0; rank < ranks; rank++)); do
-    GPUWIRE_RANK=$rank timeout -k 5 "$patience" "$@" >"$work/$rank.out" 2>&1 &
+    GPUWIRE_RANK=$rank timeout -k 5 "$patience" "$program" "$@" >"$work/$rank.out" 2>&1 &
     pids+=($!)
 done
 for ((rank = 0; rank < ranks; rank++)); do
     wait "${pids[rank]}"
     code=$?
-    [ $code != 77 ] || exit 77
+    [ $code != 77 ] || { cat "$work/$rank.out" && exit 77; }
     if [ "$rank" = "$killed" ]; then
         [ $code = 137 ] || fail "rank $rank was not killed: $code"
     else

@@ -56,9 +56,12 @@ static int peer_open(struct peer *p, struct peer_options *o)
     TRY(gw_ranks_join(NULL, LIMIT, &p->ranks) == 0);
     p->rank = peer_rank = gw_ranks_rank(p->ranks);
     p->size = gw_ranks_size(p->ranks);
-    if (!strcmp(o->exec, "gpu")) { /* one GPU each, or one for all */
+    if (!strcmp(o->exec, "gpu")) { /* one GPU each */
         o->opts.device = gw_ranks_local_rank(p->ranks);
-        if (gw_exec_create(o->exec, &o->opts, &p->exec)) o->opts.device = 0;
+        if (gw_exec_create(o->exec, &o->opts, &p->exec)) {
+            printf("skipped: this takes two GPUs: rank %u has none\n", p->rank);
+            exit(77);
+        }
     }
     if (!p->exec) TRY(gw_exec_create(o->exec, &o->opts, &p->exec) == 0);
     TRY(gw_device_open(NULL, p->exec, &p->dev) == 0);
