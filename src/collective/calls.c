@@ -93,27 +93,46 @@ static void lists_copy(struct gw_comm *c, struct gw_coll *coll)
     }
 }
 
+static int calls_busy(void)
+{
+    return gw_error(-EBUSY, "collective: the last operation has not been waited for");
+}
+
+uint64_t gw_comm_limit(uint64_t deadline_ns)
+{
+    uint64_t now = gw_clock_ns(), left = deadline_ns > now ? deadline_ns - now : 0;
+
+    return left < UINT64_C(1) << 62 ? left : UINT64_C(1) << 62; /* added to a clock, it must not wrap */
+}
+
+int gw_comm_launch(struct gw_comm *c, const struct gw_kernel *kernel, uint32_t blocks, const void *args,
+                   uint64_t deadline_ns)
+{
+    int err;
+
+    if (c->running) return calls_busy();
+    if (gw_comm_fault_word(c)) return gw_comm_explain(c, -ECONNABORTED);
+    for (uint32_t i = 0; i < blocks; i++) ((int32_t *)c->result.host)[i] = -EIO; /* until it says otherwise */
+    err = gw_launch(c->exec, kernel, blocks, c->threads, args);
+    if (err) return err;
+    c->running = blocks;
+    c->until_ns = deadline_ns;
+    return 0;
+}
+
 int gw_coll_start(struct gw_comm *comm, const struct gw_coll *coll, uint64_t deadline_ns)
 {
     struct gw_coll_args args = {.comm = comm->state.dev, .coll = *coll, .result = comm->result.dev};
-    uint64_t now = gw_clock_ns();
     struct gw_coll_plan plan;
     int err = gw_coll_plan(comm, coll, &plan);
 
     if (err) return err;
-    if (comm->running) return gw_error(-EBUSY, "collective: the last operation has not been waited for");
-    if (gw_comm_fault_word(comm)) return gw_comm_explain(comm, -ECONNABORTED);
+    /* The lists of the last one may still be in use. */
+    if (comm->running) return calls_busy();
     if (coll->kind == GW_COLL_ALLTOALLV) lists_copy(comm, &args.coll);
     args.coll.way = plan.way;
-    args.limit_ns = deadline_ns > now ? deadline_ns - now : 0;
-    if (args.limit_ns > UINT64_C(1) << 62) args.limit_ns = UINT64_C(1) << 62;
-    for (uint32_t i = 0; i < plan.blocks; i++)
-        ((int32_t *)comm->result.host)[i] = -EIO; /* until it says otherwise */
-    err = gw_launch(comm->exec, &gw_coll_kernel, plan.blocks, comm->threads, &args);
-    if (err) return err;
-    comm->running = plan.blocks;
-    comm->until_ns = deadline_ns;
-    return 0;
+    args.limit_ns = gw_comm_limit(deadline_ns);
+    return gw_comm_launch(comm, &gw_coll_kernel, plan.blocks, &args, deadline_ns);
 }
 
 int gw_coll_wait(struct gw_comm *comm)

@@ -73,6 +73,12 @@ uint64_t gw_comm_fault_word(const struct gw_comm *c);
 
 /* ---- calls.c ------------------------------------------------------------------------------------------- */
 
+/* Launches a kernel whose blocks write their results into c->result, for gw_coll_wait. limit: what is left
+ * until a deadline, as kernels take it. */
+int gw_comm_launch(struct gw_comm *c, const struct gw_kernel *kernel, uint32_t blocks, const void *args,
+                   uint64_t deadline_ns);
+uint64_t gw_comm_limit(uint64_t deadline_ns);
+
 /* A line about a failed call: who is to blame. Returns err. */
 int gw_comm_explain(const struct gw_comm *c, int err);
 

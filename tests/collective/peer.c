@@ -99,6 +99,7 @@ int main(int argc, char **argv)
     err = peer_open(&p, &o);
     if (!err && !strcmp(o.what, "all")) err = check_all(&p);
     if (!err && !strcmp(o.what, "all")) err = check_kernels(&p);
+    if (!err && !strcmp(o.what, "all")) err = check_moe(&p);
     if (!err && !strcmp(o.what, "faults")) err = check_faults(&p);
     if (!err && !strcmp(o.what, "die")) err = check_death(&p, o.who);
     if (!err) err = peer_close(&p);

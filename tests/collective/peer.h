@@ -41,6 +41,7 @@ extern uint32_t peer_rank;
 /* Each returns 0, or the line that failed. */
 int check_all(struct peer *p);                 /* every operation, type and way beside a plain reference */
 int check_kernels(struct peer *p);             /* the calls of kernels */
+int check_moe(struct peer *p);                 /* a mixture of experts */
 int check_faults(struct peer *p);              /* arguments, deadlines, ranks that differ */
 int check_death(struct peer *p, uint32_t who); /* that rank kills itself */
 
