@@ -138,6 +138,7 @@ struct mr_args_ {
     struct mr_bucket *bucket;   /* parts for each mapper block */
     uint8_t *table;             /* of each mapper block */
     uint32_t table_slots, table_stride, table_key, pad;
+    uint64_t table_bytes; /* of all tables */
     /* reduce */
     struct mr_entry *entry, *spare;
     uint64_t entries, run; /* run: entries of a sorted run, for the sort's passes */
@@ -639,26 +640,75 @@ GW_DEV void mr_emit_u64(struct mr_map *m, const void *key, uint32_t key_bytes, u
 
 typedef void (*mr_map_fn_)(struct mr_map *m, const uint8_t *record, uint32_t bytes);
 
-/* A piece of text, of which p[-1] is the byte before. */
-GW_DEV void mr_map_text_(struct mr_map *m, const struct mr_slot *s, const uint8_t *p, uint64_t offset,
+/* Does a record of text begin at byte i of a piece? p[-1] is the byte before the piece. */
+GW_DEV bool mr_text_begins_(const struct mr_args_ *a, const uint8_t *p, uint64_t offset, uint32_t i)
+{
+    bool first = offset + i == 0;
+
+    if (a->input == MR_LINES) return first || p[(int64_t)i - 1] == '\n';
+    return !mr_is_space(p[i]) && (first || mr_is_space(p[(int64_t)i - 1]));
+}
+
+/* Maps the record of text that begins at byte i of a piece. */
+GW_DEV void mr_text_map_(struct mr_map *m, const struct mr_slot *s, const uint8_t *p, uint32_t i,
                          mr_map_fn_ map)
 {
-    bool words = m->a->input == MR_WORDS, warp = m->a->by == MR_BY_WARP;
+    bool words = m->a->input == MR_WORDS;
+    uint32_t n = i;
+
+    GW_NO_UNROLL_
+    while (n < s->avail && !(words ? mr_is_space(p[n]) : p[n] == '\n')) n++;
+    if ((n == s->avail && !s->last) || n - i > m->a->overlap) {
+        mr_wrong_(m->a, MR_WRONG_LONG, s->offset + i);
+        return;
+    }
+    m->offset = s->offset + i;
+    map(m, p + i, n - i);
+}
+
+/* Where records begin, of those that each warp has found and not mapped. */
+struct mr_starts {
+    uint32_t at[32][64];
+};
+
+/* Each warp looks at 32 bytes at a time, and maps when it has found 32 records. So all its threads map,
+ * though records begin at few of the bytes. A block of whole warps. */
+GW_DEV void mr_map_text_packed_(struct mr_map *m, const struct mr_slot *s, const uint8_t *p, mr_map_fn_ map)
+{
+    GW_SHARED(struct mr_starts, starts);
+    uint32_t *at = starts->at[gw_warp_idx()], lane = gw_lane(), base, n = 0;
+
+    for (base = gw_thread_idx() - lane; base < s->bytes; base += gw_block_dim()) {
+        bool begins = base + lane < s->bytes && mr_text_begins_(m->a, p, s->offset, base + lane);
+        uint32_t mask = gw_ballot(gw_warp_all(), begins);
+
+        if (begins) at[n + gw_popcount(mask & ((1u << lane) - 1))] = base + lane;
+        n += gw_popcount(mask);
+        if (n < 32) continue;
+        gw_syncwarp(gw_warp_all());
+        mr_text_map_(m, s, p, at[lane], map);
+        n -= 32;
+        gw_syncwarp(gw_warp_all()); /* the first 32 have been read */
+        if (lane < n) at[lane] = at[32 + lane];
+        gw_syncwarp(gw_warp_all());
+    }
+    gw_syncwarp(gw_warp_all());
+    if (lane < n) mr_text_map_(m, s, p, at[lane], map);
+}
+
+/* A piece of text. */
+GW_DEV void mr_map_text_(struct mr_map *m, const struct mr_slot *s, const uint8_t *p, mr_map_fn_ map)
+{
+    bool warp = m->a->by == MR_BY_WARP;
     uint32_t i, step = warp ? (gw_block_dim() + 31) / 32 : gw_block_dim();
 
+    if (!warp && gw_block_dim() % 32 == 0) {
+        mr_map_text_packed_(m, s, p, map);
+        return;
+    }
     for (i = warp ? gw_warp_idx() : gw_thread_idx(); i < s->bytes; i += step) {
-        bool begins = offset + i == 0 || (words ? mr_is_space(p[(int64_t)i - 1]) : p[(int64_t)i - 1] == '\n');
-        uint32_t n = i;
-
-        if (!begins || (words && mr_is_space(p[i]))) continue;
-        GW_NO_UNROLL_
-        while (n < s->avail && !(words ? mr_is_space(p[n]) : p[n] == '\n')) n++;
-        if ((n == s->avail && !s->last) || n - i > m->a->overlap) {
-            mr_wrong_(m->a, MR_WRONG_LONG, offset + i);
-            return;
-        }
-        m->offset = offset + i;
-        map(m, p + i, n - i);
+        if (!mr_text_begins_(m->a, p, s->offset, i)) continue;
+        mr_text_map_(m, s, p, i, map);
         if (warp) gw_syncwarp(gw_warp_mask());
     }
 }
@@ -750,7 +800,7 @@ GW_DEV void mr_map_piece_(struct mr_map *m, struct mr_slot *slot, uint32_t mappe
     }
     m->file = s.file;
     if (a->input == MR_LINES || a->input == MR_WORDS)
-        mr_map_text_(m, &s, p + MR_LEAD, s.offset, map);
+        mr_map_text_(m, &s, p + MR_LEAD, map);
     else
         mr_map_records_(m, &s, p + MR_LEAD, s.offset, map);
     gw_syncthreads();

@@ -91,17 +91,23 @@ static int channels_open(struct engine *e)
     return 0;
 }
 
-int engine_open(const struct engine_opts *opts, const struct engine_job *job, struct engine **out)
+int engine_open(const struct engine_opts *opts, struct engine **out)
 {
     struct engine *e = (struct engine *)calloc(1, sizeof(*e));
-    struct mr_args_ *a;
-    int err;
 
     *out = e;
     if (!e) return -ENOMEM;
     e->opts = *opts;
+    return executors_open(e);
+}
+
+int engine_prepare(struct engine *e, const struct engine_job *job, uint64_t input)
+{
+    struct mr_args_ *a = &e->args;
+    int err;
+
     e->job = *job;
-    a = &e->args;
+    e->input = input;
     a->input = job->job->input;
     a->by = job->job->by;
     a->flags = job->job->flags;
@@ -111,9 +117,8 @@ int engine_open(const struct engine_opts *opts, const struct engine_job *job, st
     a->value = job->value;
     a->parts = job->parts;
     a->tile_entries = ENGINE_TILE;
-    err = executors_open(e);
-    if (!err) a->mappers = e->mappers;
-    if (!err) err = engine_allocate(e);
+    a->mappers = e->mappers;
+    err = engine_allocate(e);
     if (!err) err = channels_open(e);
     return err;
 }
@@ -188,37 +193,12 @@ int engine_connect(struct engine *e, const char (*ends)[GW_CHANNEL_END_TEXT])
 
 /* ---- a round ------------------------------------------------------------------------------------------- */
 
-/* All chunks free, all buckets and queues empty. */
 static int round_reset(struct engine *e)
 {
-    const struct mr_args_ *a = &e->args;
-    uint32_t buckets = e->mappers * a->parts;
-    uint64_t ring = (uint64_t)a->peers * a->chunks * 4, queues = a->peers * sizeof(struct mr_queue);
-    uint64_t table = engine_table_bytes(e), most = ring;
-    struct mr_dev d = {.free_head = 1, .flight = a->chunks - a->store_max};
-    struct mr_bucket *b;
-    uint32_t *next;
-    uint8_t *zero;
-    int err = 0;
+    int err = gw_launch(e->exec, &mr_reset_kernel, e->mappers, e->threads, &e->args);
 
-    if (table > most) most = table;
-    if (queues > most) most = queues;
-    b = (struct mr_bucket *)calloc(buckets, sizeof(*b));
-    next = (uint32_t *)calloc(a->chunks, 4);
-    zero = (uint8_t *)calloc(1, most ? most : 1);
-    if (!b || !next || !zero) err = engine_fail(e, -ENOMEM, "no memory");
-    for (uint32_t i = 0; i < buckets && !err; i++) b[i].word = (uint64_t)MR_NO_CHUNK << 32 | MR_ROOM;
-    for (uint32_t i = 0; i + 1 < a->chunks && !err; i++) next[i] = i + 2;
-    if (!err) err = engine_copy_in(e, a->bucket, b, (uint64_t)buckets * sizeof(*b));
-    if (!err) err = engine_copy_in(e, a->next, next, (uint64_t)a->chunks * 4);
-    if (!err) err = engine_copy_in(e, a->ring, zero, ring);
-    if (!err) err = engine_copy_in(e, a->queue, zero, queues);
-    if (!err) err = engine_copy_in(e, a->table, zero, table);
-    if (!err) err = engine_copy_in(e, a->dev, &d, sizeof(d));
-    free(b);
-    free(next);
-    free(zero);
-    return err;
+    if (!err) err = gw_exec_sync(e->exec, GW_NEVER); /* the movers' kernel runs elsewhere */
+    return err ? engine_fail(e, err, "beginning a round: %s", gw_last_error()) : 0;
 }
 
 static int state_set(struct engine *e, const void *state, uint64_t bytes)

@@ -19,8 +19,7 @@ struct engine_opts {
     uint32_t mappers; /* blocks; 0: as many as fit */
     uint32_t device;  /* GPU */
     uint64_t memory;  /* bytes for pairs; 0: chosen from the input's size */
-    uint64_t input;   /* bytes of all input, and how many ranks there are at first */
-    uint32_t ranks;
+    uint32_t ranks;   /* how many there are at first */
 };
 
 /* What a job's ranks must know; the master says it. */
@@ -32,7 +31,10 @@ struct engine_job {
     uint64_t max_state;
 };
 
-int engine_open(const struct engine_opts *opts, const struct engine_job *job, struct engine **out);
+/* Opens the executor and the NIC; *out is there also when that fails, unless memory is out. */
+int engine_open(const struct engine_opts *opts, struct engine **out);
+/* Makes all that the job needs, once. input: bytes of all files. */
+int engine_prepare(struct engine *e, const struct engine_job *job, uint64_t input);
 void engine_close(struct engine *e);
 const char *engine_why(const struct engine *e);
 const char *engine_name(const struct engine *e);

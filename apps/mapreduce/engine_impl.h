@@ -10,6 +10,7 @@ enum { ENGINE_ARRAYS = 20, ENGINE_SAMPLES = 64 << 10, ENGINE_TILE = 256 };
 struct engine {
     struct engine_opts opts;
     struct engine_job job;
+    uint64_t input;                   /* bytes of all files */
     struct gw_exec *exec, *move_exec; /* the movers run beside the mappers */
     struct gw_device *device;
     struct gw_channels *channels;
@@ -33,6 +34,7 @@ struct engine {
     char why[256];
 };
 
+GW_KERNEL_DECLARE(mr_reset_kernel);
 GW_KERNEL_DECLARE(mr_move_kernel);
 GW_KERNEL_DECLARE(mr_index_kernel);
 GW_KERNEL_DECLARE(mr_runs_kernel);
@@ -40,8 +42,6 @@ GW_KERNEL_DECLARE(mr_merge_kernel);
 GW_KERNEL_DECLARE(mr_tiles_kernel);
 
 int engine_fail(struct engine *e, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
-/* Bytes of the tables that pairs are combined in. */
-uint64_t engine_table_bytes(const struct engine *e);
 /* Memory that lives as long as the engine. */
 int engine_array(struct engine *e, enum gw_mem_kind kind, uint64_t bytes, struct gw_mem **out);
 /* Memory that grows: at least `bytes`, contents lost when it grows. */

@@ -70,7 +70,7 @@ static uint64_t heap_bytes(const struct engine *e)
     uint64_t need = e->opts.memory;
 
     if (!need) {
-        uint64_t share = e->opts.input / (e->opts.ranks ? e->opts.ranks : 1);
+        uint64_t share = e->input / (e->opts.ranks ? e->opts.ranks : 1);
 
         /* Pairs of words are about four times their text. Partitions are not equally large. */
         need = 6 * share + (64u << 20);
@@ -122,13 +122,6 @@ static uint32_t table_slots(const struct engine *e)
     return n;
 }
 
-uint64_t engine_table_bytes(const struct engine *e)
-{
-    uint64_t tables = e->args.flags & MR_ONE_TABLE ? 1 : e->mappers;
-
-    return tables * e->args.table_slots * e->args.table_stride;
-}
-
 static int pairs_make(struct engine *e)
 {
     struct mr_args_ *a = &e->args;
@@ -160,7 +153,8 @@ static int pairs_make(struct engine *e)
         a->table_stride = (uint32_t)sizeof(struct mr_place) + mr_up8_(a->value) + mr_up8_(a->table_key);
         a->table_slots = table_slots(e);
     }
-    ARRAY(table, GW_MEM_DEVICE, engine_table_bytes(e));
+    a->table_bytes = (uint64_t)a->table_slots * a->table_stride * (a->flags & MR_ONE_TABLE ? 1 : e->mappers);
+    ARRAY(table, GW_MEM_DEVICE, a->table_bytes);
     return 0;
 }
 

@@ -78,6 +78,7 @@ static void say_job(struct master *m)
     struct mr_host *h = &m->host;
     struct pack p = {0};
 
+    pack_bytes(&p, h->job->job, strlen(h->job->job));
     pack_u32(&p, h->record);
     pack_u32(&p, h->key);
     pack_u32(&p, h->value);
@@ -254,12 +255,11 @@ int master_run(const struct master_opts *opts, int listener, const uint8_t *cook
     if (!m.rank || !m.part) return 1;
     for (uint32_t i = 0; i < opts->ranks; i++) m.rank[i].wire.fd = -1;
     err = master_meet(&m, listener, cookie, cookie_bytes);
-    m.began_ns = gw_clock_ns();
     if (!err) err = out_folder(&m);
     if (!err) err = find_input(&m);
     if (!err) err = run_job(&m);
     sweep(&m);
-    r->seconds = (double)(gw_clock_ns() - m.began_ns) / 1e9;
+    r->seconds = m.began_ns ? (double)(gw_clock_ns() - m.began_ns) / 1e9 : 0;
     r->bytes = m.tasks.bytes;
     r->files = m.host.files;
     r->alive = m.alive;

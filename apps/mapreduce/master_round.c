@@ -267,6 +267,7 @@ static void round_say(struct master *m, bool sample)
 {
     struct pack p = {0};
 
+    if (!m->began_ns) m->began_ns = gw_clock_ns(); /* from the first read to the last write */
     m->now = sample ? &m->sample : &m->tasks;
     m->now->next = 0;
     if (m->now->given) memset(m->now->given, 0, m->now->n);

@@ -86,17 +86,22 @@ static int job_files(struct worker *w, struct unpack *u, uint32_t n)
 
 static int on_job(struct worker *w, struct unpack *u)
 {
+    uint64_t input;
     uint32_t files;
+    char name[64];
     int err;
 
-    if (w->engine) return worker_fail(w, -EPROTO, "the master sent a second job");
+    if (w->job.job) return worker_fail(w, -EPROTO, "the master sent a second job");
+    unpack_text(u, name, sizeof(name));
+    if (strcmp(name, w->o.job->job))
+        return worker_fail(w, -EINVAL, "rank %u was started with another job, %s", w->o.rank, w->o.job->job);
     w->job.job = w->o.job;
     w->job.record = unpack_u32(u);
     w->job.key = unpack_u32(u);
     w->job.value = unpack_u32(u);
     w->job.keys = unpack_u32(u);
     w->job.parts = unpack_u32(u);
-    w->o.engine.input = unpack_u64(u);
+    input = unpack_u64(u);
     files = unpack_u32(u);
     err = u->bad || !w->job.parts ? worker_fail(w, -EPROTO, "the master's job is damaged")
                                   : job_files(w, u, files);
@@ -104,8 +109,8 @@ static int on_job(struct worker *w, struct unpack *u)
     if (err) return err;
     w->written = (char **)calloc(w->job.parts, sizeof(*w->written));
     if (!w->written) return worker_fail(w, -ENOMEM, "no memory");
-    err = engine_open(&w->o.engine, &w->job, &w->engine);
-    if (err) return worker_fail(w, err, "%s", w->engine ? engine_why(w->engine) : "no memory");
+    err = engine_prepare(w->engine, &w->job, input);
+    if (err) return worker_fail(w, err, "%s", engine_why(w->engine));
     w->keep.size = engine_kept(w->engine);
     return 0;
 }
@@ -119,7 +124,7 @@ static int on_epoch(struct worker *w, struct unpack *u)
     w->epoch = unpack_u32(u);
     w->alive = unpack_u32(u);
     w->me = unpack_u32(u);
-    if (u->bad || !w->engine || w->me >= w->alive || w->alive > w->o.engine.ranks)
+    if (u->bad || !w->job.job || w->me >= w->alive || w->alive > w->o.engine.ranks)
         return worker_fail(w, -EPROTO, "the master's epoch is damaged");
     worker_forget(w);
     ends = (char(*)[GW_CHANNEL_END_TEXT])calloc(w->alive, sizeof(*ends));
@@ -284,13 +289,16 @@ int worker_run(const struct worker_opts *opts, int fd, const uint8_t *cookie, si
     struct pack p = {0};
     struct unpack u;
     uint32_t type;
-    int err;
+    int err, failed;
 
     wire_open(&w.wire, fd, UINT32_MAX);
+    failed = engine_open(&w.o.engine, &w.engine);
+    if (failed) worker_fail(&w, failed, "%s", w.engine ? engine_why(w.engine) : "no memory");
     pack_bytes(&p, cookie, cookie_bytes);
     pack_u32(&p, w.o.rank);
     pack_u32(&p, (uint32_t)getpid());
     err = wire_send(&w.wire, WIRE_HELLO, &p);
+    if (!err && failed) err = loop_error(&w, -EINVAL);
     while (!err) {
         err = next_message(&w, &type, &u);
         if (!err) err = on_message(&w, type, &u);

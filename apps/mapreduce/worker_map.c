@@ -250,18 +250,18 @@ static int map_step(struct worker *w, bool *ended)
 int worker_map(struct worker *w)
 {
     bool ended = false;
+    bool gpu = strcmp(w->o.engine.exec, "cpu") != 0;
     int err = 0, err2;
 
-    w->pieces = 0;
     w->tasks = 0;
     w->cut = 0;
     w->asked = w->no_more = w->said_no_more = false;
     w->bytes = w->read = 0;
     keep_begin(&w->keep);
     w->began_ns = gw_clock_ns();
-    w->pieces = w->o.engine.mappers > 32 ? w->o.engine.mappers : 32;
+    w->pieces = gpu ? 128 : 32;
     w->piece = (struct reader_piece *)calloc(w->pieces, sizeof(*w->piece));
-    w->reader = reader_open(w->pieces, w->o.engine.exec && strcmp(w->o.engine.exec, "cpu") != 0);
+    w->reader = reader_open(w->pieces, gpu);
     if (!w->piece || !w->reader) err = worker_fail(w, -ENOMEM, "no memory");
     while (!err && !ended) err = map_step(w, &ended);
     reader_close(w->reader);
