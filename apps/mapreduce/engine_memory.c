@@ -187,7 +187,7 @@ static int input_make(struct engine *e)
 /* Room for this rank's share of the input, or for what may be had of it. Without it the job reads more. */
 static void kept_make(struct engine *e)
 {
-    uint64_t share = e->opts.input / (e->opts.ranks ? e->opts.ranks : 1), most = (uint64_t)64 << 30;
+    uint64_t share = e->input / (e->opts.ranks ? e->opts.ranks : 1), most = (uint64_t)64 << 30;
     uint64_t pieces = share / e->piece + 64;
 
     share += pieces * (MR_LEAD + 64);

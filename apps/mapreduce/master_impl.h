@@ -30,7 +30,9 @@ struct master {
     struct master_result *r;
     struct mr_host host;
     struct member *rank;
-    uint32_t alive, epoch, epochs, waiting; /* waiting: for this type, enum wire_type; 0: none */
+    uint32_t alive, epoch, epochs;
+    uint32_t size;    /* ranks of the epoch: as many as were alive when it began */
+    uint32_t waiting; /* for this type, enum wire_type; 0: none */
     struct tasks tasks, sample;
     struct tasks *now; /* those that are handed out */
     struct gathered *part;

@@ -82,9 +82,9 @@ static int take_part(struct master *m, struct unpack *u)
 static int take_ends(struct master *m, struct member *r, struct unpack *u)
 {
     free(r->ends);
-    r->ends = (char(*)[MASTER_TEXT])calloc(m->alive ? m->alive : 1, sizeof(*r->ends));
+    r->ends = (char(*)[MASTER_TEXT])calloc(m->size, sizeof(*r->ends));
     if (!r->ends) return -ENOMEM;
-    for (uint32_t i = 0; i + 1 < m->alive; i++) unpack_text(u, r->ends[i], sizeof(r->ends[i]));
+    for (uint32_t i = 0; i + 1 < m->size; i++) unpack_text(u, r->ends[i], sizeof(r->ends[i]));
     return u->bad ? -EPROTO : 0;
 }
 
@@ -185,6 +185,8 @@ int master_wait(struct master *m, uint32_t type)
 
     m->waiting = type;
     for (uint32_t i = 0; i < m->o.ranks; i++) m->rank[i].got = false;
+    for (uint32_t i = 0; i < m->o.ranks && !err; i++) /* what came along with a rank's first words */
+        if (m->rank[i].alive) err = member_hear(m, i);
     while (!err && !m->died && !wait_over(m)) {
         for (uint32_t i = 0; i < m->o.ranks; i++)
             p[i] = (struct pollfd){m->rank[i].alive ? m->rank[i].wire.fd : -1, POLLIN, 0};
@@ -207,7 +209,7 @@ static void say_number(struct master *m, uint32_t rank)
     struct pack p = {0};
 
     pack_u32(&p, m->epoch);
-    pack_u32(&p, m->alive);
+    pack_u32(&p, m->size);
     pack_u32(&p, m->rank[rank].number);
     if (wire_send(&m->rank[rank].wire, WIRE_EPOCH, &p)) master_dead(m, rank, "cannot be reached");
 }
@@ -241,6 +243,7 @@ static int epoch_begin(struct master *m)
     m->died = false;
     for (uint32_t i = 0; i < m->o.ranks; i++)
         if (m->rank[i].alive) m->rank[i].number = number++;
+    m->size = number;
     for (uint32_t i = 0; i < m->o.ranks; i++)
         if (m->rank[i].alive) say_number(m, i);
     if (m->died) return -EAGAIN; /* numbers are of those that were alive */

@@ -202,6 +202,8 @@ static int on_round(struct worker *w, struct unpack *u)
     worker_forget(w);
     err = engine_begin(w->engine, state, state_bytes, splits_bytes ? splits : NULL, w->sampling);
     if (err) return worker_fail(w, err, "%s", engine_why(w->engine));
+    if (w->o.verbose)
+        fprintf(stderr, "rank %u maps on %s, epoch %u\n", w->o.rank, engine_name(w->engine), w->epoch);
     err = worker_map(w);
     if (err) {
         if (engine_stop(w->engine)) return worker_fail(w, -EIO, "%s", engine_why(w->engine));
@@ -225,6 +227,7 @@ static int on_message(struct worker *w, uint32_t type, struct unpack *u)
 {
     int err;
 
+    if (w->failed && type != WIRE_QUIT) return 0; /* the master has not heard of it yet */
     switch (type) {
     case WIRE_JOB: return on_job(w, u);
     case WIRE_EPOCH: return on_epoch(w, u);
@@ -262,6 +265,7 @@ static int loop_error(struct worker *w, int err)
     if (err == -ECANCELED) return 0; /* its message is the next one */
     if (err == -EAGAIN) return say_why(w, WIRE_LOST, w->epoch);
     if (err == -EPIPE) return err;
+    w->failed = true;
     if (err == -ENODEV) {
         fprintf(stderr, "gpuwire app mapreduce: rank %u leaves the job: %s\n", w->o.rank, w->why);
         return err;
@@ -289,16 +293,16 @@ int worker_run(const struct worker_opts *opts, int fd, const uint8_t *cookie, si
     struct pack p = {0};
     struct unpack u;
     uint32_t type;
-    int err, failed;
+    int err;
 
     wire_open(&w.wire, fd, UINT32_MAX);
-    failed = engine_open(&w.o.engine, &w.engine);
-    if (failed) worker_fail(&w, failed, "%s", w.engine ? engine_why(w.engine) : "no memory");
+    w.failed = engine_open(&w.o.engine, &w.engine);
+    if (w.failed) worker_fail(&w, w.failed, "%s", w.engine ? engine_why(w.engine) : "no memory");
     pack_bytes(&p, cookie, cookie_bytes);
     pack_u32(&p, w.o.rank);
     pack_u32(&p, (uint32_t)getpid());
     err = wire_send(&w.wire, WIRE_HELLO, &p);
-    if (!err && failed) err = loop_error(&w, -EINVAL);
+    if (!err && w.failed) err = loop_error(&w, -EINVAL);
     while (!err) {
         err = next_message(&w, &type, &u);
         if (!err) err = on_message(&w, type, &u);

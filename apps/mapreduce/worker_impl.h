@@ -42,6 +42,7 @@ struct worker {
     char **written; /* temporary files, by partition */
     uint64_t out_bytes;
     int exit_code;
+    bool failed; /* this rank can do nothing more */
     char why[512];
 };
 

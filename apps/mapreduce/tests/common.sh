@@ -29,7 +29,7 @@ start()
     timeout 60 "$GPUWIRE" app mapreduce "$@" -w 4 -v --exec "$exec_kind" -o "$dir/out" 2> "$dir/err" &
     job=$!
     for _ in $(seq 200); do
-        test "$(grep -c 'is process' "$dir/err")" = 4 && return 0
+        test "$(grep -c ' maps on ' "$dir/err")" -ge 4 && return 0
         sleep 0.05
     done
     cat "$dir/err" >&2

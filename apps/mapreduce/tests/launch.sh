@@ -29,7 +29,7 @@ timeout 60 $run --mca orte_enable_recovery 1 "$GPUWIRE" app mapreduce --exec "$e
     --rate 400k --task 64k -v -o "$dir/out" > "$dir/err" 2>&1 &
 job=$!
 for _ in $(seq 200); do
-    test "$(grep -c 'is process' "$dir/err")" = 4 && break
+    test "$(grep -c ' maps on ' "$dir/err")" -ge 4 && break
     sleep 0.05
 done
 sleep 0.5
