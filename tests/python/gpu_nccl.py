@@ -5,19 +5,18 @@
     gpu_nccl.py               every result is looked at; figures beside NCCL's own socket transport
     gpu_nccl.py --faults      the same where packets get lost: each result is right, or the program ends with an error
 
-NCCL's choice of GPUDirect is its default. Its ways past the network (NVLink by itself, shared memory) are off. NCCL 2.28 refuses two ranks on one GPU ("Duplicate GPU
-detected") unless it takes them for two hosts. So with a single GPU each rank has a host's name of its own. Then both share the
-GPU by turns, and the figures say nothing about the network. Exit code 77: there is no GPU. $GPUWIRE is the tool.
+With a single GPU both share it by turns, and the figures say nothing about the network. Exit code 77: there is no GPU.
+$GPUWIRE is the tool.
 """
 import argparse
 import json
 import os
 import subprocess
 import sys
-import tempfile
 import time
 
-LIMIT_S = 200  # of one run of both ranks
+import gpu_ranks
+
 FAULTS_LARGE = 1 << 18  # floats where packets get lost: each lost one costs a time-out
 LARGE = 64 << 20  # floats: 256 MiB
 SIZES = [1, 1000, 1 << 18, LARGE]
@@ -81,68 +80,20 @@ def rank_main(rank, meet, faulty):
     result = {"speed": speed(torch, dist, large), "copied": copied(), "nccl": ".".join(map(str, torch.cuda.nccl.version()))}
     dist.barrier()
     dist.destroy_process_group()
-    print("RESULT " + json.dumps(result), flush=True)
+    gpu_ranks.tell(result)
 
 
 # ---- both -----------------------------------------------------------------------------------------------------------
 
-def gpus():
-    if not any(os.access(os.path.join(d, "nvidia-smi"), os.X_OK) for d in os.get_exec_path()):
-        return 0
-    return subprocess.run(["nvidia-smi", "-L"], capture_output=True, text=True, check=False).stdout.count("GPU ")
-
-
-def start(rank, folder, net, nic):
-    env = dict(os.environ, RANK=str(rank), NCCL_P2P_DISABLE="1", NCCL_SHM_DISABLE="1", NCCL_NET=net, NCCL_IB_HCA="mlx5_0",
-               NCCL_IB_GID_INDEX="0", NCCL_CUMEM_ENABLE="1", NCCL_SOCKET_IFNAME="lo", NCCL_DEBUG="WARN", GPUWIRE_NIC=nic,
-               TORCH_NCCL_ASYNC_ERROR_HANDLING="1")
-    if gpus() == 1:
-        env["NCCL_HOSTID"] = f"rank{rank}"
-    command = [sys.executable, os.path.abspath(__file__), "--rank", str(rank), "--meet", os.path.join(folder, "meet")]
-    if "loss" in nic:
-        command.append("--faults")
-    if net == "IB":
-        command = [env["GPUWIRE"], "run", "--"] + command
-    log = open(os.path.join(folder, f"{net}{rank}.log"), "w+")
-    return subprocess.Popen(command, env=env, stdout=log, stderr=subprocess.STDOUT), log
-
-
-def run(net, nic):
-    """Exit codes and outputs of both ranks. When one has ended with an error the other is not waited for."""
-    with tempfile.TemporaryDirectory() as folder:
-        ranks = [start(r, folder, net, nic) for r in range(2)]
-        end = time.monotonic() + LIMIT_S
-        while time.monotonic() < end and all(p.poll() is None for p, _ in ranks):
-            time.sleep(0.05)
-        failed = any(p.poll() not in (None, 0) for p, _ in ranks)
-        end = min(end, time.monotonic() + 20) if failed else end
-        codes = []
-        for p, _ in ranks:
-            try:
-                codes.append(p.wait(max(0.1, end - time.monotonic())))
-            except subprocess.TimeoutExpired:
-                p.kill()
-                p.wait()
-                codes.append(None)
-        outputs = []
-        for _, log in ranks:
-            log.seek(0)
-            outputs.append(log.read())
-            log.close()
-        return codes, outputs
-
-
-def result_of(codes, outputs):
-    if codes != [0, 0]:
-        sys.exit(f"FAILED: exit codes {codes}\n" + "\n".join(o[-3000:] for o in outputs))
-    line = [l for l in outputs[0].splitlines() if l.startswith("RESULT ")][-1]
-    return json.loads(line[len("RESULT "):])
+def run_nccl(net, nic):
+    settings = dict(gpu_ranks.NCCL, NCCL_NET=net, GPUWIRE_NIC=nic)
+    return gpu_ranks.run(["--faults"] if "loss" in nic else [], settings, under_nic=net == "IB")
 
 
 def plain():
-    soft = result_of(*run("IB", "addr=127.0.0.1"))
-    sockets = result_of(*run("Socket", "addr=127.0.0.1"))
-    print(f"bench: NCCL {soft['nccl']}, all_reduce of 256 MiB between two ranks on {gpus()} GPU(s): software NIC {soft['speed']:.2f} GB/s, "
+    soft = gpu_ranks.result_of(*run_nccl("IB", "addr=127.0.0.1"))
+    sockets = gpu_ranks.result_of(*run_nccl("Socket", "addr=127.0.0.1"))
+    print(f"bench: NCCL {soft['nccl']}, all_reduce of 256 MiB between two ranks on {gpu_ranks.gpus()} GPU(s): software NIC {soft['speed']:.2f} GB/s, "
           f"its sockets {sockets['speed']:.2f} GB/s, ratio {soft['speed'] / sockets['speed']:.2f}")
     if soft["copied"] < LARGE * 4:
         sys.exit(f"FAILED: only {soft['copied']} bytes went without packets")
@@ -150,7 +101,7 @@ def plain():
 
 def faults():
     for nic in ("addr=127.0.0.1,loss=1%,reorder=1%,dup=1%", "addr=127.0.0.1,loss=30%"):
-        codes, outputs = run("IB", nic)
+        codes, outputs = run_nccl("IB", nic)
         text = "\n".join(outputs)
         if "FAILED" in text:
             sys.exit(f"FAILED: with {nic} a result was wrong\n{text[-3000:]}")
@@ -168,7 +119,7 @@ def main():
     if args.rank is not None:
         rank_main(args.rank, args.meet, args.faults)
         return
-    if not gpus():
+    if not gpu_ranks.gpus():
         print("skipped: this takes a GPU")
         sys.exit(77)
     faults() if args.faults else plain()
