@@ -83,7 +83,7 @@ cp tests/collective/launch.sh "$out/tests/collective/"
 cp tests/server/test_plugin.sh tests/server/lib.sh "$out/tests/server/"
 # The Python package, which finds its libraries in lib/ (GPUWIRE_LIBRARIES), and its tests on a GPU.
 mkdir -p "$out/python" "$out/tests/python" && cp -r python/gpuwire "$out/python/" && rm -rf "$out/python/gpuwire/__pycache__"
-cp tests/python/gpu_serving.py tests/python/gpu_nccl.py tests/python/gpu_ranks.py "$out/tests/python/"
+cp tests/python/gpu_serving.py tests/python/gpu_nccl.py tests/python/gpu_torch.py tests/python/gpu_ranks.py "$out/tests/python/"
 cp scripts/gpu-check.sh scripts/gpu-bench.sh tests/gpu-tests.txt "$out/"
 # The same to carry about. Much of it is the same code in several programs, so the dictionary is as large as they are together.
 tar -C "$(dirname "$out")" -c "$(basename "$out")" | xz -T1 --lzma2=preset=2,dict=256MiB >"$out.tar.xz"

@@ -62,6 +62,9 @@ if python3 -c 'import torch, numpy' 2>/dev/null; then
     nccl=(env "LD_LIBRARY_PATH=$PWD/lib${LD_LIBRARY_PATH:+:$LD_LIBRARY_PATH}" python3 tests/python/gpu_nccl.py)
     check 450 "python tests/python/gpu_nccl.py" "${nccl[@]}"
     check 450 "python tests/python/gpu_nccl.py --faults" "${nccl[@]}" --faults
+    # NCCL finds libibverbs in LD_LIBRARY_PATH, and gpuwire's libraries find theirs beside them.
+    check 450 "python tests/python/gpu_torch.py" env "PYTHONPATH=$PWD/python" "GPUWIRE_LIBRARIES=$PWD/lib" \
+        "${nccl[@]:1:1}" python3 tests/python/gpu_torch.py
 else
     echo "skipped python: PyTorch and numpy are not installed for python3"
 fi

@@ -51,9 +51,15 @@ browser() {
     apt-cache policy chromium 2>/dev/null | sed -n 's/^ *Candidate: [0-9].*/chromium/p'
 }
 
+# So is the test of the torch.distributed back end. This PyTorch knows no GPU, and takes 48 MB to download.
+pytorch() {
+    [[ " ${packages[*]} " = *" clang "* ]] || return 0
+    apt-cache policy python3-torch 2>/dev/null | sed -n 's/^ *Candidate: [0-9].*/python3-torch/p'
+}
+
 missing() { # the packages of the list that are not installed
     # shellcheck disable=SC2207  # names
-    local all=("${packages[@]}" $(clang_runtime) $(browser))
+    local all=("${packages[@]}" $(clang_runtime) $(browser) $(pytorch))
     comm -23 <(printf '%s\n' "${all[@]}" | sort -u) \
         <(dpkg-query -W -f '${Package} ${db:Status-Status}\n' "${all[@]}" 2>/dev/null | sed -n 's/ installed$//p' | sort -u)
 }

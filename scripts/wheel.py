@@ -24,7 +24,7 @@ FROM_THE_MACHINE = re.compile(
 # These keep their names, because the software NIC and RDMA's provider look for them by name. They lie in a folder of
 # their own, and the package loads them only where the machine has none: see python/gpuwire/_library.py.
 VERBS = re.compile(r"^lib(ibverbs|mlx5|rdmacm|nl-3|nl-route-3)\.so")
-PARTS = ("libgpuwire.so", "libgpuwire-softnic.so", "libgpuwire-client.so", "libgpuwire-serve.so")
+PARTS = ("libgpuwire.so", "libgpuwire-softnic.so", "libgpuwire-client.so", "libgpuwire-collective.so", "libgpuwire-serve.so")
 
 
 def run(*command):
