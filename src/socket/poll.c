@@ -55,6 +55,12 @@ void gw_cpu_sock_nap_(struct gw_sockets *set, const struct pollfd *fds, uint32_t
     for (uint32_t i = 0; i < count; i++)
         wait[1 + i] = (struct pollfd){.fd = cq[i]->event_fd, .events = POLLIN};
     if (deadline_ns > now + nap) deadline_ns = now + nap;
+    /* Only the helper has news for sockets of the host. A futex wakes everybody who waits. Of an event's
+     * descriptor a thread that is fast may take another one's share. */
+    if (!count) {
+        gw_helper_wait(&set->helper, news, deadline_ns);
+        return;
+    }
     gw_helper_poll(&set->helper, news, wait, 1 + count, deadline_ns);
     for (uint32_t i = 0; i < count; i++)
         if (wait[1 + i].revents & POLLIN) cq[i]->ops->cq_event(cq[i]);
