@@ -28,7 +28,7 @@ static bool demo_load(const char *port, const struct demo_row *row, double *rate
                              .threads = 2,
                              .depth = 1,
                              .verify = 1,
-                             .seconds = 0.4,
+                             .seconds = 0.25,
                              .stop = &mm_interrupted};
     struct mm_load_result r;
 

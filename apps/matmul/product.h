@@ -37,7 +37,7 @@ GW_FN uint32_t mm_tiles(uint32_t n)
 
 /*
  * GW_DEV void mm_tile(const struct mm_product *p, uint32_t tile): computes one tile of C. All threads of the
- * block call it, and wait for each other when it ends. It uses 24 KiB of shared memory.
+ * block call it, and wait for each other when it ends. It uses 32 KiB of shared memory.
  */
 
 #endif

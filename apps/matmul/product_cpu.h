@@ -3,7 +3,7 @@
  * own. A strip of them stays in registers while it runs down the panel. */
 #include "product.h"
 
-enum { MM_DEPTH = 32, MM_STRIP = 16, MM_ROWS = 2 }; /* of a panel; of what one pass computes */
+enum { MM_DEPTH = 64, MM_STRIP = 16, MM_ROWS = 4 }; /* of a panel; of what one pass computes */
 
 struct mm_room {
     float b[MM_DEPTH][MM_TILE];
@@ -35,11 +35,15 @@ GW_DEV float mm_from_half(uint16_t half)
     return f;
 }
 
-/* Element i of a factor, as fp32. */
-GW_DEV float mm_factor(const void *m, uint64_t i, uint32_t type)
+/* `count` elements of a factor from i on. */
+GW_DEV void mm_factors(float *to, const void *m, uint64_t i, uint32_t count, uint32_t type)
 {
-    if (type == MM_FP16) return mm_from_half(((const uint16_t *)m)[i]);
-    return type == MM_TF32 ? mm_to_tf32(((const float *)m)[i]) : ((const float *)m)[i];
+    if (type == MM_FP32)
+        memcpy(to, (const float *)m + i, count * sizeof(float));
+    else if (type == MM_TF32)
+        for (uint32_t j = 0; j < count; j++) to[j] = mm_to_tf32(((const float *)m)[i + j]);
+    else
+        for (uint32_t j = 0; j < count; j++) to[j] = mm_from_half(((const uint16_t *)m)[i + j]);
 }
 
 /* Rows k0 … of B, where the tile's columns begin at j0. What lies beyond the matrix is 0. */
@@ -48,36 +52,62 @@ GW_DEV void mm_pack(struct mm_room *r, const struct mm_product *p, uint32_t k0, 
     uint32_t columns = p->n - j0 < MM_TILE ? p->n - j0 : MM_TILE;
 
     for (uint32_t k = gw_thread_idx(); k < MM_DEPTH && k0 + k < p->n; k += gw_block_dim()) {
-        uint64_t at = (uint64_t)(k0 + k) * p->n + j0;
-
-        if (p->type == MM_FP32)
-            memcpy(r->b[k], (const float *)p->b + at, columns * sizeof(float));
-        else
-            for (uint32_t j = 0; j < columns; j++) r->b[k][j] = mm_factor(p->b, at + j, p->type);
-        for (uint32_t j = columns; j < MM_TILE; j++) r->b[k][j] = 0;
+        mm_factors(r->b[k], p->b, (uint64_t)(k0 + k) * p->n + j0, columns, p->type);
+        memset(&r->b[k][columns], 0, (MM_TILE - columns) * sizeof(float));
     }
 }
 
-/* Adds a panel's part to MM_ROWS rows of the tile. `a` has their elements, row after row. */
-GW_DEV void mm_add(struct mm_room *r, const float (*a)[MM_DEPTH], uint32_t row, uint32_t depth)
+/* Eight neighbours of a row. */
+typedef float mm_eight __attribute__((vector_size(32), aligned(32), may_alias));
+
+/* Adds a panel's part to MM_ROWS rows of the tile. `a` has their elements, row after row. The sums stay in
+ * registers. */
+static inline __attribute__((always_inline)) void mm_add_rows(struct mm_room *r, const float (*a)[MM_DEPTH],
+                                                              uint32_t row, uint32_t depth)
 {
-    for (uint32_t j0 = 0; j0 < MM_TILE; j0 += MM_STRIP) {
-        float sum[MM_ROWS][MM_STRIP];
+    for (uint32_t j = 0; j < MM_TILE; j += MM_STRIP) {
+        mm_eight sum[MM_ROWS][2], b[2];
 
-        memcpy(sum[0], &r->c[row][j0], sizeof(sum[0]));
-        memcpy(sum[1], &r->c[row + 1][j0], sizeof(sum[1]));
+#pragma GCC unroll 4
+        for (uint32_t i = 0; i < MM_ROWS; i++) {
+            sum[i][0] = *(const mm_eight *)&r->c[row + i][j];
+            sum[i][1] = *(const mm_eight *)&r->c[row + i][j + 8];
+        }
         for (uint32_t k = 0; k < depth; k++) {
-            const float *b = &r->b[k][j0];
-            float a0 = a[0][k], a1 = a[1][k];
-
-            for (uint32_t j = 0; j < MM_STRIP; j++) {
-                sum[0][j] += a0 * b[j];
-                sum[1][j] += a1 * b[j];
+            b[0] = *(const mm_eight *)&r->b[k][j];
+            b[1] = *(const mm_eight *)&r->b[k][j + 8];
+#pragma GCC unroll 4
+            for (uint32_t i = 0; i < MM_ROWS; i++) {
+                sum[i][0] += a[i][k] * b[0];
+                sum[i][1] += a[i][k] * b[1];
             }
         }
-        memcpy(&r->c[row][j0], sum[0], sizeof(sum[0]));
-        memcpy(&r->c[row + 1][j0], sum[1], sizeof(sum[1]));
+#pragma GCC unroll 4
+        for (uint32_t i = 0; i < MM_ROWS; i++) {
+            *(mm_eight *)&r->c[row + i][j] = sum[i][0];
+            *(mm_eight *)&r->c[row + i][j + 8] = sum[i][1];
+        }
     }
+}
+
+#ifdef __x86_64__
+/* The same for processors that have AVX2, compiled for them. */
+static __attribute__((target("avx2,fma"))) void mm_add_avx2(struct mm_room *r, const float (*a)[MM_DEPTH],
+                                                            uint32_t row, uint32_t depth)
+{
+    mm_add_rows(r, a, row, depth);
+}
+#endif
+
+GW_DEV void mm_add(struct mm_room *r, const float (*a)[MM_DEPTH], uint32_t row, uint32_t depth)
+{
+#ifdef __x86_64__
+    if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma")) {
+        mm_add_avx2(r, a, row, depth);
+        return;
+    }
+#endif
+    mm_add_rows(r, a, row, depth);
 }
 
 GW_DEV void mm_tile(const struct mm_product *p, uint32_t tile)
@@ -89,7 +119,7 @@ GW_DEV void mm_tile(const struct mm_product *p, uint32_t tile)
              columns = p->n - j0 < MM_TILE ? p->n - j0 : MM_TILE;
     float a[MM_ROWS][MM_DEPTH];
 
-    static_assert(MM_ROWS == 2 && MM_N_STEP % MM_ROWS == 0, "mm_add has two rows");
+    static_assert(MM_N_STEP % MM_ROWS == 0, "no row is left over");
     for (uint32_t i = MM_ROWS * gw_thread_idx(); i < rows; i += MM_ROWS * gw_block_dim())
         memset(r->c[i], 0, MM_ROWS * sizeof(r->c[i]));
     for (uint32_t k0 = 0; k0 < p->n; k0 += MM_DEPTH) {
@@ -99,9 +129,8 @@ GW_DEV void mm_tile(const struct mm_product *p, uint32_t tile)
         mm_pack(r, p, k0, j0);
         gw_syncthreads();
         for (uint32_t i = MM_ROWS * gw_thread_idx(); i < rows; i += MM_ROWS * gw_block_dim()) {
-            for (uint32_t k = 0; k < MM_ROWS * depth; k++)
-                a[k / depth][k % depth] =
-                    mm_factor(p->a, (uint64_t)(i0 + i + k / depth) * p->n + k0 + k % depth, p->type);
+            for (uint32_t u = 0; u < MM_ROWS; u++)
+                mm_factors(a[u], p->a, (uint64_t)(i0 + i + u) * p->n + k0, depth, p->type);
             mm_add(r, a, i, depth);
         }
     }

@@ -69,12 +69,13 @@ GW_DEV bool mm_may_accept(const struct mm_block *b)
     return b->count <= active / mm_blocks_of(b->a, b->which);
 }
 
-GW_DEV void mm_accept(struct mm_block *b)
+/* No: there is none, or another block was faster. */
+GW_DEV bool mm_accept(struct mm_block *b)
 {
     int s = gw_sock_accept(b->net, b->a->listener[b->which], NULL, NULL, 0);
     struct mm_conn *c = &b->conns[b->count];
 
-    if (s < 0) return; /* another block was faster, or the client has gone */
+    if (s < 0) return false;
     mm_count(&b->a->counts->accepted);
     if (gw_thread_idx() == 0) {
         gw_add_relaxed_u32_gpu(&b->a->active[b->which], 1);
@@ -85,6 +86,7 @@ GW_DEV void mm_accept(struct mm_block *b)
     }
     b->count++;
     gw_syncthreads();
+    return true;
 }
 
 /* ---- serving ------------------------------------------------------------------------------------------ */
@@ -172,7 +174,8 @@ GW_DEV void mm_serve_connections(struct mm_block *b)
         all = now - surveyed > MM_SURVEY_NS;
         if (all) surveyed = now;
         mm_round(b, all);
-        if (fresh) mm_accept(b);
+        /* All that wait and are ours: the next round may take long. */
+        while (fresh && b->count < b->a->per_block && mm_accept(b)) fresh = mm_may_accept(b);
     }
     while (b->count) {
         struct mm_conn c = b->conns[--b->count];
