@@ -148,7 +148,11 @@ static void test_cold_model_stays_while_there_is_room(void **state)
     }
     now = settle(s, now + 1000 * MS);
     for (uint32_t i = 0; i < 10; i++) assert_int_equal(count(s, i, true), 1); /* each can be asked at once */
+    now += 1000 * MS;
     rate(s, 10, 50);
+    settle(s, now);
+    assert_int_equal(count(s, 10, false), 0); /* no client waits for it */
+    s->demand[10].class[0].waiting = 1;
     settle(s, now + 1000 * MS);
     assert_int_equal(count(s, 10, true), 1);
     assert_int_equal(count(s, 0, false), 0); /* the one used longest ago made room */

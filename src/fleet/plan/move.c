@@ -77,6 +77,12 @@ static float move_score(const struct fleet_round *r, uint32_t worker, uint32_t m
     const struct fleet_model *m = &r->s->models[model];
     if (!fleet_stays(w) || o->mark == r->s->scratch->marks || w->loading >= r->t->worker_loads) return -1;
     if (o->leases >= w->slots / FLEET_SLOTS_EACH || m->pages > w->gpu_pages) return -1;
+    /* Clients that wait come first on the bus. For a model without a place that no client waits for,
+     * nothing is pushed out. */
+    const struct fleet_need *need = &r->s->scratch->need[model];
+    bool cold = !need->have;
+    if (!need->waiting && (w->loading || (cold && o->free_pages < m->pages))) return -1;
+    if (need->waiting && cold && o->free_pages + o->old_pages < m->pages) return -1;
     if (!in_host && w->host_pages - w->host_used < m->pages) return -1;
     float score = o->load + MOVE_QUEUE * (float)w->loading;
     if (!in_host && m->disk_ns) score += MOVE_DISK;
@@ -104,23 +110,26 @@ static uint32_t move_choose(struct fleet_round *r, uint32_t model)
     return best;
 }
 
-/* Whether a place may be pushed out for something of this value. */
-static bool move_spare(const struct fleet_round *r, const struct fleet_place *p, float value)
+/* Whether a place may be pushed out for a model. What is not needed may be, and what is worth much less.
+ * For clients that wait for a model that is on no GPU, all may be that was not used for a while: they lose
+ * their deadlines, and the other one, when it is asked for again, comes back like this. */
+static bool move_spare(const struct fleet_round *r, const struct fleet_place *p, uint32_t model)
 {
-    const struct fleet_need *n = &r->s->scratch->need[p->model];
+    const struct fleet_need *n = &r->s->scratch->need[p->model], *wish = &r->s->scratch->need[model];
     if (p->where != FLEET_GPU || r->now_ns - p->since_ns < r->t->rest_ns) return false;
     if (n->have > n->want && (!p->slots || p->spill || n->leased > n->want)) return true;
-    return move_value(&r->s->models[p->model], n) < value / 2;
+    if (wish->waiting && !wish->have && r->now_ns - p->used_ns > r->t->rest_ns) return true;
+    return move_value(&r->s->models[p->model], n) < move_value(&r->s->models[model], wish) / 2;
 }
 
 /* The place of a worker that is missed least: the lowest value, then the longest unused. */
-static uint32_t move_victim(const struct fleet_round *r, uint32_t worker, float value)
+static uint32_t move_victim(const struct fleet_round *r, uint32_t worker, uint32_t model)
 {
     uint32_t best = FLEET_NONE;
     float least = 0;
     for (uint32_t i = r->s->workers[worker].first; i != FLEET_NONE; i = r->s->places[i].next_of_worker) {
         const struct fleet_place *p = &r->s->places[i];
-        if (!move_spare(r, p, value)) continue;
+        if (!move_spare(r, p, model)) continue;
         float worth = move_value(&r->s->models[p->model], &r->s->scratch->need[p->model]);
         bool older = best != FLEET_NONE && p->used_ns < r->s->places[best].used_ns;
         if (best == FLEET_NONE || worth < least || (worth <= least && older)) best = i, least = worth;
@@ -146,15 +155,14 @@ static bool move_make_room(struct fleet_round *r, uint32_t worker, uint32_t mode
 {
     const struct fleet_model *m = &r->s->models[model];
     struct fleet_room *o = &r->s->scratch->room[worker];
-    float value = move_value(m, &r->s->scratch->need[model]);
     uint32_t spare = o->free_pages;
     for (uint32_t i = r->s->workers[worker].first; i != FLEET_NONE; i = r->s->places[i].next_of_worker) {
         const struct fleet_place *p = &r->s->places[i];
-        if (move_spare(r, p, value)) spare += r->s->models[p->model].pages;
+        if (move_spare(r, p, model)) spare += r->s->models[p->model].pages;
     }
     if (spare < m->pages) return false;
     while (o->free_pages < m->pages) {
-        uint32_t victim = move_victim(r, worker, value);
+        uint32_t victim = move_victim(r, worker, model);
         if (victim == FLEET_NONE || !move_evict(r, victim)) return false;
     }
     return true;

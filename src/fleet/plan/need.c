@@ -82,6 +82,8 @@ static void need_of_worker(const struct fleet_round *r, uint32_t worker)
         if (p->where == FLEET_LOADING) o->load += n->use / (float)(n->have ? n->have : 1);
         if (p->where == FLEET_GPU && (!need_serves(r, p) || n->leased > n->want || !n->want))
             o->idle_pages += m->pages;
+        bool old = r->now_ns - p->used_ns > r->t->rest_ns && r->now_ns - p->since_ns > r->t->rest_ns;
+        if (p->where == FLEET_GPU && old) o->old_pages += m->pages;
         o->granted += p->share;
         o->slots += p->slots;
         o->leases += p->slots > 0;

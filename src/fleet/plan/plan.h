@@ -197,8 +197,7 @@ uint32_t fleet_batch_for(const struct fleet_model *m, int64_t deadline_ns);
 
 /* ---- our policy: leases and placement (round.c) */
 
-/* How the planner decides. fleet_tuning_default() has what the note docs/notes/fleet-policies.md found
- * best. */
+/* How the planner decides. fleet_tuning_default() has what simulations found best. */
 struct fleet_tuning {
     float fill;       /* a place is full when its model uses this share */
     float high;       /* a worker above this share gives something away */

@@ -8,7 +8,7 @@ void fleet_tuning_default(struct fleet_tuning *t)
         .fill = 0.75f,
         .high = 0.85f,
         .valid_ns = INT64_C(10000000000),
-        .rest_ns = 100000000,
+        .rest_ns = 20000000,
         .spills = 1,
         .worker_loads = 2,
         .round_loads = 128,

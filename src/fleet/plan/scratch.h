@@ -29,6 +29,7 @@ struct fleet_room {
     float asked;            /* shares that its leases should have before they are fitted to the worker */
     uint32_t slots, leases; /* of its leases; how many they are */
     uint32_t free_pages;    /* of the GPU, those that are LEAVING included */
+    uint32_t old_pages;     /* of models unused for a while, which clients that wait may push out */
     uint32_t idle_pages;    /* of models that a LOAD may push out */
     uint32_t mark;          /* the last wish that found its model here */
     int64_t block_ns;       /* the shortest wait that a lease here allows: deadline less its own time */

@@ -100,9 +100,9 @@ void sim_client_request(struct sim_world *w, uint32_t model)
     struct sim_request *r = &w->requests[request];
     struct sim_model *m = &w->models[model];
     *r = (struct sim_request){.start_ns = w->now_ns, .model = model, .place = FLEET_NONE, .open = true};
-    r->class = sim_unit(&w->random) < w->o.slack;
+    r->class = sim_unit(&w->load) < w->o.slack;
     r->deadline_ns = w->now_ns + m->deadline_ns * (r->class ? 4 : 1);
-    r->client = (uint8_t)sim_below(&w->random, SIM_CLIENTS);
+    r->client = (uint8_t)sim_below(&w->load, SIM_CLIENTS);
     m->count[r->class]++;
     w->open++;
     w->arrived++;

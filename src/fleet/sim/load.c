@@ -28,7 +28,7 @@ static void load_set(struct sim_world *w, uint32_t model, double rate, double *n
 
 uint32_t sim_load_pick(struct sim_world *w)
 {
-    double left = sim_unit(&w->random) * w->total_rate;
+    double left = sim_unit(&w->load) * w->total_rate;
     uint32_t at = 0, step = 1U << (31 - __builtin_clz(w->o.models));
     for (; step; step >>= 1) {
         if (at + step <= w->o.models && w->fenwick[at + step] < left) left -= w->fenwick[at += step];
@@ -41,7 +41,7 @@ void sim_load_next(struct sim_world *w)
     if (w->arrived >= w->o.requests || w->total_rate < 1e-6)
         w->next_arrival_ns = INT64_MAX;
     else
-        w->next_arrival_ns = w->now_ns + 1 + (int64_t)sim_exponential(&w->random, 1e9 / w->total_rate);
+        w->next_arrival_ns = w->now_ns + 1 + (int64_t)sim_exponential(&w->load, 1e9 / w->total_rate);
 }
 
 /* How far a day has come makes this of a mean rate. */
@@ -70,8 +70,8 @@ void sim_load_rate(struct sim_world *w, uint32_t model)
         m->on = !m->on;
         double mean = m->on ? LOAD_ON_S : LOAD_ON_S * (LOAD_BURST - 1);
         /* Azure's bursts are of many lengths; 1.5 gives them a mean, and no variance. */
-        double length = w->o.load == SIM_AZURE ? sim_pareto(&w->random, mean / 3, 1.5)
-                                               : sim_exponential(&w->random, mean);
+        double length =
+            w->o.load == SIM_AZURE ? sim_pareto(&w->load, mean / 3, 1.5) : sim_exponential(&w->load, mean);
         load_set(w, model, m->on ? rate * LOAD_BURST : 0, &m->rate_now);
         load_again(w, model, length);
     } else {
@@ -95,8 +95,8 @@ void sim_load_start(struct sim_world *w)
     double sum = 0;
     for (uint32_t i = 0; i < w->o.models; i++) {
         struct sim_model *m = &w->models[i];
-        m->rate = w->o.load == SIM_AZURE ? load_azure(&w->random) : pow(i + 1, -w->o.skew);
-        m->phase = sim_unit(&w->random);
+        m->rate = w->o.load == SIM_AZURE ? load_azure(&w->load) : pow(i + 1, -w->o.skew);
+        m->phase = sim_unit(&w->load);
         sum += m->rate;
     }
     for (uint32_t i = 0; i < w->o.models; i++) {
@@ -104,15 +104,15 @@ void sim_load_start(struct sim_world *w)
         double day = m->rate;
         m->rate *= w->o.rate / sum;
         if (w->o.load == SIM_AZURE) {
-            m->timer = day < 1e5 && sim_unit(&w->random) < 0.17;
-            m->bursty = !m->timer && sim_unit(&w->random) < 0.6;
+            m->timer = day < 1e5 && sim_unit(&w->load) < 0.17;
+            m->bursty = !m->timer && sim_unit(&w->load) < 0.6;
         } else {
             m->bursty = w->o.load == SIM_ONOFF;
         }
         if (m->timer)
-            load_again(w, i, sim_unit(&w->random) / m->rate);
+            load_again(w, i, sim_unit(&w->load) / m->rate);
         else if (m->bursty)
-            m->on = sim_unit(&w->random) * LOAD_BURST > 1;
+            m->on = sim_unit(&w->load) * LOAD_BURST > 1;
         if (!m->timer) sim_load_rate(w, i);
     }
     sim_load_next(w);

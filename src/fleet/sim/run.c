@@ -105,7 +105,8 @@ static void world_prewarm(struct sim_world *w)
 static bool world_memory(struct sim_world *w)
 {
     const struct sim_options *o = &w->o;
-    struct fleet_limits l = {o->workers, o->models, o->workers * 64 + (4 + o->replicas) * o->models};
+    struct fleet_limits l = {o->workers, o->models, 64 * o->workers + (8 + o->replicas) * o->models};
+    if (l.places > (uint64_t)o->workers * o->models) l.places = o->workers * o->models;
     bool deferred = o->policy == SIM_DEFERRED;
     struct fleet_central_options c = {deferred ? &fleet_deferred : &fleet_clockwork, o->ahead_ns, sim_way(w)};
     if (deferred) c.ahead_ns = 2 * sim_way(w);
@@ -133,6 +134,7 @@ static void world_start(struct sim_world *w)
 {
     const struct sim_options *o = &w->o;
     w->random.state = (o->seed + 1) * UINT64_C(0x9e3779b97f4a7c15);
+    w->load.state = (o->seed + 1) * UINT64_C(0xd1342543de82ef95);
     w->message_free = FLEET_NONE;
     w->central_wake_ns = INT64_MAX;
     fleet_tuning_default(&w->tuning);

@@ -104,7 +104,7 @@ struct sim_message {
 
 struct sim_world {
     struct sim_options o;
-    struct sim_random random;
+    struct sim_random random, load; /* load: what comes is the same for all policies */
     struct sim_result *result;
     int64_t now_ns;
     struct fleet_state *state;
