@@ -309,6 +309,11 @@ def scene_operations(rank, size):
         if rank == 1:
             for operation in (all_reduce, all_gather, reduce_scatter, all_to_all, to_and_from_one):
                 operation(lone)
+    if os.fork() == 0:  # like the workers of a DataLoader. Its groups are the parent's
+        world.ours.shutdown()
+        dist.group.WORLD.shutdown()
+        os._exit(0)
+    assert os.wait()[1] == 0
     x = torch.ones(3)
     dist.all_reduce(x)
     same(x, torch.full([3], float(size)), "all_reduce after all that")
