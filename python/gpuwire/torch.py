@@ -314,8 +314,9 @@ class GpuwireProcessGroup(ProcessGroup):
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = AllgatherOptions()) -> Work:
         _fits(output.numel() == input.numel() * self._place[1], "all_gather")
         _alike([output, input], "all_gather")
-        room = _room(output)
-        dense = _apart(_dense(input), room)
+        dense, room = _dense(input), _room(output)
+        if dense.data_ptr() != room.data_ptr() + self._place[0] * _bytes(dense):  # in place, as FSDP does it
+            dense = _apart(dense, room)
 
         def body(ranks: Communicator, deadline: int) -> None:
             ranks.all_gather(dense.data_ptr(), room.data_ptr(), _bytes(dense), deadline)
