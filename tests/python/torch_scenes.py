@@ -334,9 +334,10 @@ def expect_error(call, limit, words):
     return line
 
 
-def scene_death(rank, size, victim, limit):
+def scene_death(args):
     """A rank is killed: rank 0 before it has called anything, another one later. The others' calls fail, those that wait and
-    those that follow."""
+    those that follow. Then the others make a new group, and go on."""
+    rank, size, victim, limit = args.rank, args.size, args.victim, args.limit
     if victim:
         dist.all_reduce(torch.ones(1000))
     if rank == victim:
@@ -348,6 +349,11 @@ def scene_death(rank, size, victim, limit):
     print(expect_error(lambda: dist.recv(torch.ones(1), victim), limit, words))
     expect_error(lambda: dist.all_reduce(torch.ones(10)), limit, words)
     expect_error(lambda: dist.all_gather([torch.ones(1)] * size, torch.ones(1)), limit, words)
+    dist.destroy_process_group()
+    dist.init_process_group("gpuwire", init_method=args.meet + "-again", rank=rank - (rank > victim), world_size=size - 1)
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    same(x, torch.full([3], float(size - 1)), "all_reduce of those that live")
 
 
 def scene_silence(rank, limit):
@@ -368,7 +374,7 @@ def run(args):
     elif args.scene == "training":
         training(Pair())
     elif args.scene == "death":
-        scene_death(args.rank, args.size, args.victim, args.limit)
+        scene_death(args)
     else:
         scene_silence(args.rank, args.limit)
     dist.destroy_process_group()
