@@ -10,6 +10,7 @@
 #include "apps/faceverify/memcache_spread.h"
 
 enum {
+    FACE_NETS_MAX = 16,
     FACE_SLOTS = MC_OWED_MAX, /* requests of a block that wait for memcached */
     FACE_BUFFER = (FACE_REQUEST_MAX + 63) / 64 * 64,
 };
@@ -59,7 +60,8 @@ struct face_block {
 
 /* Arrays have an entry for each block, or `conns` or `servers` of them. */
 struct face_args {
-    struct gw_net *net;
+    struct gw_net *net[FACE_NETS_MAX]; /* block i uses set i % nets, and its listener */
+    uint32_t nets;
     int *listener;
     struct sockaddr_storage addr; /* to listen at */
     socklen_t addr_len;
@@ -75,10 +77,10 @@ struct face_args {
     struct face_slot *slot;
     struct pollfd *fds;
     uint8_t *buffer;
-    uint32_t *open;             /* clients of all blocks */
+    uint32_t *open;             /* clients of each set */
     uint32_t *stop;             /* of the host's: 1: end */
     struct face_counts *counts; /* what the host reads */
-    uint32_t conns, conns_max;  /* of a block; of all */
+    uint32_t conns, conns_max;  /* of a block; of a set */
     uint32_t protocol;          /* enum mc_protocol */
     float threshold;
     uint64_t limit_ns, stall_ns, idle_ns; /* for memcached's answer; in mid-request; between requests */

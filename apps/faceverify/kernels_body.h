@@ -9,31 +9,45 @@
 
 #define FACE_TICK_NS  100000000u /* the host's stop word, clients that stall, counts */
 #define FACE_SLICE_NS 20000000u  /* longest sleep of a CPU thread */
-#define FACE_DRAIN_NS 1000000000u
+#define FACE_DRAIN_NS 200000000u
 
-/* One block: makes the listener. */
-GW_KERNEL(face_listen_kernel, struct face_args, a)
+/* A set's listener, at `addr`. Its number; or an error. */
+GW_DEV int one_listen(const struct face_args *a, struct gw_net *net, const struct sockaddr_storage *addr)
 {
     uint64_t until = gw_clock_ns() + GW_SOCK_HELPER_NS;
-    int s = gw_sock_open_thread(a->net, a->addr.ss_family, SOCK_STREAM, 0, until), err = s, one = 1;
+    int s = gw_sock_open_thread(net, addr->ss_family, SOCK_STREAM, 0, until), err = s, one = 1;
 
-    if (err >= 0) err = gw_sock_setsockopt_thread(a->net, s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (err >= 0) err = gw_sock_setsockopt_thread(a->net, s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (err >= 0) err = gw_sock_bind_thread(a->net, s, (const struct sockaddr *)&a->addr, a->addr_len, until);
-    if (err >= 0) err = gw_sock_listen_thread(a->net, s, 1024, until);
-    if (err >= 0) err = gw_sock_name_thread(a->net, s, (struct sockaddr *)a->name, a->name_len);
-    *a->listener = s;
+    if (err >= 0) err = gw_sock_setsockopt_thread(net, s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
+    if (err >= 0 && a->nets > 1)
+        err = gw_sock_setsockopt_thread(net, s, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
+    if (err >= 0) err = gw_sock_setsockopt_thread(net, s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
+    if (err >= 0) err = gw_sock_bind_thread(net, s, (const struct sockaddr *)addr, a->addr_len, until);
+    if (err >= 0) err = gw_sock_listen_thread(net, s, 1024, until);
+    return err < 0 ? err : s;
+}
+
+/* One block: makes the listeners of all sets, at one port. */
+GW_KERNEL(face_listen_kernel, struct face_args, a)
+{
+    int err = 0;
+    uint32_t i;
+
+    for (i = 0; i < a->nets && err >= 0; i++) {
+        err = a->listener[i] = one_listen(a, a->net[i], i ? a->name : &a->addr);
+        if (!i && err >= 0)
+            err = gw_sock_name_thread(a->net[0], err, (struct sockaddr *)a->name, a->name_len);
+    }
     *a->err = err < 0 ? err : 0;
 }
 
 /* ---- clients that come --------------------------------------------------------------------------------- */
 
-/* Is it this block's turn to accept? Blocks that have no more than their share do; one such block exists. */
+/* Is it this block's turn to accept? Blocks with no more than their share do. Each set has one at least. */
 GW_DEV bool one_may_accept(const struct face_view *v)
 {
-    uint32_t open = gw_ld_relaxed_u32_gpu(v->a->open), blocks = gw_grid_dim();
+    uint32_t open = gw_ld_relaxed_u32_gpu(v->open);
 
-    return v->b->conns < (open + blocks) / blocks;
+    return v->b->conns < (open + v->sharers) / v->sharers;
 }
 
 /* A client too many hears so. */
@@ -56,11 +70,11 @@ GW_DEV void one_accept(struct face_view *v)
     int fd;
 
     while (one_may_accept(v)) {
-        fd = gw_sock_accept_thread(v->net, *v->a->listener, NULL, NULL, 0);
+        fd = gw_sock_accept_thread(v->net, *v->listener, NULL, NULL, 0);
         if (fd < 0) return;
         while (i < v->a->conns && v->conn[i].state != FACE_CONN_FREE) i++;
-        if (i == v->a->conns || gw_add_relaxed_u32_gpu(v->a->open, 1) >= v->a->conns_max) {
-            if (i < v->a->conns) gw_add_relaxed_u32_gpu(v->a->open, 0u - 1);
+        if (i == v->a->conns || gw_add_relaxed_u32_gpu(v->open, 1) >= v->a->conns_max) {
+            if (i < v->a->conns) gw_add_relaxed_u32_gpu(v->open, 0u - 1);
             one_refuse(v, fd);
             return;
         }
@@ -137,7 +151,7 @@ GW_DEV bool one_look_round(struct face_view *v)
         one_look_at_clients(v);
         one_tell(v);
     }
-    v->fds[0].fd = one_may_accept(v) ? *v->a->listener : -1;
+    v->fds[0].fd = one_may_accept(v) ? *v->listener : -1;
     return on;
 }
 
@@ -185,7 +199,7 @@ GW_DEV void one_prepare(struct face_view *v)
     uint32_t i;
 
     v->fds[0].events = POLLIN;
-    v->fds[0].fd = *v->a->listener;
+    v->fds[0].fd = *v->listener;
     for (i = 0; i < v->a->ring.servers; i++) v->link[i].fd = v->link_fds[i].fd = -1;
     for (i = 0; i < v->a->conns; i++) v->conn_fds[i].fd = -1;
 }

@@ -13,6 +13,8 @@
 struct face_view {
     const struct face_args *a;
     struct gw_net *net;
+    int *listener;
+    uint32_t *open, sharers; /* clients of the set; its blocks */
     struct face_block *b;
     struct mc_link *link;
     struct face_conn *conn;
@@ -27,7 +29,10 @@ GW_DEV void face_view_make(struct face_view *v, const struct face_args *a)
     uint64_t i = gw_block_idx();
 
     v->a = a;
-    v->net = a->net;
+    v->net = a->net[i % a->nets];
+    v->listener = &a->listener[i % a->nets];
+    v->open = &a->open[i % a->nets];
+    v->sharers = (gw_grid_dim() - (uint32_t)(i % a->nets) + a->nets - 1) / a->nets;
     v->b = &a->block[i];
     v->link = a->link + i * a->ring.servers;
     v->conn = a->conn + i * a->conns;
@@ -61,7 +66,7 @@ GW_DEV void one_conn_close(struct face_view *v, uint32_t i, uint64_t patience_ns
     c->uses++;
     v->conn_fds[i].fd = -1;
     v->b->conns--;
-    gw_add_relaxed_u32_gpu(v->a->open, 0u - 1);
+    gw_add_relaxed_u32_gpu(v->open, 0u - 1);
 }
 
 /* The same, because of something that the client did. */

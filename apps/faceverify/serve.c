@@ -26,17 +26,24 @@ static const char serve_usage[] =
     "  -c, --clients N          connections at a time (default: 1024)\n"
     "      --exec auto|cpu|gpu  where the kernel runs (default: auto); --gpu N: which\n"
     "      --blocks N           of the kernel (default: as many as run at once)\n"
+    "      --proxies N          threads that move bytes between the host's sockets and the kernel, each "
+    "with\n"
+    "                           its own listener at the port (default: 1; on a GPU a quarter of the\n"
+    "                           processors). With several, up to twice as many clients may connect\n"
     "      --lanes N            threads of a block, on CPU threads (default: 1)\n"
     "  -h, --help               this text\n";
 
-enum { PROTOCOL = 256, LIMIT, STALL, IDLE, EXEC, GPU, BLOCKS, LANES };
+enum { PROTOCOL = 256, LIMIT, STALL, IDLE, EXEC, GPU, BLOCKS, LANES, PROXIES };
 
 static const struct option serve_options[] = {
-    {"memcached", 1, NULL, 'm'}, {"spread", 1, NULL, 's'},    {"protocol", 1, NULL, PROTOCOL},
-    {"listen", 1, NULL, 'l'},    {"threshold", 1, NULL, 't'}, {"limit", 1, NULL, LIMIT},
-    {"stall", 1, NULL, STALL},   {"idle", 1, NULL, IDLE},     {"clients", 1, NULL, 'c'},
-    {"exec", 1, NULL, EXEC},     {"gpu", 1, NULL, GPU},       {"blocks", 1, NULL, BLOCKS},
-    {"lanes", 1, NULL, LANES},   {"help", 0, NULL, 'h'},      {0},
+    {"memcached", 1, NULL, 'm'},     {"spread", 1, NULL, 's'},
+    {"protocol", 1, NULL, PROTOCOL}, {"listen", 1, NULL, 'l'},
+    {"threshold", 1, NULL, 't'},     {"limit", 1, NULL, LIMIT},
+    {"stall", 1, NULL, STALL},       {"idle", 1, NULL, IDLE},
+    {"clients", 1, NULL, 'c'},       {"exec", 1, NULL, EXEC},
+    {"gpu", 1, NULL, GPU},           {"blocks", 1, NULL, BLOCKS},
+    {"lanes", 1, NULL, LANES},       {"proxies", 1, NULL, PROXIES},
+    {"help", 0, NULL, 'h'},          {0},
 };
 
 struct serve_args {
@@ -58,6 +65,7 @@ static int serve_number(struct serve_args *s, int c)
         {'c', "--clients", 1, 16384, offsetof(struct face_server_opts, conns)},
         {GPU, "--gpu", 0, 1023, offsetof(struct face_server_opts, gpu)},
         {BLOCKS, "--blocks", 1, 1024, offsetof(struct face_server_opts, blocks)},
+        {PROXIES, "--proxies", 1, FACE_NETS_MAX, offsetof(struct face_server_opts, proxies)},
         {LANES, "--lanes", 1, 1024, offsetof(struct face_server_opts, lanes)},
     };
 

@@ -7,6 +7,7 @@
 #include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <unistd.h>
 
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
@@ -18,7 +19,7 @@ enum { FACE_THREADS = 256, FACE_MEMS = 16 };
 
 struct face_server {
     struct gw_exec *exec;
-    struct gw_sockets *set;
+    struct gw_sockets *set[FACE_NETS_MAX];
     struct face_args args;
     struct gw_mem mem[FACE_MEMS];
     uint32_t mems, blocks;
@@ -72,7 +73,7 @@ static int server_block_memory(struct face_server *s)
         {links * sizeof(*a->link), (void **)&a->link},
         {(blocks + conns + links) * sizeof(*a->fds), (void **)&a->fds},
         {conns * FACE_BUFFER, (void **)&a->buffer},
-        {sizeof(*a->open), (void **)&a->open},
+        {sizeof(*a->open) * FACE_NETS_MAX, (void **)&a->open},
     };
     int err = 0;
 
@@ -124,7 +125,7 @@ static int server_all_memory(struct face_server *s, const struct face_server_opt
 struct listening {
     struct sockaddr_storage name;
     socklen_t len;
-    int listener, err;
+    int listener[FACE_NETS_MAX], err;
 };
 
 static int server_listen(struct face_server *s)
@@ -137,7 +138,7 @@ static int server_listen(struct face_server *s)
     here->len = sizeof(here->name);
     s->args.name = &there->name;
     s->args.name_len = &there->len;
-    s->args.listener = &there->listener;
+    s->args.listener = there->listener;
     s->args.err = &there->err;
     err = gw_launch(s->exec, &face_listen_kernel, 1, 1, &s->args);
     if (!err) err = gw_exec_sync(s->exec, gw_deadline(2 * (uint64_t)GW_SOCK_HELPER_NS));
@@ -152,30 +153,45 @@ static int server_listen(struct face_server *s)
 
 /* ---- all ----------------------------------------------------------------------------------------------- */
 
+static bool on_gpu(const struct face_server *s)
+{
+    return gw_exec_kind(s->exec) == GW_EXEC_GPU;
+}
+
 static int server_exec(struct face_server *s, const struct face_server_opts *o)
 {
-    uint32_t processors;
+    long processors = sysconf(_SC_NPROCESSORS_ONLN);
     struct gw_exec_opts opts = {
         .lanes = (uint32_t)o->lanes, .device = (uint32_t)o->gpu, .blocks = (uint32_t)o->blocks};
     int err = gw_exec_create(o->exec, &opts, &s->exec);
 
     if (err) return err;
-    processors = gw_exec_resident_blocks(s->exec);
-    s->blocks = o->blocks ? (uint32_t)o->blocks : processors;
+    s->blocks = o->blocks ? (uint32_t)o->blocks : gw_exec_resident_blocks(s->exec);
+    s->args.nets = (uint32_t)o->proxies;
+    if (!s->args.nets) s->args.nets = on_gpu(s) ? (uint32_t)(processors + 3) / 4 : 1;
+    if (s->args.nets > FACE_NETS_MAX) s->args.nets = FACE_NETS_MAX;
+    if (s->args.nets > s->blocks) s->args.nets = s->blocks;
+    /* Connections spread unevenly over sets that share a port, so each has room for twice its part. */
+    s->args.conns_max = (uint32_t)(s->args.nets == 1 ? o->conns : 2 * o->conns / s->args.nets + 16);
+    s->args.conns = s->args.conns_max / (s->blocks / s->args.nets) + 2;
     return 0;
 }
 
 static int server_sockets(struct face_server *s, const struct face_server_opts *o)
 {
     struct gw_sockets_attr attr = {
-        .count = (uint32_t)o->conns + 2 * s->blocks + s->blocks * o->memcached.count + 1,
+        .count = s->args.conns_max + (s->blocks / s->args.nets + 1) * (2 + o->memcached.count) + 1,
         .rbuf = 64 << 10,
         .wbuf = 16 << 10,
+        .busy = on_gpu(s), /* kernels on a GPU cannot wake it */
         .exec = s->exec,
     };
-    int err = gw_sockets_create(NULL, &attr, &s->set);
+    int err = 0;
 
-    s->args.net = err ? NULL : gw_sockets_net(s->set);
+    for (uint32_t i = 0; i < s->args.nets && !err; i++) {
+        err = gw_sockets_create(NULL, &attr, &s->set[i]);
+        if (!err) s->args.net[i] = gw_sockets_net(s->set[i]);
+    }
     return err;
 }
 
@@ -187,14 +203,12 @@ int face_server_start(const struct face_server_opts *o, struct face_server **out
     if (!s) return gw_error(-ENOMEM, "no memory");
     s->args = (struct face_args){.addr = o->addr,
                                  .addr_len = o->addr_len,
-                                 .conns_max = (uint32_t)o->conns,
                                  .protocol = o->protocol,
                                  .threshold = (float)o->threshold,
                                  .limit_ns = o->limit_ms * 1000000,
                                  .stall_ns = o->stall_s * 1000000000,
                                  .idle_ns = o->idle_s * 1000000000};
     err = server_exec(s, o);
-    s->args.conns = s->blocks ? s->args.conns_max / s->blocks + 2 : 0;
     if (!err) err = server_all_memory(s, o);
     if (!err) err = server_sockets(s, o);
     if (!err) err = server_listen(s);
@@ -256,7 +270,7 @@ int face_server_stop(struct face_server *s)
     int err = s ? face_server_halt(s) : 0;
 
     if (!s || s->running) return err; /* running: nothing of it may be freed */
-    gw_sockets_destroy(s->set);
+    for (uint32_t i = 0; i < s->args.nets; i++) gw_sockets_destroy(s->set[i]);
     while (s->mems) gw_mem_free(&s->mem[--s->mems]);
     gw_exec_destroy(s->exec);
     free(s);

@@ -10,8 +10,10 @@ struct face_server_opts {
     const char *exec;    /* "auto", "cpu" or "gpu" */
     uint64_t gpu, lanes; /* which one; CPU: threads of a block */
     uint64_t blocks;     /* 0: as many as run at once */
-    uint64_t conns;      /* clients at a time */
-    uint64_t limit_ms;   /* for memcached's answer */
+    /* Sets of sockets, each with a thread of the host. 0: one; on a GPU a quarter of the processors. */
+    uint64_t proxies;
+    uint64_t conns;    /* clients at a time */
+    uint64_t limit_ms; /* for memcached's answer */
     uint64_t stall_s, idle_s;
     uint32_t protocol, spread; /* enum mc_protocol, enum mc_spread */
     double threshold;

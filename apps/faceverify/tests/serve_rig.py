@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the tests of faceverify share: real memcacheds, the server, a client, and a reference that owes nothing to face.h."""
+"""What the tests of faceverify's server share: real memcacheds, the server, a client, and a reference that owes nothing to face.h."""
+import atexit
 import os
 import select
 import shutil
@@ -11,7 +12,7 @@ import sys
 import time
 
 GPUWIRE = os.environ.get("GPUWIRE", "gpuwire")
-PATIENCE = float(os.environ.get("GW_PATIENCE") or 1)
+PATIENCE = float(os.environ.get("GW_PATIENCE") or 120) / 120  # more where a sanitizer slows everything down
 SIDE, CELL, GRID = 136, 17, 8
 MATCH, NO_MATCH, UNKNOWN, UNAVAILABLE, MALFORMED, BUSY = range(6)
 REPLY = struct.Struct("<IBBHQff5Q")
@@ -82,6 +83,12 @@ def picture(seed):
 
 # ---- processes
 
+def started(process):
+    """It does not outlive the test."""
+    atexit.register(process.kill)
+    return process
+
+
 def free_port():
     with socket.socket() as s:
         s.bind(("127.0.0.1", 0))
@@ -97,7 +104,7 @@ class Memcached:
         if not shutil.which("memcached"):
             skip("memcached is not installed")
         user = ["-u", "nobody"] if os.geteuid() == 0 else []
-        self.process = subprocess.Popen(["memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-t", "1", *user])
+        self.process = started(subprocess.Popen(["memcached", "-l", "127.0.0.1", "-p", str(self.port), "-U", "0", "-t", "1", *user]))
         for _ in range(100):
             try:
                 socket.create_connection(("127.0.0.1", self.port)).close()
@@ -121,8 +128,8 @@ class Server:
 
     def __init__(self, ports, *options):
         servers = ",".join(f"127.0.0.1:{p}" for p in ports)
-        self.process = subprocess.Popen([GPUWIRE, "app", "faceverify", "serve", "-m", servers, "-l", "127.0.0.1:0", "--limit", "5000", *options],
-                                        stdout=subprocess.PIPE, text=True)
+        command = [GPUWIRE, "app", "faceverify", "serve", "-m", servers, "-l", "127.0.0.1:0", "--limit", "5000", *options]
+        self.process = started(subprocess.Popen(command, stdout=subprocess.PIPE, text=True))
         line = self.process.stdout.readline()
         if "listening" not in line:
             raise RuntimeError(f"the server does not start: {line}{self.process.stdout.read()}")

@@ -79,20 +79,15 @@ def main():
     options = sys.argv[1:]
     spread = options[options.index("--spread") + 1] if "--spread" in options else "modula"
     memcacheds = [Memcached(), Memcached()]
-    server = None
-    try:
-        server = Server([m.port for m in memcacheds], *options)
-        pictures = fill(memcacheds, server, spread)
-        one_by_one(server.port, pictures)
-        pipelined(server.port, pictures)
-        said = server.stop()
-        print(said, end="")
-        assert "unavailable" not in said and " 0 connections to memcached lost" in said, said
-    finally:
-        if server and server.process.poll() is None:
-            server.process.kill()
-        for m in memcacheds:
-            m.stop()
+    server = Server([m.port for m in memcacheds], *options)
+    pictures = fill(memcacheds, server, spread)
+    one_by_one(server.port, pictures)
+    pipelined(server.port, pictures)
+    said = server.stop()
+    print(said, end="")
+    assert "unavailable" not in said and " 0 connections to memcached lost" in said, said
+    for m in memcacheds:
+        m.stop()
 
 
 main()
