@@ -36,7 +36,7 @@ cp -a "$build"/libexec "$out/" # the programs that it becomes
 } | sort -u | while read -r name; do
     [ ! -x "$build/bin/$name" ] || cp "$build/bin/$name" "$out/tests/"
 done
-for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw ib_send_bw; do
+for program in ibv_devinfo ibv_devices ibv_rc_pingpong ib_write_lat ib_write_bw ib_send_bw memcached; do
     path=$(command -v "$program") && cp -L "$path" "$out/bin/"
 done
 find "$build/lib" -maxdepth 1 -name 'libgpuwire*.so' -exec cp -L {} "$out/lib/" \;

@@ -4,6 +4,7 @@
 #ifndef FACE_COMMANDS_H
 #define FACE_COMMANDS_H
 
+int face_cmd_demo(int argc, char **argv);
 int face_cmd_serve(int argc, char **argv);
 int face_cmd_where(int argc, char **argv);
 int face_cmd_load(int argc, char **argv);

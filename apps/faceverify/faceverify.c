@@ -10,6 +10,9 @@ static const struct {
     const char *name, *what;
     int (*run)(int argc, char **argv);
 } commands[] = {
+#ifdef FACE_PICTURES
+    {"demo", "all of it on this machine, in seconds", face_cmd_demo},
+#endif
     {"serve", "the server: a kernel that answers clients", face_cmd_serve},
     {"where", "which memcached has a person, and by which key", face_cmd_where},
 #ifdef FACE_PICTURES
@@ -24,19 +27,26 @@ enum { COMMANDS = sizeof(commands) / sizeof(commands[0]) };
 
 static void face_print_usage(FILE *f)
 {
-    fprintf(f,
-            "usage: gpuwire app faceverify [COMMAND [ARGUMENT...]]\n\n"
-            "Is this the face of that person? A kernel answers, and asks memcached who the person is.\n\n");
+    fprintf(
+        f,
+        "usage: gpuwire app faceverify [COMMAND [ARGUMENT...]]\n\n"
+        "Is this the face of that person? A kernel answers, and asks memcached who the person is. Without a\n"
+        "command it shows itself, as `demo` does.\n\n");
     for (int i = 0; i < COMMANDS; i++) fprintf(f, "  %-8s %s\n", commands[i].name, commands[i].what);
     fprintf(f, "\n  -h, --help  this text; after COMMAND, its options\n");
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 2 || !strcmp(argv[1], "--help") || !strcmp(argv[1], "-h")) {
-        face_print_usage(argc < 2 ? stderr : stdout);
-        return argc < 2 ? FACE_EXIT_USAGE : FACE_EXIT_OK;
+    if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
+        face_print_usage(stdout);
+        return FACE_EXIT_OK;
     }
+#ifdef FACE_PICTURES
+    if (argc < 2 || argv[1][0] == '-') return face_cmd_demo(argc, argv);
+#else
+    if (argc < 2) return face_usage_error("", "which command? The demonstration needs libpng and libjpeg");
+#endif
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
     return face_usage_error("", "%s: there is no such command", argv[1]);
