@@ -13,10 +13,11 @@
 
 #include <gpuwire/fn.h>
 
+#include "fast.h"
+
 enum { MR_SUMS = 128 };
 
-/* One thread's whole row. A compiler makes vectors of the inner loop. */
-GW_FN float mr_dot(const float *row, const float *x, uint64_t n)
+GW_HOT_FN float mr_dot_loop(const float *row, const float *x, uint64_t n)
 {
     float sum[MR_SUMS] = {0};
     uint64_t c = 0;
@@ -28,6 +29,17 @@ GW_FN float mr_dot(const float *row, const float *x, uint64_t n)
     for (half = MR_SUMS / 2; half; half /= 2)
         for (i = 0; i < half; i++) sum[i] += sum[i + half];
     return sum[0];
+}
+
+MR_FAST_CPU float mr_dot_fast(const float *row, const float *x, uint64_t n)
+{
+    return mr_dot_loop(row, x, n);
+}
+
+/* One thread's whole row. */
+GW_FN float mr_dot(const float *row, const float *x, uint64_t n)
+{
+    return mr_fast_cpu() ? mr_dot_fast(row, x, n) : mr_dot_loop(row, x, n);
 }
 
 #endif

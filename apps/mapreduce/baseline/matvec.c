@@ -22,7 +22,7 @@ struct product {
 };
 
 VECTOR_VARIANTS(row_batch, (struct product * s, uint64_t i, uint64_t end), (s, i, end), {
-    for (; i < end; i++) s->y[i] = mr_dot(s->rows + i * s->matrix.columns, s->x, s->matrix.columns);
+    for (; i < end; i++) s->y[i] = mr_dot_loop(s->rows + i * s->matrix.columns, s->x, s->matrix.columns);
 })
 
 static void rows_multiply(void *arg, uint64_t batch)

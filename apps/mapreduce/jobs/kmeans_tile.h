@@ -7,6 +7,7 @@
 #ifndef MAPREDUCE_KMEANS_TILE_H
 #define MAPREDUCE_KMEANS_TILE_H
 
+#include "../fast.h"
 #include "../formats.h"
 #include "../mapreduce.h"
 
@@ -44,34 +45,47 @@ GW_DEV uint64_t *kmeans_sum(struct mr_map *m, uint32_t key)
     return mr_sums(m, &key, sizeof(key));
 }
 
-/* Each thread takes points of its own, and 32 centres at a time. */
+/* The nearest centre of a point: the scores of 32 centres at a time. */
+GW_HOT_FN uint32_t kmeans_nearest_loop(const struct kmeans_state *s, const uint8_t *point)
+{
+    const float *half = (const float *)(s + 1);
+    uint32_t which = 0, k, d, j;
+    float best = INFINITY;
+
+    for (k = 0; k < s->padded; k += 32) {
+        const float *column = half + s->padded + k;
+        float score[32];
+
+        for (j = 0; j < 32; j++) score[j] = half[k + j];
+        for (d = 0; d < s->dims; d++, column += s->padded) {
+            float x = -mr_npy_value(point, d, s->item);
+
+            for (j = 0; j < 32; j++) score[j] = fmaf(x, column[j], score[j]);
+        }
+        for (j = 0; j < 32; j++)
+            if (score[j] < best) {
+                best = score[j];
+                which = k + j;
+            }
+    }
+    return which;
+}
+
+MR_FAST_CPU uint32_t kmeans_nearest_fast(const struct kmeans_state *s, const uint8_t *point)
+{
+    return kmeans_nearest_loop(s, point);
+}
+
+/* Each thread takes points of its own. */
 GW_DEV void kmeans_nearest_each(const struct kmeans_state *s, const uint8_t *point, uint32_t n,
                                 struct kmeans_tile *t)
 {
-    const float *half = (const float *)(s + 1);
-    uint32_t i, k, d, j;
+    uint32_t i;
 
     for (i = gw_thread_idx(); i < n; i += gw_block_dim()) {
-        float best = INFINITY;
-        uint32_t which = 0;
+        const uint8_t *p = point + (uint64_t)i * s->dims * s->item;
 
-        for (k = 0; k < s->padded; k += 32) {
-            const float *column = half + s->padded + k;
-            float score[32];
-
-            for (j = 0; j < 32; j++) score[j] = half[k + j];
-            for (d = 0; d < s->dims; d++, column += s->padded) {
-                float x = -mr_npy_value(point, (uint64_t)i * s->dims + d, s->item);
-
-                for (j = 0; j < 32; j++) score[j] = fmaf(x, column[j], score[j]);
-            }
-            for (j = 0; j < 32; j++)
-                if (score[j] < best) {
-                    best = score[j];
-                    which = k + j;
-                }
-        }
-        t->nearest[i] = which;
+        t->nearest[i] = mr_fast_cpu() ? kmeans_nearest_fast(s, p) : kmeans_nearest_loop(s, p);
     }
 }
 
