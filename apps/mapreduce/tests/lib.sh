@@ -7,6 +7,9 @@ work=$(mktemp -d "${TMPDIR:-/tmp}/gpuwire-mapreduce.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 cd "$work" || exit 1
+# A software NIC of this test's own: others of this user, of another build even, may be at 127.0.0.1.
+export XDG_RUNTIME_DIR=$work/run GPUWIRE_NIC=addr=127.$((RANDOM % 200 + 20)).$((RANDOM % 250 + 1)).1
+mkdir -m 700 "$XDG_RUNTIME_DIR"
 
 fail() {
     echo "FAILED: $*" >&2
