@@ -43,7 +43,7 @@ static void print_result(const struct options *o, const struct launch *l, const 
 {
     fprintf(stderr, "%-12s %10s %6s %8s %8s %10s %10s%s\n", "job", "MB", "ranks", "seconds", "MB/s", "pairs",
             "output", r->rounds > 1 ? "  rounds" : "");
-    fprintf(stderr, "%-12s %10.1f %6u %8.2f %8.1f %10llu %10llu", o->job->job, (double)r->bytes / 1e6,
+    fprintf(stderr, "%-12s %10.1f %6u %8.3f %8.1f %10llu %10llu", o->job->job, (double)r->bytes / 1e6,
             l->ranks, r->seconds, r->seconds > 0 ? (double)r->bytes * r->rounds / 1e6 / r->seconds : 0.0,
             (unsigned long long)r->pairs, (unsigned long long)r->out);
     if (r->rounds > 1) fprintf(stderr, "  %u", r->rounds);

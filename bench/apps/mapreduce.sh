@@ -9,6 +9,7 @@ set -uo pipefail
 here=$(cd "$(dirname "$0")/../.." && pwd)
 top=${1:-$here}
 [ $# -gt 0 ] || [ -x "$top/bin/gpuwire" ] || top=$here/build
+top=$(cd "$top" && pwd) || exit 2
 tool=$top/bin/gpuwire cpu=$top/libexec/gpuwire/gpuwire-mapreduce-baseline gpu=$top/libexec/gpuwire/gpuwire-mapreduce-gpu
 [ -x "$tool" ] && [ -x "$cpu" ] || { echo "bench/apps/mapreduce.sh: no build there: $tool or $cpu is missing" >&2; exit 2; }
 gpus=$(nvidia-smi -L 2>/dev/null | grep -c '^GPU')
