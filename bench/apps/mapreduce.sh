@@ -2,7 +2,8 @@
 # SPDX-License-Identifier: Apache-2.0
 # MapReduce's jobs beside the programs of apps/mapreduce/baseline: CPU threads on up to 16 processors, and CUB and cuBLAS on
 # one GPU. One line for each comparison: ours, the other, the ratio, the goal. Seconds, medians of RUNS rounds (default 3), in
-# each of which every program runs once; from the first read to the last write, without the start of the programs.
+# each of which every program runs once; from the first read to the last write. `whole` has the start of the programs as well,
+# which on a GPU is the driver's and the memory's for the most part.
 #     bench/apps/mapreduce.sh [BUILD|BUNDLE]      EXEC=gpu|cpu RUNS=3 ONLY="text of a row"
 # On a GPU the inputs are those of GPUnet's table: 600 MB of text, 500 MB of points and 500 clusters. On a CPU small ones.
 set -uo pipefail
@@ -76,21 +77,28 @@ fi
 
 median() { sort -g | awk '{ v[NR] = $1 } END { if (NR) print v[int((NR + 1) / 2)] }'; }
 declare -A sample
+measure() { # KEY COMMAND: one more sample of its seconds, and of how long the whole took
+    local start=${EPOCHREALTIME/./}
+    # shellcheck disable=SC2086  # words
+    sample[$1]+="$($2)"$'\n'
+    sample[$1,whole]+="$(((${EPOCHREALTIME/./} - start) / 1000))e-3"$'\n'
+}
+median_of() { grep . <<<"${sample[$1]}" | median; }
 for ((run = 0; run < runs; run++)); do
     for row in "${rows[@]}"; do
         IFS='|' read -r name mine other goal <<<"$row"
         [[ $name = *"$only"* ]] || continue
-        # shellcheck disable=SC2086  # words
-        sample[$name,mine]+="$($mine)"$'\n' sample[$name,other]+="$($other)"$'\n'
+        measure "$name,mine" "$mine"
+        measure "$name,other" "$other"
     done
 done
-printf '%-30s %10s %10s %7s  %s\n' "$exec, $threads threads; seconds" ours other ratio goal
+printf '%-30s %9s %9s %6s %8s %8s  %s\n' "$exec, $threads threads; seconds" ours other ratio whole other goal
 for row in "${rows[@]}"; do
     IFS='|' read -r name mine other goal <<<"$row"
     [[ $name = *"$only"* ]] || continue
-    a=$(grep . <<<"${sample[$name,mine]}" | median) b=$(grep . <<<"${sample[$name,other]}" | median)
-    awk -v n="$name" -v a="${a:-0}" -v b="${b:-0}" -v g="$goal" 'BEGIN {
+    awk -v n="$name" -v a="$(median_of "$name,mine")" -v b="$(median_of "$name,other")" -v g="$goal" \
+        -v aw="$(median_of "$name,mine,whole")" -v bw="$(median_of "$name,other,whole")" 'BEGIN {
         r = a > 0 ? b / a : 0
-        printf "%-30s %10.4f %10.4f %7.2f  %s\n", n, a, b, r, g == "" ? "" : (r >= g ? "≥ " g ": reached" : "≥ " g ": missed")
+        printf "%-30s %9.3f %9.3f %6.2f %8.2f %8.2f  %s\n", n, a, b, r, aw, bw, g == "" ? "" : (r >= g ? "≥ " g ": reached" : "≥ " g ": missed")
     }'
 done
