@@ -116,7 +116,7 @@ struct kmeans {
 static int kmeans_state_make(struct mr_host *h, bool measuring)
 {
     const struct kmeans *km = (const struct kmeans *)h->own;
-    uint64_t padded = (km->k + KMEANS_TILE - 1) / KMEANS_TILE * KMEANS_TILE;
+    uint64_t padded = (km->k + KMEANS_CENTRES - 1) / KMEANS_CENTRES * KMEANS_CENTRES;
     struct kmeans_state *s =
         (struct kmeans_state *)mr_state(h, sizeof(*s) + padded * (km->dims + 1) * sizeof(float));
     float *half, *column;

@@ -1,8 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * kmeans_tile.h: the nearest centres of a tile of points. On a GPU it is a matrix product of 128 points and
- * 128 centres at a time: 16 coordinates of each lie in shared memory, and a thread keeps the scores of 8
- * points and 8 centres in registers. Fewer threads go point by point.
+ * 64 centres at a time: 16 coordinates of each lie in shared memory, and a thread keeps the scores of 8
+ * points and 4 centres in registers. Two such blocks fit on a multiprocessor, and one computes while the
+ * other loads. Fewer threads go point by point.
  */
 #ifndef MAPREDUCE_KMEANS_TILE_H
 #define MAPREDUCE_KMEANS_TILE_H
@@ -12,9 +13,11 @@
 #include "../mapreduce.h"
 
 enum {
-    KMEANS_TILE = 128,
+    KMEANS_TILE = 128,   /* points at a time */
+    KMEANS_CENTRES = 64, /* centres at a time */
     KMEANS_DEEP = 16,
-    KMEANS_SIDE = 8,                           /* points, and centres, of a thread */
+    KMEANS_SIDE = 8,                           /* points of a thread */
+    KMEANS_FEW = 4,                            /* centres of a thread */
     KMEANS_ACROSS = KMEANS_TILE / KMEANS_SIDE, /* threads that share the points */
     KMEANS_THREADS = KMEANS_ACROSS * KMEANS_ACROSS,
     KMEANS_ROW = KMEANS_TILE + 4, /* so that writers of a column meet few banks twice */
@@ -28,7 +31,7 @@ struct kmeans_state {
 };
 
 struct kmeans_tile {
-    float x[KMEANS_DEEP][KMEANS_ROW], c[KMEANS_DEEP][KMEANS_ROW]; /* the points' are negative */
+    float x[KMEANS_DEEP][KMEANS_ROW], c[KMEANS_DEEP][KMEANS_CENTRES]; /* the points' are negative */
     float best[KMEANS_TILE][KMEANS_ACROSS + 1];
     uint32_t which[KMEANS_TILE][KMEANS_ACROSS + 1];
     uint32_t nearest[KMEANS_TILE];
@@ -101,32 +104,30 @@ GW_DEV void kmeans_load(const struct kmeans_state *s, const uint8_t *point, uint
         t->x[d][p] =
             p < n && from + d < s->dims ? -mr_npy_value(point, (uint64_t)p * s->dims + from + d, s->item) : 0;
     }
-    for (i = gw_thread_idx(); i < KMEANS_TILE * KMEANS_DEEP; i += gw_block_dim()) {
-        uint32_t d = i / KMEANS_TILE, c = i % KMEANS_TILE;
+    for (i = gw_thread_idx(); i < KMEANS_CENTRES * KMEANS_DEEP; i += gw_block_dim()) {
+        uint32_t d = i / KMEANS_CENTRES, c = i % KMEANS_CENTRES;
 
         t->c[d][c] = from + d < s->dims ? column[(uint64_t)(from + d) * s->padded + c] : 0;
     }
 }
 
-/* A thread's first of four points or centres; the other four are half a tile further. */
+/* A thread's points: four, and the four that are half a tile further. */
 #define KMEANS_AT(i, at) ((at)*4 + ((i)&3) + ((i)&4) * (KMEANS_TILE / 8))
 
 /* Adds the products of 16 coordinates. */
 GW_DEV void kmeans_multiply(const struct kmeans_tile *t, uint32_t px, uint32_t cx,
-                            float score[KMEANS_SIDE][KMEANS_SIDE])
+                            float score[KMEANS_SIDE][KMEANS_FEW])
 {
     uint32_t d, i, j;
 
     for (d = 0; d < KMEANS_DEEP; d++) {
-        struct kmeans_four x[2], c[2];
+        struct kmeans_four x[2], c;
 
         x[0] = *(const struct kmeans_four *)&t->x[d][px * 4];
         x[1] = *(const struct kmeans_four *)&t->x[d][px * 4 + KMEANS_TILE / 2];
-        c[0] = *(const struct kmeans_four *)&t->c[d][cx * 4];
-        c[1] = *(const struct kmeans_four *)&t->c[d][cx * 4 + KMEANS_TILE / 2];
+        c = *(const struct kmeans_four *)&t->c[d][cx * 4];
         for (i = 0; i < KMEANS_SIDE; i++)
-            for (j = 0; j < KMEANS_SIDE; j++)
-                score[i][j] = fmaf(x[i / 4].v[i % 4], c[j / 4].v[j % 4], score[i][j]);
+            for (j = 0; j < KMEANS_FEW; j++) score[i][j] = fmaf(x[i / 4].v[i % 4], c.v[j], score[i][j]);
     }
 }
 
@@ -138,26 +139,26 @@ GW_DEV void kmeans_nearest_tile(const struct kmeans_state *s, const uint8_t *poi
     uint32_t px = gw_thread_idx() / KMEANS_ACROSS, cx = gw_thread_idx() % KMEANS_ACROSS, which[KMEANS_SIDE],
              k, d, i, j;
     bool works = gw_thread_idx() < KMEANS_THREADS;
-    float best[KMEANS_SIDE], score[KMEANS_SIDE][KMEANS_SIDE];
+    float best[KMEANS_SIDE], score[KMEANS_SIDE][KMEANS_FEW];
 
     for (i = 0; i < KMEANS_SIDE; i++) {
         best[i] = INFINITY;
         which[i] = 0;
     }
-    for (k = 0; k < s->padded; k += KMEANS_TILE) {
-        for (j = 0; j < KMEANS_SIDE; j++)
-            for (i = 0; i < KMEANS_SIDE; i++) score[i][j] = half[k + KMEANS_AT(j, cx)];
+    for (k = 0; k < s->padded; k += KMEANS_CENTRES) {
+        for (j = 0; j < KMEANS_FEW; j++)
+            for (i = 0; i < KMEANS_SIDE; i++) score[i][j] = half[k + cx * KMEANS_FEW + j];
         for (d = 0; d < s->dims; d += KMEANS_DEEP) {
             gw_syncthreads(); /* what lies there has been read */
             kmeans_load(s, point, n, half + s->padded + k, d, t);
             gw_syncthreads();
             if (works) kmeans_multiply(t, px, cx, score);
         }
-        for (j = 0; j < KMEANS_SIDE; j++)
+        for (j = 0; j < KMEANS_FEW; j++)
             for (i = 0; i < KMEANS_SIDE; i++)
                 if (score[i][j] < best[i]) {
                     best[i] = score[i][j];
-                    which[i] = k + KMEANS_AT(j, cx);
+                    which[i] = k + cx * KMEANS_FEW + j;
                 }
     }
     for (i = 0; i < KMEANS_SIDE && works; i++) {
