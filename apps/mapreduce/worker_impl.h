@@ -24,7 +24,7 @@ struct worker {
     struct engine_job job;
     uint8_t *names;
     struct worker_file *file;
-    uint32_t files;
+    uint32_t files, files_open;
     uint32_t epoch, alive, me;
     /* a round */
     struct task task[WORKER_TASKS]; /* the first is being cut into pieces, from `cut` on */

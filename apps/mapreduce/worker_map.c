@@ -9,6 +9,8 @@
 
 #include "worker_impl.h"
 
+enum { MAX_OPEN = 256 }; /* files at a time; reads under way may use half of them */
+
 /* ---- files --------------------------------------------------------------------------------------------- */
 
 /* The file must be the one that the master saw, unchanged. */
@@ -24,11 +26,36 @@ static int file_same(struct worker *w, const struct worker_file *f, const char *
     return 0;
 }
 
+/* Closes the files that no read uses. They must not have changed. */
+static int files_trim(struct worker *w)
+{
+    for (uint32_t i = 0; i < w->files; i++) {
+        struct worker_file *f = &w->file[i];
+        bool used = false;
+        int err;
+
+        for (uint32_t k = 0; k < w->pieces && f->fd >= 0 && !used; k++)
+            used = w->piece[k].arg && w->piece[k].fd == f->fd;
+        if (f->fd < 0 || used) continue;
+        err = file_same(w, f, "while it was read");
+        if (err) return err;
+        close(f->fd);
+        f->fd = -1;
+        w->files_open--;
+    }
+    return 0;
+}
+
 static int file_open(struct worker *w, struct worker_file *f)
 {
+    int err;
+
     if (f->fd >= 0) return 0;
+    err = w->files_open >= MAX_OPEN ? files_trim(w) : 0;
+    if (err) return err;
     f->fd = open(f->path, O_RDONLY | O_CLOEXEC);
     if (f->fd < 0) return worker_fail(w, -errno, "%s: cannot read it: %s", f->path, strerror(errno));
+    w->files_open++;
     (void)posix_fadvise(f->fd, 0, 0, POSIX_FADV_SEQUENTIAL);
     return file_same(w, f, "after the job began");
 }
@@ -43,6 +70,7 @@ int worker_files_close(struct worker *w, bool check)
         close(w->file[i].fd);
         w->file[i].fd = -1;
     }
+    w->files_open = 0;
     return err;
 }
 

@@ -28,6 +28,14 @@ mapreduce wordcount "$dir/in" -o "$dir/out" -w 2 -q --parts 5 --task 1000
 test "$(ls "$dir/out")" = "$(printf 'part-0000%d\n' 0 1 2 3 4)" || fail "not five parts"
 same "five parts, small tasks"
 
+mkdir "$dir/many" # more files than a process may open
+for i in $(seq 1500); do echo "file $((i % 10)) is number $i" > "$dir/many/$i"; done
+mv "$dir/want" "$dir/kept"
+count_words "$dir"/many/* > "$dir/want"
+(ulimit -n 400 && mapreduce wordcount "$dir/many" -o "$dir/out" -w 2 -q)
+same "many files"
+mv "$dir/kept" "$dir/want"
+
 mapreduce wordcount "$dir/in" -q -w 2 | sort | cmp - "$dir/want" || fail "to standard output: another result"
 test "$(mapreduce wordcount "$dir/in/empty" -q | wc -c)" = 0 || fail "an empty file has words"
 echo "word count is coreutils'"
