@@ -5,15 +5,17 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "master_impl.h"
 
-enum { MIN_TASK = 256 << 10, MAX_TASK = 16 << 20, SAMPLE_PIECES = 64, SAMPLE_BYTES = 64 << 10 };
+enum { MIN_TASK = 256 << 10, MAX_TASK = 16 << 20, SAMPLE_PIECES = 64, SAMPLE_BYTES = 64 << 10, QUIT_S = 5 };
 
 int master_fail(struct master *m, int err, const char *format, ...)
 {
@@ -219,6 +221,25 @@ static void say_quit(struct master *m, int err)
     master_say(m, WIRE_QUIT, &p);
 }
 
+/* Waits until the ranks have read the last message. A connection that is closed while the other side sends
+ * is reset, and takes along what that side has not read. */
+static void wait_quit(struct master *m)
+{
+    uint64_t until = gw_deadline(QUIT_S * (uint64_t)1000000000);
+
+    for (uint32_t i = 0; i < m->o.ranks; i++)
+        if (m->rank[i].alive) (void)shutdown(m->rank[i].wire.fd, SHUT_WR);
+    for (uint32_t i = 0; i < m->o.ranks; i++) {
+        struct wire *w = &m->rank[i].wire;
+        struct pollfd p = {w->fd, POLLIN, 0};
+
+        while (m->rank[i].alive && gw_clock_ns() < until && !wire_read(w)) {
+            w->used = w->have; /* unread: the job has ended */
+            poll(&p, 1, 100);
+        }
+    }
+}
+
 static void master_close(struct master *m)
 {
     for (uint32_t i = 0; i < m->o.ranks; i++) {
@@ -267,6 +288,7 @@ int master_run(const struct master_opts *opts, int listener, const uint8_t *cook
     if (opts->progress) fprintf(stderr, "\r%60s\r", "");
     if (err) fprintf(stderr, "gpuwire app mapreduce: %s\n", r->why);
     say_quit(&m, err);
+    wait_quit(&m);
     master_close(&m);
     return m.exit_code;
 }

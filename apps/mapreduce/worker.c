@@ -276,6 +276,7 @@ static int loop_error(struct worker *w, int err)
 
 static void worker_close(struct worker *w)
 {
+    wire_close(&w->wire); /* the master waits for it */
     worker_forget(w);
     (void)worker_files_close(w, false);
     engine_close(w->engine);
@@ -284,7 +285,6 @@ static void worker_close(struct worker *w)
     free(w->names);
     keep_free(&w->keep);
     free(w->written);
-    wire_close(&w->wire);
 }
 
 int worker_run(const struct worker_opts *opts, int fd, const uint8_t *cookie, size_t cookie_bytes)
