@@ -33,6 +33,7 @@ class Communicator:
 
     def __init__(self, ranks: Ranks, settings: Settings, gpu: int, deadline: int):
         self.size = len(settings.members) or ranks.size
+        self.gpu = gpu
         self._base, self._lib = abi.base_library(), abi.library()
         self._exec, self._device, self._comm = ctypes.c_void_p(), ctypes.c_void_p(), ctypes.c_void_p()
         opts = abi.ExecOpts(device=gpu)

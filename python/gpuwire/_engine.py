@@ -34,7 +34,7 @@ class Engine:
         self._ranks = ranks
         self._name = name
         self._members = members
-        self._communicators: Dict[str, Tuple[int, Communicator]] = {}
+        self._communicators: Dict[str, Tuple[Communicator, Any]] = {}
         self._staging = staging
         self._jobs: "queue.SimpleQueue[Optional[_Job]]" = queue.SimpleQueue()
         self._turn = threading.Lock()  # who holds it runs a job, and may use the communicators
@@ -100,9 +100,8 @@ class Engine:
         if self._failure:
             raise errors.Disconnected(f"gpuwire: an earlier call of this group has failed: {self._failure}")
         try:
-            ranks = self._communicator(job)
-            if job.device.type == "cuda":
-                stream = torch.cuda.ExternalStream(ranks.stream, job.device)
+            ranks, stream = self._communicator(job.device, job.deadline)
+            if stream is not None:
                 with torch.cuda.device(job.device), torch.cuda.stream(stream):
                     stream.wait_event(job.ready)  # the program's own streams go on
                     job.body(ranks, job.deadline)
@@ -113,16 +112,18 @@ class Engine:
             self._failure = str(error) or type(error).__name__
             raise
 
-    def _communicator(self, job: _Job) -> Communicator:
-        """For each kind of device the ranks make one, when they first need it."""
-        kind, gpu = ("gpu", job.device.index) if job.device.type == "cuda" else ("cpu", 0)
-        known = self._communicators.get(kind)
-        if not known:
+    def _communicator(self, device: torch.device, deadline: int) -> Tuple[Communicator, Any]:
+        """For each kind of device the ranks make one, when they first need it. Its CUDA stream, where it has one."""
+        kind, gpu = ("gpu", device.index) if device.type == "cuda" else ("cpu", 0)
+        if kind not in self._communicators:
             settings = Settings(kind, f"{self._ranks.name} {self._name} {kind}", self._members, self._staging)
-            known = self._communicators[kind] = (gpu, Communicator(self._ranks, settings, gpu, job.deadline))
-        if known[0] != gpu:
-            raise errors.Unsupported(f"gpuwire: a tensor on cuda:{gpu}, in a group that uses cuda:{known[0]}: must be one GPU")
-        return known[1]
+            ranks = Communicator(self._ranks, settings, gpu, deadline)
+            stream = torch.cuda.ExternalStream(ranks.stream, device) if kind == "gpu" else None
+            self._communicators[kind] = (ranks, stream)
+        ranks, stream = self._communicators[kind]
+        if ranks.gpu != gpu:
+            raise errors.Unsupported(f"gpuwire: a tensor on cuda:{gpu}, in a group that uses cuda:{ranks.gpu}: must be one GPU")
+        return ranks, stream
 
     def close(self, at_once: bool = False) -> bool:
         """Ends it. Collectives that are under way have some seconds to end, or none. False: one goes on until its deadline."""
@@ -134,7 +135,7 @@ class Engine:
             self._thread.join(_CLOSE_S)
         if not self._turn.acquire(blocking=False):
             return False
-        for _, ranks in self._communicators.values():
+        for ranks, _ in self._communicators.values():
             ranks.close(failed=at_once or bool(self._failure))
         self._communicators.clear()
         self._turn.release()
