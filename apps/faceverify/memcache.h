@@ -196,8 +196,10 @@ GW_FN void mc_text_answer(const uint8_t *p, uint32_t n, uint32_t max_value, stru
         end = a->value + a->value_len; /* then "\r\nEND\r\n" */
         if (a->value_len > max_value)
             mc_answer_is(a, MC_TOO_LONG, end + 7);
+        else if (n >= end + 7 && mc_same(p + end, "\r\nEND\r\n", 7))
+            mc_answer_is(a, MC_VALUE, end + 7);
         else if (n >= end + 7)
-            mc_answer_is(a, mc_same(p + end, "\r\nEND\r\n", 7) ? MC_VALUE : MC_BROKEN, end + 7);
+            mc_answer_is(a, MC_BROKEN, 0);
     }
 }
 
