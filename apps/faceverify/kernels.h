@@ -54,7 +54,8 @@ struct face_block {
     uint32_t full;        /* requests that are whole and have no slot yet */
     uint32_t opaque;      /* of the next question */
     uint32_t value;       /* of the value to compare: where it lies in its link's `in` */
-    uint64_t tick_ns;
+    uint32_t unsettled;   /* 1: a connection to a memcached is not there, or was not a moment ago */
+    uint64_t tick_ns, look_ns;
     struct face_counts counts;
 };
 

@@ -15,6 +15,7 @@ GW_DEV void one_link_fail(struct face_view *v, uint32_t l)
     for (; link->owed; mc_link_answered(link, 1))
         one_slot_reply(v, link->owes[link->first].number, 0, FACE_UNAVAILABLE);
     mc_link_fail(v->net, link, v->now);
+    v->b->unsettled = 1;
     v->link_fds[l].fd = -1;
 }
 

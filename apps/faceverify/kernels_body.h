@@ -8,6 +8,7 @@
 #include "apps/faceverify/kernels_requests.h"
 
 #define FACE_TICK_NS  100000000u /* the host's stop word, clients that stall, counts */
+#define FACE_LOOK_NS  1000000u   /* answers that are late */
 #define FACE_SLICE_NS 20000000u  /* longest sleep of a CPU thread */
 #define FACE_DRAIN_NS 200000000u
 
@@ -112,6 +113,8 @@ GW_DEV void one_look_at_links(struct face_view *v)
 {
     uint32_t l, s;
 
+    v->b->look_ns = v->now;
+    v->b->unsettled = 0;
     for (s = 0; s < FACE_SLOTS; s++)
         if (v->b->used & 1u << s && v->now >= v->slot[s].until_ns) one_link_fail(v, v->slot[s].server);
     for (l = 0; l < v->a->ring.servers; l++) {
@@ -124,6 +127,7 @@ GW_DEV void one_look_at_links(struct face_view *v)
         v->link_fds[l].fd = v->link[l].fd;
         v->link_fds[l].events = v->link[l].state == MC_CONNECTING ? POLLOUT : POLLIN;
         v->link_fds[l].revents = 0;
+        if (v->link[l].state != MC_UP) v->b->unsettled = 1;
     }
 }
 
@@ -143,7 +147,7 @@ GW_DEV bool one_look_round(struct face_view *v)
     bool on = true;
 
     if (v->fds[0].revents) one_accept(v);
-    one_look_at_links(v);
+    if (v->b->unsettled || v->now - v->b->look_ns >= FACE_LOOK_NS) one_look_at_links(v);
     if (v->b->full) one_retry(v);
     if (v->now - v->b->tick_ns >= FACE_TICK_NS) {
         v->b->tick_ns = v->now;
@@ -170,8 +174,17 @@ GW_DEV uint64_t one_patience(const struct face_view *v)
     return until;
 }
 
-/* Finds out who has something to say. On a GPU each thread looks at its own sockets, as each look crosses
- * PCIe. CPU threads sleep until there is something. */
+/* Does a look at entry i of fds make sense in this round? Each look of a GPU's thread crosses PCIe. So it
+ * looks rarely at what seldom has news: the listener, and memcacheds that owe nothing. */
+GW_DEV bool face_worth_a_look(const struct face_view *v, uint32_t i)
+{
+    if (v->fds[i].fd < 0 || !v->fds[i].events) return false;
+    if (v->round % 32 == 0 || i > v->a->ring.servers) return true;
+    return i && (v->link[i - 1].owed || v->link[i - 1].state != MC_UP);
+}
+
+/* Finds out who has something to say. On a GPU each thread looks at its own sockets. CPU threads sleep until
+ * there is something. */
 GW_DEV void face_wait(struct face_view *v)
 {
     uint32_t all = 1 + v->a->ring.servers + v->a->conns, i;
@@ -180,10 +193,11 @@ GW_DEV void face_wait(struct face_view *v)
     if (!GW_ON_GPU && gw_thread_idx() == 0) gw_sock_poll_thread(v->net, v->fds, all, one_patience(v));
     for (i = gw_thread_idx(); GW_ON_GPU && i < all; i += gw_block_dim()) {
         v->fds[i].revents = 0;
-        if (v->fds[i].fd >= 0) gw_sock_poll_thread(v->net, &v->fds[i], 1, 0);
+        if (face_worth_a_look(v, i)) gw_sock_poll_thread(v->net, &v->fds[i], 1, 0);
     }
     gw_syncthreads();
     v->now = gw_clock_ns();
+    v->round++;
 }
 
 GW_DEV void one_flush(struct face_view *v)
@@ -200,6 +214,7 @@ GW_DEV void one_prepare(struct face_view *v)
 
     v->fds[0].events = POLLIN;
     v->fds[0].fd = *v->listener;
+    v->b->unsettled = 1;
     for (i = 0; i < v->a->ring.servers; i++) v->link[i].fd = v->link_fds[i].fd = -1;
     for (i = 0; i < v->a->conns; i++) v->conn_fds[i].fd = -1;
 }

@@ -22,6 +22,7 @@ struct face_view {
     struct pollfd *fds, *link_fds, *conn_fds;
     uint8_t *buffer;
     uint64_t now;
+    uint32_t round;
 };
 
 GW_DEV void face_view_make(struct face_view *v, const struct face_args *a)
@@ -42,6 +43,7 @@ GW_DEV void face_view_make(struct face_view *v, const struct face_args *a)
     v->conn_fds = v->link_fds + a->ring.servers;
     v->buffer = a->buffer + i * a->conns * FACE_BUFFER;
     v->now = gw_clock_ns();
+    v->round = 0;
 }
 
 GW_DEV uint8_t *face_buffer(const struct face_view *v, uint32_t conn)
