@@ -1,0 +1,419 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The planner on small states made by hand, then its rules on random ones. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <cmocka.h>
+
+#include "src/fleet/plan/central.h"
+#include "tests/rnd.h"
+
+#define MS INT64_C(1000000)
+enum { MAX_ACTIONS = 4096 };
+
+static struct fleet_action actions[MAX_ACTIONS];
+static void *memory;
+
+/* Workers of 100 pages; models of 10 pages and 1 ms, 0.2 ms for each further request, and deadlines of 20
+ * ms. */
+static struct fleet_state *make(uint32_t workers, uint32_t models)
+{
+    struct fleet_limits l = {workers, models, workers * models};
+    size_t bytes = (fleet_state_size(&l) + 63) / 64 * 64;
+    free(memory);
+    memory = aligned_alloc(64, bytes);
+    assert_non_null(memory);
+    struct fleet_state *s = fleet_state_init(memory, &l);
+    for (uint32_t i = 0; i < workers; i++) {
+        s->workers[i].gpu_pages = 100;
+        s->workers[i].host_pages = 10000;
+        s->workers[i].slots = 1024;
+        s->workers[i].health = FLEET_ACTIVE;
+    }
+    for (uint32_t i = 0; i < models; i++) {
+        s->models[i].pages = 10;
+        s->models[i].load_ns = 10 * MS;
+        for (int k = 0; k < FLEET_SIZES; k++) s->models[i].exec_ns[k] = MS + MS / 5 * ((1 << k) - 1);
+        s->demand[i].class[0].deadline_ns = 20 * MS;
+        assert_true(fleet_profile_ok(&s->models[i]));
+    }
+    return s;
+}
+
+static void rate(struct fleet_state *s, uint32_t model, float rate)
+{
+    for (int i = 0; i < FLEET_WINDOWS; i++) s->demand[model].rate[i] = rate;
+    s->demand[model].class[0].rate = rate;
+}
+
+static uint32_t plan(struct fleet_state *s, int64_t now)
+{
+    struct fleet_tuning t;
+    fleet_tuning_default(&t);
+    return fleet_plan(s, &t, now, actions, MAX_ACTIONS);
+}
+
+/* What workers do with the actions: all succeeds at once. */
+static void obey(struct fleet_state *s, uint32_t n, int64_t now)
+{
+    for (uint32_t i = 0; i < n; i++) {
+        const struct fleet_action *a = &actions[i];
+        if (a->kind == FLEET_EVICT) fleet_place_move(s, a->place, FLEET_HOST, now);
+        if (a->kind == FLEET_LOAD) fleet_loaded(s, a->place, true, now);
+        if (a->kind == FLEET_DROP) fleet_place_remove(s, a->place);
+    }
+    fleet_state_check(s);
+}
+
+/* Rounds of 20 ms until one has nothing to do. Returns the time after. */
+static int64_t settle(struct fleet_state *s, int64_t now)
+{
+    for (int i = 0; i < 100; i++, now += 20 * MS) {
+        uint32_t n = plan(s, now);
+        if (!n) return now;
+        obey(s, n, now);
+    }
+    fail_msg("the planner does not settle");
+    return 0;
+}
+
+static uint32_t count(const struct fleet_state *s, uint32_t model, bool leased)
+{
+    uint32_t n = 0;
+    for (uint32_t i = s->models[model].first; i != FLEET_NONE; i = s->places[i].next_of_model) {
+        n += s->places[i].where == FLEET_GPU && (!leased || (s->places[i].slots && !s->places[i].spill));
+    }
+    return n;
+}
+
+static uint32_t kinds(uint32_t n, enum fleet_kind kind)
+{
+    uint32_t k = 0;
+    for (uint32_t i = 0; i < n; i++) k += actions[i].kind == kind;
+    return k;
+}
+
+static void test_batches(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(1, 1);
+    const struct fleet_model *m = &s->models[0];
+    assert_int_equal(fleet_exec(m, 1), MS);
+    assert_int_equal(fleet_exec(m, 6), 2 * MS); /* between 4 and 8 */
+    assert_int_equal(fleet_exec(m, 16), 4 * MS);
+    assert_int_equal(fleet_batch_within(m, MS - 1), 0);
+    assert_int_equal(fleet_batch_within(m, 2 * MS), 6);
+    assert_int_equal(fleet_batch_for(m, 4 * MS), 6);
+    assert_int_equal(fleet_batch_for(m, 100 * MS), 16);
+    assert_int_equal(fleet_batch_for(m, MS), 1);
+}
+
+static void test_hot_model_gets_replicas(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(4, 2);
+    rate(s, 0, 9000); /* 4,000 a second is what a GPU does in batches of 16 */
+    rate(s, 1, 10);
+    settle(s, MS);
+    assert_int_equal(count(s, 0, true), 3);
+    assert_int_equal(count(s, 1, true), 1);
+}
+
+static void test_load_before_the_peak(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(4, 1);
+    rate(s, 0, 2900); /* one GPU is enough, just so */
+    s->models[0].load_ns = 900 * MS;
+    int64_t now = settle(s, MS);
+    assert_int_equal(count(s, 0, true), 1);
+    s->demand[0].rate[2] = 2000; /* but it was less before: it rises */
+    plan(s, now);
+    assert_int_equal(count(s, 0, true), 2);
+}
+
+static void test_cold_model_stays_while_there_is_room(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(1, 12);
+    int64_t now = MS;
+    for (uint32_t i = 0; i < 10; i++) { /* fills the GPU, one after the other */
+        rate(s, i, 50);
+        now = settle(s, now);
+        rate(s, i, 0);
+        s->places[fleet_place_find(s, 0, i)].used_ns = now;
+    }
+    now = settle(s, now + 1000 * MS);
+    for (uint32_t i = 0; i < 10; i++) assert_int_equal(count(s, i, true), 1); /* each can be asked at once */
+    now += 1000 * MS;
+    rate(s, 10, 50);
+    settle(s, now);
+    assert_int_equal(count(s, 10, false), 0); /* no client waits for it */
+    s->demand[10].class[0].waiting = 1;
+    settle(s, now + 1000 * MS);
+    assert_int_equal(count(s, 10, true), 1);
+    assert_int_equal(count(s, 0, false), 0); /* the one used longest ago made room */
+    for (uint32_t i = 1; i < 10; i++) assert_int_equal(count(s, i, false), 1);
+}
+
+static void test_no_lease_before_the_load_ends(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(1, 1);
+    s->demand[0].class[0].waiting = 3; /* clients ask, though nothing was counted yet */
+    uint32_t n = plan(s, MS);
+    assert_int_equal(kinds(n, FLEET_LOAD), 1);
+    assert_int_equal(kinds(n, FLEET_GRANT), 0);
+    fleet_loaded(s, actions[0].place, true, 11 * MS);
+    n = plan(s, 12 * MS);
+    assert_int_equal(kinds(n, FLEET_GRANT), 1);
+    assert_int_equal(actions[0].earliest_ns, 12 * MS);
+    assert_true(actions[0].slots > 0 && actions[0].rate > 0 && actions[0].max_batch >= 1);
+}
+
+static void test_failed_load_goes_elsewhere(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(2, 1);
+    rate(s, 0, 10);
+    uint32_t n = plan(s, MS);
+    assert_int_equal(kinds(n, FLEET_LOAD), 2); /* the second one is for what the first refuses */
+    uint32_t first = actions[0].worker;
+    fleet_loaded(s, actions[0].place, false, 2 * MS);
+    n = plan(s, 3 * MS);
+    for (uint32_t i = 0; i < n; i++)
+        assert_false(actions[i].kind == FLEET_LOAD && actions[i].worker == first);
+    plan(s, 1000 * MS); /* after a while it is tried again */
+    assert_int_equal(s->places[fleet_place_find(s, first, 0)].where, FLEET_LOADING);
+}
+
+static void test_lease_is_renewed_and_expires(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(1, 1);
+    rate(s, 0, 100);
+    int64_t now = settle(s, MS);
+    assert_int_equal(plan(s, now + 1000 * MS), 0);
+    uint32_t n = plan(s, now + 6000 * MS);
+    assert_int_equal(kinds(n, FLEET_RESIZE), 1);
+    assert_int_equal(actions[0].latest_ns, now + 16000 * MS);
+    n = plan(s, now + 60000 * MS); /* the controller was away */
+    assert_int_equal(kinds(n, FLEET_GRANT), 1);
+}
+
+static void test_tight_lease_bounds_batches(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(1, 2);
+    rate(s, 0, 500);
+    rate(s, 1, 500);
+    s->demand[0].class[0].deadline_ns = 3 * MS;
+    settle(s, MS);
+    /* A batch of the other one may take 2 ms, so that 3 ms hold for a request that comes when it begins. */
+    assert_int_equal(s->places[fleet_place_find(s, 0, 1)].max_batch, 6);
+}
+
+static void test_drain_moves_first(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(2, 3);
+    for (uint32_t i = 0; i < 3; i++) rate(s, i, 100);
+    int64_t now = settle(s, MS);
+    s->workers[0].health = FLEET_DRAINING;
+    for (int round = 0; round < 50 && s->workers[0].first != FLEET_NONE; round++, now += 20 * MS) {
+        uint32_t n = plan(s, now);
+        for (uint32_t i = 0; i < n; i++) {
+            assert_false(actions[i].kind == FLEET_LOAD && actions[i].worker == 0);
+            /* What leaves has a lease elsewhere. */
+            if (actions[i].kind == FLEET_REVOKE) assert_true(count(s, actions[i].model, true) >= 1);
+        }
+        obey(s, n, now);
+    }
+    assert_int_equal(s->workers[0].first, FLEET_NONE);
+    for (uint32_t i = 0; i < 3; i++) assert_int_equal(count(s, i, true), 1);
+}
+
+static void test_late_worker_gets_nothing(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(2, 1);
+    s->workers[0].late = 0.5f; /* its telemetry is wrong */
+    rate(s, 0, 3500);
+    settle(s, MS);
+    assert_int_equal(fleet_place_find(s, 0, 0), FLEET_NONE);
+    assert_int_equal(count(s, 0, true), 1);
+}
+
+static void test_sheds_the_tightest(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(1, 1);
+    rate(s, 0, 8000); /* twice what there is */
+    s->demand[0].class[0] = (struct fleet_class){.deadline_ns = 10 * MS, .rate = 3000};
+    s->demand[0].class[1] = (struct fleet_class){.deadline_ns = 100 * MS, .rate = 5000};
+    settle(s, MS);
+    assert_int_equal(s->demand[0].admitted[0], 0);
+    assert_in_range(s->demand[0].admitted[1], 150, 240);
+    rate(s, 0, 100);
+    s->demand[0].class[1].rate = 0;
+    settle(s, 1000 * MS);
+    assert_int_equal(s->demand[0].admitted[0], FLEET_ALL);
+    assert_int_equal(s->demand[0].admitted[1], FLEET_ALL);
+}
+
+static void test_same_state_same_plan(void **state)
+{
+    (void)state;
+    static struct fleet_action first[MAX_ACTIONS];
+    uint32_t n = 0;
+    for (int turn = 0; turn < 2; turn++) {
+        struct fleet_state *s = make(8, 40);
+        for (uint32_t i = 0; i < 40; i++) rate(s, i, (float)(i * i));
+        uint32_t k = plan(s, MS);
+        if (turn) assert_int_equal(k, n);
+        if (turn) assert_memory_equal(first, actions, n * sizeof actions[0]);
+        n = k;
+        memcpy(first, actions, n * sizeof actions[0]);
+    }
+}
+
+/* Random demand, failures, deaths and drains; fleet_state_check() asserts memory, slots and shares after
+ * each round. */
+static void test_random_states(void **state)
+{
+    (void)state;
+    for (uint64_t seed = 1; seed <= 30; seed++) {
+        struct rnd r = {seed * UINT64_C(0x9e3779b97f4a7c15)};
+        uint32_t workers = 1 + rnd_below(&r, 8), models = 1 + rnd_below(&r, 60);
+        struct fleet_state *s = make(workers, models);
+        struct fleet_tuning t;
+        fleet_tuning_default(&t);
+        for (int64_t now = MS; now < 4000 * MS; now += 20 * MS) {
+            uint32_t max = rnd_below(&r, 8) ? MAX_ACTIONS : rnd_below(&r, 5), w = rnd_below(&r, workers);
+            rate(s, rnd_below(&r, models), (float)rnd_below(&r, 3000) * (rnd_below(&r, 2) ? 1.0f : 0.01f));
+            if (!rnd_below(&r, 20)) s->workers[w].health = FLEET_DRAINING;
+            if (!rnd_below(&r, 20)) fleet_worker_gone(s, w);
+            if (!rnd_below(&r, 4)) s->workers[w].health = FLEET_ACTIVE;
+            uint32_t n = fleet_plan(s, &t, now, actions, max);
+            assert_true(n <= max);
+            fleet_state_check(s);
+            for (uint32_t i = 0; i < n; i++) {
+                const struct fleet_action *a = &actions[i];
+                if (a->kind == FLEET_EVICT) fleet_place_move(s, a->place, FLEET_HOST, now);
+                if (a->kind == FLEET_DROP) fleet_place_remove(s, a->place);
+                if (a->kind == FLEET_LOAD) fleet_loaded(s, a->place, rnd_below(&r, 5), now);
+            }
+            fleet_state_check(s);
+        }
+    }
+}
+
+static void test_queue_is_by_deadline(void **state)
+{
+    (void)state;
+    struct fleet_link links[64];
+    struct fleet_queue q = FLEET_QUEUE_EMPTY;
+    struct rnd r = {7};
+    for (uint32_t i = 0; i < 64; i++) {
+        links[i].deadline_ns = rnd_below(&r, 10);
+        fleet_queue_add(&q, links, i);
+    }
+    uint32_t before = FLEET_NONE;
+    for (int i = 0; i < 64; i++) {
+        uint32_t now = fleet_queue_take(&q, links);
+        if (before != FLEET_NONE) {
+            assert_true(links[before].deadline_ns <= links[now].deadline_ns);
+            if (links[before].deadline_ns == links[now].deadline_ns) assert_true(before < now);
+        }
+        before = now;
+    }
+    assert_int_equal(q.n, 0);
+}
+
+/* One GPU, a model on it, and requests that come 1 ms apart with deadlines of 20 ms. */
+static struct fleet_central *central(struct fleet_state *s, struct fleet_link *links, bool deferred)
+{
+    struct fleet_central_options o = {deferred ? &fleet_deferred : &fleet_clockwork, deferred ? 0 : 5 * MS,
+                                      0};
+    static void *more;
+    free(more);
+    more = aligned_alloc(64, (fleet_central_size(&s->limits, 64) + 63) / 64 * 64);
+    assert_non_null(more);
+    uint32_t place = fleet_place_add(s, 0, 0, 0);
+    fleet_place_move(s, place, FLEET_GPU, 0);
+    return fleet_central_init(more, s, links, 64, &o);
+}
+
+static void test_clockwork_begins_at_once(void **state)
+{
+    (void)state;
+    struct fleet_link links[64];
+    struct fleet_central *c = central(make(1, 1), links, false);
+    links[0].deadline_ns = 20 * MS;
+    fleet_central_request(c, 0, 0, 0);
+    assert_int_equal(fleet_central_step(c, 0, actions, MAX_ACTIONS), 1);
+    assert_int_equal(actions[0].kind, FLEET_INFER);
+    assert_int_equal(actions[0].batch, 1);
+    assert_int_equal(actions[0].earliest_ns, 0);
+    assert_int_equal(actions[0].latest_ns, 19 * MS);
+}
+
+static void test_deferred_begins_late(void **state)
+{
+    (void)state;
+    struct fleet_link links[64];
+    struct fleet_central *c = central(make(1, 1), links, true);
+    for (uint32_t i = 0; i < 10; i++) {
+        links[i].deadline_ns = 20 * MS + i * MS;
+        fleet_central_request(c, i, 0, i * MS);
+        assert_int_equal(fleet_central_step(c, i * MS, actions, MAX_ACTIONS), 0);
+    }
+    /* Ten take 2.8 ms and eleven 3: it begins 3 ms before the first deadline. */
+    assert_int_equal(fleet_central_step(c, 17 * MS - 1, actions, MAX_ACTIONS), 0);
+    assert_int_equal(fleet_central_step(c, 17 * MS, actions, MAX_ACTIONS), 1);
+    assert_int_equal(actions[0].batch, 10);
+    assert_int_equal(actions[0].latest_ns, 20 * MS - 2800000);
+}
+
+static void test_central_refuses_the_late(void **state)
+{
+    (void)state;
+    for (int deferred = 0; deferred < 2; deferred++) {
+        struct fleet_link links[64];
+        struct fleet_central *c = central(make(1, 1), links, deferred);
+        links[0].deadline_ns = MS / 2;
+        fleet_central_request(c, 0, 0, 0);
+        assert_int_equal(fleet_central_step(c, 0, actions, MAX_ACTIONS), 1);
+        assert_int_equal(actions[0].kind, FLEET_REFUSE);
+        assert_int_equal(actions[0].batch, 1);
+    }
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_batches),
+        cmocka_unit_test(test_hot_model_gets_replicas),
+        cmocka_unit_test(test_load_before_the_peak),
+        cmocka_unit_test(test_cold_model_stays_while_there_is_room),
+        cmocka_unit_test(test_no_lease_before_the_load_ends),
+        cmocka_unit_test(test_failed_load_goes_elsewhere),
+        cmocka_unit_test(test_lease_is_renewed_and_expires),
+        cmocka_unit_test(test_tight_lease_bounds_batches),
+        cmocka_unit_test(test_drain_moves_first),
+        cmocka_unit_test(test_late_worker_gets_nothing),
+        cmocka_unit_test(test_sheds_the_tightest),
+        cmocka_unit_test(test_same_state_same_plan),
+        cmocka_unit_test(test_random_states),
+        cmocka_unit_test(test_queue_is_by_deadline),
+        cmocka_unit_test(test_clockwork_begins_at_once),
+        cmocka_unit_test(test_deferred_begins_late),
+        cmocka_unit_test(test_central_refuses_the_late),
+    };
+    int failed = cmocka_run_group_tests(tests, NULL, NULL);
+    free(memory);
+    return failed;
+}
