@@ -264,6 +264,32 @@ static void test_sheds_the_tightest(void **state)
     assert_int_equal(s->demand[0].admitted[1], FLEET_ALL);
 }
 
+static uint32_t count_spill(const struct fleet_state *s, uint32_t model)
+{
+    uint32_t n = 0;
+    for (uint32_t i = s->models[model].first; i != FLEET_NONE; i = s->places[i].next_of_model) {
+        n += s->places[i].slots && s->places[i].spill;
+    }
+    return n;
+}
+
+static void test_leases_for_what_others_refuse(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(5, 2);
+    rate(s, 0, 100);
+    rate(s, 1, 100);
+    s->demand[1].class[0].deadline_ns = 5 * MS / 2; /* no batches: it gains nothing by staying together */
+    int64_t now = settle(s, MS);
+    assert_int_equal(count(s, 0, true), 1);
+    assert_int_equal(count_spill(s, 0), 1);
+    assert_int_equal(count(s, 1, true), 1);
+    assert_int_equal(count_spill(s, 1), 3);
+    rate(s, 0, 30000); /* more than five GPUs can do */
+    settle(s, now);
+    assert_int_equal(count_spill(s, 1), 0);
+}
+
 static void test_same_state_same_plan(void **state)
 {
     (void)state;
@@ -406,6 +432,7 @@ int main(void)
         cmocka_unit_test(test_drain_moves_first),
         cmocka_unit_test(test_late_worker_gets_nothing),
         cmocka_unit_test(test_sheds_the_tightest),
+        cmocka_unit_test(test_leases_for_what_others_refuse),
         cmocka_unit_test(test_same_state_same_plan),
         cmocka_unit_test(test_random_states),
         cmocka_unit_test(test_queue_is_by_deadline),

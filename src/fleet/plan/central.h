@@ -4,15 +4,11 @@
  * requests, know what every GPU runs and when it will be free, and tell workers which batches to run in
  * which window.
  *
- *     clockwork as OSDI'20 describes it: batches of 1, 2, 4, 8 or 16; the one that must begin first goes
- *     first; a GPU
- *                 has work for some milliseconds ahead; models are loaded by the work that waits for them,
- *                 and the
- *                 one that was used longest ago makes room.
- *     deferred as Symphony (arXiv 2308.07470) describes it: a batch begins no sooner than one more request
- *     could
- *                 not join it any more, so that batches are large. Placement is ours (fleet_plan without
- *                 leases).
+ *     clockwork   as OSDI'20 describes it. Batches are 1, 2, 4, 8 or 16. The batch that must begin first
+ *                 goes first. A GPU has work for some milliseconds ahead. Models are loaded by the work that
+ *                 waits for them. The model that was used longest ago makes room.
+ *     deferred    as Symphony (arXiv 2308.07470) describes it. A batch begins when one more request could not
+ *                 join it any more, so that batches are large. Placement is ours (fleet_plan without leases).
  *
  * Both are written from those descriptions. Units and rules are plan.h's.
  */

@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* deferred.c: Symphony's policy. A batch of n has a window: it begins no later than its first deadline
- * allows, and no sooner than a batch of n + 1 would have to begin. So it waits as long as waiting can make
- * it larger. */
+/* deferred.c: Symphony's policy. A batch of n has a window. It begins no later than its first deadline
+ * allows. It begins no sooner than a batch of n + 1 must. So it waits as long as waiting can make it
+ * larger. */
 #include "src/fleet/plan/central.h"
 
 enum { DEFERRED_ROOM = 32 };

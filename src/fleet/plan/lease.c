@@ -1,22 +1,23 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* lease.c: the third step of a round: which places have a lease, and how much each may send. All leases of
- * a worker together have LEASE_SUM of its time. A lease that would change little stays as it is, so that a
- * grant is rare; then the sum is at most LEASE_SUM * LEASE_BAND, which is one GPU. */
+ * a worker together have LEASE_SUM of its time. A lease that would change little stays as it is,
+ * so that grants are rare. The sum is then at most LEASE_SUM * LEASE_BAND, which is one GPU. */
 #include <math.h>
 
 #include "gpuwire/detail/assert.h"
 #include "src/fleet/plan/scratch.h"
 
-#define LEASE_SUM   0.8f
-#define LEASE_BAND  1.25f
-#define LEASE_FLOOR 0.0005f /* what a lease of a cold model asks for */
-#define LEASE_CROWDED                                                                                        \
-    1.0f /* a worker above this load takes nothing that others refuse: it would make its batches smaller */
-#define LEASE_SPARE      1.3f  /* more than the expected use: requests do not come evenly */
-#define LEASE_SPILL_PART 0.03f /* the part of it that a lease for what others refuse asks for */
-#define LEASE_BUDGET     1.5f  /* its rate over what its share makes: the device looks at deadlines */
-/* A lease has LEASE_SLOTS, and its share of half of the worker's slots. So there are FLEET_SLOTS_EACH
- * slots for each lease. */
+#define LEASE_SUM        0.8f
+#define LEASE_BAND       1.25f
+#define LEASE_FLOOR      0.0005f /* what a lease of a cold model asks for */
+#define LEASE_SPARE      1.3f    /* more than the expected use: requests do not come evenly */
+#define LEASE_SPILL_PART 0.03f   /* what a lease for what others refuse asks for, of the same use */
+#define LEASE_TIGHT_PART 0.25f   /* the same for a model whose requests are refused more often */
+#define LEASE_FULL       1.0f    /* a worker above this load gets no lease for what others refuse */
+#define LEASE_CROWDED    1.15f   /* and above this it loses those: they would make its batches smaller */
+#define LEASE_BUDGET     1.5f    /* a rate over what its share makes: the device looks at deadlines */
+/* A lease has LEASE_SLOTS, and its share of half of the worker's slots: FLEET_SLOTS_EACH a lease, or
+ * fewer. */
 enum { LEASE_SLOTS = FLEET_SLOTS_EACH / 2 };
 
 enum lease_kind { LEASE_NONE, LEASE_FIRST, LEASE_SPILL };
@@ -71,16 +72,16 @@ static void lease_turn(struct fleet_round *r, uint32_t place, bool spill)
 static void lease_spill(struct fleet_round *r, uint32_t model)
 {
     struct fleet_need *n = &r->s->scratch->need[model];
-    while (n->want && n->spill < r->t->spills) {
+    while (n->spill < n->spills) {
         uint32_t place = lease_pick(r, model, LEASE_NONE);
-        if (place == FLEET_NONE || r->s->scratch->room[r->s->places[place].worker].load > r->t->high) break;
+        if (place == FLEET_NONE || r->s->scratch->room[r->s->places[place].worker].load > LEASE_FULL) break;
         lease_turn(r, place, true);
     }
     for (uint32_t i = r->s->models[model].first; n->spill && i != FLEET_NONE;
          i = r->s->places[i].next_of_model) {
         const struct fleet_place *p = &r->s->places[i];
         bool crowded = r->s->scratch->room[p->worker].load > LEASE_CROWDED;
-        if (p->slots && p->spill && (crowded || n->spill > r->t->spills || !n->want)) fleet_revoke(r, i);
+        if (p->slots && p->spill && (crowded || n->spill > n->spills)) fleet_revoke(r, i);
     }
 }
 
@@ -125,7 +126,11 @@ static void lease_model(struct fleet_round *r, uint32_t model)
 
 static float lease_ask(const struct fleet_need *n, const struct fleet_place *p)
 {
-    float use = n->leased ? n->use / (float)n->leased * (p->spill ? LEASE_SPILL_PART : LEASE_SPARE) : 0;
+    float use = n->leased ? n->use / (float)n->leased *
+                                (!p->spill  ? LEASE_SPARE
+                                 : n->tight ? LEASE_TIGHT_PART
+                                            : LEASE_SPILL_PART)
+                          : 0;
     return use > LEASE_FLOOR ? use : LEASE_FLOOR;
 }
 

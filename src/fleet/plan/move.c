@@ -110,9 +110,9 @@ static uint32_t move_choose(struct fleet_round *r, uint32_t model)
     return best;
 }
 
-/* Whether a place may be pushed out for a model. What is not needed may be, and what is worth much less.
- * For clients that wait for a model that is on no GPU, all may be that was not used for a while: they lose
- * their deadlines, and the other one, when it is asked for again, comes back like this. */
+/* Whether a place may be pushed out for a model: if it is not needed, or is worth much less. Clients may
+ * wait for a model that is on no GPU. For them, any model may go that was not used for a while. It comes
+ * back the same way. */
 static bool move_spare(const struct fleet_round *r, const struct fleet_place *p, uint32_t model)
 {
     const struct fleet_need *n = &r->s->scratch->need[p->model], *wish = &r->s->scratch->need[model];
@@ -232,7 +232,7 @@ void fleet_move(struct fleet_round *r)
     struct fleet_scratch *x = r->s->scratch;
     x->wishes = 0;
     for (uint32_t i = 0; i < r->s->limits.models; i++) {
-        if (x->need[i].have < x->need[i].want + (x->need[i].want && r->t->leases ? r->t->spills : 0)) {
+        if (x->need[i].have < x->need[i].want + x->need[i].spills) {
             move_push(x, (struct fleet_wish){move_urgency(r, &x->need[i]), i});
         }
     }
@@ -241,8 +241,7 @@ void fleet_move(struct fleet_round *r)
         uint32_t to = move_choose(r, top.model);
         if (to == FLEET_NONE || !move_load(r, to, top.model)) continue;
         const struct fleet_need *n = &x->need[top.model];
-        if (n->have < n->want + (r->t->leases ? r->t->spills : 0))
-            move_push(x, (struct fleet_wish){move_urgency(r, n), top.model});
+        if (n->have < n->want + n->spills) move_push(x, (struct fleet_wish){move_urgency(r, n), top.model});
     }
     /* Looking for a better worker is dear: some are relieved in each round, and the round says where it
      * begins. */

@@ -6,6 +6,8 @@
 
 #include "src/fleet/plan/scratch.h"
 
+enum { NEED_TIGHT = 2 }; /* the largest batch of a model that gains little by batches */
+
 /* The rate to plan for. A short window is believed less what chance does to it; a rise goes on while a
  * model loads. */
 static float need_rate(const struct fleet_demand *d, const struct fleet_model *m)
@@ -57,6 +59,8 @@ static void need_of_model(const struct fleet_round *r, uint32_t model)
     n->want = (uint32_t)ceilf(n->use / r->t->fill);
     if (!n->want && (n->waiting || n->rate > 0.01f)) n->want = 1;
     if (n->want < m->min_replicas) n->want = m->min_replicas;
+    n->tight = best <= NEED_TIGHT;
+    if (n->want && r->t->leases) n->spills = n->tight ? r->t->tight_spills : r->t->spills;
     for (uint32_t i = m->first; i != FLEET_NONE; i = r->s->places[i].next_of_model) {
         const struct fleet_place *p = &r->s->places[i];
         if (!fleet_stays(&r->s->workers[p->worker])) continue;

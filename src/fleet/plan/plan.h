@@ -204,6 +204,7 @@ struct fleet_tuning {
     int64_t valid_ns; /* a lease's length; it is renewed at half of it */
     int64_t rest_ns;  /* the least time that a model stays on a GPU */
     uint32_t spills;  /* leases of each model for what the others refuse, where memory is free for them */
+    uint32_t tight_spills; /* the same, if deadlines allow batches of two at most */
     uint32_t worker_loads; /* LOADs under way on one worker, at most */
     uint32_t round_loads;  /* LOADs of one round, at most */
     bool leases;           /* false: placement alone, for policies that plan single requests */

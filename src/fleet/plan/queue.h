@@ -29,9 +29,9 @@ uint32_t fleet_queue_batch(const struct fleet_queue *q, const struct fleet_link 
                            const struct fleet_model *m, int64_t start_ns, uint32_t most);
 
 /*
- * Whether the head should be given up, so that a batch that begins at start_ns is larger: the head allows
- * only a small one, though more requests wait than the best batch has. One request lost makes all later
- * ones cheaper.
+ * Whether to give up the head, so that a batch that begins at start_ns is larger. It is so if the head
+ * allows a small batch only, and more requests wait than the best batch has. One request lost makes all
+ * later ones cheaper.
  */
 bool fleet_queue_give_up(const struct fleet_queue *q, const struct fleet_link *links,
                          const struct fleet_model *m, int64_t start_ns, uint32_t most);

@@ -10,6 +10,7 @@ void fleet_tuning_default(struct fleet_tuning *t)
         .valid_ns = INT64_C(10000000000),
         .rest_ns = 20000000,
         .spills = 1,
+        .tight_spills = 3,
         .worker_loads = 2,
         .round_loads = 128,
         .leases = true,

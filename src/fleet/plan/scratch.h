@@ -16,6 +16,8 @@ struct fleet_need {
     uint32_t have;       /* LOADING or GPU, on workers that stay */
     uint32_t leased;     /* with a lease for all its requests, on workers that stay */
     uint32_t waiting;    /* requests without a lease */
+    uint32_t spills;     /* leases that it should have for what others refuse */
+    bool tight;          /* its deadlines allow no batches to speak of: it may spread */
 };
 
 /* A worker has at most one lease for this number of its slots. */

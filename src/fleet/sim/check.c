@@ -1,6 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* check.c: what must hold at every moment. sim_check() looks at all there is; the parts assert the rest
- * where it happens: a request ends once (sim_finish), a lease begins on a loaded model (worker_lease). */
+/* check.c: what must hold at every moment. sim_check() looks at memory, leases and sums. The other parts
+ * assert the rest where it happens: sim_finish() that a request ends once, worker_lease() that a lease has
+ * its model. */
 #include "src/fleet/sim/world.h"
 
 /* Memory, and the sums of leases, as they are on one worker. */

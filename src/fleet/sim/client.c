@@ -1,11 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* client.c: clients that hold leases: each model has a few. A client sends to the less occupied of two of
- * its leases, and once more to another one when it was refused and the deadline allows. */
+ * its leases, and to others when it was refused and the deadline allows. */
 #include <stdlib.h>
 
 #include "src/fleet/sim/world.h"
 
 #define CLIENT_AVOID_NS 100000000 /* the rest of a lease whose answer was missed */
+
+enum { CLIENT_TRIES = 3 };
 
 static uint32_t client_flying(const struct sim_world *w, uint32_t place, uint8_t client)
 {
@@ -60,7 +62,7 @@ static void client_post(struct sim_world *w, uint32_t request, uint32_t place, i
     r->place = place;
     r->life = w->places[place].life;
     r->tries++;
-    r->last = r->tries == 2 || m->leases[0].n + m->leases[1].n == 1;
+    r->last = r->tries == CLIENT_TRIES || m->leases[0].n + m->leases[1].n == 1;
     w->places[place].inflight[r->client]++;
     sim_at(w, w->now_ns + delay_ns + sim_hop(w), EV_DELIVER, request, 0);
 }
@@ -136,8 +138,9 @@ void sim_client_refused(struct sim_world *w, uint32_t request)
     uint32_t before = r->place;
     sim_client_left(w, request);
     int64_t back = sim_hop(w), need = back + 2 * sim_way(w) + w->state->models[r->model].exec_ns[0];
-    uint32_t place =
-        r->tries < 2 && w->now_ns + need < r->deadline_ns ? client_pick(w, request, before) : FLEET_NONE;
+    uint32_t place = r->tries < CLIENT_TRIES && w->now_ns + need < r->deadline_ns
+                         ? client_pick(w, request, before)
+                         : FLEET_NONE;
     if (place == FLEET_NONE) {
         sim_finish(w, request, SIM_REFUSED, w->now_ns + back);
         return;

@@ -3,12 +3,16 @@
  * load.c: when requests come, and for which model. All models together are one Poisson process whose rate
  * changes; the model is drawn by its part of the rate, from sums in a tree (Fenwick).
  *
- * SIM_AZURE has what "Serverless in the Wild" (USENIX ATC 2020, section 3) publishes of Azure's functions:
- * 45 % are invoked once an hour or less, 81 % once a minute or less, the others, over many orders of
- * magnitude, have 99.6 % of all invocations; 16 % are started by timers, which make 2 % of the
- * invocations; half of the load is there all day, and half follows the day; about half of the functions
- * come in bursts (a coefficient of variation over 1). It is a generator with these numbers, not the trace.
- * All rates are scaled to the rate that the options ask for.
+ * SIM_AZURE has the numbers that "Serverless in the Wild" (USENIX ATC 2020, section 3) publishes of Azure's
+ * functions:
+ *
+ *     45 % are invoked once an hour or less, 81 % once a minute or less
+ *     the others have 99.6 % of all invocations; the rates span eight orders of magnitude
+ *     timers start 16 % of the functions, and make 2 % of the invocations
+ *     half of the load is there all day, and half follows the day
+ *     about half of the functions come in bursts: their coefficient of variation is over 1
+ *
+ * It is a generator with these numbers, not the trace. All rates are scaled to the one that the options name.
  */
 #include <math.h>
 
