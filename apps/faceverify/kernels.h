@@ -8,6 +8,7 @@
 #include "apps/faceverify/face.h"
 #include "apps/faceverify/memcache_link.h"
 #include "apps/faceverify/memcache_spread.h"
+#include "apps/faceverify/recent.h"
 
 enum {
     FACE_NETS_MAX = 16,
@@ -57,6 +58,7 @@ struct face_block {
     uint32_t unsettled;   /* 1: a connection to a memcached is not there, or was not a moment ago */
     uint64_t tick_ns, look_ns;
     struct face_counts counts;
+    struct face_recent_pen pen;
 };
 
 /* Arrays have an entry for each block, or `conns` or `servers` of them. */
@@ -81,6 +83,7 @@ struct face_args {
     uint32_t *open;             /* clients of each set */
     uint32_t *stop;             /* of the host's: 1: end */
     struct face_counts *counts; /* what the host reads */
+    struct face_recent *recent; /* the same; NULL: the host does not ask */
     uint32_t conns, conns_max;  /* of a block; of a set */
     uint32_t protocol;          /* enum mc_protocol */
     float threshold;

@@ -10,6 +10,7 @@
 
 #include "apps/faceverify/args.h"
 #include "apps/faceverify/commands.h"
+#include "apps/faceverify/page/page.h"
 #include "apps/faceverify/server.h"
 
 static const char serve_usage[] =
@@ -25,6 +26,7 @@ static const char serve_usage[] =
     "      --idle S             how long a client may be silent between requests (default: 300)\n"
     "  -c, --clients N          connections at a time (default: 1024)\n"
     "      --exec auto|cpu|gpu  where the kernel runs (default: auto); --gpu N: which\n"
+    "      --page [HOST:]PORT   a web page that shows what it does, without a password (HOST: 127.0.0.1)\n"
     "      --blocks N           of the kernel (default: as many as run at once)\n"
     "      --proxies N          threads that move bytes between the host's sockets and the kernel, each "
     "with\n"
@@ -33,22 +35,33 @@ static const char serve_usage[] =
     "      --lanes N            threads of a block, on CPU threads (default: 1)\n"
     "  -h, --help               this text\n";
 
-enum { PROTOCOL = 256, LIMIT, STALL, IDLE, EXEC, GPU, BLOCKS, LANES, PROXIES };
+enum { PROTOCOL = 256, LIMIT, STALL, IDLE, EXEC, GPU, BLOCKS, LANES, PROXIES, PAGE };
 
 static const struct option serve_options[] = {
-    {"memcached", 1, NULL, 'm'},     {"spread", 1, NULL, 's'},
-    {"protocol", 1, NULL, PROTOCOL}, {"listen", 1, NULL, 'l'},
-    {"threshold", 1, NULL, 't'},     {"limit", 1, NULL, LIMIT},
-    {"stall", 1, NULL, STALL},       {"idle", 1, NULL, IDLE},
-    {"clients", 1, NULL, 'c'},       {"exec", 1, NULL, EXEC},
-    {"gpu", 1, NULL, GPU},           {"blocks", 1, NULL, BLOCKS},
-    {"lanes", 1, NULL, LANES},       {"proxies", 1, NULL, PROXIES},
-    {"help", 0, NULL, 'h'},          {0},
+    {"memcached", 1, NULL, 'm'},
+    {"spread", 1, NULL, 's'},
+    {"protocol", 1, NULL, PROTOCOL},
+    {"listen", 1, NULL, 'l'},
+    {"threshold", 1, NULL, 't'},
+    {"limit", 1, NULL, LIMIT},
+    {"stall", 1, NULL, STALL},
+    {"idle", 1, NULL, IDLE},
+    {"clients", 1, NULL, 'c'},
+    {"exec", 1, NULL, EXEC},
+    {"gpu", 1, NULL, GPU},
+    {"blocks", 1, NULL, BLOCKS},
+    {"lanes", 1, NULL, LANES},
+    {"proxies", 1, NULL, PROXIES},
+    {"page", 1, NULL, PAGE},
+    {"help", 0, NULL, 'h'},
+    {0},
 };
 
 struct serve_args {
     struct face_server_opts o;
     const char *listen, *memcached;
+    bool page;
+    struct sockaddr_storage page_addr;
 };
 
 static int serve_number(struct serve_args *s, int c)
@@ -89,6 +102,9 @@ static int serve_take(struct serve_args *s, int c, char **argv)
         s->o.protocol = !strcmp(optarg, "text") ? MC_TEXT : MC_BINARY;
         if (!strcmp(optarg, "text") || !strcmp(optarg, "binary")) return 0;
         return face_usage_error("serve", "--protocol %s: must be binary or text", optarg);
+    case PAGE:
+        s->page = s->o.recent = true;
+        return face_page_address("serve", optarg, &s->page_addr) ? FACE_EXIT_USAGE : 0;
     case EXEC:
         s->o.exec = optarg;
         if (!strcmp(optarg, "auto") || !strcmp(optarg, "cpu") || !strcmp(optarg, "gpu")) return 0;
@@ -128,9 +144,33 @@ static void serve_print(const struct face_counts *c)
     printf(" %llu connections to memcached lost\n", (unsigned long long)c->links_failed);
 }
 
+static void serve_page_counts(void *server, struct face_counts *sum)
+{
+    face_server_counts(server, sum);
+}
+
+static int serve_page(const struct serve_args *s, struct face_server *server, struct face_page **page)
+{
+    struct face_page_source source = {
+        .ctx = server,
+        .counts = serve_page_counts,
+        .recent = face_server_recent(server),
+        .blocks = face_server_blocks(server),
+        .threshold = (float)s->o.threshold,
+        .listens = face_server_name(server),
+        .exec = face_server_exec(server),
+        .memcached = &s->o.memcached,
+    };
+    int err = face_page_start(&s->page_addr, &source, page);
+
+    if (!err) printf("page: http://%s/\n", face_page_name(*page));
+    return err;
+}
+
 int face_cmd_serve(int argc, char **argv)
 {
     struct face_server *server = NULL;
+    struct face_page *page = NULL;
     struct face_counts counts;
     struct serve_args s;
     int done = serve_parse(argc, argv, &s), fd, err;
@@ -142,12 +182,14 @@ int face_cmd_serve(int argc, char **argv)
     if (!err) {
         printf("listening on %s, with %u blocks on %s\n", face_server_name(server),
                face_server_blocks(server), face_server_exec(server));
+        if (s.page) err = serve_page(&s, server, &page);
         fflush(stdout);
     }
     while (!err && !face_interrupted()) {
         gw_wait_fds(&fd, 1, gw_deadline(500000000));
         err = face_server_check(server);
     }
+    face_page_stop(page);
     if (!err) err = face_server_halt(server);
     if (err) {
         face_fail("serve", "%s", gw_last_error());

@@ -25,6 +25,7 @@ struct face_server {
     uint32_t mems, blocks;
     uint32_t *stop;                   /* as the host sees it */
     const struct face_counts *counts; /* the same */
+    const struct face_recent *recent;
     uint16_t port;
     char name[NI_MAXHOST + NI_MAXSERV + 8];
     bool running;
@@ -113,6 +114,11 @@ static int server_all_memory(struct face_server *s, const struct face_server_opt
         err = server_memory(s, GW_MEM_HOST, s->blocks * sizeof(struct face_counts), (void **)&s->args.counts,
                             &here);
     if (!err) s->counts = here;
+    if (!err && o->recent) {
+        err = server_memory(s, GW_MEM_HOST, s->blocks * sizeof(struct face_recent), (void **)&s->args.recent,
+                            &here);
+        if (!err) s->recent = here;
+    }
     if (!err) err = server_memory(s, GW_MEM_HOST, sizeof(uint32_t), &at, &here);
     if (err) return err;
     s->args.stop = at;
@@ -245,6 +251,11 @@ void face_server_counts(const struct face_server *s, struct face_counts *sum)
     for (uint32_t b = 0; b < s->blocks; b++)
         for (size_t i = 0; i < sizeof(*sum) / sizeof(*to); i++)
             to[i] += gw_ld_relaxed_u64((const uint64_t *)&s->counts[b] + i);
+}
+
+const struct face_recent *face_server_recent(const struct face_server *s)
+{
+    return s->recent;
 }
 
 int face_server_check(struct face_server *s)

@@ -3,6 +3,8 @@
 #ifndef FACE_SERVER_H
 #define FACE_SERVER_H
 
+#include <stdbool.h>
+
 #include "apps/faceverify/kernels.h"
 #include "apps/faceverify/memcache_ring.h"
 
@@ -17,6 +19,7 @@ struct face_server_opts {
     uint64_t stall_s, idle_s;
     uint32_t protocol, spread; /* enum mc_protocol, enum mc_spread */
     double threshold;
+    bool recent;                  /* the kernel tells the last requests */
     struct sockaddr_storage addr; /* to listen at */
     socklen_t addr_len;
     struct mc_servers memcached;
@@ -41,6 +44,9 @@ uint32_t face_server_blocks(const struct face_server *s);
 
 /* All blocks' counts together, a tenth of a second old. */
 void face_server_counts(const struct face_server *s, struct face_counts *sum);
+
+/* The last requests of each block; NULL: it was not asked for. */
+const struct face_recent *face_server_recent(const struct face_server *s);
 
 /* 0 while it runs; or why it does not. */
 int face_server_check(struct face_server *s);

@@ -17,7 +17,7 @@ if not importlib.util.find_spec("numpy"):
     os.execv("/usr/bin/python3", ["/usr/bin/python3", *sys.argv])  # the system's own, if another Python comes first
 
 GPUWIRE = os.environ["GPUWIRE"]
-PATIENCE = float(os.environ.get("GW_PATIENCE") or 1)
+PATIENCE = float(os.environ.get("GW_PATIENCE") or 60)  # seconds that a step may take
 failures = []
 
 
@@ -29,7 +29,7 @@ def need(program):
 
 def run(*args, stdin=None):
     """(exit code, standard output, standard error) of `gpuwire app faceverify ARGS`."""
-    p = subprocess.run([GPUWIRE, "app", "faceverify", *map(str, args)], input=stdin, capture_output=True, text=True, timeout=120 * PATIENCE)
+    p = subprocess.run([GPUWIRE, "app", "faceverify", *map(str, args)], input=stdin, capture_output=True, text=True, timeout=PATIENCE)
     return p.returncode, p.stdout, p.stderr
 
 
@@ -57,7 +57,7 @@ def memcached():
     user = ["-u", "nobody"] if os.getuid() == 0 else []
     p = subprocess.Popen(["memcached", "-l", "127.0.0.1", "-p", str(port), "-m", "64", *user])
     try:
-        for _ in range(int(500 * PATIENCE)):
+        for _ in range(int(50 * PATIENCE)):
             with contextlib.suppress(OSError):
                 socket.create_connection(("127.0.0.1", port), 1).close()
                 break
