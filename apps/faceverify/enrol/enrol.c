@@ -47,31 +47,20 @@ static void enrol_print_usage(FILE *f)
         FACE_SIDE, FACE_SIDE);
 }
 
-enum {
-    O_MEMCACHED = 256,
-    O_SPREAD,
-    O_EYES,
-    O_ALIGNED,
-    O_SAVE,
-    O_DRAWN,
-    O_PERSONS,
-    O_VIEWS,
-    O_SEED,
-    O_REMOVE
-};
+enum { O_EYES = 256, O_ALIGNED, O_SAVE, O_DRAWN, O_PERSONS, O_VIEWS, O_SEED, O_REMOVE };
 
 static const struct option enrol_long[] = {
-    {"memcached", 1, NULL, O_MEMCACHED}, {"spread", 1, NULL, O_SPREAD}, {"eyes", 1, NULL, O_EYES},
-    {"aligned", 0, NULL, O_ALIGNED},     {"save", 1, NULL, O_SAVE},     {"drawn", 0, NULL, O_DRAWN},
-    {"persons", 1, NULL, O_PERSONS},     {"views", 1, NULL, O_VIEWS},   {"seed", 1, NULL, O_SEED},
-    {"remove", 0, NULL, O_REMOVE},       {"help", 0, NULL, 'h'},        {0},
+    {"memcached", 1, NULL, 'm'},     {"spread", 1, NULL, 's'},    {"eyes", 1, NULL, O_EYES},
+    {"aligned", 0, NULL, O_ALIGNED}, {"save", 1, NULL, O_SAVE},   {"drawn", 0, NULL, O_DRAWN},
+    {"persons", 1, NULL, O_PERSONS}, {"views", 1, NULL, O_VIEWS}, {"seed", 1, NULL, O_SEED},
+    {"remove", 0, NULL, O_REMOVE},   {"help", 0, NULL, 'h'},      {0},
 };
 
 static int enrol_option(int option, char **argv, struct enrol_options *o)
 {
     switch (option) {
-    case O_MEMCACHED: o->servers = optarg; return 0;
-    case O_SPREAD: o->spread = optarg; return 0;
+    case 'm': o->servers = optarg; return 0;
+    case 's': o->spread = optarg; return 0;
     case O_EYES:
         o->have_eyes = true;
         return face_eyes_parse(optarg, &o->eyes) ? face_usage_error("enrol", "--eyes %s", gw_last_error())
@@ -213,7 +202,7 @@ int face_cmd_enrol(int argc, char **argv)
     int option, err;
     opterr = 0;
     optind = 1;
-    while ((option = getopt_long(argc, argv, ":h", enrol_long, NULL)) != -1) {
+    while ((option = getopt_long(argc, argv, ":hm:s:", enrol_long, NULL)) != -1) {
         if (option == 'h') {
             enrol_print_usage(stdout);
             return FACE_EXIT_OK;
