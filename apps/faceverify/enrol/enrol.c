@@ -68,7 +68,7 @@ static int enrol_option(int option, char **argv, struct enrol_options *o)
     case O_ALIGNED: o->aligned = true; return 0;
     case O_SAVE: o->save = optarg; return 0;
     case O_DRAWN: o->drawn = true; return 0;
-    case O_PERSONS: return face_option_number("enrol", "--persons", optarg, 1, 100000, &o->persons);
+    case O_PERSONS: return face_option_number("enrol", "--persons", optarg, 1, FACE_MAX_VIEWS, &o->persons);
     case O_VIEWS: return face_option_number("enrol", "--views", optarg, 1, 1000, &o->views);
     case O_SEED: return face_option_number("enrol", "--seed", optarg, 0, UINT64_MAX, &o->seed);
     case O_REMOVE: o->removes = true; return 0;
@@ -82,8 +82,6 @@ static int enrol_check(const struct enrol_options *o)
     if (!o->servers) return face_usage_error("enrol", "where to? --memcached LIST");
     if (o->drawn && (o->removes || o->count))
         return face_usage_error("enrol", "--drawn takes no names and pictures");
-    if (o->drawn && o->persons * o->views > 100000)
-        return face_usage_error("enrol", "more than 100000 pictures");
     if (!o->drawn && !o->count)
         return face_usage_error("enrol",
                                 o->removes ? "forget whom? NAME..." : "whom? NAME PICTURE..., or FOLDER");

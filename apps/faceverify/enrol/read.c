@@ -13,8 +13,6 @@
 
 #include "apps/faceverify/picture/align.h"
 
-enum { MAX_VIEWS = 200000 };
-
 static int view_eyes(const char *path, const struct face_picture *p, const struct face_read_opts *opts,
                      struct face_eyes *eyes)
 {
@@ -132,7 +130,7 @@ static int read_one(void *ctx, const char *name, const char *path)
     struct reading *r = ctx;
     struct face_crowd *c = r->crowd;
     bool fresh = !c->persons || strcmp(c->person[c->persons - 1].name, name);
-    if (c->views == MAX_VIEWS) return gw_error(-E2BIG, "more than %d pictures", MAX_VIEWS);
+    if (c->views == FACE_MAX_VIEWS) return gw_error(-E2BIG, "more than %d pictures", FACE_MAX_VIEWS);
     int err = crowd_grow((void **)&c->view, sizeof(*c->view), c->views);
     if (!err && fresh) err = crowd_grow((void **)&c->person, sizeof(*c->person), c->persons);
     if (err) return err;

@@ -40,6 +40,9 @@ void face_sum_mean(const struct face_sum *sum, struct face_histogram *mean)
 
 int face_crowd_new(struct face_crowd *crowd, uint32_t persons, uint32_t views)
 {
+    memset(crowd, 0, sizeof(*crowd));
+    if (views > FACE_MAX_VIEWS)
+        return gw_error(-E2BIG, "%u pictures are more than %d", views, FACE_MAX_VIEWS);
     crowd->persons = persons;
     crowd->views = views;
     crowd->person = calloc(persons, sizeof(*crowd->person));

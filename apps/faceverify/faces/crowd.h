@@ -17,6 +17,8 @@
         }                                                                                                    \
     }
 
+enum { FACE_MAX_VIEWS = 20000 }; /* of a crowd: 520 MB */
+
 struct face_view {
     uint32_t person;
     bool enrolled; /* it is part of the person's histogram */
@@ -51,9 +53,9 @@ struct face_crowd_opts {
     float spread;            /* as struct face_sitting's */
 };
 
-/* Draws them: person-0001, …. -ENOMEM, -EINVAL (more enrolled than there are); *crowd is empty then. */
+/* Draws them: person-0001, …. -E2BIG, -ENOMEM, -EINVAL (more enrolled than there are); *crowd is empty then. */
 int face_crowd_draw(struct face_crowd *crowd, const struct face_crowd_opts *opts);
-/* Makes room for them, all zero. -ENOMEM; *crowd is empty then. */
+/* Makes room for them, all zero. -E2BIG, -ENOMEM; *crowd is empty then. */
 int face_crowd_new(struct face_crowd *crowd, uint32_t persons, uint32_t views);
 /* Makes the mean of each person's enrolled views. */
 void face_crowd_mean(struct face_crowd *crowd);

@@ -95,7 +95,7 @@ static int load_option(int option, char **argv, struct load_options *o)
     case O_SECONDS: return face_option_real("load", "--seconds", optarg, .01, 1e6, &o->seconds);
     case O_WARM: return face_option_real("load", "--warm", optarg, 0, 1e6, &o->warm);
     case O_THREADS: return face_option_number("load", "--threads", optarg, 1, 1024, &o->threads);
-    case O_PERSONS: return face_option_number("load", "--persons", optarg, 2, 100000, &o->persons);
+    case O_PERSONS: return face_option_number("load", "--persons", optarg, 2, FACE_MAX_VIEWS, &o->persons);
     case O_VIEWS: return face_option_number("load", "--views", optarg, 1, 1000, &o->views);
     case O_SEED: return face_option_number("load", "--seed", optarg, 0, UINT64_MAX, &o->seed);
     case O_UNKNOWN: return face_option_number("load", "--unknown", optarg, 0, 1000, &o->unknown);
@@ -124,7 +124,6 @@ static int load_arguments(int argc, char **argv, struct load_options *o, struct 
     if (argc - optind != 1)
         return face_usage_error("load", argc == optind ? "which server? HOST:PORT" : "one server only");
     o->server = argv[optind];
-    if (o->persons * o->views > 100000) return face_usage_error("load", "more than 100000 pictures");
     int err = face_address("load", o->server, FACE_PORT, false, &load->address, &load->address_len);
     return !err ? -1 : err == -EINVAL ? FACE_EXIT_USAGE : FACE_EXIT_FAILURE;
 }

@@ -1,8 +1,11 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
 """gpuwire app faceverify faces and enrol: what memcached has afterwards is what a plain reference makes of the aligned pictures."""
+import contextlib
 import os
 import re
+import socket
+import threading
 
 import rig
 import numpy as np
@@ -105,6 +108,34 @@ def finder(port, d):
     rig.check("where they are", not wrong, wrong)
 
 
+class Lying:
+    """A memcached that says one thing to all that connect, and ends the connection if that is None."""
+
+    def __init__(self, says):
+        self.listener = socket.create_server(("127.0.0.1", 0))
+        self.port, self.says = self.listener.getsockname()[1], says
+        threading.Thread(target=self.serve, daemon=True).start()
+
+    def serve(self):
+        while True:
+            s, _ = self.listener.accept()
+            s.recv(100)
+            if self.says:
+                s.sendall(self.says)
+                s.settimeout(5)
+                with contextlib.suppress(OSError):
+                    while s.recv(1 << 16):
+                        pass
+            s.close()
+
+
+def lies():
+    for what, says, words in (("is full", b"SERVER_ERROR out of memory storing object\r\n", "out of memory"), ("ends", None, "memcached 127.0.0.1"),
+                              ("sends no line", b"x" * 100000, "no line"), ("speaks otherwise", b"HTTP/1.1 400 Bad Request\r\n\r\n", "says: HTTP")):
+        rig.refused(f"a memcached that {what}", words, "enrol", "--memcached", f"127.0.0.1:{Lying(says).port}", "--drawn", "--persons", 1, "--views", 1)
+    rig.refused("too large a crowd", "pictures are more than", "enrol", "--memcached", "127.0.0.1:1", "--drawn", "--persons", 20000, "--views", 1000)
+
+
 def calls(port, d):
     at = ["--memcached", f"127.0.0.1:{port}"]
     rig.refused("no memcached", "--memcached", "enrol", "x", "y", code=2)
@@ -126,4 +157,5 @@ with rig.memcached() as port, rig.folder() as d:
     aligned(port, f"{d}/aligned")
     folders(port, d)
     finder(port, f"{d}/finder")
+    lies()
 rig.end()
