@@ -53,7 +53,8 @@ struct face_crowd_opts {
     float spread;            /* as struct face_sitting's */
 };
 
-/* Draws them: person-0001, …. -E2BIG, -ENOMEM, -EINVAL (more enrolled than there are); *crowd is empty then. */
+/* Draws them: person-0001, …. -E2BIG, -ENOMEM, -EINVAL (more enrolled than there are); *crowd is
+ * empty then. */
 int face_crowd_draw(struct face_crowd *crowd, const struct face_crowd_opts *opts);
 /* Makes room for them, all zero. -E2BIG, -ENOMEM; *crowd is empty then. */
 int face_crowd_new(struct face_crowd *crowd, uint32_t persons, uint32_t views);
