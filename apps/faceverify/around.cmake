@@ -14,7 +14,7 @@ if(PNG_FOUND AND JPEG_FOUND)
             picture/exif.c picture/pyramid.c picture/align.c picture/eyes.c
             LIBS gpuwire_shared PkgConfig::PNG PkgConfig::JPEG m LABELS apps)
   endif()
-  set_property(SOURCE faceverify.c APPEND PROPERTY COMPILE_DEFINITIONS FACE_PICTURES=1)
+  set_property(SOURCE faceverify.c load/load.c APPEND PROPERTY COMPILE_DEFINITIONS FACE_PICTURES=1)
 else()
   message(STATUS "faceverify: no enrolment of pictures (needs libpng-dev and libjpeg-dev)")
 endif()

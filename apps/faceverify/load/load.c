@@ -13,10 +13,11 @@
 
 #include "apps/faceverify/args.h"
 #include "apps/faceverify/commands.h"
+#include "apps/faceverify/enrol/read.h"
 #include "apps/faceverify/now.h"
 
 struct load_options {
-    const char *server;
+    const char *server, *faces;
     uint64_t connections, pipeline, threads, persons, views, seed, unknown;
     double rate, seconds, warm, patience;
     bool json, check, tolerate;
@@ -27,9 +28,9 @@ static void load_usage(FILE *f)
     fprintf(
         f,
         "usage: gpuwire app faceverify load HOST:PORT [OPTION...]\n\n"
-        "Sends requests to a faceverify server, checks every verdict, and prints how many it answers and "
-        "how\n"
-        "fast. The faces are drawn; enrol the same ones first: `gpuwire app faceverify enrol --drawn`.\n\n"
+        "Sends requests to a faceverify server, checks every verdict, and prints how many it answers and\n"
+        "how fast. The faces are drawn; enrol the same ones first: `gpuwire app faceverify enrol --drawn`.\n"
+        "With --faces they are a folder's: enrol that.\n\n"
         "  --connections N       connections (16)\n"
         "  --pipeline M          requests under way on each, at most (8)\n"
         "  --rate R              requests/s, at times that do not depend on the server; max: as many as it\n"
@@ -37,6 +38,7 @@ static void load_usage(FILE *f)
         "  --seconds S           how long it counts (5)\n"
         "  --warm S              how long it runs before it counts (0.5)\n"
         "  --threads N           threads (one for each processor, but no more than connections)\n"
+        "  --faces FOLDER        send the pictures FOLDER/NAME/*.png and *.jpg\n"
         "  --persons N           people in the crowd (32)\n"
         "  --views N             pictures of each; the first three are the enrolled ones (8)\n"
         "  --seed N              another crowd (1)\n"
@@ -62,6 +64,7 @@ enum {
     O_NO_CHECK,
     O_TOLERATE,
     O_PATIENCE,
+    O_FACES,
     O_JSON
 };
 
@@ -80,6 +83,7 @@ static const struct option long_options[] = {
     {"tolerate", 0, NULL, O_TOLERATE},
     {"patience", 1, NULL, O_PATIENCE},
     {"json", 0, NULL, O_JSON},
+    {"faces", 1, NULL, O_FACES},
     {"help", 0, NULL, 'h'},
     {0},
 };
@@ -103,6 +107,7 @@ static int load_option(int option, char **argv, struct load_options *o)
     case O_TOLERATE: o->tolerate = true; return 0;
     case O_PATIENCE: return face_option_real("load", "--patience", optarg, .1, 3600, &o->patience);
     case O_JSON: o->json = true; return 0;
+    case O_FACES: o->faces = optarg; return 0;
     default: return face_option_wrong("load", argv, option);
     }
 }
@@ -197,6 +202,20 @@ static int load_run(struct face_load *load, const struct load_options *o, struct
     return err;
 }
 
+static int load_folder(const char *folder, struct face_crowd *crowd)
+{
+#ifdef FACE_PICTURES
+    uint32_t skipped;
+    int err = face_folder_read(folder, 0, crowd, &skipped);
+    if (!err && crowd->persons < 2)
+        err = gw_error(-EINVAL, "%s: only one person; two at least are needed", folder);
+    return err;
+#else
+    (void)crowd;
+    return gw_error(-ENOSYS, "%s: this was built without libpng and libjpeg", folder);
+#endif
+}
+
 static int load_prepare(struct face_load *load, const struct load_options *o, struct face_crowd *crowd)
 {
     struct face_crowd_opts opts = {o->seed, (uint32_t)o->persons, (uint32_t)o->views, o->views < 3 ? 0 : 3,
@@ -210,7 +229,7 @@ static int load_prepare(struct face_load *load, const struct load_options *o, st
     load->check = o->check;
     load->patience_ns = (uint64_t)(o->patience * 1e9);
     load_raise_limit(o->connections);
-    int err = face_crowd_draw(crowd, &opts);
+    int err = o->faces ? load_folder(o->faces, crowd) : face_crowd_draw(crowd, &opts);
     return err ? err : face_load_plan(crowd, (uint32_t)o->unknown, &load->ask, &load->asks);
 }
 

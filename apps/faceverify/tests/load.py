@@ -55,6 +55,16 @@ def wrong(memcached):
     rig.check("--tolerate", rc == 0 and r["gone"] > 0, f"rc {rc}: {r} {err}")
 
 
+def folder(memcached):
+    """The pictures of a folder, whose people are enrolled from it."""
+    with rig.folder() as d:
+        rig.run("faces", d, "--persons", 3, "--views", 2, "--width", 200, "--eyes")
+        rig.run("enrol", "--memcached", f"127.0.0.1:{memcached}", d)
+        rc, r, err = load(reference.Server(memcached).port, "--faces", d)
+        rig.check("a folder's pictures", rc == 0 and r["wrong"] == 0 and r["match"] > 0 and r["no_match"] > 0, f"rc {rc}: {r} {err}")
+        rig.refused("a folder that is not there", "nowhere", "load", "127.0.0.1:1", "--faces", f"{d}/nowhere")
+
+
 def calls():
     rig.refused("no server", "which server?", "load", code=2)
     rig.refused("no such option", "--nothing", "load", "--nothing", code=2)
@@ -80,6 +90,7 @@ with rig.memcached() as port:
     rig.check("drawn people are enrolled", rc == 0 and "4 drawn people" in out, f"rc {rc}: {out}{err}")
     right(port)
     wrong(port)
+    folder(port)
     rig.run("enrol", "--memcached", f"127.0.0.1:{port}", "--drawn", "--persons", 2, "--views", 2)
     interrupt(port)
 rig.end()
