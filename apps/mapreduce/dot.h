@@ -23,11 +23,15 @@ GW_HOT_FN float mr_dot_loop(const float *row, const float *x, uint64_t n)
     uint64_t c = 0;
     int i, half;
 
-    for (; c + MR_SUMS <= n; c += MR_SUMS)
+    for (; c + MR_SUMS <= n; c += MR_SUMS) { /* no GPU comes here: there a warp has a row */
+        GW_NO_UNROLL_
         for (i = 0; i < MR_SUMS; i++) sum[i] = fmaf(row[c + i], x[c + i], sum[i]);
+    }
     for (i = 0; c < n; i++, c++) sum[i] = fmaf(row[c], x[c], sum[i]);
-    for (half = MR_SUMS / 2; half; half /= 2)
+    for (half = MR_SUMS / 2; half; half /= 2) {
+        GW_NO_UNROLL_
         for (i = 0; i < half; i++) sum[i] += sum[i + half];
+    }
     return sum[0];
 }
 
