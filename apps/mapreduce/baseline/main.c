@@ -124,11 +124,19 @@ static bool main_number(const char *text, uint32_t *v)
     return *text >= '0' && *text <= '9' && !*end && n >= 1 && n <= 1 << 20;
 }
 
+static void main_free(struct work *w, struct mr_files *files, struct mr_files *more)
+{
+    free(w->input); /* what was mapped ends with the program */
+    mr_files_free(files);
+    mr_files_free(more);
+    if (w->out != stdout) fclose(w->out);
+}
+
 /* paths: up to a NULL. */
 static int main_run(struct work *w, int (*run)(const struct work *w), char **paths, char *vector, bool timed)
 {
     double start = main_seconds();
-    struct mr_files files, more;
+    struct mr_files files = {0}, more = {0};
     int err, n = 0;
 
     while (paths[n]) n++;
@@ -138,9 +146,9 @@ static int main_run(struct work *w, int (*run)(const struct work *w), char **pat
     if (!err && more.n) err = input_map(&w->vector, &more.file[0]);
     if (!err) err = run(w);
     if (!err && fflush(w->out)) err = gw_error_errno(-errno, "the result");
-    if (err) return main_failed(1, gw_last_error());
-    if (timed) fprintf(stderr, "seconds: %.4f\n", main_seconds() - start);
-    return 0;
+    if (!err && timed) fprintf(stderr, "seconds: %.4f\n", main_seconds() - start);
+    main_free(w, &files, &more);
+    return err ? main_failed(1, gw_last_error()) : 0;
 }
 
 int main(int argc, char **argv)
