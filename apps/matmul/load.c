@@ -207,19 +207,20 @@ static void load_answered(struct load_thread *t, struct load_conn *c, double now
 {
     const struct mm_answer *a = &c->answer;
 
-    if (t->answered < TIMES_MAX) t->times[t->answered] = now - c->began[c->got % DEPTH_MAX];
+    c->got++;
+    c->depth--;
+    c->in = 0;
+    if (now < t->begin) return; /* all connections are not under way yet */
+    if (t->answered < TIMES_MAX) t->times[t->answered] = now - c->began[(c->got - 1) % DEPTH_MAX];
     if (a->status == MM_BUSY) {
         t->busy++;
     } else {
         t->answered++;
         if (t->o->verify && t->answered % t->o->verify == 0) {
             t->verified++;
-            if (!load_is_right(t, &t->kinds[c->got % KINDS], c->c)) t->wrong++;
+            if (!load_is_right(t, &t->kinds[(c->got - 1) % KINDS], c->c)) t->wrong++;
         }
     }
-    c->got++;
-    c->depth--;
-    c->in = 0;
 }
 
 static bool load_answer_is_sound(const struct load_thread *t, const struct load_conn *c)
@@ -278,8 +279,9 @@ static void *load_thread_run(void *arg)
 
     for (uint32_t i = 0; i < t->count; i++) load_connect(t, &t->conns[i]);
     pthread_barrier_wait(t->start);
-    now = heard = t->begin = load_now();
-    t->end = now + t->o->seconds;
+    now = heard = load_now();
+    t->begin = now + t->o->warm;
+    t->end = t->begin + t->o->seconds;
     while (load_watch(t, now) && !(t->o->stop && *t->o->stop)) {
         if (poll(t->fds, t->count, SLICE_MS) > 0) heard = load_now();
         now = load_now();

@@ -14,6 +14,7 @@ struct mm_load_opts {
     uint32_t connections, threads, depth; /* depth: requests under way on each connection */
     uint32_t verify;                      /* each how many answers is checked; 0: none */
     double seconds;                       /* 0: `requests` on each connection */
+    double warm;                          /* seconds before these, which do not count */
     uint64_t requests;
     volatile int *stop; /* may be NULL; not 0: end early */
 };

@@ -23,6 +23,7 @@ static const char usage[] =
     "      --threads N       that these share (the processors, 8 at most)\n"
     "      --depth N         requests under way on each connection: 1 ... 64 (1)\n"
     "      --seconds S       how long (3)\n"
+    "      --warm S          before these, which does not count (0)\n"
     "      --requests N      on each connection, instead\n"
     "      --verify N        check every Nth answer; 0: none (1)\n"
     "      --csv             one line: type,n,connections,requests/s,GFLOP/s,p50,p99,failed,wrong,busy,cpu\n"
@@ -30,20 +31,13 @@ static const char usage[] =
     "\n"
     "Exit code 0: all answers came and were right; 1: not so; 2: wrong usage; 130: ended by Ctrl-C.\n";
 
-enum { SIZE = 256, TYPE, CONNECTIONS, THREADS, DEPTH, SECONDS, REQUESTS, VERIFY, CSV };
+enum { SIZE = 256, TYPE, CONNECTIONS, THREADS, DEPTH, SECONDS, WARM, REQUESTS, VERIFY, CSV };
 
 static const struct option options[] = {
-    {"size", 1, 0, SIZE},
-    {"type", 1, 0, TYPE},
-    {"connections", 1, 0, CONNECTIONS},
-    {"threads", 1, 0, THREADS},
-    {"depth", 1, 0, DEPTH},
-    {"seconds", 1, 0, SECONDS},
-    {"verify", 1, 0, VERIFY},
-    {"requests", 1, 0, REQUESTS},
-    {"csv", 0, 0, CSV},
-    {"help", 0, 0, 'h'},
-    {0, 0, 0, 0},
+    {"size", 1, 0, SIZE},       {"type", 1, 0, TYPE},         {"connections", 1, 0, CONNECTIONS},
+    {"threads", 1, 0, THREADS}, {"depth", 1, 0, DEPTH},       {"seconds", 1, 0, SECONDS},
+    {"verify", 1, 0, VERIFY},   {"requests", 1, 0, REQUESTS}, {"csv", 0, 0, CSV},
+    {"warm", 1, 0, WARM},       {"help", 0, 0, 'h'},          {0, 0, 0, 0},
 };
 
 static int load_wrong(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -121,6 +115,7 @@ static bool load_option(const char *who, int option, struct mm_load_opts *o)
 /* -1: go on, else the exit code. */
 static int load_parse(const char *who, int argc, char **argv, struct mm_load_opts *o, bool *csv)
 {
+    double seconds;
     char *end;
     int c;
 
@@ -137,9 +132,11 @@ static int load_parse(const char *who, int argc, char **argv, struct mm_load_opt
             if (!o->type) return load_wrong(who, "--type %s: expected fp32, TF32 or fp16", optarg);
             break;
         case SECONDS:
-            o->seconds = strtod(optarg, &end);
-            if (*end || end == optarg || !(o->seconds > 0 && o->seconds <= 1e6))
-                return load_wrong(who, "--seconds %s: expected a number above 0", optarg);
+        case WARM:
+            seconds = strtod(optarg, &end);
+            if (*end || end == optarg || !(seconds >= (c == WARM ? 0 : 1e-3) && seconds <= 1e6))
+                return load_wrong(who, "%s: expected a number of seconds", optarg);
+            *(c == WARM ? &o->warm : &o->seconds) = seconds;
             break;
         default:
             if (!load_option(who, c, o)) return 2;
@@ -147,6 +144,7 @@ static int load_parse(const char *who, int argc, char **argv, struct mm_load_opt
     }
     if (argc - optind != 1 || !load_address(argv[optind], o))
         return load_wrong(who, "expected one HOST:PORT");
+    if (o->seconds <= 0) o->warm = 0;
     if (o->n % MM_N_STEP) return load_wrong(who, "--size %u: expected a multiple of %u", o->n, MM_N_STEP);
     return -1;
 }

@@ -75,7 +75,7 @@ begin() {
 
 # load SIZE CONNECTIONS TYPE: prints the line that load --csv prints.
 load() {
-    timeout 60 "${client[@]}" "$host:$port" --size "$1" --connections "$2" --type "$3" --threads "$clients" --seconds "$seconds" \
+    timeout 60 "${client[@]}" "$host:$port" --size "$1" --connections "$2" --type "$3" --threads "$clients" --seconds "$seconds" --warm 0.3 \
         --verify 50 --csv || echo "$3,$1,$2,0,0,0,0,1,0,0,0"
 }
 
