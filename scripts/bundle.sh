@@ -69,7 +69,6 @@ rm -rf "$out/models/train"
 mkdir -p "$out/bench" && cp -a bench/softnic.sh bench/csv.sh bench/figures bench/serve_modes.py "$out/bench/"
 mkdir "$out/bench/modes" && cp bench/modes/*.py "$out/bench/modes/"
 mkdir -p "$out/bench/apps" && cp bench/apps/*.sh bench/apps/*.py "$out/bench/apps/"
-mkdir -p "$out/tests/apps" && cp apps/mapreduce/tests/{lib,test_same}.sh "$out/tests/apps/"
 cp examples/pair.sh "$out/tests/example_pair.sh"
 for script in apps/*/tests/*.sh; do # gpu-tests.txt names those that a GPU runs
     folder=$out/tests/apps/$(basename "$(dirname "$(dirname "$script")")")
