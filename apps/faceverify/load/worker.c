@@ -1,9 +1,9 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A thread of the load generator: its connections, when to send what, and when to stop.
  *
- * Without a rate each connection has `pipeline` requests under way all the time. With one, requests are
- * due at times that do not depend on the server, and a request that finds no room waits: its time begins
- * when it was due, so that a slow server does not hide its delays. */
+ * Without a rate each connection has `pipeline` requests under way all the time. With one, requests are due
+ * at times that do not depend on the server. A request that finds no room waits, and its time begins when it
+ * was due: a slow server does not hide its delays. */
 #include <errno.h>
 #include <math.h>
 #include <stdio.h>

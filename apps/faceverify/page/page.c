@@ -53,7 +53,7 @@ static bool page_host_is_ours(const char *host)
     if (!host) return true; /* HTTP/1.0: no browser */
     bool v6 = host[0] == '[';
     n = strcspn(host + v6, v6 ? "]" : ":");
-    if (!n || n >= sizeof(name)) return false;
+    if (!n || n >= sizeof(name) || (v6 && host[1 + n] != ']')) return false;
     memcpy(name, host + v6, n);
     name[n] = 0;
     return !strcasecmp(name, "localhost") || inet_pton(v6 ? AF_INET6 : AF_INET, name, bytes) == 1;

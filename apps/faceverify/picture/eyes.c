@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Finds the eyes. A picture is looked at in sizes at which the eyes could be 24 pixels apart. In each,
  *
- * - places are sought that are dark and round, as an iris is: gradients around point away from them;
- * - of each two that could be a pair, the face that they would belong to is cut out, aligned. It is compared
- *   with the mean of drawn faces and with its own mirror image, both without the light: only what differs
- *   from the pixels around counts.
+ * - it looks for dark, round places, as an iris is. The gradients around such a place point away from it;
+ * - it takes each two that could be a pair, and cuts out the face that they would belong to, aligned. It
+ *   compares this face with the mean of drawn faces and with its own mirror image. Both comparisons leave
+ *   out the light: only what differs from the pixels around counts.
  *
  * The best pair is then looked at closely. The weights of what counts were fitted to drawn faces, a portrait
  * and pictures without faces. */

@@ -20,7 +20,7 @@ struct face_picture {
     uint8_t *grey; /* rows from the top */
 };
 
-/* Reads a file. Colours become luma, alpha lies on white, and the picture is turned as its EXIF data says.
+/* Reads a file. Colours become luma, and alpha lies on white. EXIF data turn the picture.
  * -EBADMSG: neither PNG nor JPEG, or damaged; -E2BIG: over the limits above; -ENOMEM; those of opening and
  * reading. `name` stands for the file in messages. On failure *picture is empty. */
 int face_picture_read(const char *path, struct face_picture *picture);

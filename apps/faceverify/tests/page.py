@@ -83,7 +83,7 @@ def under_load(port, page):
 
 
 def strangers(page):
-    for host, status in (("evil.example", 403), ("localhost", 200), (f"127.0.0.1:{page}", 200), ("[::1]", 200), ("127.0.0.1.evil.example", 403)):
+    for host, status in (("evil.example", 403), ("localhost", 200), (f"127.0.0.1:{page}", 200), ("[::1]", 200), ("[::1", 403), ("127.0.0.1.evil.example", 403)):
         rig.check(f"Host: {host}", get(page, "/state", Host=host)[0] == status)
     rig.check("only GET", get(page, "/state", "POST")[0] == 405 and get(page, "/", "DELETE")[0] == 405)
     rig.check("HEAD", get(page, "/", "HEAD")[0] == 200)

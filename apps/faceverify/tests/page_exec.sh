@@ -24,8 +24,8 @@ cat "$said"
 grep -q "blocks on $1" "$said"
 server=$(sed -n 's/^listening on .* port \([0-9]*\),.*/\1/p' "$said")
 page=$(sed -n 's|^page: \(http://[^ ]*\)/$|\1|p' "$said")
-"$gpuwire" app faceverify enrol -m "127.0.0.1:$port" --drawn
-"$gpuwire" app faceverify load "127.0.0.1:$server" --seconds 1 --unknown 50
+"$gpuwire" app faceverify enrol -m "127.0.0.1:$port" --drawn --persons 8
+"$gpuwire" app faceverify load "127.0.0.1:$server" --persons 8 --seconds 1 --unknown 50
 python3 - "$page" <<'END'
 import json
 import sys
