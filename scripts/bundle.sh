@@ -32,7 +32,7 @@ cp -a "$build"/libexec "$out/" # the programs that it becomes
 # The tests that a GPU runs, the benchmarks and the examples. Others need no GPU, and would only take room.
 {
     awk '$1 ~ /^[0-9]/ { print $2 }' tests/gpu-tests.txt
-    find "$build/bin" -maxdepth 1 \( -name 'sim*' -o -name coll_peer -o -name '*_bench' -o -name 'example_*' -o -name 'app_*' \) -printf '%f\n'
+    find "$build/bin" -maxdepth 1 \( -name 'sim*' -o -name 'coll_*' -o -name '*_bench' -o -name 'example_*' -o -name 'app_*' \) -printf '%f\n'
 } | sort -u | while read -r name; do
     [ ! -x "$build/bin/$name" ] || cp "$build/bin/$name" "$out/tests/"
 done

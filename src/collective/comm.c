@@ -7,42 +7,24 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "src/ranks/count.h"
+
 #define MAX_TOLD    1900u /* queue pairs that fit into what a rank tells its peers */
 #define MAX_NAMES   1024u
 #define GPU_BLOCKS  8u
 #define GPU_THREADS 512u
 
-/* How many communicators of each name this process has made: members count alike. */
-static pthread_mutex_t names_lock = PTHREAD_MUTEX_INITIALIZER;
-static struct comm_name {
-    struct comm_name *next;
-    char name[GW_COMM_NAME];
-    uint32_t made;
-} * names;
-
+/* Members count the communicators of each name alike. */
 static int name_take(struct gw_comm *c, const char *name)
 {
-    struct comm_name *n;
-    uint32_t made = 0;
-    int err = 0;
+    int64_t made;
 
     if (strlen(name) >= GW_COMM_NAME)
         return gw_error(-EINVAL, "communicator: its name is longer than 31 bytes");
-    pthread_mutex_lock(&names_lock);
-    for (n = names; n && strcmp(n->name, name); n = n->next)
-        ;
-    if (!n && (n = calloc(1, sizeof(*n)))) {
-        strcpy(n->name, name);
-        n->next = names;
-        names = n;
-    }
-    if (n)
-        made = n->made++;
-    else
-        err = gw_error(-ENOMEM, "communicator: no memory");
-    pthread_mutex_unlock(&names_lock);
-    snprintf(c->name, sizeof(c->name), "%s.%u", name, made);
-    return err;
+    made = gw_ranks_count(c->ranks, name);
+    if (made < 0) return (int)made;
+    snprintf(c->name, sizeof(c->name), "%s.%u", name, (uint32_t)made);
+    return 0;
 }
 
 static int members_take(struct gw_comm *c)

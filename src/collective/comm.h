@@ -16,7 +16,7 @@ struct gw_comm {
     struct gw_exec *exec;
     struct gw_pd *pd;
     struct gw_comm_attr attr;
-    char name[GW_COMM_NAME + 12]; /* with a number: of those of this name in this process */
+    char name[GW_COMM_NAME + 12]; /* with a number: of those of this name so far */
     uint32_t rank, size, blocks, threads;
     uint32_t *members; /* each one's rank in the program */
 

@@ -154,6 +154,12 @@ void gw_ranks_client_free(struct gw_ranks *r, uint64_t deadline_ns)
         close(w->fd);
         free(w);
     }
+    while (r->names) {
+        struct gw_ranks_name *n = r->names;
+
+        r->names = n->next;
+        free(n);
+    }
     if (r->fd >= 0) close(r->fd);
     pthread_cond_destroy(&r->cond);
     pthread_mutex_destroy(&r->lock);

@@ -25,6 +25,13 @@ struct gw_ranks_watcher {
     int fd;
 };
 
+/* How often a name was counted: gw_ranks_count. */
+struct gw_ranks_name {
+    struct gw_ranks_name *next;
+    uint32_t n;
+    char name[GW_RANKS_KEY];
+};
+
 struct gw_ranks {
     uint32_t how, rank, size, local_rank, local_size;
     int fd;
@@ -45,6 +52,7 @@ struct gw_ranks {
     char refused_why[GW_RANKS_TEXT];
     struct gw_ranks_ask *asks;
     uint32_t next_id;
+    struct gw_ranks_name *names;
     /* gather */
     bool in_gather, gather_sent, gather_done;
     int gather_err;

@@ -64,6 +64,16 @@ GW_DEV int gw_coll_noted_(const struct gw_comm_handle *h)
     return fault >> 63 ? -ECONNABORTED : -(int)(uint32_t)(fault >> 32);
 }
 
+/* The same during a call that waits. What a peer has told is passed on: the way from the one that noticed
+ * to the others may be what has failed. */
+GW_SLOW_DEV int gw_coll_heard_(const struct gw_coll_block_ *b)
+{
+    int err = gw_coll_noted_(b->h);
+
+    if (err == -ECONNABORTED) gw_coll_tell_(b, gw_ld_relaxed_u64(&b->h->front->fault));
+    return err;
+}
+
 /* Has a queue pair of the block's failed? Looks at the completions first. */
 GW_SLOW_DEV int gw_pipe_faults_(const struct gw_coll_block_ *b, uint32_t peer)
 {
@@ -126,7 +136,7 @@ GW_DEV int gw_pipe_wait_(const struct gw_coll_block_ *b, uint32_t peer, int cred
         if (b->h->immediate) gw_pipe_drain_(b);
         if ((int64_t)(gw_ld_acquire_u64(word) - least) >= 0) return 0;
         if (++round % 64 == 0) {
-            err = gw_coll_noted_(b->h);
+            err = gw_coll_heard_(b);
             if (err) return err;
             now = gw_clock_ns();
             if (now >= b->deadline) return gw_coll_fail_(b, -ETIMEDOUT, peer);

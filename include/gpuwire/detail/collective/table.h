@@ -3,8 +3,9 @@
  * table.h: which way an operation takes, by its size. Included by collective.h; names that end in _ are
  * private.
  *
- * The bounds are measured: `build/bin/collective_bench --ranks N --table` runs all-reduce, reduce-scatter,
- * all-gather and broadcast in each way over sizes, and prints where they cross.
+ * The bounds come from `mpirun -n 4 build/bin/collective_bench --table`, which runs each operation in each
+ * way over sizes, on one host of two processors. There a hop costs much, and the ring never wins. Between
+ * hosts it saves what the links of one rank would have to carry: its bounds are estimates.
  */
 #include <gpuwire/collective.h> /* which includes this file where it belongs */
 
@@ -12,10 +13,10 @@
 #define GPUWIRE_DETAIL_COLLECTIVE_TABLE_H
 
 enum {
-    GW_DIRECT_MAX_ = 64 << 10, /* all-reduce: bytes times other ranks up to which all goes to all */
-    GW_SPLIT_RANKS_ = 16,    /* up to this number of ranks a large vector goes in parts, not round the ring */
-    GW_CHAIN_MIN_ = 1 << 20, /* broadcast: bytes from which on a chain carries it, with */
-    GW_CHAIN_RANKS_ = 4,     /* this number of ranks or more */
+    GW_DIRECT_MAX_ = 512 << 10, /* all-reduce: bytes times other ranks up to which all goes to all */
+    GW_SPLIT_RANKS_ = 16, /* up to this number of ranks a large vector goes in parts, not round the ring */
+    GW_CHAIN_MIN_ = 16 << 20, /* broadcast: bytes from which on a chain carries it, with */
+    GW_CHAIN_RANKS_ = 4,      /* this number of ranks or more */
     GW_GATHER_RING_MIN_ =
         256 << 10 /* all-gather and reduce-scatter beyond GW_SPLIT_RANKS_: bytes of a part */
 };

@@ -1,0 +1,3 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* The kernel of pair.c, for GPUs. */
+#include "tests/collective/pair_kernel_body.h"
