@@ -106,12 +106,13 @@ static void *server_run(void *arg)
     uint32_t n = 2 + GW_RANKS_STRANGERS + s->size;
     struct pollfd *p = calloc(n, sizeof(*p));
     bool stopping = false;
+    uint64_t one;
 
     while (p && !(stopping && (server_deserted(s) || gw_ranks_now() >= s->stop_ns))) {
         int wait_ms = server_fill(s, p, stopping);
 
         if (poll(p, n, wait_ms) < 0) continue; /* EINTR or ENOMEM: nothing else can be */
-        stopping |= p[0].revents != 0;
+        if (p[0].revents) stopping |= read(s->wake, &one, sizeof(one)) == sizeof(one);
         server_strangers(s, p + 2);
         server_peers(s, p + 2 + GW_RANKS_STRANGERS);
         if (p[1].revents && s->listener >= 0) server_accept(s);

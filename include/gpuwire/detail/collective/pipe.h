@@ -125,7 +125,7 @@ GW_DEV const uint64_t *gw_pipe_word_(const struct gw_coll_block_ *b, uint32_t pe
 }
 
 /* Waits until a word has reached `least`. Acquire: what came before the signal is visible after it. */
-GW_DEV int gw_pipe_wait_(const struct gw_coll_block_ *b, uint32_t peer, int credit, uint64_t least)
+GW_SLOW_DEV int gw_pipe_wait_(const struct gw_coll_block_ *b, uint32_t peer, int credit, uint64_t least)
 {
     const uint64_t *word = gw_pipe_word_(b, peer, credit);
     uint32_t round = 0;
@@ -153,7 +153,7 @@ GW_DEV int gw_pipe_wait_(const struct gw_coll_block_ *b, uint32_t peer, int cred
 /* ---- sending ------------------------------------------------------------------------------------------- */
 
 /* Posts an operation to a peer, waiting for room in the queue. */
-GW_DEV int gw_pipe_post_(const struct gw_coll_block_ *b, uint32_t peer, struct gw_op op)
+GW_SLOW_DEV int gw_pipe_post_(const struct gw_coll_block_ *b, uint32_t peer, struct gw_op op)
 {
     struct gw_pipe_ *p = gw_pipe_(b, peer);
     struct gw_tx tx;
@@ -197,7 +197,7 @@ GW_DEV struct gw_op gw_pipe_announced_(const struct gw_coll_block_ *b, uint32_t 
 
 /* Sends the next message, whose payload lies in its slot here. What other threads of the block have written
  * there happened before: a barrier lies between. */
-GW_DEV int gw_pipe_send_(const struct gw_coll_block_ *b, uint32_t peer, uint64_t bytes)
+GW_SLOW_DEV int gw_pipe_send_(const struct gw_coll_block_ *b, uint32_t peer, uint64_t bytes)
 {
     struct gw_comm_handle *h = b->h;
     struct gw_pipe_ *p = gw_pipe_(b, peer);
@@ -229,7 +229,7 @@ GW_DEV const uint8_t *gw_pipe_in_(const struct gw_coll_block_ *b, uint32_t peer,
 }
 
 /* Waits for the next message from a peer, which must be of this call and size. */
-GW_DEV int gw_pipe_come_(const struct gw_coll_block_ *b, uint32_t peer, uint64_t bytes)
+GW_SLOW_DEV int gw_pipe_come_(const struct gw_coll_block_ *b, uint32_t peer, uint64_t bytes)
 {
     const struct gw_pipe_ *p = gw_pipe_(b, peer);
     const struct gw_coll_head_ *head;
@@ -243,7 +243,7 @@ GW_DEV int gw_pipe_come_(const struct gw_coll_block_ *b, uint32_t peer, uint64_t
 
 /* The next message from a peer is done with. All threads of the block have read it: a barrier lies
  * between. */
-GW_DEV int gw_pipe_take_(const struct gw_coll_block_ *b, uint32_t peer)
+GW_SLOW_DEV int gw_pipe_take_(const struct gw_coll_block_ *b, uint32_t peer)
 {
     struct gw_pipe_ *p = gw_pipe_(b, peer);
     uint64_t more = ++p->taken - p->told;

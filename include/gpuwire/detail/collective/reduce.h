@@ -86,18 +86,29 @@ struct gw_reduce_ {
     uint32_t scale; /* GW_AVG: what the last result is divided by; else 1 */
 };
 
-/* One type with one operator. `math` is the type that it is calculated in. */
-#define GW_REDUCE_LOOP_(name, type, math, load, store, OP)                                                   \
-    GW_FN void name##_one_(const struct gw_reduce_ *r, uint64_t i)                                           \
+/* One type with one operator, element by element from `first` on. `math` is the type that it is calculated
+ * in. */
+#define GW_REDUCE_EACH_(name, type, math, load, store, OP)                                                   \
+    GW_FN void name##_each_(const struct gw_reduce_ *r, uint64_t first, uint32_t size)                       \
     {                                                                                                        \
-        math v = load(((const type *)r->in[0])[i]);                                                          \
+        uint64_t i;                                                                                          \
         uint32_t k;                                                                                          \
                                                                                                              \
-        for (k = 1; k < r->inputs; k++)                                                                      \
-            v = load((type)store((math)OP(v, (math)load(((const type *)r->in[k])[i]))));                     \
-        if (r->scale > 1) v = (math)(v / (math)r->scale);                                                    \
-        ((type *)r->to)[i] = (type)store(v);                                                                 \
-    }                                                                                                        \
+        GW_NO_UNROLL_                                                                                        \
+        for (i = first; i < r->count; i += size) {                                                           \
+            math v = load(((const type *)r->in[0])[i]);                                                      \
+                                                                                                             \
+            GW_NO_UNROLL_                                                                                    \
+            for (k = 1; k < r->inputs; k++)                                                                  \
+                v = load((type)store((math)OP(v, (math)load(((const type *)r->in[k])[i]))));                 \
+            if (r->scale > 1) v = (math)(v / (math)r->scale);                                                \
+            ((type *)r->to)[i] = (type)store(v);                                                             \
+        }                                                                                                    \
+    }
+
+/* The same, 16 bytes at a time, and what is left over one by one. */
+#define GW_REDUCE_LOOP_(name, type, math, load, store, OP)                                                   \
+    GW_REDUCE_EACH_(name, type, math, load, store, OP)                                                       \
     GW_FN void name##_(const struct gw_reduce_ *r, uint32_t rank, uint32_t size, uint64_t units)             \
     {                                                                                                        \
         enum { EACH = 16 / sizeof(type) };                                                                   \
@@ -105,6 +116,7 @@ struct gw_reduce_ {
         uint32_t k, e;                                                                                       \
                                                                                                              \
         gw_reduce_share_(units, rank, size, &at, &n);                                                        \
+        GW_NO_UNROLL_                                                                                        \
         for (u = at; n--; u += GW_ON_GPU ? size : 1) {                                                       \
             union {                                                                                          \
                 struct gw_u128 all;                                                                          \
@@ -112,6 +124,7 @@ struct gw_reduce_ {
             } a, b;                                                                                          \
                                                                                                              \
             a.all = ((const struct gw_u128 *)r->in[0])[u];                                                   \
+            GW_NO_UNROLL_                                                                                    \
             for (k = 1; k < r->inputs; k++) {                                                                \
                 b.all = ((const struct gw_u128 *)r->in[k])[u];                                               \
                 for (e = 0; e < EACH; e++)                                                                   \
@@ -122,7 +135,16 @@ struct gw_reduce_ {
                     a.each[e] = (type)store((math)((math)load(a.each[e]) / (math)r->scale));                 \
             ((struct gw_u128 *)r->to)[u] = a.all;                                                            \
         }                                                                                                    \
-        for (u = units * EACH + rank; u < r->count; u += size) name##_one_(r, u);                            \
+        name##_each_(r, units *EACH + rank, size);                                                           \
+    }
+
+/* The same for types whose pieces of 16 bytes are more code than they are worth: all one by one. */
+#define GW_REDUCE_SMALL_(name, type, math, load, store, OP)                                                  \
+    GW_REDUCE_EACH_(name, type, math, load, store, OP)                                                       \
+    GW_FN void name##_(const struct gw_reduce_ *r, uint32_t rank, uint32_t size, uint64_t units)             \
+    {                                                                                                        \
+        (void)units;                                                                                         \
+        name##_each_(r, rank, size);                                                                         \
     }
 
 /* A thread's units: neighbouring threads of a GPU take neighbouring ones, a CPU thread a stretch. */
@@ -139,11 +161,12 @@ GW_FN void gw_reduce_share_(uint64_t units, uint32_t rank, uint32_t size, uint64
     }
 }
 
-#define GW_REDUCE_TYPE_(name, type, math, load, store, F)                                                    \
-    GW_REDUCE_LOOP_(gw_sum_##name, type, math, load, store, GW_OP_SUM_)                                      \
-    GW_REDUCE_LOOP_(gw_prod_##name, type, math, load, store, GW_OP_PROD_)                                    \
-    GW_REDUCE_LOOP_(gw_max_##name, type, math, load, store, GW_OP_MAX##F##_)                                 \
-    GW_REDUCE_LOOP_(gw_min_##name, type, math, load, store, GW_OP_MIN##F##_)                                 \
+/* A type whose loop has all four operators. */
+#define GW_REDUCE_TYPE_(LOOP, name, type, math, load, store, F)                                              \
+    LOOP(gw_sum_##name, type, math, load, store, GW_OP_SUM_)                                                 \
+    LOOP(gw_prod_##name, type, math, load, store, GW_OP_PROD_)                                               \
+    LOOP(gw_max_##name, type, math, load, store, GW_OP_MAX##F##_)                                            \
+    LOOP(gw_min_##name, type, math, load, store, GW_OP_MIN##F##_)                                            \
     GW_SLOW_DEV void gw_reduce_##name##_(const struct gw_reduce_ *r, uint32_t rank, uint32_t size,           \
                                          uint64_t units)                                                     \
     {                                                                                                        \
@@ -157,34 +180,38 @@ GW_FN void gw_reduce_share_(uint64_t units, uint32_t rank, uint32_t size, uint64
             gw_sum_##name##_(r, rank, size, units);                                                          \
     }
 
-/* Signed integers are added and multiplied as unsigned ones, which wrap. */
-GW_REDUCE_TYPE_(f32, float, float, GW_SAME_, GW_SAME_, F)
-GW_REDUCE_TYPE_(f64, double, double, GW_SAME_, GW_SAME_, F)
-GW_REDUCE_TYPE_(f16, uint16_t, float, gw_of_f16_, gw_to_f16_, F)
-GW_REDUCE_TYPE_(bf16, uint16_t, float, gw_of_bf16_, gw_to_bf16_, F)
-GW_REDUCE_TYPE_(i8, int8_t, int32_t, GW_SAME_, GW_SAME_, )
-GW_REDUCE_TYPE_(u8, uint8_t, uint32_t, GW_SAME_, GW_SAME_, )
-GW_REDUCE_TYPE_(i16, int16_t, int64_t, GW_SAME_, GW_SAME_, )
-GW_REDUCE_TYPE_(u16, uint16_t, uint64_t, GW_SAME_, GW_SAME_, )
-GW_REDUCE_TYPE_(i32, int32_t, int64_t, GW_SAME_, GW_SAME_, )
-GW_REDUCE_TYPE_(u32, uint32_t, uint64_t, GW_SAME_, GW_SAME_, )
-GW_REDUCE_TYPE_(u64, uint64_t, uint64_t, GW_SAME_, GW_SAME_, )
+/* Sums and products of signed integers are those of unsigned ones, which wrap. */
+#define GW_REDUCE_SIGNED_(LOOP, name, type, of_unsigned)                                                     \
+    LOOP(gw_max_##name, type, type, GW_SAME_, GW_SAME_, GW_OP_MAX_)                                          \
+    LOOP(gw_min_##name, type, type, GW_SAME_, GW_SAME_, GW_OP_MIN_)                                          \
+    GW_SLOW_DEV void gw_reduce_##name##_(const struct gw_reduce_ *r, uint32_t rank, uint32_t size,           \
+                                         uint64_t units)                                                     \
+    {                                                                                                        \
+        if (r->op == GW_MAX)                                                                                 \
+            gw_max_##name##_(r, rank, size, units);                                                          \
+        else if (r->op == GW_MIN)                                                                            \
+            gw_min_##name##_(r, rank, size, units);                                                          \
+        else                                                                                                 \
+            of_unsigned(r, rank, size, units);                                                               \
+    }
+
+GW_REDUCE_TYPE_(GW_REDUCE_LOOP_, f32, float, float, GW_SAME_, GW_SAME_, F)
+GW_REDUCE_TYPE_(GW_REDUCE_LOOP_, f64, double, double, GW_SAME_, GW_SAME_, F)
+GW_REDUCE_TYPE_(GW_REDUCE_LOOP_, f16, uint16_t, float, gw_of_f16_, gw_to_f16_, F)
+GW_REDUCE_TYPE_(GW_REDUCE_LOOP_, bf16, uint16_t, float, gw_of_bf16_, gw_to_bf16_, F)
+GW_REDUCE_TYPE_(GW_REDUCE_SMALL_, u8, uint8_t, uint32_t, GW_SAME_, GW_SAME_, )
+GW_REDUCE_TYPE_(GW_REDUCE_SMALL_, u16, uint16_t, uint32_t, GW_SAME_, GW_SAME_, )
+GW_REDUCE_TYPE_(GW_REDUCE_LOOP_, u32, uint32_t, uint32_t, GW_SAME_, GW_SAME_, )
+GW_REDUCE_TYPE_(GW_REDUCE_LOOP_, u64, uint64_t, uint64_t, GW_SAME_, GW_SAME_, )
+GW_REDUCE_SIGNED_(GW_REDUCE_SMALL_, i8, int8_t, gw_reduce_u8_)
+GW_REDUCE_SIGNED_(GW_REDUCE_SMALL_, i16, int16_t, gw_reduce_u16_)
+GW_REDUCE_SIGNED_(GW_REDUCE_LOOP_, i32, int32_t, gw_reduce_u32_)
+GW_REDUCE_SIGNED_(GW_REDUCE_LOOP_, i64, int64_t, gw_reduce_u64_)
+#undef GW_REDUCE_SIGNED_
 #undef GW_REDUCE_TYPE_
-
-/* Sums and products of int64_t are those of uint64_t. */
-GW_REDUCE_LOOP_(gw_max_i64, int64_t, int64_t, GW_SAME_, GW_SAME_, GW_OP_MAX_)
-GW_REDUCE_LOOP_(gw_min_i64, int64_t, int64_t, GW_SAME_, GW_SAME_, GW_OP_MIN_)
+#undef GW_REDUCE_SMALL_
 #undef GW_REDUCE_LOOP_
-
-GW_DEV void gw_reduce_i64_(const struct gw_reduce_ *r, uint32_t rank, uint32_t size, uint64_t units)
-{
-    if (r->op == GW_MAX)
-        gw_max_i64_(r, rank, size, units);
-    else if (r->op == GW_MIN)
-        gw_min_i64_(r, rank, size, units);
-    else
-        gw_reduce_u64_(r, rank, size, units);
-}
+#undef GW_REDUCE_EACH_
 
 /* Bytes of an element, as gw_dtype_bytes; 0: there is no such type. */
 GW_FN uint32_t gw_coll_bytes_(uint32_t dtype)
@@ -197,7 +224,7 @@ GW_FN uint32_t gw_coll_bytes_(uint32_t dtype)
 }
 
 /* This thread's share of a reduction by `size` threads, of which it is number `rank`. It orders nothing. */
-GW_DEV void gw_reduce_run_(const struct gw_reduce_ *r, uint32_t rank, uint32_t size)
+GW_SLOW_DEV void gw_reduce_run_(const struct gw_reduce_ *r, uint32_t rank, uint32_t size)
 {
     uintptr_t at = (uintptr_t)r->to;
     uint64_t units;

@@ -62,8 +62,8 @@ GW_DEV int gw_coll_straight_(const struct gw_comm_handle *h, const struct gw_col
     return gw_buffer_of_(h, c->recv, gw_coll_extent_(c, h->ranks, 1) * each) != NULL;
 }
 
-GW_DEV void gw_steps_init_(struct gw_steps_ *s, const struct gw_team *t, const struct gw_coll *c,
-                           uint64_t deadline_ns)
+GW_SLOW_DEV void gw_steps_init_(struct gw_steps_ *s, const struct gw_team *t, const struct gw_coll *c,
+                                uint64_t deadline_ns)
 {
     s->b.h = t->comm;
     s->b.block = t->block;
@@ -126,7 +126,7 @@ GW_DEV void gw_run_keep_(const struct gw_steps_ *s)
 }
 
 /* All-reduce by parts: each is reduced at one rank, and comes to all. */
-GW_DEV int gw_run_split_(struct gw_steps_ *s, uint32_t way)
+GW_SLOW_DEV int gw_run_split_(struct gw_steps_ *s, uint32_t way)
 {
     int err;
 
@@ -162,7 +162,7 @@ GW_DEV int gw_run_(struct gw_steps_ *s, uint32_t way, uint32_t straight)
 }
 
 /* One rank alone: it has everything. */
-GW_DEV int gw_run_alone_(const struct gw_steps_ *s)
+GW_SLOW_DEV int gw_run_alone_(const struct gw_steps_ *s)
 {
     struct gw_reduce_ red;
     const uint8_t *in[1];

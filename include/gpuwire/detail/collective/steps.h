@@ -56,7 +56,7 @@ GW_FN struct gw_range_ gw_share_(uint64_t count, uint32_t each, uint32_t i, uint
 
 /* The block's share of what goes to a rank (in 0) or comes from it (in 1), in elements from the vector's
  * start. */
-GW_DEV struct gw_range_ gw_part_(const struct gw_steps_ *s, uint32_t rank, int in)
+GW_SLOW_DEV struct gw_range_ gw_part_(const struct gw_steps_ *s, uint32_t rank, int in)
 {
     const struct gw_coll *c = s->c;
     struct gw_range_ r, sub;
@@ -85,7 +85,7 @@ GW_FN struct gw_range_ gw_chunk_(struct gw_range_ r, uint64_t i, uint32_t chunk)
 }
 
 /* The same error in all threads: that of a thread of the first warp, others pass 0. It is a barrier. */
-GW_DEV int gw_coll_agree_(int err)
+GW_SLOW_DEV int gw_coll_agree_(int err)
 {
     if (gw_warp_idx() == 0) {
         uint32_t failed = gw_ballot(gw_warp_all(), err != 0), lane = 0;
@@ -96,7 +96,7 @@ GW_DEV int gw_coll_agree_(int err)
     return (int)(int64_t)gw_group_first(GW_BLOCK, (uint64_t)(int64_t)err);
 }
 
-GW_DEV void gw_coll_copy_(void *to, const void *from, uint64_t bytes)
+GW_SLOW_DEV void gw_coll_copy_(void *to, const void *from, uint64_t bytes)
 {
     if (to != from && bytes) gw_copy_share(to, from, bytes, gw_thread_idx(), gw_block_dim());
 }
@@ -196,7 +196,7 @@ struct gw_inputs_ {
 };
 
 /* All threads: what came, and this rank's own. */
-GW_DEV void gw_exchange_reduce_(const struct gw_steps_ *s, uint64_t step)
+GW_SLOW_DEV void gw_exchange_reduce_(const struct gw_steps_ *s, uint64_t step)
 {
     GW_SHARED(struct gw_inputs_, in);
     struct gw_range_ r = gw_chunk_(s->own, step, s->chunk);
@@ -235,7 +235,7 @@ GW_DEV int gw_exchange_post_(const struct gw_steps_ *s, uint64_t step)
 }
 
 /* All threads of the block. After it, what came is visible to all of them. */
-GW_DEV int gw_exchange_(const struct gw_steps_ *s)
+GW_SLOW_DEV int gw_exchange_(const struct gw_steps_ *s)
 {
     uint64_t steps = gw_exchange_steps_(s), j;
     int err = 0;
@@ -294,7 +294,8 @@ GW_DEV int gw_ring_wait_(const struct gw_steps_ *s, uint64_t come, uint64_t go)
 }
 
 /* All threads: what came at a place goes on into `on` (NULL: it has arrived), or where it belongs. */
-GW_DEV void gw_ring_move_(const struct gw_steps_ *s, struct gw_range_ r, const uint8_t *came, uint8_t *on)
+GW_SLOW_DEV void gw_ring_move_(const struct gw_steps_ *s, struct gw_range_ r, const uint8_t *came,
+                               uint8_t *on)
 {
     const uint8_t *in[2];
     struct gw_reduce_ red;
@@ -331,7 +332,7 @@ GW_DEV void gw_ring_step_(const struct gw_steps_ *s, uint64_t x, struct gw_range
 
 /* All threads of the block: reduce-scatter (s->reduce) or all-gather. What is gathered lies in recv
  * already. */
-GW_DEV int gw_ring_(const struct gw_steps_ *s)
+GW_SLOW_DEV int gw_ring_(const struct gw_steps_ *s)
 {
     uint32_t n = s->b.h->ranks, next = (s->b.h->rank + 1) % n, before = (s->b.h->rank + n - 1) % n;
     uint64_t most = gw_part_(s, 0, 0).n, chunks = (most + s->chunk - 1) / s->chunk; /* no part is longer */
@@ -356,7 +357,7 @@ GW_DEV int gw_ring_(const struct gw_steps_ *s)
 }
 
 /* All threads of the block: a broadcast from each rank to the next one, beginning at the root. */
-GW_DEV int gw_chain_(const struct gw_steps_ *s)
+GW_SLOW_DEV int gw_chain_(const struct gw_steps_ *s)
 {
     uint32_t n = s->b.h->ranks, rank = s->b.h->rank, next = (rank + 1) % n, before = (rank + n - 1) % n;
     uint64_t chunks = (s->own.n + s->chunk - 1) / s->chunk, j;

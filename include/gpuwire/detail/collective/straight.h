@@ -143,7 +143,7 @@ GW_DEV int gw_straight_end_(const struct gw_steps_ *s, uint32_t peer)
 }
 
 /* All threads of the block. */
-GW_DEV int gw_straight_(const struct gw_steps_ *s)
+GW_SLOW_DEV int gw_straight_(const struct gw_steps_ *s)
 {
     uint32_t n = s->b.h->ranks, phase, i;
     int err = 0;
