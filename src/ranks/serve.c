@@ -114,7 +114,8 @@ static void gather_check(struct gw_ranks_server *s)
     for (uint32_t i = 0; i < s->size; i++) {
         const struct gw_ranks_blob *p = s->peer[i].conn ? s->peer[i].conn->part : NULL;
 
-        if (s->peer[i].state == GW_RANKS_LOST || s->peer[i].state == GW_RANKS_GONE) {
+        /* Once they are out of step, all hear that: some may have left on hearing it. */
+        if (!s->out_of_step && (s->peer[i].state == GW_RANKS_LOST || s->peer[i].state == GW_RANKS_GONE)) {
             snprintf(why, sizeof(why), "rank %u %s", i,
                      s->peer[i].state == GW_RANKS_LOST ? "is dead" : "has left");
             gather_fail(s, ECONNRESET, why);
