@@ -129,7 +129,11 @@ void sim_control_request(struct sim_world *w, uint32_t request)
 {
     const struct sim_request *r = &w->requests[request];
     if (w->now_ns < w->paused_until_ns) {
-        sim_at(w, w->paused_until_ns, EV_DELIVER, request, 0);
+        /* Nothing keeps a client waiting beyond its deadline. */
+        if (r->deadline_ns < w->paused_until_ns)
+            sim_lose(w, request);
+        else
+            sim_at(w, w->paused_until_ns, EV_DELIVER, request, 0);
         return;
     }
     w->result->messages += 2;
