@@ -190,6 +190,20 @@ static void test_failed_load_goes_elsewhere(void **state)
     assert_int_equal(s->places[fleet_place_find(s, first, 0)].where, FLEET_LOADING);
 }
 
+static void test_loads_of_a_round_share_the_memory(void **state)
+{
+    (void)state;
+    struct fleet_state *s = make(1, 2);
+    s->workers[0].gpu_pages = 19; /* room for one model of ten pages */
+    rate(s, 0, 10);
+    rate(s, 1, 20);
+    s->demand[0].class[0].waiting = s->demand[1].class[0].waiting = 1;
+    uint32_t n = plan(s, MS);
+    assert_int_equal(kinds(n, FLEET_LOAD), 1);
+    fleet_state_check(s);
+    assert_int_equal(s->workers[0].gpu_used, 10);
+}
+
 static void test_lease_is_renewed_and_expires(void **state)
 {
     (void)state;
@@ -427,6 +441,7 @@ int main(void)
         cmocka_unit_test(test_cold_model_stays_while_there_is_room),
         cmocka_unit_test(test_no_lease_before_the_load_ends),
         cmocka_unit_test(test_failed_load_goes_elsewhere),
+        cmocka_unit_test(test_loads_of_a_round_share_the_memory),
         cmocka_unit_test(test_lease_is_renewed_and_expires),
         cmocka_unit_test(test_tight_lease_bounds_batches),
         cmocka_unit_test(test_drain_moves_first),

@@ -166,6 +166,7 @@ static void lease_fit(struct fleet_round *r, uint32_t place, bool grow)
     const struct fleet_need *n = &r->s->scratch->need[p->model];
     float share = lease_ask(n, p) * LEASE_SUM / o->asked;
     float cost = n->cost > 0 ? n->cost : (float)r->s->models[p->model].exec_ns[0] * 1e-9f;
+    /* A lease whose end has passed is none: the controller was away. */
     bool fresh = p->until_ns <= r->now_ns, renew = p->until_ns - r->now_ns < r->t->valid_ns / 2;
     uint8_t batch = lease_batch(r, p);
     bool same = share < p->share * LEASE_BAND && share * LEASE_BAND > p->share && batch == p->max_batch;

@@ -17,25 +17,10 @@ void fleet_tuning_default(struct fleet_tuning *t)
     };
 }
 
-/* A lease whose end has passed is none: the controller was away. */
-static void round_expire(struct fleet_round *r)
-{
-    for (uint32_t w = 0; w < r->s->limits.workers; w++) {
-        for (uint32_t i = r->s->workers[w].first; i != FLEET_NONE; i = r->s->places[i].next_of_worker) {
-            struct fleet_place *p = &r->s->places[i];
-            if (!p->slots || p->until_ns > r->now_ns) continue;
-            p->slots = 0;
-            p->spill = false;
-            p->share = p->rate = 0;
-        }
-    }
-}
-
 uint32_t fleet_plan(struct fleet_state *s, const struct fleet_tuning *t, int64_t now_ns,
                     struct fleet_action *out, uint32_t max)
 {
     struct fleet_round r = {.s = s, .t = t, .now_ns = now_ns, .out = out, .max = max};
-    round_expire(&r);
     fleet_need(&r);
     fleet_move(&r);
     if (t->leases) {
