@@ -61,5 +61,6 @@ def library() -> c.CDLL:
     declare(lib, "gw_allreduce", c.c_int, pointer, pointer, pointer, size, number, number, deadline)
     declare(lib, "gw_reduce_scatter", c.c_int, pointer, pointer, pointer, size, number, number, deadline)
     declare(lib, "gw_allgather", c.c_int, pointer, pointer, pointer, size, number, deadline)
+    declare(lib, "gw_alltoall", c.c_int, pointer, pointer, pointer, size, number, deadline)
     declare(lib, "gw_alltoallv", c.c_int, pointer, c.POINTER(Parts), c.POINTER(Parts), number, deadline)
     return lib

@@ -65,6 +65,10 @@ class Communicator:
     def all_gather(self, source: int, target: int, size: int, deadline: int) -> None:
         check(self._lib.gw_allgather(self._comm, source, target, size, abi.BYTE, deadline))
 
+    def all_to_all(self, source: int, target: int, size: int, deadline: int) -> None:
+        """size bytes from each rank to each."""
+        check(self._lib.gw_alltoall(self._comm, source, target, size, abi.BYTE, deadline))
+
     def exchange(self, source: int, sends: Sequence[int], sends_at: Sequence[int], target: int, receives: Sequence[int],
                  receives_at: Sequence[int], deadline: int) -> None:
         """sends[i] bytes at source + sends_at[i] go to rank i; receives[i] bytes from it come to target + receives_at[i]."""

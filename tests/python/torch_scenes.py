@@ -154,6 +154,7 @@ def all_to_all(p):
         got = [torch.empty([3], dtype=dtype) for _ in range(p.size)]
         dist.all_to_all(got, list(x), group=p.ours)
         same(torch.stack(got), want, f"all_to_all of {dtype}")
+    dist.all_to_all_single(torch.empty([0, 3]), torch.empty([0, 3]), group=p.ours)
     rows = [[(i + 2 * j) % 4 for j in range(p.size)] for i in range(p.size)]  # some of them 0
     mine = values([sum(rows[p.rank]), 2], torch.float32, p.rank)
     back = [rows[i][p.rank] for i in range(p.size)]
