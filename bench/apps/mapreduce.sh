@@ -98,6 +98,10 @@ for row in "${rows[@]}"; do
     [[ $name = *"$only"* ]] || continue
     awk -v n="$name" -v a="$(median_of "$name,mine")" -v b="$(median_of "$name,other")" -v g="$goal" \
         -v aw="$(median_of "$name,mine,whole")" -v bw="$(median_of "$name,other,whole")" 'BEGIN {
+        if (a == "" || b == "") {
+            printf "%-30s %9s %9s  failed\n", n, a == "" ? "-" : sprintf("%.3f", a), b == "" ? "-" : sprintf("%.3f", b)
+            exit
+        }
         r = a > 0 ? b / a : 0
         printf "%-30s %9.3f %9.3f %6.2f %8.2f %8.2f  %s\n", n, a, b, r, aw, bw, g == "" ? "" : (r >= g ? "≥ " g ": reached" : "≥ " g ": missed")
     }'

@@ -35,7 +35,7 @@ struct kmeans_tile {
     float best[KMEANS_TILE][KMEANS_ACROSS + 1];
     uint32_t which[KMEANS_TILE][KMEANS_ACROSS + 1];
     uint32_t nearest[KMEANS_TILE];
-};
+} __attribute__((aligned(16))); /* four neighbours are loaded at once */
 
 /* Four neighbours, which a GPU loads at once. */
 struct kmeans_four {

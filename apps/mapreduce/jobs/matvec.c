@@ -10,7 +10,10 @@
 #include "../formats.h"
 #include "../mapreduce.h"
 
-enum { MATVEC_WARPS = 32 }; /* of a block, at most */
+enum {
+    MATVEC_WARPS = 32,    /* of a block, at most */
+    MATVEC_THREADS = 256, /* on a GPU: a thread has 130 registers */
+};
 
 /* A row's 128 sums, by a warp. */
 GW_DEV float matvec_row(const float *row, const float *x, uint64_t n, float *sum)
@@ -109,4 +112,4 @@ static int matvec_round(struct mr_host *h, const uint8_t *out, uint64_t bytes)
 
 MR_JOB(matvec, matvec_map, MR_NO_COMBINE, matvec_reduce, .what = "multiplies a matrix with a vector (.npy)",
        .setup = matvec_setup, .round = matvec_round, .args = "VECTOR.npy", .input = MR_NPY, .by = MR_BY_WARP,
-       .flags = MR_SORT | MR_ORDER, .key = 8, .value = sizeof(float));
+       .threads = MATVEC_THREADS, .flags = MR_SORT | MR_ORDER, .key = 8, .value = sizeof(float));
