@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 # SPDX-License-Identifier: Apache-2.0
-"""`gpuwire app faceverify` without arguments shows everything on one machine, and ends cleanly at Ctrl-C and without memcached."""
+"""`gpuwire app faceverify` without arguments shows everything on one machine, and ends cleanly at Ctrl-C and without memcached.
+Wrong arguments, of the server, too, are one line and exit code 2."""
 from serve_rig import *
 
 
@@ -26,7 +27,10 @@ def main():
 
     said, errors = (p := demo("--exec", "cpu", env={"PATH": "/nowhere"})).communicate(timeout=60 * PATIENCE)
     assert p.returncode == 1 and "memcached is not installed" in errors, (p.returncode, errors)
-    for wrong in (["--exec", "tpu"], ["--seconds", "x"], ["nonsense"], ["--nonsense"]):
+    serve = (["--exec", "tpu"], ["--limit", "0"], ["--threshold", "2"], ["--protocol", "udp"], ["--spread", "even"], ["--proxies", "17"],
+             ["-m", "nowhere.invalid:1"], ["-m", "127.0.0.1:0"], ["-l", "127.0.0.1:70000"], ["-l"], ["more"])
+    for wrong in (["--exec", "tpu"], ["--seconds", "x"], ["nonsense"], ["--nonsense"], *(["serve", *w] for w in serve),
+                  ["where", "--spread", "even"]):
         said, errors = (p := demo(*wrong)).communicate(timeout=60 * PATIENCE)
         assert p.returncode == 2 and errors.count("\n") == 1, (wrong, p.returncode, errors)
 
