@@ -71,7 +71,7 @@ GW_DEV void one_accept(struct face_view *v)
     int fd;
 
     while (one_may_accept(v)) {
-        fd = gw_sock_accept_thread(v->net, *v->listener, NULL, NULL, 0);
+        fd = gw_sock_accept_thread(v->net, v->listener, NULL, NULL, 0);
         if (fd < 0) return;
         while (i < v->a->conns && v->conn[i].state != FACE_CONN_FREE) i++;
         if (i == v->a->conns || gw_add_relaxed_u32_gpu(v->open, 1) >= v->a->conns_max) {
@@ -155,7 +155,7 @@ GW_DEV bool one_look_round(struct face_view *v)
         one_look_at_clients(v);
         one_tell(v);
     }
-    v->fds[0].fd = one_may_accept(v) ? *v->listener : -1;
+    v->fds[0].fd = one_may_accept(v) ? v->listener : -1;
     return on;
 }
 
@@ -213,7 +213,7 @@ GW_DEV void one_prepare(struct face_view *v)
     uint32_t i;
 
     v->fds[0].events = POLLIN;
-    v->fds[0].fd = *v->listener;
+    v->fds[0].fd = v->listener;
     v->b->unsettled = 1;
     for (i = 0; i < v->a->ring.servers; i++) v->link[i].fd = v->link_fds[i].fd = -1;
     for (i = 0; i < v->a->conns; i++) v->conn_fds[i].fd = -1;

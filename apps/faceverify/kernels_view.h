@@ -13,7 +13,7 @@
 struct face_view {
     const struct face_args *a;
     struct gw_net *net;
-    int *listener;
+    int listener;            /* its number does not change: read once, as it lies in host memory */
     uint32_t *open, sharers; /* clients of the set; its blocks */
     struct face_block *b;
     struct mc_link *link;
@@ -31,7 +31,7 @@ GW_DEV void face_view_make(struct face_view *v, const struct face_args *a)
 
     v->a = a;
     v->net = a->net[i % a->nets];
-    v->listener = &a->listener[i % a->nets];
+    v->listener = a->listener[i % a->nets];
     v->open = &a->open[i % a->nets];
     v->sharers = (gw_grid_dim() - (uint32_t)(i % a->nets) + a->nets - 1) / a->nets;
     v->b = &a->block[i];
