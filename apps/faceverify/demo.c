@@ -3,6 +3,7 @@
  * load. */
 #include <errno.h>
 #include <getopt.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -70,7 +71,7 @@ static void demo_become_memcached(const char *port, pid_t parent)
     if (getppid() != parent) _exit(1);
     signal(SIGINT, SIG_IGN); /* Ctrl-C is for us, and we end it when the server has ended */
     execlp("memcached", "memcached", "-l", "127.0.0.1", "-p", port, "-U", "0", "-m", "64",
-           geteuid() ? (char *)NULL : "-u", "nobody", (char *)NULL);
+           geteuid() ? (char *)NULL : "-u", getpwnam("nobody") ? "nobody" : "root", (char *)NULL);
     _exit(127);
 }
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
 # SPDX-License-Identifier: Apache-2.0
 # faceverify beside a server on all CPU cores and a CPU+CUDA server: the same clients and memcacheds, loopback TCP, servers in turn,
-# medians of the rounds. For each server: the most requests/s that it answers with a p99 of P99_US at most, and its p50 there.
+# medians of the rounds. The last row, `limit`, is the CPU server with nothing compared: what network, memcached and clients leave to
+# any server on these processors. For each server: the most requests/s that it answers with a p99 of P99_US at most, and its p50 there.
 #
 #     bench/apps/faceverify.sh FOLDER [cpu|gpu]      FOLDER: a build folder or a bundle
 #
@@ -28,7 +29,7 @@ baseline() { # a baseline's program, in a build folder or in a bundle
     local p
     for p in "$folder/bin/$1" "$folder/tests/$1"; do [ ! -x "$p" ] || echo "$p"; done
 }
-cpu=$(baseline app_faceverify_cpu) cuda=$(baseline app_faceverify_cuda)
+cpu=$(baseline app_faceverify_cpu) none=$(baseline app_faceverify_limit) cuda=$(baseline app_faceverify_cuda)
 [ "$exec" = gpu ] || cuda=
 
 user=()
@@ -48,9 +49,11 @@ begin() {
     case $1 in
     ours) "$gpuwire" app faceverify serve --exec "$exec" -m "$list" -l 127.0.0.1:0 --proxies "$proxies" >"$work/said" 2>"$work/err" & ;;
     cpu) "$cpu" "$list" "$port" "$workers" >"$work/said" 2>"$work/err" & ;;
+    limit) "$none" "$list" "$port" "$workers" >"$work/said" 2>"$work/err" & ;;
     cuda) "$cuda" "$list" "$port" "$workers" >"$work/said" 2>"$work/err" & ;;
     esac
-    server=$!
+    server=$! check=()
+    [ "$1" != limit ] || check=(--no-check)
     for _ in {1..300}; do
         grep -q listening "$work/said" && break
         kill -0 "$server" 2>/dev/null || { echo "faceverify.sh: $1 does not start: $(cat "$work/err")" >&2; exit 1; }
@@ -71,7 +74,7 @@ stop() {
 # load RATE: "requests/s p50 p99 bad", times in us.
 load() {
     timeout 60 "$gpuwire" app faceverify load "127.0.0.1:$port" --connections "$connections" --pipeline "$pipeline" --rate "$1" \
-        --seconds "$seconds" --warm 0.3 --threads "$clients" --persons 16 --tolerate --json >"$work/json" 2>"$work/load.err" || true
+        --seconds "$seconds" --warm 0.3 --threads "$clients" --persons 16 "${check[@]}" --tolerate --json >"$work/json" 2>"$work/load.err" || true
     # Requests that were due and never sent count as late: that rate is too high.
     sed -n 's/.*"requests_per_s": \([0-9.]*\).*"unavailable": \([0-9]*\).*"wrong": \([0-9]*\).*"gone": \([0-9]*\), "lost": \([0-9]*\), "behind": \([0-9]*\).*"us": {[^}]*"p50": \([0-9.]*\)[^}]*"p99": \([0-9.]*\).*/\1 \7 \8 \2 \3 \4 \5 \6/p' "$work/json" |
         awk '{ print $1, $2, ($8 > 0 ? 1e9 : $3), $4 + $5 + $6 + $7 }'
@@ -122,7 +125,7 @@ echo "faceverify: proxies=$proxies of ours; threads=$cpu_workers of CPU, $cuda_w
     "$stores memcacheds with $store_threads threads; $connections connections, pipeline $pipeline; $cpus processors"
 
 for ((round = 1; round <= rounds; round++)); do
-    for which in ours ${cpu:+cpu} ${cuda:+cuda}; do
+    for which in ours ${cpu:+cpu} ${cuda:+cuda} ${none:+limit}; do
         workers=$cpu_workers
         [ "$which" != cuda ] || workers=$cuda_workers
         begin "$which"
@@ -133,7 +136,7 @@ done
 
 printf '%-6s  %22s  %8s  %8s  %12s  %s\n' server "requests/s, p99 <= $limit us" "p50 us" "p99 us" "requests/s" "ours is"
 ours=$(cut -d' ' -f1 "$work/ours" | median)
-for which in ours ${cpu:+cpu} ${cuda:+cuda}; do
+for which in ours ${cpu:+cpu} ${cuda:+cuda} ${none:+limit}; do
     file=$work/$which
     rate=$(cut -d' ' -f1 "$file" | median)
     printf '%-6s  %22.0f  %8.0f  %8.0f  %12.0f  %s\n' "$which" "$rate" "$(cut -d' ' -f2 "$file" | median)" \
