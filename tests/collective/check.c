@@ -227,7 +227,7 @@ static int check_sizes(struct peer *p, uint32_t kind, uint32_t way)
 
 static int check_types(struct peer *p, uint32_t kind, uint32_t way)
 {
-    for (uint32_t dtype = GW_DTYPE_F32; dtype <= GW_DTYPE_I64; dtype += p->size > 3 ? 3 : 1)
+    for (uint32_t dtype = GW_DTYPE_F32; dtype <= GW_DTYPE_I64; dtype += p->size > 2 ? 3 : 1)
         for (uint32_t op = GW_SUM; op <= GW_AVG; op++) {
             struct gw_coll c = {.kind = kind, .dtype = dtype, .op = op, .way = way, .count = 1003};
 
@@ -240,7 +240,7 @@ static int check_types(struct peer *p, uint32_t kind, uint32_t way)
 
 static int check_large(struct peer *p)
 {
-    uint32_t most = p->size > 3 ? MOST / 8 : MOST; /* processors are few */
+    uint32_t most = p->size > 2 ? MOST / 8 : MOST; /* processors are few */
 
     for (uint32_t kind = GW_COLL_BROADCAST; kind <= GW_COLL_ALLTOALL; kind++)
         for (uint32_t way = GW_WAY_AUTO; way <= GW_WAY_RING; way++) {
