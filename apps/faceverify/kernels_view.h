@@ -119,21 +119,21 @@ GW_DEV void one_reply_at_once(struct face_view *v, uint32_t i, uint64_t id, enum
     one_reply(v, i, &r, verdict);
 }
 
-/* Writes down what the page shows of a request. */
-GW_DEV void one_recent(struct face_view *v, const struct face_slot *slot, float distance,
-                       enum face_verdict verdict)
+/* Writes down what the page shows of a request. A function of its own: inlined, it would take the registers
+ * of the kernel that calls it. */
+GW_SLOW_FN void one_recent_write(struct face_recent *r, struct face_recent_pen *pen,
+                                 const struct face_slot *slot, float distance, enum face_verdict verdict)
 {
     struct face_recent_one one;
     uint32_t i;
 
-    if (!v->a->recent || !face_recent_may(&v->b->pen, slot->ns[FACE_REPLIED])) return;
     for (i = 0; i < FACE_POINTS; i++) one.ns[i] = slot->ns[i];
     one.distance = distance;
     one.server = slot->server;
     one.verdict = (uint16_t)verdict;
     one.name_len = (uint16_t)(slot->key_len - FACE_PREFIX_LEN);
     memcpy(one.name, slot->key + FACE_PREFIX_LEN, FACE_NAME_MAX);
-    face_recent_write(&v->a->recent[gw_block_idx()], &v->b->pen, &one, slot->ns[FACE_REPLIED]);
+    face_recent_write(r, pen, &one, slot->ns[FACE_REPLIED]);
 }
 
 /* A reply to the request of a slot, which is free then. */
@@ -154,7 +154,8 @@ GW_DEV void one_slot_reply(struct face_view *v, uint32_t s, float distance, enum
     for (i = 0; i < FACE_POINTS; i++) r.ns[i] = slot->ns[i];
     if (verdict == FACE_MATCH || verdict == FACE_NO_MATCH)
         for (i = 1; i < FACE_POINTS; i++) v->b->counts.ns[i] += slot->ns[i] - slot->ns[i - 1];
-    one_recent(v, slot, distance, verdict);
+    if (v->a->recent && face_recent_may(&v->b->pen, slot->ns[FACE_REPLIED]))
+        one_recent_write(&v->a->recent[gw_block_idx()], &v->b->pen, slot, distance, verdict);
     c->waits--;
     one_reply(v, slot->conn, &r, verdict);
 }
