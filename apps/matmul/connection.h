@@ -45,9 +45,12 @@ GW_DEV void mm_count(uint64_t *counter)
 
 GW_DEV void mm_enter(const struct mm_block *b, struct mm_conn *c, enum mm_state state)
 {
+    uint64_t now = mm_now(b);
+
+    if (gw_thread_idx() == 0) gw_add_relaxed_u64_gpu(&b->a->counts->ns[c->state], now - c->since);
     c->state = state;
     c->done = 0;
-    c->since = mm_now(b);
+    c->since = now;
 }
 
 /* The answer's header goes where it is sent from: before C, or into the connection. */
@@ -126,7 +129,7 @@ GW_DEV int mm_room(const struct mm_block *b, struct mm_conn *c)
 /* The last byte of A and B is there. */
 GW_DEV int mm_body_complete(struct mm_block *b, struct mm_conn *c, struct mm_conn *home)
 {
-    uint64_t began = mm_now(b);
+    uint64_t began = mm_now(b), took;
 
     if (b->a->io_blocks != gw_grid_dim()) {
         if (gw_thread_idx() == 0) mm_job_submit(b->a, c->job);
@@ -134,7 +137,9 @@ GW_DEV int mm_body_complete(struct mm_block *b, struct mm_conn *c, struct mm_con
         return MM_WAIT;
     }
     if (mm_compute_alone(b->a, c->job)) return MM_END;
-    b->busy += mm_now(b) - began;
+    took = mm_now(b) - began;
+    if (gw_thread_idx() == 0) gw_add_relaxed_u64_gpu(&b->a->counts->ns[MM_COMPUTE], took);
+    b->busy += took;
     mm_answer_begin(b, c, home, MM_OK);
     return MM_GO_ON;
 }

@@ -25,6 +25,19 @@ static int main_failed(void)
     return MM_EXIT_FAILURE;
 }
 
+/* A request's way: how long its steps took on average. */
+static void main_print_times(const struct mm_counts *c)
+{
+    double n = (double)c->answered * 1e3;
+
+    if (!c->answered) return;
+    printf(
+        "on average a request took: %.1f us to wait for a buffer, %.1f to receive the matrices, %.1f for the "
+        "product, %.1f to send the answer\n",
+        (double)c->ns[MM_ROOM] / n, (double)c->ns[MM_BODY] / n, (double)c->ns[MM_COMPUTE] / n,
+        (double)c->ns[MM_ANSWER] / n);
+}
+
 static int main_serve(int argc, char **argv)
 {
     struct mm_server_opts o;
@@ -45,6 +58,7 @@ static int main_serve(int argc, char **argv)
            (unsigned long long)counts.answered, (unsigned long long)counts.accepted,
            (unsigned long long)counts.dropped, (unsigned long long)counts.refused,
            (unsigned long long)counts.busy);
+    main_print_times(&counts);
     if (err) return main_failed();
     return mm_interrupted ? MM_EXIT_INTERRUPTED : MM_EXIT_FAILURE;
 }

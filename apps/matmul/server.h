@@ -56,6 +56,8 @@ struct mm_counts {
     uint64_t answered; /* MM_OK */
     uint64_t busy, refused;
     uint64_t dropped; /* connections that failed, or whose client was silent for too long */
+    /* How long requests were in each state, all together; MM_COMPUTE: in the independent design, too. */
+    uint64_t ns[MM_LAST + 1];
 };
 
 struct mm_server_args {

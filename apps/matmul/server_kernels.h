@@ -11,7 +11,7 @@
 #define MM_RETRY_NS  1000000u
 #define MM_ASK_NS    (GW_ON_GPU ? 20000u : 200000u)
 #define MM_SURVEY_NS 100000000u
-#define MM_REST_NS   20000u
+#define MM_REST_NS   100000u
 
 /* ---- listening ---------------------------------------------------------------------------------------- */
 
@@ -106,9 +106,10 @@ GW_DEV short mm_events(const struct mm_conn *c, uint64_t *pause)
 GW_DEV bool mm_rests(const struct mm_block *b)
 {
     bool rests = GW_ON_GPU && !b->count;
-    uint64_t until = gw_clock_ns() + (rests ? MM_REST_NS : 0);
+    uint64_t until = gw_clock_ns() + MM_REST_NS;
 
-    while (gw_clock_ns() < until) gw_pause(16);
+    while (rests && gw_thread_idx() == 0 && gw_clock_ns() < until) gw_pause(16);
+    gw_syncthreads();
     return rests;
 }
 
@@ -165,9 +166,10 @@ GW_DEV void mm_round(struct mm_block *b, int all)
 GW_DEV void mm_serve_connections(struct mm_block *b)
 {
     uint64_t surveyed = gw_clock_ns(), now;
+    uint32_t looks = 0;
     int all;
 
-    while (!mm_stopped(b->a)) {
+    while (looks++ % MM_LOOKS || !mm_stopped(b->a)) {
         bool fresh = mm_watch(b);
 
         now = gw_group_first(GW_BLOCK, gw_clock_ns());

@@ -10,9 +10,11 @@
 
 #include "pool.h"
 
-/* How long a block that finds no work waits before it looks again: a CPU's sleeps, longer each time. */
-#define MM_NAP_NS   (GW_ON_GPU ? 0u : 50000u)
+/* How long a CPU's block that finds no work sleeps at first, and how many times that at most. */
+#define MM_NAP_NS   50000u
 #define MM_NAPS_MAX 40u
+/* How many looks for work pass between two looks at the host's word, which is across the bus for a GPU. */
+#define MM_LOOKS (GW_ON_GPU ? 64u : 1u)
 
 GW_DEV int mm_stopped(const struct mm_server_args *a)
 {
@@ -100,15 +102,17 @@ GW_DEV int mm_compute_some(const struct mm_server_args *a, uint32_t *place)
 /* What a computing block does until the server stops. */
 GW_DEV void mm_compute(const struct mm_server_args *a)
 {
-    uint32_t place = 0, naps = 0; /* place: the first thread's */
+    uint32_t place = 0, naps = 0, looks = 0; /* place: the first thread's */
 
-    while (!mm_stopped(a)) {
+    while (looks++ % MM_LOOKS || !mm_stopped(a)) {
         if (mm_compute_some(a, &place)) {
             naps = 0;
-            continue;
+        } else if (GW_ON_GPU) {
+            gw_pause(16); /* a moment, which leaves the queue's memory to others */
+        } else {
+            if (naps < MM_NAPS_MAX) naps++;
+            gw_sock_poll(a->net[0], NULL, 0, gw_clock_ns() + naps * MM_NAP_NS);
         }
-        if (naps < MM_NAPS_MAX) naps++;
-        gw_sock_poll(a->net[0], NULL, 0, MM_NAP_NS ? gw_clock_ns() + naps * MM_NAP_NS : 0);
     }
 }
 

@@ -22,7 +22,6 @@ client=("$folder/libexec/gpuwire/gpuwire-app-matmul-client")
 work=$(mktemp -d)
 server=
 trap '[ -z "$server" ] || kill "$server" 2>/dev/null || true; wait 2>/dev/null; rm -rf "$work"' EXIT
-export CUDA_MODULE_LOADING=EAGER
 baseline() { # a baseline's program, in a build folder or in a bundle
     local p
     for p in "$folder/bin/$1" "$folder/tests/$1"; do [ ! -x "$p" ] || echo "$p"; done
@@ -58,6 +57,7 @@ stop() {
     kill -TERM "$server"
     wait "$server" || true
     server=
+    grep '^on average' "$work/said" || true
 }
 
 # begin ours|daemon|cuda|blas CONNECTIONS
@@ -67,7 +67,7 @@ begin() {
     [ "$1" != daemon ] || more=(--design daemon)
     if [ "${RDMA:-0}" = 1 ]; then more+=(--rdma); else more+=(--proxies "$proxies"); fi
     case $1 in
-    ours | daemon) start "$gpuwire" app matmul serve --exec "$exec" --listen "$host:0" --connections 512 --buffer "$buffer" "${more[@]}" ;;
+    ours | daemon) start env CUDA_MODULE_LOADING=EAGER "$gpuwire" app matmul serve --exec "$exec" --listen "$host:0" --connections 512 --buffer "$buffer" "${more[@]}" ;;
     cuda) start "$cuda" "$host:0" "$workers" ;;
     blas) start "$blas" "$host:0" ;;
     esac
@@ -102,7 +102,9 @@ if [ "${TUNE:-1}" = 1 ] && [ "$exec" = gpu ]; then
         best blocks ours 32 64
     else
         best proxies ours 2 4 6 8
-        best buffer ours 64 128 512
+        best buffer ours 64 256 512
+        best blocks ours 32 0
+        blocks=${BLOCKS:-0} # with more connections more blocks are better
     fi
     [ -z "$cuda" ] || best workers cuda 2 4 8 12
 fi

@@ -56,6 +56,7 @@ struct worker {
 static uint32_t thread_count = 4, stream_count = 4, batch_max = 16;
 static struct worker workers[THREADS_MAX];
 static struct cublas blas;
+static pthread_barrier_t prepared;
 
 static void must(bool ok, const char *what)
 {
@@ -229,12 +230,43 @@ static void worker_prepare(struct worker *w)
     }
 }
 
+/* cuBLAS and CUDA load what they need when it is needed first, which takes seconds: before clients come. */
+static void worker_warm_up(struct worker *w)
+{
+    struct job jobs[2], *both[2] = {&jobs[0], &jobs[1]};
+
+    memset(jobs, 0, sizeof(jobs));
+    for (uint32_t i = 0; i < 2; i++)
+        must(cuda_grow(&jobs[i].peer, 2 * 4 * 1024 * 1024, 4 * 1024 * 1024) &&
+                 !cudaEventCreateWithFlags(&jobs[i].done, cudaEventDisableTiming),
+             "memory");
+    for (uint32_t n = 64; n <= 1024; n *= 2)
+        for (uint32_t type = MM_FP32; type <= MM_FP16; type++) {
+            for (uint32_t i = 0; i < 2; i++) {
+                jobs[i].peer.head.n = n;
+                jobs[i].peer.head.type = (uint16_t)type;
+                jobs[i].peer.head.length = mm_in_bytes(type, n);
+            }
+            must(lane_multiply(w, &w->lanes[0], both, 1) && lane_multiply(w, &w->lanes[0], both, 2),
+                 "product");
+        }
+    must(!cudaStreamSynchronize(w->lanes[0].stream), "products");
+    for (uint32_t i = 0; i < 2; i++) {
+        cudaFreeHost(jobs[i].peer.in);
+        cudaFreeHost(jobs[i].peer.out);
+        cudaFree(jobs[i].dev);
+        cudaEventDestroy(jobs[i].done);
+    }
+}
+
 static void *worker_run(void *arg)
 {
     struct worker *w = arg;
     struct epoll_event events[EVENTS];
 
     worker_prepare(w);
+    worker_warm_up(w);
+    pthread_barrier_wait(&prepared);
     for (;;) {
         int n = epoll_wait(w->ep, events, EVENTS, w->queued ? 0 : -1);
 
@@ -286,11 +318,13 @@ int main(int argc, char **argv)
     batch_max = number(argc, argv, 4, batch_max, BATCH_MAX);
     must(!cudaFree(NULL), "CUDA");
     if (!cublas_open(&blas)) return 1;
+    pthread_barrier_init(&prepared, NULL, thread_count + 1);
     for (uint32_t i = 0; i < thread_count; i++) {
         workers[i].ep = epoll_create1(0);
         must(workers[i].ep >= 0 && !pthread_create(&workers[i].thread, NULL, worker_run, &workers[i]),
              "threads");
     }
+    pthread_barrier_wait(&prepared);
     listener = peer_listen(argc > 1 ? argv[1] : "127.0.0.1:0", "matmul-cuda");
     if (listener < 0) return 1;
     while ((fd = accept(listener, NULL, NULL)) >= 0 || errno == EINTR || errno == ECONNABORTED)
