@@ -123,7 +123,7 @@ static void side_open(struct side *s)
         exit(77);
     }
     s->threads = options.attr.threads                   ? options.attr.threads
-                 : gw_exec_kind(s->exec) == GW_EXEC_GPU ? 512
+                 : gw_exec_kind(s->exec) == GW_EXEC_GPU ? 256
                                                         : gw_exec_lanes(s->exec);
     must(gw_device_open(NULL, s->exec, &s->dev), "device");
     must(gw_comm_create(s->ranks, s->dev, &options.attr, LIMIT, &s->comm), "communicator");

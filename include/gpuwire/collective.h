@@ -90,7 +90,7 @@ enum gw_coll_way {
 struct gw_comm_attr {
     uint32_t blocks;    /* that take part at most: each has queue pairs of its own. 0: 1 on CPU threads, 8 on
                               * a GPU. Fewer where there are very many ranks */
-    uint32_t threads;   /* of a block that the host's calls launch. 0: the executor's lanes, or 512 */
+    uint32_t threads;   /* of a block that the host's calls launch. 0: the executor's lanes, or 256 */
     uint64_t staging;   /* bytes for all its buffers; 0: 64 MiB */
     uint32_t way;       /* enum gw_coll_way: for all calls; 0: by size */
     uint32_t immediate; /* 1: signal by immediates and completions, as where the NIC has no atomics */
@@ -232,7 +232,8 @@ GW_API int gw_coll_plan(const struct gw_comm *comm, const struct gw_coll *coll, 
 /* ---- calls of kernels ---------------------------------------------------------------------------------- */
 
 /* The blocks of a grid that take part, as each of them sees it: block `block` of `blocks`. The grid must not
- * have more blocks than run at the same time (gw_exec_resident_blocks). */
+ * have more blocks than run at the same time (gw_exec_resident_blocks). On a GPU a block has 256 threads
+ * at most: these calls may use all registers that a thread can have. */
 struct gw_team {
     struct gw_comm_handle *comm;
     uint32_t block, blocks;

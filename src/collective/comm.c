@@ -12,7 +12,7 @@
 #define MAX_TOLD    1900u /* queue pairs that fit into what a rank tells its peers */
 #define MAX_NAMES   1024u
 #define GPU_BLOCKS  8u
-#define GPU_THREADS 512u
+#define GPU_THREADS 256u /* more do not fit: the kernels use all 255 registers of a thread */
 
 /* Members count the communicators of each name alike. */
 static int name_take(struct gw_comm *c, const char *name)
@@ -57,8 +57,9 @@ static int shape_take(struct gw_comm *c)
     bool gpu = gw_exec_kind(c->exec) == GW_EXEC_GPU;
     uint32_t most = gw_exec_resident_blocks(c->exec);
 
-    if (c->attr.blocks > GW_COMM_MAX_BLOCKS || c->attr.threads > 1024 || c->attr.way > GW_WAY_RING ||
-        (c->attr.staging && c->attr.staging < 1 << 16) || c->attr.staging > UINT64_C(1) << 40)
+    if (c->attr.blocks > GW_COMM_MAX_BLOCKS || c->attr.threads > (gpu ? GPU_THREADS : 1024) ||
+        c->attr.way > GW_WAY_RING || (c->attr.staging && c->attr.staging < 1 << 16) ||
+        c->attr.staging > UINT64_C(1) << 40)
         return gw_error(-EINVAL, "communicator: an attribute is out of range");
     c->blocks = c->attr.blocks ? c->attr.blocks : gpu ? GPU_BLOCKS : 1;
     if (c->blocks > most) c->blocks = most;

@@ -67,7 +67,7 @@ static int all_open(struct all *a, const char *exec, const struct gw_exec_opts *
     TRY(fd >= 0 && !bind(fd, (struct sockaddr *)&at, n) && !listen(fd, 64));
     TRY(!getsockname(fd, (struct sockaddr *)&at, &n));
     TRY(gw_exec_create(exec, opts, &a->exec) == 0 && gw_device_open(NULL, a->exec, &a->dev) == 0);
-    a->threads = gw_exec_kind(a->exec) == GW_EXEC_GPU ? 512 : gw_exec_lanes(a->exec);
+    a->threads = gw_exec_kind(a->exec) == GW_EXEC_GPU ? 256 : gw_exec_lanes(a->exec);
     TRY(gw_mem_alloc(a->exec, GW_MEM_HOST, 4096, &a->result) == 0);
     TRY(gw_mem_alloc(a->exec, GW_MEM_HOST, sizeof(uint64_t), &a->ns) == 0);
     for (uint32_t r = 0; r < a->size; r++) {
