@@ -1,10 +1,10 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * mm_tile for GPUs. The block's threads copy a panel of A and one of B into shared memory, and multiply them.
- * For fp32 each thread has a square of the tile. For TF32 and fp16 each warp has corners of it, on the tensor
- * cores.
+ * mm_tile for GPUs. The block's threads copy a panel of A and one of B into shared memory. While they
+ * multiply them, the next two are on their way into registers. For fp32 each thread has a square of the tile.
+ * For TF32 and fp16 each warp has corners of it, on the tensor cores.
  *
- * Blocks must have whole warps. 256 threads, 8 warps, are the expected size.
+ * Blocks have MM_THREADS threads.
  */
 #include <cuda_fp16.h>
 #include <mma.h>
@@ -13,11 +13,18 @@
 #include "product.h"
 
 enum {
-    MM_DEPTH = 16,  /* of a panel */
+    MM_THREADS = 256,
+    MM_DEPTH = 32,  /* of a panel; beyond the matrix it is 0 */
     MM_SQUARE = 4,  /* a thread's part of the tile: MM_SQUARE × MM_SQUARE */
-    MM_CORNER = 16, /* a tensor core's part: MM_CORNER × MM_CORNER */
+    MM_CORNER = 16, /* a tensor core's part: MM_CORNER × MM_CORNER; each warp has two */
     MM_PAD = 4,     /* floats at the end of a row: so the threads of a warp meet different banks */
+    MM_FOURS =
+        MM_TILE * MM_DEPTH / 4 / MM_THREADS, /* fours of neighbours, of a panel, that a thread copies */
 };
+
+static_assert(MM_TILE / MM_SQUARE * (MM_TILE / MM_SQUARE) == MM_THREADS, "a square for each thread");
+static_assert(MM_TILE / MM_CORNER * (MM_TILE / MM_CORNER) == 2 * MM_THREADS / 32,
+              "two corners for each warp");
 
 /* Panels. A's is stored by columns for fp32, so that a thread finds its rows side by side. */
 struct mm_panels {
@@ -46,56 +53,91 @@ struct mm_place {
     uint32_t i0, j0;
 };
 
-/* ---- panels ------------------------------------------------------------------------------------------- */
+/* ---- panels on their way ------------------------------------------------------------------------------- */
 
-/* Four floats of a factor from row i, column j on; 0 beyond the matrix, whose n is a multiple of 16. */
-static __device__ inline float4 mm_four(const float *m, uint32_t n, uint32_t i, uint32_t j)
+/* This thread's part of the next panels. */
+struct mm_next {
+    float4 a[MM_FOURS], b[MM_FOURS];
+};
+
+struct mm_next_half {
+    uint2 a[MM_FOURS], b[MM_FOURS];
+};
+
+/* Where its fours lie: A's panel has rows of MM_DEPTH, B's of MM_TILE. */
+static __device__ inline void mm_a_at(uint32_t u, uint32_t *i, uint32_t *k)
 {
-    if (i >= n || j >= n) return make_float4(0, 0, 0, 0);
-    return *(const float4 *)(m + (uint64_t)i * n + j);
-}
+    uint32_t four = u * MM_THREADS + gw_thread_idx();
 
-static __device__ inline uint2 mm_four_half(const __half *m, uint32_t n, uint32_t i, uint32_t j)
-{
-    if (i >= n || j >= n) return make_uint2(0, 0);
-    return *(const uint2 *)(m + (uint64_t)i * n + j);
-}
-
-enum { MM_A_FOURS = MM_TILE * MM_DEPTH / 4, MM_B_FOURS = MM_TILE * MM_DEPTH / 4 };
-
-/* This is where the fours of a panel of A and of B lie: A's by rows of MM_DEPTH, B's by rows of MM_TILE. */
-static __device__ inline void mm_a_at(uint32_t four, uint32_t *i, uint32_t *k)
-{
     *i = four / (MM_DEPTH / 4);
     *k = four % (MM_DEPTH / 4) * 4;
 }
 
-static __device__ inline void mm_b_at(uint32_t four, uint32_t *k, uint32_t *j)
+static __device__ inline void mm_b_at(uint32_t u, uint32_t *k, uint32_t *j)
 {
+    uint32_t four = u * MM_THREADS + gw_thread_idx();
+
     *k = four / (MM_TILE / 4);
     *j = four % (MM_TILE / 4) * 4;
 }
 
+/* Four elements of a factor from row i, column j on; 0 beyond the matrix, whose n is a multiple of 16. */
+static __device__ inline float4 mm_four(const void *m, uint32_t n, uint32_t i, uint32_t j)
+{
+    if (i >= n || j >= n) return make_float4(0, 0, 0, 0);
+    return *(const float4 *)((const float *)m + (uint64_t)i * n + j);
+}
+
+static __device__ inline uint2 mm_four_half(const void *m, uint32_t n, uint32_t i, uint32_t j)
+{
+    if (i >= n || j >= n) return make_uint2(0, 0);
+    return *(const uint2 *)((const __half *)m + (uint64_t)i * n + j);
+}
+
+/* Fetches them from column k0 of A and row k0 of B on. */
+static __device__ inline void mm_fetch(struct mm_next *v, const struct mm_product *p, struct mm_place at,
+                                       uint32_t k0)
+{
+    uint32_t i, j, k;
+
+#pragma unroll
+    for (uint32_t u = 0; u < MM_FOURS; u++) {
+        mm_a_at(u, &i, &k);
+        v->a[u] = mm_four(p->a, p->n, at.i0 + i, k0 + k);
+        mm_b_at(u, &k, &j);
+        v->b[u] = mm_four(p->b, p->n, k0 + k, at.j0 + j);
+    }
+}
+
+static __device__ inline void mm_fetch_half(struct mm_next_half *v, const struct mm_product *p,
+                                            struct mm_place at, uint32_t k0)
+{
+    uint32_t i, j, k;
+
+#pragma unroll
+    for (uint32_t u = 0; u < MM_FOURS; u++) {
+        mm_a_at(u, &i, &k);
+        v->a[u] = mm_four_half(p->a, p->n, at.i0 + i, k0 + k);
+        mm_b_at(u, &k, &j);
+        v->b[u] = mm_four_half(p->b, p->n, k0 + k, at.j0 + j);
+    }
+}
+
 /* ---- fp32 --------------------------------------------------------------------------------------------- */
 
-static __device__ inline void mm_load_fp32(struct mm_panels *r, const struct mm_product *p,
-                                           struct mm_place at, uint32_t k0)
+static __device__ inline void mm_put_fp32(struct mm_panels *r, const struct mm_next *v)
 {
-    const float *a = (const float *)p->a, *b = (const float *)p->b;
     uint32_t i, j, k;
-    float4 v;
 
-    for (uint32_t four = gw_thread_idx(); four < MM_A_FOURS; four += gw_block_dim()) {
-        mm_a_at(four, &i, &k);
-        v = mm_four(a, p->n, at.i0 + i, k0 + k);
-        r->a[k][i] = v.x;
-        r->a[k + 1][i] = v.y;
-        r->a[k + 2][i] = v.z;
-        r->a[k + 3][i] = v.w;
-    }
-    for (uint32_t four = gw_thread_idx(); four < MM_B_FOURS; four += gw_block_dim()) {
-        mm_b_at(four, &k, &j);
-        *(float4 *)&r->b[k][j] = mm_four(b, p->n, k0 + k, at.j0 + j);
+#pragma unroll
+    for (uint32_t u = 0; u < MM_FOURS; u++) {
+        mm_a_at(u, &i, &k);
+        r->a[k][i] = v->a[u].x;
+        r->a[k + 1][i] = v->a[u].y;
+        r->a[k + 2][i] = v->a[u].z;
+        r->a[k + 3][i] = v->a[u].w;
+        mm_b_at(u, &k, &j);
+        *(float4 *)&r->b[k][j] = v->b[u];
     }
 }
 
@@ -115,111 +157,114 @@ static __device__ inline void mm_square(const struct mm_panels *r, float sum[MM_
     }
 }
 
-static __device__ __noinline__ void mm_tile_fp32(struct mm_panels *r, const struct mm_product *p,
+static __device__ __noinline__ void mm_tile_fp32(struct mm_panels *r, const struct mm_product *product,
                                                  struct mm_place at)
 {
     const uint32_t across = MM_TILE / MM_SQUARE;
+    uint32_t i = gw_thread_idx() / across * MM_SQUARE, j = gw_thread_idx() % across * MM_SQUARE;
+    float sum[MM_SQUARE][MM_SQUARE] = {};
+    struct mm_product p = *product;
+    struct mm_next next;
 
-    /* Squares that have no thread of their own come in a later round. */
-    for (uint32_t first = 0; first < across * across; first += gw_block_dim()) {
-        uint32_t square = first + gw_thread_idx(), i = square / across * MM_SQUARE,
-                 j = square % across * MM_SQUARE;
-        float sum[MM_SQUARE][MM_SQUARE] = {};
-
-        for (uint32_t k0 = 0; k0 < p->n; k0 += MM_DEPTH) {
-            mm_load_fp32(r, p, at, k0);
-            gw_syncthreads();
-            if (square < across * across) mm_square(r, sum, i, j);
-            gw_syncthreads(); /* all are done with this panel */
-        }
-        if (square >= across * across || at.i0 + i >= p->n || at.j0 + j >= p->n) continue;
-        for (uint32_t u = 0; u < MM_SQUARE; u++)
-            *(float4 *)(p->c + (uint64_t)(at.i0 + i + u) * p->n + at.j0 + j) =
-                make_float4(sum[u][0], sum[u][1], sum[u][2], sum[u][3]);
+    mm_fetch(&next, &p, at, 0);
+    for (uint32_t k0 = 0; k0 < p.n; k0 += MM_DEPTH) {
+        mm_put_fp32(r, &next);
+        gw_syncthreads();
+        mm_fetch(&next, &p, at, k0 + MM_DEPTH);
+        mm_square(r, sum, i, j);
+        gw_syncthreads(); /* all are done with these panels */
     }
+    if (at.i0 + i >= p.n || at.j0 + j >= p.n) return;
+    for (uint32_t u = 0; u < MM_SQUARE; u++)
+        *(float4 *)(p.c + (uint64_t)(at.i0 + i + u) * p.n + at.j0 + j) =
+            make_float4(sum[u][0], sum[u][1], sum[u][2], sum[u][3]);
 }
 
 /* ---- tensor cores ------------------------------------------------------------------------------------- */
 
 using namespace nvcuda;
 
-typedef wmma::fragment<wmma::accumulator, 16, 16, 16, float> mm_sum_half;
-
-static __device__ inline void mm_load_half(struct mm_panels_half *r, const struct mm_product *p,
-                                           struct mm_place at, uint32_t k0)
-{
-    const __half *a = (const __half *)p->a, *b = (const __half *)p->b;
-    uint32_t i, j, k;
-
-    for (uint32_t four = gw_thread_idx(); four < MM_A_FOURS; four += gw_block_dim()) {
-        mm_a_at(four, &i, &k);
-        *(uint2 *)&r->a[i][k] = mm_four_half(a, p->n, at.i0 + i, k0 + k);
-    }
-    for (uint32_t four = gw_thread_idx(); four < MM_B_FOURS; four += gw_block_dim()) {
-        mm_b_at(four, &k, &j);
-        *(uint2 *)&r->b[k][j] = mm_four_half(b, p->n, k0 + k, at.j0 + j);
-    }
-}
-
-/* Where a warp's corner is in the tile, in round `first`; each warp has two of them. No: there is none. */
-static __device__ inline bool mm_corner(uint32_t first, uint32_t which, uint32_t *i, uint32_t *j)
+/* Where the warp's two corners are in the tile. */
+static __device__ inline void mm_corner(uint32_t which, uint32_t *i, uint32_t *j)
 {
     const uint32_t across = MM_TILE / MM_CORNER;
-    uint32_t corner = first + which * (gw_block_dim() / 32) + gw_warp_idx();
+    uint32_t corner = which * (MM_THREADS / 32) + gw_warp_idx();
 
     *i = corner / across * MM_CORNER;
     *j = corner % across * MM_CORNER;
-    return corner < across * across;
 }
 
-enum { MM_CORNERS = (MM_TILE / MM_CORNER) * (MM_TILE / MM_CORNER) };
+static __device__ inline void mm_put_half(struct mm_panels_half *r, const struct mm_next_half *v)
+{
+    uint32_t i, j, k;
 
-/* Corners go to the warps in turn. A block of 8 warps has them all in one round. */
-static __device__ __noinline__ void mm_tile_half(struct mm_panels_half *r, const struct mm_product *p,
-                                                 struct mm_place at)
+#pragma unroll
+    for (uint32_t u = 0; u < MM_FOURS; u++) {
+        mm_a_at(u, &i, &k);
+        *(uint2 *)&r->a[i][k] = v->a[u];
+        mm_b_at(u, &k, &j);
+        *(uint2 *)&r->b[k][j] = v->b[u];
+    }
+}
+
+typedef wmma::fragment<wmma::accumulator, 16, 16, 16, float> mm_sum_half;
+
+/* sum += the part of a corner that these panels have. */
+static __device__ inline void mm_multiply_half(const struct mm_panels_half *r, mm_sum_half &sum, uint32_t i,
+                                               uint32_t j)
 {
     wmma::fragment<wmma::matrix_a, 16, 16, 16, __half, wmma::row_major> a;
     wmma::fragment<wmma::matrix_b, 16, 16, 16, __half, wmma::row_major> b;
-    uint32_t i, j;
 
-    for (uint32_t first = 0; first < MM_CORNERS; first += 2 * (gw_block_dim() / 32)) {
-        mm_sum_half sum[2];
-
-        wmma::fill_fragment(sum[0], 0.0f);
-        wmma::fill_fragment(sum[1], 0.0f);
-        for (uint32_t k0 = 0; k0 < p->n; k0 += MM_DEPTH) {
-            mm_load_half(r, p, at, k0);
-            gw_syncthreads();
 #pragma unroll
-            for (uint32_t which = 0; which < 2; which++) {
-                if (!mm_corner(first, which, &i, &j)) continue;
-                wmma::load_matrix_sync(a, &r->a[i][0], MM_DEPTH + 2 * MM_PAD);
-                wmma::load_matrix_sync(b, &r->b[0][j], MM_TILE + 2 * MM_PAD);
-                wmma::mma_sync(sum[which], a, b, sum[which]);
-            }
-            gw_syncthreads(); /* all are done with this panel */
-        }
-#pragma unroll
-        for (uint32_t which = 0; which < 2; which++)
-            if (mm_corner(first, which, &i, &j) && at.i0 + i < p->n && at.j0 + j < p->n)
-                wmma::store_matrix_sync(p->c + (uint64_t)(at.i0 + i) * p->n + at.j0 + j, sum[which], p->n,
-                                        wmma::mem_row_major);
+    for (uint32_t k = 0; k < MM_DEPTH; k += 16) {
+        wmma::load_matrix_sync(a, &r->a[i][k], MM_DEPTH + 2 * MM_PAD);
+        wmma::load_matrix_sync(b, &r->b[k][j], MM_TILE + 2 * MM_PAD);
+        wmma::mma_sync(sum, a, b, sum);
     }
 }
 
-static __device__ inline void mm_load_tf32(struct mm_panels_tf32 *r, const struct mm_product *p,
-                                           struct mm_place at, uint32_t k0)
+static __device__ __noinline__ void mm_tile_half(struct mm_panels_half *r, const struct mm_product *product,
+                                                 struct mm_place at)
 {
-    const float *a = (const float *)p->a, *b = (const float *)p->b;
+    struct mm_product p = *product;
+    struct mm_next_half next;
+    mm_sum_half sum[2];
+    uint32_t i, j;
+
+    wmma::fill_fragment(sum[0], 0.0f);
+    wmma::fill_fragment(sum[1], 0.0f);
+    mm_fetch_half(&next, &p, at, 0);
+    for (uint32_t k0 = 0; k0 < p.n; k0 += MM_DEPTH) {
+        mm_put_half(r, &next);
+        gw_syncthreads();
+        mm_fetch_half(&next, &p, at, k0 + MM_DEPTH);
+#pragma unroll
+        for (uint32_t which = 0; which < 2; which++) {
+            mm_corner(which, &i, &j);
+            mm_multiply_half(r, sum[which], i, j);
+        }
+        gw_syncthreads(); /* all are done with these panels */
+    }
+#pragma unroll
+    for (uint32_t which = 0; which < 2; which++) {
+        mm_corner(which, &i, &j);
+        if (at.i0 + i < p.n && at.j0 + j < p.n)
+            wmma::store_matrix_sync(p.c + (uint64_t)(at.i0 + i) * p.n + at.j0 + j, sum[which], p.n,
+                                    wmma::mem_row_major);
+    }
+}
+
+static __device__ inline void mm_put_tf32(struct mm_panels_tf32 *r, const struct mm_next *v)
+{
     uint32_t i, j, k;
 
-    for (uint32_t four = gw_thread_idx(); four < MM_A_FOURS; four += gw_block_dim()) {
-        mm_a_at(four, &i, &k);
-        *(float4 *)&r->a[i][k] = mm_four(a, p->n, at.i0 + i, k0 + k);
-    }
-    for (uint32_t four = gw_thread_idx(); four < MM_B_FOURS; four += gw_block_dim()) {
-        mm_b_at(four, &k, &j);
-        *(float4 *)&r->b[k][j] = mm_four(b, p->n, k0 + k, at.j0 + j);
+#pragma unroll
+    for (uint32_t u = 0; u < MM_FOURS; u++) {
+        mm_a_at(u, &i, &k);
+        *(float4 *)&r->a[i][k] = v->a[u];
+        mm_b_at(u, &k, &j);
+        *(float4 *)&r->b[k][j] = v->b[u];
     }
 }
 
@@ -270,26 +315,29 @@ static __device__ inline void mm_store_tf32(const struct mm_product *p, const fl
 }
 
 static __device__ __attribute__((unused)) __noinline__ void
-mm_tile_tf32(struct mm_panels_tf32 *r, const struct mm_product *p, struct mm_place at)
+mm_tile_tf32(struct mm_panels_tf32 *r, const struct mm_product *product, struct mm_place at)
 {
+    struct mm_product p = *product;
+    struct mm_next next;
+    float sum[2][8] = {};
     uint32_t i, j;
 
-    for (uint32_t first = 0; first < MM_CORNERS; first += 2 * (gw_block_dim() / 32)) {
-        float sum[2][8] = {};
-
-        for (uint32_t k0 = 0; k0 < p->n; k0 += MM_DEPTH) {
-            mm_load_tf32(r, p, at, k0);
-            gw_syncthreads();
+    mm_fetch(&next, &p, at, 0);
+    for (uint32_t k0 = 0; k0 < p.n; k0 += MM_DEPTH) {
+        mm_put_tf32(r, &next);
+        gw_syncthreads();
+        mm_fetch(&next, &p, at, k0 + MM_DEPTH);
 #pragma unroll
-            for (uint32_t which = 0; which < 2; which++)
-                for (uint32_t k = 0; k < MM_DEPTH; k += 8)
-                    if (mm_corner(first, which, &i, &j)) mm_multiply_tf32(r, sum[which], i, j, k);
-            gw_syncthreads(); /* all are done with this panel */
+        for (uint32_t which = 0; which < 2; which++) {
+            mm_corner(which, &i, &j);
+            for (uint32_t k = 0; k < MM_DEPTH; k += 8) mm_multiply_tf32(r, sum[which], i, j, k);
         }
+        gw_syncthreads(); /* all are done with these panels */
+    }
 #pragma unroll
-        for (uint32_t which = 0; which < 2; which++)
-            if (mm_corner(first, which, &i, &j) && at.i0 + i < p->n && at.j0 + j < p->n)
-                mm_store_tf32(p, sum[which], at.i0 + i, at.j0 + j);
+    for (uint32_t which = 0; which < 2; which++) {
+        mm_corner(which, &i, &j);
+        if (at.i0 + i < p.n && at.j0 + j < p.n) mm_store_tf32(&p, sum[which], at.i0 + i, at.j0 + j);
     }
 }
 
