@@ -123,6 +123,7 @@ struct mr_args_ {
     uint64_t state_bytes;
     uint32_t combine_how, flags, key, value;
     uint32_t mappers, parts, peers, rank;
+    uint32_t groups, pad1; /* of a block's warps: fewer threads wait for each other */
     const uint8_t *splits; /* MR_ORDER: parts - 1 keys of MR_SAMPLE bytes */
     uint8_t *sample;       /* not NULL: keys go here, and nothing else happens */
     uint32_t sample_max;
@@ -135,7 +136,7 @@ struct mr_args_ {
     struct mr_queue *queue;     /* of each peer */
     uint32_t *ring;             /* `chunks` places for each peer */
     struct gw_channel *channel; /* of each peer */
-    struct mr_bucket *bucket;   /* parts for each mapper block */
+    struct mr_bucket *bucket;   /* `parts` for each group of warps of each mapper block */
     uint8_t *table;             /* of each mapper block */
     uint32_t table_slots, table_stride, table_key, pad;
     uint64_t table_bytes; /* of all tables */
@@ -173,9 +174,18 @@ GW_DEV void mr_idle_(uint32_t round)
     gw_pause(round);
 }
 
-GW_DEV uint32_t mr_stopped_(const struct mr_args_ *a)
+GW_DEV bool mr_failed_(const struct mr_args_ *a)
 {
-    return gw_ld_relaxed_u32(&a->ctl->stop) || gw_ld_relaxed_u32_gpu(&a->dev->failed);
+    return gw_ld_relaxed_u32_gpu(&a->dev->failed);
+}
+
+/* Is the round given up? For few threads: a GPU's reads of the host's word fill the bus. Others ask
+ * mr_failed_, which says the same a little later, if another thread asks here. */
+GW_DEV bool mr_stopped_(const struct mr_args_ *a)
+{
+    if (!gw_ld_relaxed_u32(&a->ctl->stop)) return mr_failed_(a);
+    gw_st_relaxed_u32_gpu(&a->dev->failed, 1);
+    return true;
 }
 
 /* The round fails: the first reason stays. One thread. */
@@ -235,10 +245,15 @@ GW_FN uint32_t mr_hash_(const uint8_t *key, uint32_t bytes)
 
 GW_DEV void mr_bytes_(uint8_t *to, const uint8_t *from, uint32_t n)
 {
-    uint32_t i = 0;
+    typedef uint64_t __attribute__((may_alias)) eight;
+    typedef uint16_t __attribute__((may_alias)) two;
+    uintptr_t both = (uintptr_t)to | (uintptr_t)from;
+    uint32_t i = 0, eights = both & 7 ? 0 : n / 8 * 8, twos = both & 1 ? 0 : n / 2 * 2;
 
-    if (!(((uintptr_t)to | (uintptr_t)from) & 7)) GW_NO_UNROLL_
-    for (; i + 8 <= n; i += 8) *(uint64_t *)(to + i) = *(const uint64_t *)(from + i);
+    GW_NO_UNROLL_
+    for (; i < eights; i += 8) *(eight *)(to + i) = *(const eight *)(from + i);
+    GW_NO_UNROLL_
+    for (; i < twos; i += 2) *(two *)(to + i) = *(const two *)(from + i);
     GW_NO_UNROLL_
     for (; i < n; i++) to[i] = from[i];
 }
@@ -393,8 +408,8 @@ GW_DEV void mr_bucket_add_(const struct mr_args_ *a, struct mr_bucket *b, uint32
         uint64_t w = gw_ld_relaxed_u64_gpu(&b->word);
         uint32_t fill = (uint32_t)w;
 
-        if (fill > MR_ROOM) { /* another thread replaces the chunk */
-            if ((round & 63) == 63 && mr_stopped_(a)) return;
+        if (fill > MR_ROOM) { /* another thread replaces the chunk, and asks the host while it waits */
+            if ((round & 63) == 63 && mr_failed_(a)) return;
             mr_idle_(round);
             continue;
         }
@@ -830,7 +845,7 @@ GW_DEV void mr_map_block_(const struct mr_args_ *a, mr_map_fn_ map, void (*combi
     m.state = a->state;
     m.state_bytes = a->state_bytes;
     m.record = a->record;
-    m.bucket = a->bucket + (uint64_t)mapper * a->parts;
+    m.bucket = a->bucket + ((uint64_t)mapper * a->groups + gw_warp_idx() % a->groups) * a->parts;
     m.table = a->table;
     if (!(a->flags & MR_ONE_TABLE)) m.table = a->table + (uint64_t)mapper * a->table_slots * a->table_stride;
     m.combine = combine;
@@ -838,11 +853,11 @@ GW_DEV void mr_map_block_(const struct mr_args_ *a, mr_map_fn_ map, void (*combi
     gw_syncthreads();
     if (a->combine_how && !a->sample && mr_last_to_combine_(a)) mr_table_flush_(&m);
     gw_syncthreads();
-    for (i = gw_thread_idx(); i < a->parts && !a->sample && !mr_stopped_(a); i += gw_block_dim()) {
-        struct mr_bucket *b = (struct mr_bucket *)m.bucket + i;
+    for (i = gw_thread_idx(); i < a->groups * a->parts && !a->sample && !mr_failed_(a); i += gw_block_dim()) {
+        struct mr_bucket *b = a->bucket + (uint64_t)mapper * a->groups * a->parts + i;
         uint32_t chunk = (uint32_t)(b->word >> 32);
 
-        if (chunk != MR_NO_CHUNK) mr_chunk_seal_(a, chunk, i);
+        if (chunk != MR_NO_CHUNK) mr_chunk_seal_(a, chunk, i % a->parts);
         b->word = (uint64_t)MR_NO_CHUNK << 32 | MR_ROOM;
     }
     gw_syncthreads();

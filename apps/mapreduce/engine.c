@@ -211,6 +211,18 @@ static int state_set(struct engine *e, const void *state, uint64_t bytes)
     return err;
 }
 
+/* Starts the mappers. A GPU takes smaller blocks of a kernel that needs many registers. */
+static int map_launch(struct engine *e, const struct mr_args_ *a)
+{
+    int err = gw_launch(e->exec, e->job.job->map_kernel, e->mappers, e->threads, a);
+
+    while (err && gw_exec_kind(e->exec) == GW_EXEC_GPU && e->threads > 64) {
+        e->threads /= 2;
+        err = gw_launch(e->exec, e->job.job->map_kernel, e->mappers, e->threads, a);
+    }
+    return err;
+}
+
 int engine_begin(struct engine *e, const void *state, uint64_t state_bytes, const uint8_t *splits,
                  bool sample)
 {
@@ -223,6 +235,7 @@ int engine_begin(struct engine *e, const void *state, uint64_t state_bytes, cons
     if (err) return err;
     memset(e->ctl, 0, sizeof(*e->ctl));
     memset(e->slot, 0, e->args.slots * sizeof(*e->slot));
+    memset(&e->took, 0, sizeof(e->took));
     e->tickets = 0;
     e->n_stored = 0;
     a = e->args;
@@ -235,7 +248,7 @@ int engine_begin(struct engine *e, const void *state, uint64_t state_bytes, cons
         err = gw_launch(e->move_exec, &mr_move_kernel, grid, GPU_MOVE_THREADS, &a);
         e->moving = !err;
     }
-    if (!err) err = gw_launch(e->exec, e->job.job->map_kernel, e->mappers, e->threads, &a);
+    if (!err) err = map_launch(e, &a);
     e->running = !err;
     if (err) {
         engine_fail(e, err, "starting the maps: %s", gw_last_error());
@@ -339,7 +352,7 @@ void engine_counts(struct engine *e, struct engine_counts *c)
 {
     struct mr_dev d;
 
-    memset(c, 0, sizeof(*c));
+    *c = e->took;
     if (engine_copy_out(e, &d, e->args.dev, sizeof(d))) return;
     c->pairs = d.pairs_in;
     c->chunks = d.stored;

@@ -78,6 +78,8 @@ uint32_t engine_owner(const struct engine *e, uint32_t part);
 
 struct engine_counts {
     uint64_t pairs, chunks;
+    /* Of this round's reduces so far. write_ns: with what the sink took, which is sink_ns */
+    uint64_t sort_ns, measure_ns, write_ns, sink_ns;
 };
 void engine_counts(struct engine *e, struct engine_counts *c);
 

@@ -31,6 +31,7 @@ struct engine {
     size_t heap_map_bytes;
     struct mr_stored *stored; /* a copy of the store, after the maps */
     uint32_t n_stored;
+    struct engine_counts took; /* its times */
     char why[256];
 };
 

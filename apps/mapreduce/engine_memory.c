@@ -13,6 +13,7 @@ enum {
     TABLE_BYTES = 256 << 10, /* of a mapper block's table */
     MIN_HEAP = 16 << 20,
     PIECE_CPU = 256 << 10,
+    MAX_GROUPS = 16,
     PIECE_GPU = 512 << 10,
 };
 
@@ -125,11 +126,13 @@ static uint32_t table_slots(const struct engine *e)
 static int pairs_make(struct engine *e)
 {
     struct mr_args_ *a = &e->args;
-    uint32_t flight = e->mappers * a->parts + (e->mappers < 16 ? 64 : 4 * e->mappers);
+    uint32_t flight;
     struct gw_mem *m = NULL;
     uint64_t peers = e->opts.ranks - 1;
     int err;
 
+    a->groups = gw_exec_kind(e->exec) == GW_EXEC_CPU || a->parts > MAX_GROUPS ? 1 : MAX_GROUPS / a->parts;
+    flight = e->mappers * a->groups * a->parts + (e->mappers < 16 ? 64 : 4 * e->mappers);
     a->chunks = (uint32_t)(heap_bytes(e) / MR_CHUNK);
     if (a->chunks < 2 * flight) a->chunks = 2 * flight;
     a->store_max = a->chunks - flight;
@@ -143,7 +146,7 @@ static int pairs_make(struct engine *e)
     ARRAY(owner, GW_MEM_DEVICE, (uint64_t)a->parts * 4);
     ARRAY(queue, GW_MEM_DEVICE, peers * sizeof(struct mr_queue));
     ARRAY(ring, GW_MEM_DEVICE, peers * a->chunks * 4);
-    ARRAY(bucket, GW_MEM_DEVICE, (uint64_t)e->mappers * a->parts * sizeof(struct mr_bucket));
+    ARRAY(bucket, GW_MEM_DEVICE, (uint64_t)e->mappers * a->groups * a->parts * sizeof(struct mr_bucket));
     ARRAY(dev, GW_MEM_DEVICE, sizeof(struct mr_dev));
     ARRAY(splits, GW_MEM_DEVICE, (uint64_t)a->parts * MR_SAMPLE);
     ARRAY(sample, GW_MEM_DEVICE, (uint64_t)ENGINE_SAMPLES * MR_SAMPLE);

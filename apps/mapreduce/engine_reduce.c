@@ -110,13 +110,16 @@ static int reduce_measure(struct engine *e, uint64_t tiles, uint64_t *tile)
 static int reduce_sink(struct engine *e, uint64_t bytes, uint8_t *copy,
                        int (*sink)(void *arg, const void *from, size_t bytes), void *arg)
 {
+    uint64_t began;
     int err = 0;
 
     for (uint64_t at = 0; at < bytes && !err; at += COPY_BYTES) {
         uint64_t n = bytes - at < COPY_BYTES ? bytes - at : COPY_BYTES;
 
         err = engine_copy_out(e, copy, (uint8_t *)e->out.dev + at, n);
+        began = gw_clock_ns();
         if (!err) err = sink(arg, copy, n);
+        e->took.sink_ns += gw_clock_ns() - began;
     }
     return err;
 }
@@ -149,15 +152,20 @@ static int reduce_write(struct engine *e, uint64_t tiles, const uint64_t *tile,
 int engine_reduce(struct engine *e, uint32_t part, int (*sink)(void *arg, const void *from, size_t bytes),
                   void *arg)
 {
-    uint64_t tiles, *tile;
+    uint64_t tiles, *tile, began = gw_clock_ns(), sorted, measured;
     int err = reduce_chunks(e, part);
 
     if (err || !e->args.entries) return err;
     tiles = (e->args.entries + ENGINE_TILE - 1) / ENGINE_TILE;
     tile = (uint64_t *)malloc((tiles + 1) * sizeof(*tile));
     err = tile ? reduce_sort(e) : engine_fail(e, -ENOMEM, "no memory");
+    sorted = gw_clock_ns();
     if (!err) err = reduce_measure(e, tiles, tile);
+    measured = gw_clock_ns();
     if (!err) err = reduce_write(e, tiles, tile, sink, arg);
+    e->took.sort_ns += sorted - began;
+    e->took.measure_ns += measured - sorted;
+    e->took.write_ns += gw_clock_ns() - measured;
     free(tile);
     return err;
 }

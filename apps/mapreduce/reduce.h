@@ -43,11 +43,7 @@ GW_DEV const void *mr_next(struct mr_reduce *r, uint32_t *bytes)
 
 GW_DEV void mr_put(struct mr_reduce *r, const void *from, uint64_t bytes)
 {
-    const uint8_t *f = (const uint8_t *)from;
-    uint64_t i;
-
-    if (r->to)
-        for (i = 0; i < bytes; i++) r->to[r->put + i] = f[i];
+    if (r->to) mr_bytes_(r->to + r->put, (const uint8_t *)from, (uint32_t)bytes);
     r->put += bytes;
 }
 

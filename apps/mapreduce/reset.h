@@ -12,7 +12,7 @@ GW_DEV void reset_zero(void *at, uint64_t bytes)
 
 GW_KERNEL(mr_reset_kernel, struct mr_args_, a)
 {
-    uint64_t buckets = (uint64_t)a->mappers * a->parts, i;
+    uint64_t buckets = (uint64_t)a->mappers * a->groups * a->parts, i;
 
     for (i = gw_global_idx(); i < buckets; i += gw_global_dim())
         a->bucket[i].word = (uint64_t)MR_NO_CHUNK << 32 | MR_ROOM;

@@ -173,12 +173,23 @@ static int send_samples(struct worker *w)
     return wire_send(&w->wire, WIRE_SAMPLES, &p) ? -EPIPE : 0;
 }
 
+static double seconds(uint64_t from, uint64_t to)
+{
+    return (double)(to - from) / 1e9;
+}
+
 static int send_done(struct worker *w)
 {
     struct engine_counts c;
     struct pack p = {0};
 
     engine_counts(w->engine, &c);
+    if (w->o.verbose)
+        fprintf(
+            stderr,
+            "rank %u: begin %.4f s, map %.4f, sort %.4f, measure %.4f, write %.4f (of it the file %.4f)\n",
+            w->o.rank, seconds(w->begin_ns, w->map_ns), seconds(w->map_ns, w->mapped_ns),
+            seconds(0, c.sort_ns), seconds(0, c.measure_ns), seconds(0, c.write_ns), seconds(0, c.sink_ns));
     pack_u32(&p, w->epoch);
     pack_u64(&p, w->bytes);
     pack_u64(&p, c.pairs);
@@ -200,11 +211,14 @@ static int on_round(struct worker *w, struct unpack *u)
     if (u->bad || (splits_bytes && splits_bytes != (size_t)(w->job.parts - 1) * MR_SAMPLE))
         return worker_fail(w, -EPROTO, "the master's round is damaged");
     worker_forget(w);
+    w->begin_ns = gw_clock_ns();
     err = engine_begin(w->engine, state, state_bytes, splits_bytes ? splits : NULL, w->sampling);
     if (err) return worker_fail(w, err, "%s", engine_why(w->engine));
     if (w->o.verbose)
         fprintf(stderr, "rank %u maps on %s, epoch %u\n", w->o.rank, engine_name(w->engine), w->epoch);
+    w->map_ns = gw_clock_ns();
     err = worker_map(w);
+    w->mapped_ns = gw_clock_ns();
     if (err) {
         if (engine_stop(w->engine)) return worker_fail(w, -EIO, "%s", engine_why(w->engine));
         return err;

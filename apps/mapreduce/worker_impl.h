@@ -38,6 +38,7 @@ struct worker {
     uint64_t read; /* of them from files */
     struct keep keep;
     bool sampling;
+    uint64_t begin_ns, map_ns, mapped_ns; /* when it began, and its maps did, and when they ended */
     /* output */
     char **written; /* temporary files, by partition */
     uint64_t out_bytes;
