@@ -12,6 +12,8 @@
 #define MM_ASK_NS    (GW_ON_GPU ? 20000u : 200000u)
 #define MM_SURVEY_NS 100000000u
 #define MM_REST_NS   100000u
+/* How often it looks at the host's word, which is across the bus for a GPU. */
+#define MM_STOP_NS (GW_ON_GPU ? 1000000u : 1000u)
 
 /* ---- listening ---------------------------------------------------------------------------------------- */
 
@@ -165,16 +167,16 @@ GW_DEV void mm_round(struct mm_block *b, int all)
 
 GW_DEV void mm_serve_connections(struct mm_block *b)
 {
-    uint64_t surveyed = gw_clock_ns(), now;
-    uint32_t looks = 0;
-    int all;
+    uint64_t surveyed = gw_clock_ns(), asked = 0, now;
+    bool fresh, all;
 
-    while (looks++ % MM_LOOKS || !mm_stopped(b->a)) {
-        bool fresh = mm_watch(b);
-
+    for (;;) {
         now = gw_group_first(GW_BLOCK, gw_clock_ns());
+        if (now - asked >= MM_STOP_NS && mm_stopped(b->a)) break;
+        if (now - asked >= MM_STOP_NS) asked = now;
         all = now - surveyed > MM_SURVEY_NS;
         if (all) surveyed = now;
+        fresh = mm_watch(b);
         mm_round(b, all);
         /* All that wait and are ours: the next round may take long. */
         while (fresh && b->count < b->a->per_block && mm_accept(b)) fresh = mm_may_accept(b);
