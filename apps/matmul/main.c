@@ -52,8 +52,9 @@ static int main_serve(int argc, char **argv)
     fflush(stdout);
     while (!mm_interrupted && !(err = mm_server_check(s))) usleep(100000);
     if (!mm_interrupted) main_failed();
+    err = mm_server_stop(s);
     mm_server_query(s, &counts);
-    err = mm_server_close(s);
+    mm_server_close(s);
     printf("%llu products; %llu connections, %llu dropped; %llu requests refused, %llu found no room\n",
            (unsigned long long)counts.answered, (unsigned long long)counts.accepted,
            (unsigned long long)counts.dropped, (unsigned long long)counts.refused,

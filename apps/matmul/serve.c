@@ -287,16 +287,22 @@ int mm_server_query(struct mm_server *s, struct mm_counts *counts)
     return gw_copy_out(s->exec, counts, s->args.counts, sizeof(*counts));
 }
 
+int mm_server_stop(struct mm_server *s)
+{
+    int err;
+
+    if (!s->running) return 0;
+    gw_st_release_u32(&((struct mm_shared *)s->shared.host)->stop, 1);
+    err = gw_exec_sync(s->exec, gw_deadline(TIMEOUT_NS));
+    if (err != -ETIMEDOUT) s->running = false;
+    return err;
+}
+
 int mm_server_close(struct mm_server *s)
 {
-    int err = 0;
+    int err = s ? mm_server_stop(s) : 0;
 
-    if (!s) return 0;
-    if (s->running) {
-        gw_st_release_u32(&((struct mm_shared *)s->shared.host)->stop, 1);
-        err = gw_exec_sync(s->exec, gw_deadline(TIMEOUT_NS));
-        if (err == -ETIMEDOUT) return err; /* it still uses all this */
-    }
+    if (!s || err == -ETIMEDOUT) return err; /* it still uses all this */
     for (uint32_t i = 0; i < MM_NETS_MAX; i++) gw_sockets_destroy(s->set[i]);
     if (s->dev) gw_device_close(s->dev);
     gw_mem_free(&s->matrices);

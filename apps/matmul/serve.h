@@ -50,7 +50,10 @@ int mm_server_check(struct mm_server *s);
 /* What it has done. It may be called while it runs. */
 int mm_server_query(struct mm_server *s, struct mm_counts *counts);
 
-/* Ends it: connections are closed. NULL is allowed. */
+/* Ends its kernel: connections are closed. What it has done can still be asked for. */
+int mm_server_stop(struct mm_server *s);
+
+/* The same, and frees it. NULL is allowed. */
 int mm_server_close(struct mm_server *s);
 
 #endif

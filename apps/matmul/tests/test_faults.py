@@ -70,7 +70,7 @@ def test_deaths():
 def test_silent():
     """Silent clients in mid-request, in mid-header and between requests, and one that does not read: others are served during
     that, and the silent ones are ended."""
-    with Server(*SERVE, "--body", "1", "--idle", "2", "--memory", "64") as server:
+    with Server(*SERVE, "--body", "3", "--idle", "4", "--memory", "64") as server:
         body, part, idle, deaf = [[Client(server) for _ in range(6)] for _ in range(4)]
         for client in body:
             client.send(product(64)[:-1])
