@@ -43,8 +43,18 @@ int launch_listen(struct launch *l, const char *address, uint16_t *port)
 
 /* ---- this host's own ----------------------------------------------------------------------------------- */
 
-/* Waits for all ranks, and passes signals on. Ctrl-C at a terminal reaches them by itself. */
-static int launch_wait(const pid_t *pid, uint32_t n, int signals)
+enum { GRACE_MS = 3000 };
+
+/* A rank has ended: which one? */
+static void launch_ended(pid_t *pid, uint32_t n, pid_t gone)
+{
+    for (uint32_t i = 0; i < n; i++)
+        if (pid[i] == gone) pid[i] = 0;
+}
+
+/* Waits for all ranks, and passes signals on. Ctrl-C at a terminal reaches them by itself. Those that are
+ * there long after rank 0 are stopped, or hang: the job went on without them. */
+static int launch_wait(pid_t *pid, uint32_t n, int signals)
 {
     struct pollfd p = {signals, POLLIN, 0};
     struct signalfd_siginfo s;
@@ -55,12 +65,15 @@ static int launch_wait(const pid_t *pid, uint32_t n, int signals)
         int status;
         pid_t gone;
 
-        poll(&p, 1, -1);
-        if (read(signals, &s, sizeof(s)) != sizeof(s)) continue;
-        if (s.ssi_signo != SIGCHLD && s.ssi_code <= 0) kill(pid[0], SIGTERM);
+        if (poll(&p, 1, pid[0] ? -1 : GRACE_MS) == 0)
+            for (uint32_t i = 0; i < n; i++)
+                if (pid[i]) kill(pid[i], SIGKILL);
+        if (!p.revents || read(signals, &s, sizeof(s)) != sizeof(s)) continue;
+        if (s.ssi_signo != SIGCHLD && s.ssi_code <= 0 && pid[0]) kill(pid[0], SIGTERM);
         while ((gone = waitpid(-1, &status, WNOHANG)) > 0) {
             left--;
             if (gone == pid[0]) code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+            launch_ended(pid, n, gone);
         }
     }
     return code;

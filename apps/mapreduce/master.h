@@ -20,6 +20,7 @@ struct master_opts {
     int n_args;
     uint32_t ranks, parts; /* parts 0: as many as ranks */
     const char *out;       /* NULL: to standard output */
+    uint64_t patience_ns;  /* a rank that is silent for as long counts as dead; 0: 30 s */
     uint64_t task;         /* bytes; 0: chosen */
     bool verbose, progress;
     int interrupt_fd;

@@ -14,6 +14,7 @@ struct member {
     struct wire wire;
     bool alive, got; /* got: the message that the master waits for */
     uint32_t pid;
+    uint64_t heard_ns;
     uint32_t number;           /* among those alive */
     char (*ends)[MASTER_TEXT]; /* for each other one alive */
     struct wire_counts counts;

@@ -49,6 +49,7 @@ static bool stranger_hear(struct meeting *t, struct stranger *s)
             r->wire = s->wire;
             r->wire.max = UINT32_MAX;
             r->alive = true;
+            r->heard_ns = gw_clock_ns();
             r->pid = pid;
             t->here++;
             return true;
@@ -65,9 +66,14 @@ static bool stranger_hear(struct meeting *t, struct stranger *s)
 static void meet_accept(struct meeting *t, int listener)
 {
     int fd = accept4(listener, NULL, NULL, SOCK_CLOEXEC);
-    struct stranger *s = &t->s[t->strangers];
+    struct stranger *s;
 
     if (fd < 0) return;
+    if (t->strangers == MASTER_PENDING) { /* the first has had its time */
+        wire_close(&t->s[0].wire);
+        memmove(&t->s[0], &t->s[1], --t->strangers * sizeof(t->s[0]));
+    }
+    s = &t->s[t->strangers];
     wire_open(&s->wire, fd, HELLO_BYTES);
     s->until_ns = gw_clock_ns() + HELLO_S * (uint64_t)1000000000;
     t->strangers++;
@@ -77,13 +83,12 @@ static int meet_step(struct meeting *t, int listener)
 {
     struct pollfd p[MASTER_PENDING + 2] = {{listener, POLLIN, 0}, {t->m->o.interrupt_fd, POLLIN, 0}};
 
-    if (t->strangers == MASTER_PENDING) p[0].fd = -1;
     for (uint32_t i = 0; i < t->strangers; i++) p[2 + i] = (struct pollfd){t->s[i].wire.fd, POLLIN, 0};
     poll(p, 2 + t->strangers, 200);
     if (p[1].revents) return master_fail(t->m, -EINTR, "interrupted");
     for (uint32_t i = t->strangers; i-- > 0;)
         if ((p[2 + i].revents || gw_clock_ns() > t->s[i].until_ns) && stranger_hear(t, &t->s[i]))
-            t->s[i] = t->s[--t->strangers];
+            memmove(&t->s[i], &t->s[i + 1], (--t->strangers - i) * sizeof(t->s[0])); /* oldest first */
     if (p[0].revents) meet_accept(t, listener);
     return 0;
 }

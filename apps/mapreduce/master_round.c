@@ -7,6 +7,8 @@
 
 #include "master_impl.h"
 
+enum { PATIENCE_S = 30 };
+
 void master_dead(struct master *m, uint32_t rank, const char *why)
 {
     struct member *r = &m->rank[rank];
@@ -17,8 +19,9 @@ void master_dead(struct master *m, uint32_t rank, const char *why)
     m->alive--;
     m->died = true;
     m->r->deaths++;
-    fprintf(stderr, "gpuwire app mapreduce: rank %u %s: its work is done again by the other %u\n", rank, why,
-            m->alive);
+    if (m->alive)
+        fprintf(stderr, "gpuwire app mapreduce: rank %u %s: its work is done again by the other %u\n", rank,
+                why, m->alive);
 }
 
 void master_say(struct master *m, uint32_t type, struct pack *p)
@@ -141,11 +144,13 @@ static int member_message(struct master *m, uint32_t rank, uint32_t type, struct
 static int member_hear(struct master *m, uint32_t rank)
 {
     struct member *r = &m->rank[rank];
+    uint64_t patience = m->o.patience_ns ? m->o.patience_ns : PATIENCE_S * (uint64_t)1000000000;
     bool gone = wire_read(&r->wire) != 0;
     struct unpack u;
     uint32_t type;
 
     while (r->alive && wire_next(&r->wire, &type, &u)) {
+        r->heard_ns = gw_clock_ns();
         int err = member_message(m, rank, type, &u);
 
         if (err == -ENOMEM) return master_fail(m, err, "no memory for the output on rank 0");
@@ -155,6 +160,7 @@ static int member_hear(struct master *m, uint32_t rank)
             return err;
     }
     if (gone && r->alive) master_dead(m, rank, "has died");
+    if (r->alive && gw_clock_ns() - r->heard_ns > patience) master_dead(m, rank, "is silent");
     return m->alive ? 0 : master_fail(m, -ECANCELED, "no rank is left");
 }
 
@@ -194,7 +200,7 @@ int master_wait(struct master *m, uint32_t type)
         poll(p, m->o.ranks + 1, 200);
         if (p[m->o.ranks].revents) err = master_fail(m, -EINTR, "interrupted");
         for (uint32_t i = 0; i < m->o.ranks && !err; i++)
-            if (p[i].revents && m->rank[i].alive) err = member_hear(m, i);
+            if (m->rank[i].alive) err = member_hear(m, i);
         show_progress(m);
     }
     m->waiting = 0;

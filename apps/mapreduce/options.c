@@ -35,6 +35,7 @@ static void print_help(FILE *f)
            "input)\n"
            "      --task BYTES      what the master hands out at once (chosen)\n"
            "      --rate BYTES      what a rank reads in a second at most (no limit)\n"
+           "      --patience S      a rank that is silent for S seconds counts as dead (30)\n"
            "  -v, --verbose         each rank's process, and what it does\n"
            "  -q, --quiet           no progress, no table\n"
            "      --list            the jobs alone\n"
@@ -78,7 +79,7 @@ static int options_number(const char *name, const char *text, uint64_t min, uint
     return 0;
 }
 
-enum { O_EXEC = 256, O_LANES, O_MAPPERS, O_PARTS, O_MEMORY, O_TASK, O_RATE, O_LIST };
+enum { O_EXEC = 256, O_LANES, O_MAPPERS, O_PARTS, O_MEMORY, O_TASK, O_RATE, O_PATIENCE, O_LIST };
 
 static const struct option long_options[] = {
     {"out", required_argument, NULL, 'o'},
@@ -90,6 +91,7 @@ static const struct option long_options[] = {
     {"memory", required_argument, NULL, O_MEMORY},
     {"task", required_argument, NULL, O_TASK},
     {"rate", required_argument, NULL, O_RATE},
+    {"patience", required_argument, NULL, O_PATIENCE},
     {"verbose", no_argument, NULL, 'v'},
     {"quiet", no_argument, NULL, 'q'},
     {"list", no_argument, NULL, O_LIST},
@@ -121,6 +123,7 @@ static int option_one(int c, struct options *o, char **argv)
     case O_PARTS: return option_u32("--parts", 1, 4096, &o->parts);
     case O_MEMORY: return options_number("--memory", optarg, 1 << 20, (uint64_t)1 << 44, &o->memory);
     case O_TASK: return options_number("--task", optarg, 1, (uint64_t)1 << 40, &o->task);
+    case O_PATIENCE: return options_number("--patience", optarg, 1, 86400, &o->patience);
     case O_RATE: return options_number("--rate", optarg, 1, (uint64_t)1 << 50, &o->rate);
     case 'v': o->verbose = true; return 0;
     case 'q': o->quiet = true; return 0;

@@ -15,7 +15,7 @@ struct options {
     const char *exec;
     uint32_t workers; /* 0: not given */
     uint32_t lanes, mappers, parts;
-    uint64_t memory, task, rate;
+    uint64_t memory, task, rate, patience;
     bool verbose, quiet;
 };
 

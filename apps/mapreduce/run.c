@@ -98,6 +98,7 @@ int run_rank(const struct options *o, const struct launch *l, struct master_resu
                                   .parts = o->parts,
                                   .out = o->out,
                                   .task = o->task,
+                                  .patience_ns = o->patience * 1000000000,
                                   .verbose = o->verbose,
                                   .progress = !o->quiet && isatty(STDERR_FILENO),
                                   .interrupt_fd = interrupt_open()};

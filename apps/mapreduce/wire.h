@@ -22,6 +22,7 @@ enum wire_type {
     WIRE_DONE,      /* epoch, struct wire_counts */
     WIRE_COMMITTED, /* epoch */
     WIRE_LOST,      /* epoch, why: the way to another rank failed, or it misbehaves */
+    WIRE_BEAT,      /* 0: this process is alive */
     WIRE_FAIL,      /* exit code, why: the job cannot end well */
     /* from the master */
     WIRE_JOB,    /* facts, files */

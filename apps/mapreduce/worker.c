@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include "worker_impl.h"
@@ -19,12 +20,54 @@ int worker_fail(struct worker *w, int err, const char *format, ...)
     return err;
 }
 
+int worker_send(struct worker *w, uint32_t type, struct pack *p)
+{
+    int err;
+
+    pthread_mutex_lock(&w->sending);
+    err = wire_send(&w->wire, type, p);
+    pthread_mutex_unlock(&w->sending);
+    return err ? -EPIPE : 0;
+}
+
+/* A process that is stopped, or whose host hangs, is silent. */
+static void *beat_main(void *arg)
+{
+    struct worker *w = (struct worker *)arg;
+    struct pollfd end = {w->beat_end, POLLIN, 0};
+
+    while (poll(&end, 1, 500) == 0) {
+        struct pack p = {0};
+
+        pack_u32(&p, 0); /* of no epoch */
+        if (worker_send(w, WIRE_BEAT, &p)) break;
+    }
+    return NULL;
+}
+
+static bool beat_start(struct worker *w)
+{
+    w->beat_end = eventfd(0, EFD_CLOEXEC);
+    if (w->beat_end >= 0 && !pthread_create(&w->beat, NULL, beat_main, w)) return true;
+    if (w->beat_end >= 0) close(w->beat_end);
+    return false;
+}
+
+static void beat_stop(struct worker *w)
+{
+    uint64_t one = 1;
+
+    (void)!write(w->beat_end, &one, sizeof(one));
+    pthread_join(w->beat, NULL);
+    close(w->beat_end);
+}
+
 static int say_epoch(struct worker *w, uint32_t type)
 {
     struct pack p = {0};
 
     pack_u32(&p, w->epoch);
-    return wire_send(&w->wire, type, &p) ? -EPIPE : 0;
+    return worker_send(w, type, &p);
 }
 
 static int say_why(struct worker *w, uint32_t type, uint32_t number)
@@ -33,7 +76,7 @@ static int say_why(struct worker *w, uint32_t type, uint32_t number)
 
     pack_u32(&p, number);
     pack_bytes(&p, w->why, strlen(w->why));
-    return wire_send(&w->wire, type, &p) ? -EPIPE : 0;
+    return worker_send(w, type, &p);
 }
 
 /* ---- what the master says ------------------------------------------------------------------------------ */
@@ -137,7 +180,7 @@ static int on_epoch(struct worker *w, struct unpack *u)
         pack_free(&p);
         return worker_fail(w, err, "%s", engine_why(w->engine));
     }
-    return wire_send(&w->wire, WIRE_ENDS, &p) ? -EPIPE : 0;
+    return worker_send(w, WIRE_ENDS, &p);
 }
 
 static int on_peers(struct worker *w, struct unpack *u)
@@ -170,7 +213,7 @@ static int send_samples(struct worker *w)
     pack_u32(&p, w->epoch);
     pack_bytes(&p, keys, (size_t)n * MR_SAMPLE);
     free(keys);
-    return wire_send(&w->wire, WIRE_SAMPLES, &p) ? -EPIPE : 0;
+    return worker_send(w, WIRE_SAMPLES, &p);
 }
 
 static double seconds(uint64_t from, uint64_t to)
@@ -194,7 +237,7 @@ static int send_done(struct worker *w)
     pack_u64(&p, w->bytes);
     pack_u64(&p, c.pairs);
     pack_u64(&p, w->out_bytes);
-    return wire_send(&w->wire, WIRE_DONE, &p) ? -EPIPE : 0;
+    return worker_send(w, WIRE_DONE, &p);
 }
 
 static int on_round(struct worker *w, struct unpack *u)
@@ -301,32 +344,44 @@ static void worker_close(struct worker *w)
     free(w->written);
 }
 
-int worker_run(const struct worker_opts *opts, int fd, const uint8_t *cookie, size_t cookie_bytes)
+/* Says who this rank is, and does what the master says. */
+static int worker_work(struct worker *w, const uint8_t *cookie, size_t cookie_bytes)
 {
-    struct worker w = {.o = *opts};
     struct pack p = {0};
     struct unpack u;
     uint32_t type;
+    bool beats;
+    int err;
+
+    pack_bytes(&p, cookie, cookie_bytes);
+    pack_u32(&p, w->o.rank);
+    pack_u32(&p, (uint32_t)getpid());
+    err = worker_send(w, WIRE_HELLO, &p);
+    beats = !err && beat_start(w);
+    if (!err && !beats && !w->failed) w->failed = worker_fail(w, -ENOMEM, "no thread can be started");
+    if (!err && w->failed) err = loop_error(w, -EINVAL);
+    while (!err) {
+        err = next_message(w, &type, &u);
+        if (!err) err = on_message(w, type, &u);
+        if (err < 0) err = loop_error(w, err);
+    }
+    if (beats) beat_stop(w);
+    return err < 0 ? err : 0;
+}
+
+int worker_run(const struct worker_opts *opts, int fd, const uint8_t *cookie, size_t cookie_bytes)
+{
+    struct worker w = {.o = *opts, .sending = PTHREAD_MUTEX_INITIALIZER};
     int err;
 
     wire_open(&w.wire, fd, UINT32_MAX);
     w.failed = engine_open(&w.o.engine, &w.engine);
     if (w.failed) worker_fail(&w, w.failed, "%s", w.engine ? engine_why(w.engine) : "no memory");
-    pack_bytes(&p, cookie, cookie_bytes);
-    pack_u32(&p, w.o.rank);
-    pack_u32(&p, (uint32_t)getpid());
-    err = wire_send(&w.wire, WIRE_HELLO, &p);
-    if (!err && w.failed) err = loop_error(&w, -EINVAL);
-    while (!err) {
-        err = next_message(&w, &type, &u);
-        if (!err) err = on_message(&w, type, &u);
-        if (err < 0) err = loop_error(&w, err);
-    }
-    if (err < 0) w.exit_code = 1;
-    if (err == -EPIPE) {
+    err = worker_work(&w, cookie, cookie_bytes);
+    if (err) w.exit_code = 1;
+    if (err == -EPIPE)
         fprintf(stderr, "gpuwire app mapreduce: rank %u: rank 0, the master, is gone: the job has failed\n",
                 w.o.rank);
-    }
     worker_close(&w);
     return w.exit_code;
 }

@@ -3,6 +3,8 @@
 #ifndef GW_MAPREDUCE_WORKER_IMPL_H
 #define GW_MAPREDUCE_WORKER_IMPL_H
 
+#include <pthread.h>
+
 #include "input.h"
 #include "keep.h"
 #include "reader.h"
@@ -20,6 +22,9 @@ struct worker_file {
 struct worker {
     struct worker_opts o;
     struct wire wire;
+    pthread_mutex_t sending; /* one message at a time */
+    pthread_t beat;          /* tells the master that this process is alive */
+    int beat_end;            /* an eventfd: the beat's end */
     struct engine *engine;
     struct engine_job job;
     uint8_t *names;
@@ -47,6 +52,8 @@ struct worker {
     char why[512];
 };
 
+/* Sends the master a message and frees it. -EPIPE: the master is gone. */
+int worker_send(struct worker *w, uint32_t type, struct pack *p);
 int worker_fail(struct worker *w, int err, const char *format, ...) __attribute__((format(printf, 3, 4)));
 
 /* Maps until this rank's kernels have ended. 0; -ECANCELED: the master wants something else; -EAGAIN: another

@@ -100,7 +100,7 @@ static int ask_task(struct worker *w)
     if (w->asked || w->no_more || w->tasks > 1) return 0;
     pack_u32(&p, w->epoch);
     w->asked = true;
-    return wire_send(&w->wire, WIRE_ASK, &p);
+    return worker_send(w, WIRE_ASK, &p);
 }
 
 /* May more be read now, by --rate? */

@@ -50,7 +50,7 @@ static int sink_master(void *arg, const void *from, size_t bytes)
         pack_u32(&p, o->w->epoch);
         pack_u32(&p, o->part);
         pack_bytes(&p, (const uint8_t *)from + at, bytes - at < PART_BYTES ? bytes - at : PART_BYTES);
-        if (wire_send(&o->w->wire, WIRE_PART, &p)) return -EPIPE;
+        if (worker_send(o->w, WIRE_PART, &p)) return -EPIPE;
     }
     return 0;
 }

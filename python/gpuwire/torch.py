@@ -12,6 +12,7 @@ import collections
 import datetime
 import inspect
 import itertools
+import os
 import time
 import weakref
 from typing import Any, Callable, Deque, Dict, List, Optional, Sequence, Tuple
@@ -162,6 +163,7 @@ class GpuwireProcessGroup(ProcessGroup):
         self._kept: Deque[Work] = collections.deque(maxlen=_KEPT)
         self._calls = 0
         self._own_name = self._own_description = ""
+        self._process = os.getpid()
         self.serial = next(_serial)
         _groups.add(self)
 
@@ -197,7 +199,9 @@ class GpuwireProcessGroup(ProcessGroup):
 
     def shutdown(self) -> None:
         """Ends the group on this rank, when the collectives that are under way have ended. The ranks end their ways to each
-        other in one order, because they meet once more in each."""
+        other in one order, because they meet once more in each. In a process that was forked off it does nothing."""
+        if os.getpid() != self._process:
+            return
         engines = [self._engine, *(engine for _, engine in sorted(self._channels.items()))]
         if all([engine.close() for engine in engines]):
             self._ranks.leave()
@@ -208,7 +212,7 @@ class GpuwireProcessGroup(ProcessGroup):
             engine.close(at_once=True)
 
     def __del__(self) -> None:
-        if hasattr(self, "_channels"):
+        if hasattr(self, "serial"):  # else it was never whole
             self.shutdown()
 
     def _run(self, body: Callable[[Communicator, int], None], results: Sequence[torch.Tensor], opts: Any,
@@ -310,8 +314,9 @@ class GpuwireProcessGroup(ProcessGroup):
     def _allgather_base(self, output: torch.Tensor, input: torch.Tensor, opts: Any = AllgatherOptions()) -> Work:
         _fits(output.numel() == input.numel() * self._place[1], "all_gather")
         _alike([output, input], "all_gather")
-        room = _room(output)
-        dense = _apart(_dense(input), room)
+        dense, room = _dense(input), _room(output)
+        if dense.data_ptr() != room.data_ptr() + self._place[0] * _bytes(dense):  # in place, as FSDP does it
+            dense = _apart(dense, room)
 
         def body(ranks: Communicator, deadline: int) -> None:
             ranks.all_gather(dense.data_ptr(), room.data_ptr(), _bytes(dense), deadline)

@@ -59,7 +59,7 @@ def look_at_results(torch, dist, rank):
     for _ in range(20):
         x.add_(1).mul_(0.5).add_(0.5)
     dist.all_reduce(x)
-    check(torch.equal(x, torch.full_like(x, 4.0)) or torch.allclose(x, x[0, 0].expand_as(x)), "all_reduce of a strided tensor")
+    check(torch.allclose(x, torch.full_like(x, 4.0)), "all_reduce of a strided tensor")
 
 
 def losses(torch, dist, rank):

@@ -310,6 +310,11 @@ def scene_operations(rank, size):
         if rank == 1:
             for operation in (all_reduce, all_gather, reduce_scatter, all_to_all, to_and_from_one):
                 operation(lone)
+    if os.fork() == 0:  # like the workers of a DataLoader. Its groups are the parent's
+        world.ours.shutdown()
+        dist.group.WORLD.shutdown()
+        os._exit(0)
+    assert os.wait()[1] == 0
     x = torch.ones(3)
     dist.all_reduce(x)
     same(x, torch.full([3], float(size)), "all_reduce after all that")
@@ -330,9 +335,10 @@ def expect_error(call, limit, words):
     return line
 
 
-def scene_death(rank, size, victim, limit):
+def scene_death(args):
     """A rank is killed: rank 0 before it has called anything, another one later. The others' calls fail, those that wait and
-    those that follow."""
+    those that follow. Then the others make a new group, and go on."""
+    rank, size, victim, limit = args.rank, args.size, args.victim, args.limit
     if victim:
         dist.all_reduce(torch.ones(1000))
     if rank == victim:
@@ -344,6 +350,11 @@ def scene_death(rank, size, victim, limit):
     print(expect_error(lambda: dist.recv(torch.ones(1), victim), limit, words))
     expect_error(lambda: dist.all_reduce(torch.ones(10)), limit, words)
     expect_error(lambda: dist.all_gather([torch.ones(1)] * size, torch.ones(1)), limit, words)
+    dist.destroy_process_group()
+    dist.init_process_group("gpuwire", init_method=args.meet + "-again", rank=rank - (rank > victim), world_size=size - 1)
+    x = torch.ones(3)
+    dist.all_reduce(x)
+    same(x, torch.full([3], float(size - 1)), "all_reduce of those that live")
 
 
 def scene_silence(rank, limit):
@@ -364,7 +375,7 @@ def run(args):
     elif args.scene == "training":
         training(Pair())
     elif args.scene == "death":
-        scene_death(args.rank, args.size, args.victim, args.limit)
+        scene_death(args)
     else:
         scene_silence(args.rank, args.limit)
     dist.destroy_process_group()

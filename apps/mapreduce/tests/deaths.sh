@@ -51,6 +51,17 @@ test "$code" = 0 || { cat "$dir/err"; fail "a killed reducer: exit code $code"; 
 none_left "a killed reducer"
 same "a killed reducer"
 
+# A rank that is stopped, as one whose host hangs.
+# shellcheck disable=SC2086
+start $slow --patience 2
+sleep 0.3
+kill -STOP "$(rank_pid 1)"
+ended
+test "$code" = 0 || { cat "$dir/err"; fail "a stopped rank: exit code $code"; }
+grep -q 'rank 1 is silent' "$dir/err" || fail "nobody said that rank 1 is silent"
+none_left "a stopped rank"
+same "a stopped rank"
+
 # The master.
 # shellcheck disable=SC2086
 start $slow

@@ -4,7 +4,7 @@
 . "$(dirname "$0")/common.sh"
 
 mkdir -p "$dir/in/deeper"
-seq 1 200000 > "$dir/in/numbers"
+seq 1 60000 > "$dir/in/numbers"
 for i in $(seq 2000); do echo "the quick  brown	fox $((i % 7)) jumps over the lazy dog"; done > "$dir/in/text"
 : > "$dir/in/empty"
 printf 'no newline at the end' > "$dir/in/deeper/end"
