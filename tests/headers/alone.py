@@ -4,7 +4,6 @@
 
 The flags are those that pkg-config gives, and -Wall -Wextra -pedantic."""
 import concurrent.futures
-import os
 import pathlib
 import re
 import subprocess
@@ -17,7 +16,7 @@ warnings = ["-Wall", "-Wextra", "-pedantic"]
 ways = {
     "c": ["-std=c11", "-fsyntax-only", "-x", "c", *warnings],
     "c++": ["-std=c++17", "-fsyntax-only", "-x", "c++", *warnings],
-    "nvcc": ["-std=c++17", "-arch=compute_75", "-c", "-o", os.devnull, "-Xcompiler", ",".join(warnings)],
+    "nvcc": ["-std=c++17", "-arch=compute_75", "-c", "-Xcompiler", ",".join(warnings)],
 }
 # What nvcc hands to the host's compiler begins each line with a directive of a style that -pedantic does not like.
 of_nvcc = "style of line directive is a GCC extension"
@@ -28,7 +27,9 @@ def complaints(header, folder):
     name = header.relative_to(include)
     source = folder / f"{'_'.join(name.with_suffix('').parts)}{'.cu' if language == 'nvcc' else '.c'}"
     source.write_text(f"#include <{name}>\ntypedef int not_empty;\n")
-    command = [compiler, *ways[language], "-D_DEFAULT_SOURCE", f"-I{include}", str(source)]
+    # Not to /dev/null: a compiler that is interrupted removes its output, and as root it can.
+    output = ["-o", f"{source}.o"] if language == "nvcc" else []
+    command = [compiler, *ways[language], *output, "-D_DEFAULT_SOURCE", f"-I{include}", str(source)]
     done = subprocess.run(command, capture_output=True, text=True)
     lines = [line for line in done.stderr.splitlines() if complaint.search(line) and of_nvcc not in line]
     if done.returncode and not lines:
