@@ -63,7 +63,7 @@ static int executors_open(struct engine *e)
 
     if (err) return err;
     if (gw_exec_kind(e->exec) == GW_EXEC_GPU) {
-        e->threads = e->job.job->threads ? e->job.job->threads : GPU_THREADS;
+        e->threads = GPU_THREADS;
         e->movers = 2 * peers < MAX_MOVERS ? 2 * peers : MAX_MOVERS;
         /* More than fit beside the movers may wait: mappers do not wait for each other. */
         e->mappers = e->opts.mappers ? e->opts.mappers : 2 * gw_exec_resident_blocks(e->exec);
@@ -108,6 +108,7 @@ int engine_prepare(struct engine *e, const struct engine_job *job, uint64_t inpu
 
     e->job = *job;
     e->input = input;
+    if (gw_exec_kind(e->exec) == GW_EXEC_GPU && job->job->threads) e->threads = job->job->threads;
     a->input = job->job->input;
     a->by = job->job->by;
     a->flags = job->job->flags;
