@@ -52,6 +52,15 @@ static void launch_ended(pid_t *pid, uint32_t n, pid_t gone)
         if (pid[i] == gone) pid[i] = 0;
 }
 
+/* Rank 0 has ended with this status: its exit code. The master lived in it, so no one else can say why. */
+static int launch_code(int status)
+{
+    if (WIFEXITED(status)) return WEXITSTATUS(status);
+    fprintf(stderr, "gpuwire app mapreduce: rank 0 was ended by signal %d (%s)\n", WTERMSIG(status),
+            strsignal(WTERMSIG(status)));
+    return 1;
+}
+
 /* Waits for all ranks, and passes signals on. Ctrl-C at a terminal reaches them by itself. Those that are
  * there long after rank 0 are stopped, or hang: the job went on without them. */
 static int launch_wait(pid_t *pid, uint32_t n, int signals)
@@ -72,7 +81,7 @@ static int launch_wait(pid_t *pid, uint32_t n, int signals)
         if (s.ssi_signo != SIGCHLD && s.ssi_code <= 0 && pid[0]) kill(pid[0], SIGTERM);
         while ((gone = waitpid(-1, &status, WNOHANG)) > 0) {
             left--;
-            if (gone == pid[0]) code = WIFEXITED(status) ? WEXITSTATUS(status) : 1;
+            if (gone == pid[0]) code = launch_code(status);
             launch_ended(pid, n, gone);
         }
     }

@@ -70,6 +70,7 @@ kill -9 "$(rank_pid 0)"
 ended
 test "$code" = 1 || fail "a killed master: exit code $code"
 test "$(grep -c 'the master, is gone' "$dir/err")" = 3 || { cat "$dir/err"; fail "not all ranks said so"; }
+grep -q 'rank 0 was ended by signal 9' "$dir/err" || { cat "$dir/err"; fail "no line says how the master ended"; }
 none_left "a killed master"
 test -z "$(find "$dir/out" -type f)" || fail "a killed master: files are left"
 
