@@ -95,13 +95,14 @@ static int server_ring(struct face_server *s, const struct face_server_opts *o)
     for (uint32_t i = 0; i < o->memcached.count; i++)
         hosts[i] = (struct mc_host){o->memcached.server[i].addr, o->memcached.server[i].len};
     err = server_memory(s, GW_MEM_DEVICE, sizeof(hosts), &at, NULL);
-    if (!err) err = gw_copy_in(s->exec, at, hosts, sizeof(hosts[0]) * o->memcached.count);
+    if (err) return err;
     s->args.host = at;
+    err = gw_copy_in(s->exec, at, hosts, sizeof(hosts[0]) * o->memcached.count);
     if (err || !s->args.ring.points) return err;
     err = server_memory(s, GW_MEM_DEVICE, sizeof(points), &at, NULL);
-    if (!err) err = gw_copy_in(s->exec, at, points, sizeof(points[0]) * s->args.ring.points);
+    if (err) return err;
     s->args.ring.point = at;
-    return err;
+    return gw_copy_in(s->exec, at, points, sizeof(points[0]) * s->args.ring.points);
 }
 
 static int server_all_memory(struct face_server *s, const struct face_server_opts *o)
