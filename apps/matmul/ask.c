@@ -51,7 +51,7 @@ static int ask_wrong(const char *what, const char *why)
 
 static int ask_number(int option, struct asking *k)
 {
-    static const uint32_t most[] = {[SIZE - SIZE] = MM_N_MAX,
+    static const uint32_t most[] = {[0] = MM_N_MAX,
                                     [BLOCKS - SIZE] = 4096,
                                     [REQUESTS - SIZE] = 1u << 30,
                                     [GPU - SIZE] = 255,

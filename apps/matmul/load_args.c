@@ -89,9 +89,9 @@ static bool load_option(const char *who, int option, struct mm_load_opts *o)
 {
     static const struct {
         uint64_t min, max;
-    } range[] = {[SIZE - SIZE] = {MM_N_MIN, MM_N_MAX}, [CONNECTIONS - SIZE] = {1, 65536},
-                 [THREADS - SIZE] = {1, 256},          [DEPTH - SIZE] = {1, 64},
-                 [REQUESTS - SIZE] = {1, 1000000000},  [VERIFY - SIZE] = {0, 1000000000}};
+    } range[] = {[0] = {MM_N_MIN, MM_N_MAX},          [CONNECTIONS - SIZE] = {1, 65536},
+                 [THREADS - SIZE] = {1, 256},         [DEPTH - SIZE] = {1, 64},
+                 [REQUESTS - SIZE] = {1, 1000000000}, [VERIFY - SIZE] = {0, 1000000000}};
     uint64_t x;
     uint32_t i = 0;
 

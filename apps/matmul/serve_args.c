@@ -152,7 +152,7 @@ static int serve_amount(int option, const char *name, struct mm_server_opts *o)
 {
     static const struct {
         uint64_t min, max;
-    } range[] = {[GPU - GPU] = {0, 255},
+    } range[] = {[0] = {0, 255},
                  [BLOCKS - GPU] = {1, 4096},
                  [IO_BLOCKS - GPU] = {1, 4095},
                  [LANES - GPU] = {1, 1024},

@@ -2,6 +2,7 @@
 /* Shows a curve: as a table of numbers, as a picture (SVG), and as a picture of letters. */
 #include <errno.h>
 #include <math.h>
+#include <stdbool.h>
 #include <string.h>
 
 #include <gpuwire/error.h>
@@ -98,7 +99,8 @@ int face_curve_svg(const struct face_curve *c, float threshold, const char *path
     svg_axes(f);
     svg_line(c, f);
     fprintf(f, "<circle cx='%.1f' cy='%.1f' r='5' fill='#b3590a'/>\n", svg_x(r.far), svg_y(r.frr));
-    int left = svg_x(r.far) > LEFT + WIDE / 2;
+    const int middle = LEFT + WIDE / 2;
+    bool left = svg_x(r.far) > middle;
     fprintf(f, "<text x='%.1f' y='%.1f' text-anchor='%s'>threshold %.4f</text>\n</svg>\n",
             svg_x(r.far) + (left ? -10 : 10), svg_y(r.frr) + 20, left ? "end" : "start", (double)threshold);
     return show_close(f, path);

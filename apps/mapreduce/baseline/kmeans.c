@@ -13,6 +13,7 @@
 
 #include "../centres.h"
 #include "baseline.h"
+#include "vector.h"
 
 enum { BATCH = 1200, PAD = 64 }; /* points of a batch; centres are padded to a multiple */
 
@@ -115,7 +116,7 @@ static void assign_plain(const struct kmeans *s, const float *x, uint32_t n, uin
     }
 
 ASSIGN(assign_avx2, "avx2,fma", 8, 6, 2)
-ASSIGN(assign_avx512, "avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512", 16, 6, 4)
+ASSIGN(assign_avx512, VECTOR_AVX512, 16, 6, 4)
 #endif
 
 static assign_fn choose_assign(void)

@@ -4,12 +4,19 @@
 #define MAPREDUCE_VECTOR_H
 
 #ifdef __x86_64__
+/* GCC takes half of a register unless told otherwise. clang does not know the word. */
+#ifdef __clang__
+#define VECTOR_AVX512 "avx512f,avx512dq,avx512vl,fma"
+#else
+#define VECTOR_AVX512 "avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512"
+#endif
+
 /* Defines `static void name parameters { the rest }`, which is called as `name arguments`. */
 #define VECTOR_VARIANTS(name, parameters, arguments, ...)                                                    \
     static void name##_plain parameters __VA_ARGS__                                                          \
         __attribute__((target("avx2,fma"))) static void name##_avx2 parameters __VA_ARGS__                   \
-        __attribute__((target("avx512f,avx512dq,avx512vl,fma,prefer-vector-width=512"))) static void         \
-            name##_avx512 parameters __VA_ARGS__ static void name parameters                                 \
+        __attribute__((target(                                                                               \
+            VECTOR_AVX512))) static void name##_avx512 parameters __VA_ARGS__ static void name parameters    \
     {                                                                                                        \
         __builtin_cpu_init();                                                                                \
         if (__builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl"))                        \

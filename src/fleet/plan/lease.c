@@ -144,7 +144,8 @@ static uint8_t lease_batch(const struct fleet_round *r, const struct fleet_place
 static uint32_t lease_slots(const struct fleet_round *r, const struct fleet_place *p, float share, float rate)
 {
     float deadline = (float)r->s->scratch->need[p->model].deadline_ns * 1e-9f;
-    float need = ceilf(2 * rate * deadline), most = share * (float)(r->s->workers[p->worker].slots / 2);
+    uint32_t half = r->s->workers[p->worker].slots / 2;
+    float need = ceilf(2 * rate * deadline), most = share * (float)half;
     return LEASE_SLOTS + (uint32_t)(need < most ? need : most);
 }
 
