@@ -5,9 +5,10 @@
  *     collective_bench [--exec cpu|gpu] [--lanes N] [--blocks N] [--threads N] [--sizes BYTES,…] [--ops
  *                      NAME,…] [--rounds N] [--table]
  *
- * Rank 0 prints a line for each operation and size: its bytes (of all-to-all: what a rank sends in all), the
- * median of the host's calls, the mean of the same inside one kernel, and the bus bandwidth by the latter, as
- * nccl-tests counts it. `registered` lines use registered memory. --table runs each way by itself.
+ * Rank 0 prints a line for each operation and size. It has the bytes (of all-to-all: what a rank sends in
+ * all), the median of the host's calls, and the mean of the same inside one kernel. From that mean comes the
+ * bus bandwidth, as nccl-tests counts it. `registered` lines use registered memory. --table runs each way by
+ * itself.
  */
 #include <errno.h>
 #include <stdbool.h>

@@ -309,6 +309,7 @@ GW_DEV bool mr_flight_take_(const struct mr_args_ *a)
     for (round = 0;; round++) {
         uint32_t n = gw_ld_relaxed_u32_gpu(&a->dev->flight);
 
+        /* acquire: the list is not looked at before, so the chunk that the right stands for is there */
         if (n && gw_cas_acquire_u32_gpu(&a->dev->flight, n, n - 1) == n) return true;
         if (!n) {
             if ((round & 63) == 63 && mr_stopped_(a)) return false;
@@ -346,6 +347,7 @@ GW_DEV void mr_chunk_seal_(const struct mr_args_ *a, uint32_t chunk, uint32_t pa
     c->kind = 0;
     gw_add_relaxed_u64_gpu(&a->dev->pairs_in, c->pairs);
     if (owner == 0) {
+        /* release: the chunk's entry is written before another block gets this right */
         if (mr_store_(a, chunk, part, c->bytes, c->pairs)) gw_add_release_u32_gpu(&a->dev->flight, 1);
     } else {
         uint64_t at = gw_add_relaxed_u64_gpu(&a->queue[owner - 1].tail, 1) % a->chunks;
@@ -518,6 +520,7 @@ GW_DEV void mr_combine_(struct mr_map *m, struct mr_place *p, uint32_t tag, cons
             mr_number_extreme_(into + i, *(const uint64_t *)(from + i), m->a->combine_how == MR_MAX_U64);
         break;
     default: /* the job's own, which one thread at a time runs: the tag is the lock */
+        /* acquire: not before the last one's value is whole; release: not seen free before this one's is */
         while (gw_cas_acquire_u32_gpu(&p->tag, tag, 1) != tag) mr_idle_(round++);
         m->combine(into, value);
         gw_st_release_u32_gpu(&p->tag, tag);

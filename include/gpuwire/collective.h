@@ -29,9 +29,10 @@
  * begins each part with the rank that comes after the part's owner. gw_coll_plan tells which parts, and
  * which way is taken. GW_AVG divides the sum at the end.
  *
- * Errors. A call that fails breaks the communicator, as the ranks are no longer at the same place: every
- * later call returns -ECONNABORTED, and so do the calls of the other ranks, which are told. gw_comm_fault
- * says what happened, and which rank is to blame. Destroy it then, and make another one with those that live.
+ * Errors. A call that fails breaks the communicator, as the ranks are no longer at the same place. Every
+ * later call returns -ECONNABORTED. The other ranks are told, and their calls return it, too. gw_comm_fault
+ * says what happened, and which rank is to blame. Destroy the communicator then, and make another one with
+ * the ranks that live.
  *
  *   `-ECONNRESET`    a rank is dead.
  *   `-EIO`           a queue pair has failed.
@@ -164,8 +165,8 @@ enum gw_coll_kind {
  *   all-reduce      count elements each: recv[i] of all ranks is the reduction of their send[i]
  *   reduce-scatter  send has size * count elements; recv gets the reduction of part `rank`, count elements
  *   all-gather      send has count elements; recv gets size * count
- *   all-to-all      send and recv have size * count: part i goes to rank i. send and recv must not be the
- *   same all-to-all(v)   send_count[i] elements from send + send_at[i] elements go to rank i.
+ *   all-to-all      send and recv have size * count, and are not the same. Part i goes to rank i
+ *   all-to-all(v)   send_count[i] elements from send + send_at[i] elements go to rank i.
  *                   recv_count[i] elements from rank i come to recv + recv_at[i]: as many as that rank
  *                   sends, else -EPROTO
  */

@@ -3,8 +3,8 @@
  * load.c: when requests come, and for which model. All models together are one Poisson process whose rate
  * changes; the model is drawn by its part of the rate, from sums in a tree (Fenwick).
  *
- * SIM_AZURE has the numbers that "Serverless in the Wild" (USENIX ATC 2020, section 3) publishes of Azure's
- * functions:
+ * SIM_AZURE follows "Serverless in the Wild" (USENIX ATC 2020, section 3) on Azure's functions. The shares of
+ * timers and the span of rates were looked up. The other numbers are from memory, and were not checked:
  *
  *     45 % are invoked once an hour or less, 81 % once a minute or less
  *     the others have 99.6 % of all invocations; the rates span eight orders of magnitude

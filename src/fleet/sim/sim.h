@@ -21,7 +21,7 @@ enum sim_policy {
 enum sim_load {
     SIM_POISSON,
     SIM_ONOFF, /* each model is on for a while at four times its rate, then off three times as long */
-    SIM_AZURE, /* rates, bursts, timers and the day's wave as published of Azure's functions (load.c) */
+    SIM_AZURE, /* rates, bursts, timers and the day's wave like those of Azure's functions (load.c) */
 };
 
 enum sim_fault {                 /* bits */

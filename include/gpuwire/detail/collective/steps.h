@@ -5,7 +5,7 @@
  *
  * In step j a block takes the messages that its peers sent in step j - `ahead`, and sends its own of step
  * j. All ranks take the same steps. A message of step j has a slot when the receiver has taken those up to
- * step j - slots / 2 - 1, which it does before its step j: so no rank waits for one that waits for it.
+ * step j - slots / 2 - 1. The receiver does that before its own step j. So no two ranks wait for each other.
  *
  * Threads of the first warp wait, post and count, each for peers of its own. All threads move data.
  */
