@@ -76,7 +76,8 @@ struct fleet_conn_opts {
     uint32_t connections; /* of a listener, at most; 0: 4,096 */
 };
 
-/* Connects. `handler` is told how it went. -EINVAL: not "HOST:PORT", "[IPV6]:PORT" or a name that resolves. */
+/* Connects. `handler` is told how it went. -EINVAL: not "HOST:PORT", "[IPV6]:PORT" or a name that resolves.
+ */
 int fleet_dial(struct fleet_loop *l, const struct fleet_conn_opts *opts, const char *address,
                const struct fleet_handler *handler, void *ctx, struct fleet_conn **out);
 
