@@ -70,7 +70,7 @@ struct fleet_client_reply {
     uint32_t tries;                     /* workers that it was sent to */
     int64_t begun_at, sent_at, seen_at; /* submit; when it left for the worker that answered; the answer */
     int64_t queued_ns, model_ns;        /* at the worker: from arrival to start, from start to end */
-    char worker[FLEET_NAME];            /* who answered; "" when nobody did */
+    char worker[FLEET_NAME];            /* that answered; "" when none did */
 };
 
 struct fleet_client_request {

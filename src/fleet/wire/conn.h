@@ -59,7 +59,7 @@ struct fleet_handler {
     void (*message)(void *ctx, struct fleet_conn *c, const struct fleet_frame *frame, const void *body);
     /* The connection is over, for whatever reason but fleet_conn_close(); it is freed afterwards. Also for
      * one that never was open. */
-    void (*closed)(void *ctx, struct fleet_conn *c, int error, const char *why);
+    void (*closed)(void *ctx, struct fleet_conn *c, int err, const char *why);
 };
 
 struct fleet_conn_opts {
@@ -71,7 +71,7 @@ struct fleet_conn_opts {
     const char *token;    /* the fleet's secret; NULL: none, and then only loopback peers are let in */
     uint32_t most;        /* bytes of a frame that we take; 0: 1 MiB */
     size_t backlog;       /* bytes that may wait for a peer to read; 0: 16 MiB */
-    int64_t silent_ns;    /* a peer that is silent for so long is gone; 0: 5 s. PING keeps it alive */
+    int64_t silent_ns;    /* a peer that is silent for this long is gone; 0: 5 s. PING keeps it alive */
     int64_t handshake_ns; /* 0: 5 s */
     uint32_t connections; /* of a listener, at most; 0: 4,096 */
 };
@@ -97,7 +97,7 @@ int fleet_send(struct fleet_conn *c, uint16_t kind, uint64_t seq, const void *bo
 
 /* Ends it when what was sent has left, within a second; the handler hears no more of it. A `why` goes as
  * GOODBYE. */
-void fleet_conn_close(struct fleet_conn *c, int error, const char *why);
+void fleet_conn_close(struct fleet_conn *c, int err, const char *why);
 
 /* Whose frames these are: the HELLO that came. Valid from `open` on. */
 const struct fleet_hello *fleet_conn_peer(const struct fleet_conn *c);

@@ -2,7 +2,7 @@
 /*
  * message.h: what controllers, workers and clients of a fleet tell each other over TCP.
  *
- * A message is a frame: struct fleet_frame, the struct of its kind, and for some kinds bytes behind it.
+ * A message is a frame: struct fleet_frame, the struct of its kind, and for some kinds more bytes after it.
  * All is little-endian. Texts are UTF-8 and end with a zero inside their field. Every field comes from a
  * stranger until conn.h has checked it, and the meaning of a number is the receiver's to check.
  *
@@ -230,7 +230,7 @@ struct fleet_lease {
 /* ---- client and controller */
 
 /* What a client has to do with one model, since its last DEMAND. The first one asks for leases, all others
- * renew them. The controller answers with what it has to say, which may be nothing. */
+ * renew them. The controller's answer is any number of its messages; there may be none. */
 struct fleet_demand_message {
     char model[FLEET_MODEL];
     uint32_t version; /* 0: any */
