@@ -8,16 +8,20 @@
  *
  * Who speaks to whom:
  *
- *     worker  -> controller   WORKER, MODEL ..., HELD ..., READY; then RESULT, TELEMETRY
- *     controller -> worker    WELCOME or ELSEWHERE; ACTION, LEASE
+ *     worker  -> controller   WORKER; after WELCOME: HAS_MODEL ..., HELD ..., READY; then RESULT, TELEMETRY,
+ *                             HAS_MODEL again, LEAVES
+ *     controller -> worker    WELCOME or ELSEWHERE, which answer WORKER; ACTION, LEASE
  *     client  -> controller   DEMAND, again and again
  *     controller -> client    WELCOME or ELSEWHERE; GRANT, REVOKE, SHED, NONE
  *     client  -> worker       DESCRIBE, OPEN, REQUEST
- *     worker  -> client       DESCRIBED, OPENED, ANSWER
+ *     worker  -> client       DESCRIBED, or NOTHING if it has no such model; OPENED, ANSWER
  *     tool    -> controller   ASK (a table, a drain, a dry run)      controller -> tool   TOLD
  *
  * Each connection begins with HELLO and PROOF in both directions (conn.h). PING and PONG may come at any
  * time, for clocks and to see that a peer lives.
+ *
+ * After READY, HAS_MODEL says that a model is elsewhere than the worker told this controller, or is new. So
+ * the end of an ACTION of an earlier leader is told, which gets no RESULT.
  *
  * Times: `_ns` is a length of time, `_at` a moment on the receiver's CLOCK_MONOTONIC, which the sender
  * knows by PING. So no wall clock matters.
@@ -61,6 +65,8 @@ enum fleet_message {
     FLEET_READY, /* the worker has told all it has; no struct */
     FLEET_RESULT,
     FLEET_TELEMETRY,
+    FLEET_LEAVES, /* the worker ends soon: it gets nothing new, its leases are ended; no struct. It goes when
+                   * it has no leases and no requests, or when it will wait no longer */
     FLEET_ACTION = 32,
     FLEET_LEASE,
     FLEET_DEMAND = 48,
