@@ -22,9 +22,9 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["error.h", "dtype.h", "exec.h", "kernel.h", "sync.h", "group.h", "loop.h", "host.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "verbs_set.h", "channel.h", "socket.h", "rsocket.h", "rsocket_datagram.h", "client.h", "serve.h", "model.h", "flow.h", "ranks.h", "collective.h", "moe.h", "softnic.h"]
+HEADERS = ["error.h", "options.h", "signals.h", "dtype.h", "exec.h", "kernel.h", "sync.h", "group.h", "loop.h", "host.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "verbs_set.h", "channel.h", "socket.h", "rsocket.h", "rsocket_datagram.h", "client.h", "serve.h", "model.h", "flow.h", "ranks.h", "collective.h", "moe.h", "softnic.h"]
 INNER = ["fn.h", "gpunet_compat.h", "mlx5.h"]
-BEGIN = re.compile(r"^(GW_API|GW_FN|GW_DEV|GW_SLOW_FN|int softnic_\w+)\b")
+BEGIN = re.compile(r"^(GW_API|GW_FN|GW_OPTIONS_FN|GW_DEV|GW_SLOW_FN|int softnic_\w+)\b")
 NAME = re.compile(r"\b((?:gw|softnic)_\w+)\s*\(")
 HEAD = re.compile(r"\A/\* SPDX[^\n]*\n/\*(.*?)\*/", re.S)
 RETURNS = re.compile(r"-E[A-Z]+|\b[Rr]eturns?\b|(^|[\s(])(0|1|-1)([:;.,)]|$| when| if| or| and| at)|\b[Aa]s \w*_\w+|\b[Rr]esults? as\b", re.M)
@@ -84,7 +84,7 @@ def lacks(head, name, declaration, comment):
     for parameter, unit in UNITS:
         if re.search(rf"\b({parameter})\b[,)\[]", declaration) and not re.search(unit, said):
             missing.append("does not say in what unit")
-    if declaration.startswith("GW_") and not declaration.startswith("GW_API") and not PURE.search(head) and not ORDER.search(said):
+    if declaration.startswith("GW_") and not declaration.startswith(("GW_API", "GW_OPTIONS_FN")) and not PURE.search(head) and not ORDER.search(said):
         missing.append("does not say what is visible to whom")
     return missing
 

@@ -162,7 +162,7 @@ static int load_args_take_option(struct gw_load_options *o, int option)
 
 static int one_option(char **argv, struct gw_load_options *o, int option)
 {
-    uint64_t n;
+    uint64_t n = 0;
     for (size_t i = 0; i < sizeof(wholes) / sizeof(wholes[0]); i++) {
         if (wholes[i].option != option) continue;
         int wrong = gw_option_number("load", wholes[i].name, optarg, wholes[i].least, wholes[i].most, &n);
