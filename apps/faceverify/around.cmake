@@ -19,7 +19,6 @@ else()
   message(STATUS "faceverify: no enrolment of pictures (needs libpng-dev and libjpeg-dev)")
 endif()
 # The page needs libmicrohttpd.
-list(APPEND FACE_AROUND page/address.c)
 pkg_check_modules(MHD IMPORTED_TARGET libmicrohttpd)
 if(MHD_FOUND)
   gw_embed(FACE_PAGE page/page.html page/page.css page/page.js)

@@ -2,7 +2,6 @@
 /* gpuwire app faceverify, without a command: two memcacheds, people who do not exist, the server, and a short
  * load. */
 #include <errno.h>
-#include <getopt.h>
 #include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
@@ -14,10 +13,13 @@
 
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
+#include <gpuwire/options.h>
+#include <gpuwire/signals.h>
 
-#include "apps/faceverify/args.h"
 #include "apps/faceverify/commands.h"
 #include "apps/faceverify/server.h"
+
+static const char demo_call[] = "app faceverify demo";
 
 enum { DEMO_MEMCACHEDS = 2 };
 
@@ -85,20 +87,21 @@ static int demo_memcached(struct demo *d, int i)
     snprintf(text, sizeof(text), "%u", port);
     d->pid[i] = fork();
     if (!d->pid[i]) demo_become_memcached(text, parent);
-    if (d->pid[i] < 0) return face_fail("demo", "cannot start a process: %s", strerror(errno));
+    if (d->pid[i] < 0) return gw_fail(demo_call, "cannot start a process: %s", strerror(errno));
     snprintf(d->list + strlen(d->list), sizeof(d->list) - strlen(d->list), "%s127.0.0.1:%u", i ? "," : "",
              port);
-    for (int tries = 0; tries < 500 && !face_interrupted(); tries++) {
+    for (int tries = 0; tries < 500 && !gw_interrupted(); tries++) {
         if (demo_connects(port)) return 0;
         if (waitpid(d->pid[i], &status, WNOHANG) == d->pid[i]) {
             d->pid[i] = 0;
             if (WIFEXITED(status) && WEXITSTATUS(status) == 127)
-                return face_fail("demo", "memcached is not installed; `apt-get install memcached` does that");
-            return face_fail("demo", "memcached ends at once");
+                return gw_fail(demo_call,
+                               "memcached is not installed; `apt-get install memcached` does that");
+            return gw_fail(demo_call, "memcached ends at once");
         }
         usleep(10000);
     }
-    return face_interrupted() ? FACE_EXIT_INTERRUPTED : face_fail("demo", "memcached does not answer");
+    return gw_interrupted() ? GW_EXIT_INTERRUPTED : gw_fail(demo_call, "memcached does not answer");
 }
 
 /* ---- the steps ----------------------------------------------------------------------------------------- */
@@ -122,11 +125,11 @@ static int demo_serve(struct demo *d)
 
     face_server_defaults(&o);
     o.exec = d->exec;
-    err = mc_servers_parse("demo", d->list, &o.memcached);
-    if (!err) err = face_address("demo", "127.0.0.1:0", 0, true, &o.addr, &o.addr_len);
-    if (err) return FACE_EXIT_FAILURE;
+    err = mc_servers_parse(demo_call, d->list, &o.memcached);
+    if (!err) err = gw_option_listen(demo_call, "0", 0, &o.addr, &o.addr_len);
+    if (err) return err;
     err = face_server_start(&o, &d->server);
-    if (err) return face_fail("demo", "%s", gw_last_error());
+    if (err) return gw_fail(demo_call, "%s", gw_last_error());
     printf("the server listens on %s, with %u blocks on %s\n", face_server_name(d->server),
            face_server_blocks(d->server), face_server_exec(d->server));
     return 0;
@@ -147,12 +150,12 @@ static int demo_steps(struct demo *d)
     fflush(stdout);
     err = demo_run(face_cmd_enrol, enrol);
     if (!err) err = demo_serve(d);
-    if (err || face_interrupted()) return err;
+    if (err || gw_interrupted()) return err;
     fflush(stdout);
     snprintf(where, sizeof(where), "127.0.0.1:%u", face_server_port(d->server));
     load[1] = where;
     err = demo_run(face_cmd_load, load);
-    if (face_server_halt(d->server)) err = face_fail("demo", "%s", gw_last_error());
+    if (face_server_halt(d->server)) err = gw_fail(demo_call, "%s", gw_last_error());
     return err;
 }
 
@@ -167,15 +170,15 @@ int face_cmd_demo(int argc, char **argv)
         switch (c) {
         case 'e': d.exec = optarg; break;
         case 's': d.seconds = optarg; break;
-        case 'h': return fputs(demo_usage, stdout), FACE_EXIT_OK;
-        default: return face_option_wrong("demo", argv, c);
+        case 'h': return fputs(demo_usage, stdout), GW_EXIT_OK;
+        default: return gw_option_wrong(demo_call, argv, c);
         }
     }
-    if (optind < argc) return face_usage_error("demo", "%s: not understood", argv[optind]);
-    if (strcmp(d.exec, "auto") && strcmp(d.exec, "cpu") && strcmp(d.exec, "gpu"))
-        return face_usage_error("demo", "--exec %s: must be auto, cpu or gpu", d.exec);
-    if (face_option_real("demo", "--seconds", d.seconds, 0.1, 3600, &seconds)) return FACE_EXIT_USAGE;
-    face_catch_signals();
+    if (optind < argc) return gw_usage_error(demo_call, "%s: not understood", argv[optind]);
+    err = gw_option_word(demo_call, "--exec", d.exec, "auto cpu gpu", NULL);
+    if (!err) err = gw_option_real(demo_call, "--seconds", d.seconds, 0.1, 3600, &seconds);
+    if (err) return err;
+    gw_catch_signals();
     err = demo_steps(&d);
     face_server_stop(d.server);
     for (int i = 0; i < DEMO_MEMCACHEDS; i++) {
@@ -183,5 +186,5 @@ int face_cmd_demo(int argc, char **argv)
         kill(d.pid[i], SIGKILL);
         waitpid(d.pid[i], NULL, 0);
     }
-    return face_exit_code(err);
+    return gw_exit_code(err);
 }

@@ -3,7 +3,8 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "apps/faceverify/args.h"
+#include <gpuwire/options.h>
+
 #include "apps/faceverify/commands.h"
 
 static const struct {
@@ -40,14 +41,15 @@ int main(int argc, char **argv)
 {
     if (argc > 1 && (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))) {
         face_print_usage(stdout);
-        return FACE_EXIT_OK;
+        return GW_EXIT_OK;
     }
 #ifdef FACE_PICTURES
     if (argc < 2 || argv[1][0] == '-') return face_cmd_demo(argc, argv);
 #else
-    if (argc < 2) return face_usage_error("", "which command? The demonstration needs libpng and libjpeg");
+    if (argc < 2)
+        return gw_usage_error("app faceverify", "which command? The demonstration needs libpng and libjpeg");
 #endif
     for (int i = 0; i < COMMANDS; i++)
         if (!strcmp(argv[1], commands[i].name)) return commands[i].run(argc - 1, argv + 1);
-    return face_usage_error("", "%s: there is no such command", argv[1]);
+    return gw_usage_error("app faceverify", "%s: there is no such command", argv[1]);
 }

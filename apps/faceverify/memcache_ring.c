@@ -8,21 +8,20 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/faceverify/args.h"
+#include <gpuwire/options.h>
 
 static int server_parse(const char *command, char *text, struct mc_servers *all)
 {
     char *slash = strchr(text, '/'), *colon, *host = text;
     uint64_t weight = 1;
     uint32_t i = all->count;
-    int err;
+    int err = 0;
 
     if (i == MC_SERVERS_MAX)
-        return face_usage_error(command, "--memcached: %d servers at most", MC_SERVERS_MAX), -E2BIG;
+        return gw_usage_error(command, "--memcached: %d servers at most", MC_SERVERS_MAX);
     if (slash) *slash = 0;
-    if (slash && face_option_number(command, "a server's weight", slash + 1, 1, 1000, &weight))
-        return -EINVAL;
-    err = face_address(command, text, MC_PORT, false, &all->server[i].addr, &all->server[i].len);
+    if (slash) err = gw_option_number(command, "a server's weight", slash + 1, 1, 1000, &weight);
+    if (!err) err = gw_option_address(command, text, MC_PORT, &all->server[i].addr, &all->server[i].len);
     if (err) return err;
     all->server[i].weight = (uint32_t)weight;
     all->server[i].port = ntohs(((struct sockaddr_in *)&all->server[i].addr)->sin_port);
@@ -41,7 +40,7 @@ static int server_parse(const char *command, char *text, struct mc_servers *all)
 int mc_servers_parse(const char *command, const char *text, struct mc_servers *out)
 {
     char *copy = strdup(text), *rest = copy, *word;
-    int err = copy ? 0 : -ENOMEM;
+    int err = copy ? 0 : gw_fail(command, "no memory");
 
     memset(out, 0, sizeof(*out));
     while (!err && (word = strsep(&rest, ",")) != NULL) err = server_parse(command, word, out);
@@ -49,13 +48,9 @@ int mc_servers_parse(const char *command, const char *text, struct mc_servers *o
     return err;
 }
 
-int mc_spread_parse(const char *text, uint32_t *out)
+int mc_spread_parse(const char *command, const char *text, uint32_t *out)
 {
-    static const char *const names[] = {"modula", "ketama", "ketama-weighted"};
-
-    for (*out = MC_MODULA; *out <= MC_KETAMA_WEIGHTED; ++*out)
-        if (!strcmp(text, names[*out])) return 0;
-    return -EINVAL;
+    return gw_option_word(command, "--spread", text, "modula ketama ketama-weighted", out);
 }
 
 /* ---- the circle ---------------------------------------------------------------------------------------- */

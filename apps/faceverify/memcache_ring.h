@@ -21,12 +21,12 @@ struct mc_servers {
     } server[MC_SERVERS_MAX];
 };
 
-/* Reads HOST[:PORT][/WEIGHT],…, the text of libmemcached's tools, and looks the hosts up. 0, or a negative
- * errno after one line that says what is wrong. */
+/* Reads HOST[:PORT][/WEIGHT],…, the text of libmemcached's tools, and looks the hosts up. 0, or an exit
+ * code after one line that says what is wrong. */
 int mc_servers_parse(const char *command, const char *text, struct mc_servers *out);
 
-/* "modula", "ketama" or "ketama-weighted": 0, or -EINVAL. */
-int mc_spread_parse(const char *text, uint32_t *out);
+/* The value of --spread, "modula", "ketama" or "ketama-weighted": in the same way. */
+int mc_spread_parse(const char *command, const char *text, uint32_t *out);
 
 /* The ring of these servers. Its points go to `point`, which has room for MC_POINTS_MAX. */
 void mc_ring_make(const struct mc_servers *servers, uint32_t spread, struct mc_point *point,

@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire app faceverify serve: the server, until Ctrl-C. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
+#include <gpuwire/options.h>
+#include <gpuwire/signals.h>
 
-#include "apps/faceverify/args.h"
 #include "apps/faceverify/commands.h"
 #include "apps/faceverify/page/page.h"
 #include "apps/faceverify/server.h"
+
+static const char serve_call[] = "app faceverify serve";
 
 static const char serve_usage[] =
     "usage: gpuwire app faceverify serve [OPTION...]\n\n"
@@ -84,33 +86,27 @@ static int serve_number(struct serve_args *s, int c)
 
     for (size_t i = 0; i < sizeof(numbers) / sizeof(numbers[0]); i++)
         if (numbers[i].c == c)
-            return face_option_number("serve", numbers[i].name, optarg, numbers[i].min, numbers[i].max,
-                                      (uint64_t *)((char *)&s->o + numbers[i].at));
+            return gw_option_number(serve_call, numbers[i].name, optarg, numbers[i].min, numbers[i].max,
+                                    (uint64_t *)((char *)&s->o + numbers[i].at));
     return -1;
 }
 
 static int serve_take(struct serve_args *s, int c, char **argv)
 {
+    socklen_t len;
+
     switch (c) {
     case 'm': s->memcached = optarg; return 0;
     case 'l': s->listen = optarg; return 0;
-    case 't': return face_option_real("serve", "--threshold", optarg, 0, 1, &s->o.threshold);
-    case 's':
-        if (!mc_spread_parse(optarg, &s->o.spread)) return 0;
-        return face_usage_error("serve", "--spread %s: must be modula, ketama or ketama-weighted", optarg);
-    case PROTOCOL:
-        s->o.protocol = !strcmp(optarg, "text") ? MC_TEXT : MC_BINARY;
-        if (!strcmp(optarg, "text") || !strcmp(optarg, "binary")) return 0;
-        return face_usage_error("serve", "--protocol %s: must be binary or text", optarg);
+    case 't': return gw_option_real(serve_call, "--threshold", optarg, 0, 1, &s->o.threshold);
+    case 's': return mc_spread_parse(serve_call, optarg, &s->o.spread);
+    case PROTOCOL: return gw_option_word(serve_call, "--protocol", optarg, "binary text", &s->o.protocol);
     case PAGE:
         s->page = s->o.recent = true;
-        return face_page_address("serve", optarg, &s->page_addr) ? FACE_EXIT_USAGE : 0;
-    case EXEC:
-        s->o.exec = optarg;
-        if (!strcmp(optarg, "auto") || !strcmp(optarg, "cpu") || !strcmp(optarg, "gpu")) return 0;
-        return face_usage_error("serve", "--exec %s: must be auto, cpu or gpu", optarg);
+        return gw_option_listen(serve_call, optarg, 0, &s->page_addr, &len);
+    case EXEC: s->o.exec = optarg; return gw_option_word(serve_call, "--exec", optarg, "auto cpu gpu", NULL);
     case '?':
-    case ':': return face_option_wrong("serve", argv, c);
+    case ':': return gw_option_wrong(serve_call, argv, c);
     default: return serve_number(s, c);
     }
 }
@@ -123,14 +119,15 @@ static int serve_parse(int argc, char **argv, struct serve_args *s)
     face_server_defaults(&s->o);
     opterr = 0;
     while (!err && (c = getopt_long(argc, argv, ":m:s:l:t:c:h", serve_options, NULL)) >= 0) {
-        if (c == 'h') return fputs(serve_usage, stdout), FACE_EXIT_OK;
+        if (c == 'h') return fputs(serve_usage, stdout), GW_EXIT_OK;
         err = serve_take(s, c, argv);
     }
     if (err) return err;
-    if (optind < argc) return face_usage_error("serve", "%s: not understood", argv[optind]);
-    if (mc_servers_parse("serve", s->memcached, &s->o.memcached)) return FACE_EXIT_USAGE;
-    return face_address("serve", s->listen, FACE_PORT, true, &s->o.addr, &s->o.addr_len) ? FACE_EXIT_USAGE
-                                                                                         : -1;
+    if (optind < argc) return gw_usage_error(serve_call, "%s: not understood", argv[optind]);
+    err = mc_servers_parse(serve_call, s->memcached, &s->o.memcached);
+    if (err) return err;
+    err = gw_option_listen(serve_call, s->listen, FACE_PORT, &s->o.addr, &s->o.addr_len);
+    return err ? err : -1;
 }
 
 static void serve_print(const struct face_counts *c)
@@ -176,8 +173,8 @@ int face_cmd_serve(int argc, char **argv)
     int done = serve_parse(argc, argv, &s), fd, err;
 
     if (done >= 0) return done;
-    face_catch_signals();
-    fd = face_interrupt_fd();
+    gw_catch_signals();
+    fd = gw_interrupt_fd();
     err = face_server_start(&s.o, &server);
     if (!err) {
         printf("listening on %s, with %u blocks on %s\n", face_server_name(server),
@@ -185,18 +182,18 @@ int face_cmd_serve(int argc, char **argv)
         if (s.page) err = serve_page(&s, server, &page);
         fflush(stdout);
     }
-    while (!err && !face_interrupted()) {
+    while (!err && !gw_interrupted()) {
         gw_wait_fds(&fd, 1, gw_deadline(500000000));
         err = face_server_check(server);
     }
     face_page_stop(page);
     if (!err) err = face_server_halt(server);
     if (err) {
-        face_fail("serve", "%s", gw_last_error());
+        gw_fail(serve_call, "%s", gw_last_error());
     } else {
         face_server_counts(server, &counts);
         serve_print(&counts);
     }
     face_server_stop(server);
-    return face_exit_code(err);
+    return gw_exit_code(err);
 }

@@ -1,14 +1,17 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire app faceverify where: which memcached has a person, and by which key. */
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#include "apps/faceverify/args.h"
+#include <gpuwire/options.h>
+#include <gpuwire/signals.h>
+
 #include "apps/faceverify/commands.h"
 #include "apps/faceverify/face.h"
 #include "apps/faceverify/memcache_ring.h"
+
+static const char where_call[] = "app faceverify where";
 
 static const char where_usage[] =
     "usage: gpuwire app faceverify where [OPTION...] [NAME...]\n\n"
@@ -28,7 +31,7 @@ static int where_print(const struct mc_servers *s, const struct mc_ring *ring, c
     uint32_t i;
 
     if (!face_name_valid(name, len))
-        return face_fail("where", "%s: a name has 1 to %d bytes, and no blanks", name, FACE_NAME_MAX);
+        return gw_fail(where_call, "%s: a name has 1 to %d bytes, and no blanks", name, FACE_NAME_MAX);
     len = face_key(key, name, len);
     i = mc_server_of(ring, key, (uint32_t)len);
     printf("%.*s %s:%u\n", (int)len, key, s->server[i].host, s->server[i].port);
@@ -64,16 +67,17 @@ int face_cmd_where(int argc, char **argv)
         switch (c) {
         case 'm': list = optarg; break;
         case 's':
-            if (!mc_spread_parse(optarg, &spread)) break;
-            return face_usage_error("where", "--spread %s: must be modula, ketama or ketama-weighted",
-                                    optarg);
-        case 'h': return fputs(where_usage, stdout), FACE_EXIT_OK;
-        default: return face_option_wrong("where", argv, c);
+            err = mc_spread_parse(where_call, optarg, &spread);
+            if (err) return err;
+            break;
+        case 'h': return fputs(where_usage, stdout), GW_EXIT_OK;
+        default: return gw_option_wrong(where_call, argv, c);
         }
     }
-    if (mc_servers_parse("where", list, &servers)) return FACE_EXIT_USAGE;
+    err = mc_servers_parse(where_call, list, &servers);
+    if (err) return err;
     mc_ring_make(&servers, spread, point, &ring);
     if (optind == argc) err = where_read(&servers, &ring);
     for (; optind < argc && !err; optind++) err = where_print(&servers, &ring, argv[optind]);
-    return face_exit_code(err);
+    return gw_exit_code(err);
 }

@@ -2,13 +2,13 @@
 /* Input files: text with Zipf's frequencies, TeraSort's records, points around centres, matrices. */
 #include <ctype.h>
 #include <errno.h>
-#include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/options.h>
 
 #include "formats.h"
 #include "gen.h"
@@ -246,46 +246,18 @@ static const char gen_help[] =
     "  --columns N    points, matrix: values in a row (default 32)\n"
     "  --clusters N   points: how many centres they lie around (default 500)\n";
 
-static int gen_wrong(const char *what, const char *value)
-{
-    fprintf(stderr, "gpuwire: mapreduce: gen: %s: %s; see gpuwire app mapreduce gen --help\n", value, what);
-    return 2;
-}
+static const char gen_call[] = "app mapreduce gen";
 
-static bool gen_number(const char *text, uint64_t max, uint64_t *v)
-{
-    static const char units[] = "KMGkmg";
-    char *end;
-
-    if (!isdigit((unsigned char)*text)) return false;
-    errno = 0;
-    *v = strtoull(text, &end, 10);
-    if (*end) {
-        const char *unit = strchr(units, *end);
-        unsigned shift = unit ? 10 * (unsigned)((unit - units) % 3 + 1) : 0;
-
-        if (!unit || end[1] || *v > UINT64_MAX >> shift) return false;
-        *v <<= shift;
-    }
-    return !errno && *v <= max;
-}
-
-static int gen_option(struct gen *g, int option)
+static int gen_option(struct gen *g, int option, char **argv)
 {
     switch (option) {
-    case 's': return gen_number(optarg, UINT64_MAX, &g->state) ? 0 : gen_wrong("not a number", optarg);
+    case 's': return gw_option_number(gen_call, "--seed", optarg, 0, UINT64_MAX, &g->state);
     case 'o': return g->odd = true, 0;
     case 'a': return g->ascii = true, 0;
-    case 'c':
-        return gen_number(optarg, 1 << 20, &g->columns) && g->columns
-                   ? 0
-                   : gen_wrong("must be 1 to 1M columns", optarg);
-    case 'k':
-        return gen_number(optarg, 1 << 20, &g->clusters) && g->clusters
-                   ? 0
-                   : gen_wrong("must be 1 to 1M clusters", optarg);
+    case 'c': return gw_option_number(gen_call, "--columns", optarg, 1, 1 << 20, &g->columns);
+    case 'k': return gw_option_number(gen_call, "--clusters", optarg, 1, 1 << 20, &g->clusters);
     case 'h': return fputs(gen_help, stdout), -1;
-    default: return 2;
+    default: return gw_option_wrong(gen_call, argv, option);
     }
 }
 
@@ -299,8 +271,7 @@ static int gen_write(struct gen *g, int (*make)(struct gen *g), const char *path
         err = make(g);
         if (fclose(g->f) && !err) err = -errno;
     }
-    if (err) fprintf(stderr, "gpuwire: mapreduce: gen: %s: %s\n", path, strerror(-err));
-    return err ? 1 : 0;
+    return err ? gw_fail(gen_call, "%s: %s", path, strerror(-err)) : 0;
 }
 
 int mr_gen(int argc, char **argv)
@@ -313,11 +284,13 @@ int mr_gen(int argc, char **argv)
     int option, err;
 
     optind = 1;
-    while ((option = getopt_long(argc, argv, "", options, NULL)) >= 0)
-        if ((err = gen_option(&g, option))) return err < 0 ? 0 : err;
-    if (argc - optind != 3) return gen_wrong("needs KIND SIZE FILE", "arguments");
-    if (!gen_number(argv[optind + 1], INT64_MAX, &g.size)) return gen_wrong("not a size", argv[optind + 1]);
+    opterr = 0;
+    while ((option = getopt_long(argc, argv, ":h", options, NULL)) >= 0)
+        if ((err = gen_option(&g, option, argv))) return err < 0 ? 0 : err;
+    if (argc - optind != 3) return gw_usage_error(gen_call, "needs KIND SIZE FILE");
+    err = gw_option_bytes(gen_call, "SIZE", argv[optind + 1], 0, INT64_MAX, &g.size);
+    if (err) return err;
     for (size_t i = 0; i < sizeof(kinds) / sizeof(*kinds); i++)
         if (!strcmp(argv[optind], kinds[i].name)) return gen_write(&g, kinds[i].make, argv[optind + 2]);
-    return gen_wrong("there is no such kind", argv[optind]);
+    return gw_usage_error(gen_call, "%s: there is no such kind", argv[optind]);
 }

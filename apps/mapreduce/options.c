@@ -2,11 +2,9 @@
 /* Reading the command line. */
 #include "options.h"
 
-#include <errno.h>
-#include <getopt.h>
-#include <stdarg.h>
-#include <stdlib.h>
 #include <string.h>
+
+#include <gpuwire/options.h>
 
 #include "jobs.h"
 #include "launch.h"
@@ -42,42 +40,7 @@ static void print_help(FILE *f)
            "  -h, --help\n");
 }
 
-static int options_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
-static int options_wrong(const char *format, ...)
-{
-    va_list args;
-
-    fprintf(stderr, "gpuwire app mapreduce: ");
-    va_start(args, format);
-    vfprintf(stderr, format, args);
-    va_end(args);
-    fprintf(stderr, " (--help shows how)\n");
-    return 2;
-}
-
-/* A number from min to max, with k, M or G after it where `units`. */
-static int options_number(const char *name, const char *text, uint64_t min, uint64_t max, uint64_t *out)
-{
-    char *end;
-    uint64_t v;
-
-    errno = 0;
-    v = strtoull(text, &end, 10);
-    for (const char *u = "kMG"; *end && *u; u++)
-        if (*end == *u && !end[1]) {
-            int shift = 10 * (int)(u - "kMG" + 1);
-
-            if (v > UINT64_MAX >> shift) errno = ERANGE;
-            v <<= shift;
-            end++;
-            break;
-        }
-    if (errno || end == text || *end || *text == '-' || v < min || v > max)
-        return options_wrong("%s: expected a number from %llu to %llu, not %s", name, (unsigned long long)min,
-                             (unsigned long long)max, text);
-    *out = v;
-    return 0;
-}
+static const char options_call[] = "app mapreduce";
 
 enum { O_EXEC = 256, O_LANES, O_MAPPERS, O_PARTS, O_MEMORY, O_TASK, O_RATE, O_PATIENCE, O_LIST };
 
@@ -99,38 +62,38 @@ static const struct option long_options[] = {
     {NULL, 0, NULL, 0},
 };
 
-static int option_u32(const char *name, uint64_t min, uint64_t max, uint32_t *out)
+static int options_u32(const char *name, uint32_t max, uint32_t *out)
 {
-    uint64_t v = 0;
-    int err = options_number(name, optarg, min, max, &v);
+    return gw_option_u32(options_call, name, optarg, 1, max, out);
+}
 
-    *out = (uint32_t)v;
-    return err;
+static int options_bytes(const char *name, uint64_t min, uint64_t max, uint64_t *out)
+{
+    return gw_option_bytes(options_call, name, optarg, min, max, out);
 }
 
 static int option_one(int c, struct options *o, char **argv)
 {
     switch (c) {
-    case 'o': o->out = optarg; return *optarg ? 0 : options_wrong("--out: the folder's name is empty");
-    case 'w': return option_u32("--workers", 1, LAUNCH_MAX, &o->workers);
+    case 'o':
+        o->out = optarg;
+        return *optarg ? 0 : gw_usage_error(options_call, "--out: the folder's name is empty");
+    case 'w': return options_u32("--workers", LAUNCH_MAX, &o->workers);
     case O_EXEC:
         o->exec = optarg;
-        if (strcmp(optarg, "cpu") && strcmp(optarg, "gpu") && strcmp(optarg, "auto"))
-            return options_wrong("--exec: expected cpu, gpu or auto, not %s", optarg);
-        return 0;
-    case O_LANES: return option_u32("--lanes", 1, 1024, &o->lanes);
-    case O_MAPPERS: return option_u32("--mappers", 1, 4096, &o->mappers);
-    case O_PARTS: return option_u32("--parts", 1, 4096, &o->parts);
-    case O_MEMORY: return options_number("--memory", optarg, 1 << 20, (uint64_t)1 << 44, &o->memory);
-    case O_TASK: return options_number("--task", optarg, 1, (uint64_t)1 << 40, &o->task);
-    case O_PATIENCE: return options_number("--patience", optarg, 1, 86400, &o->patience);
-    case O_RATE: return options_number("--rate", optarg, 1, (uint64_t)1 << 50, &o->rate);
+        return gw_option_word(options_call, "--exec", optarg, "cpu gpu auto", NULL);
+    case O_LANES: return options_u32("--lanes", 1024, &o->lanes);
+    case O_MAPPERS: return options_u32("--mappers", 4096, &o->mappers);
+    case O_PARTS: return options_u32("--parts", 4096, &o->parts);
+    case O_MEMORY: return options_bytes("--memory", 1 << 20, (uint64_t)1 << 44, &o->memory);
+    case O_TASK: return options_bytes("--task", 1, (uint64_t)1 << 40, &o->task);
+    case O_RATE: return options_bytes("--rate", 1, (uint64_t)1 << 50, &o->rate);
+    case O_PATIENCE: return gw_option_number(options_call, "--patience", optarg, 1, 86400, &o->patience);
     case 'v': o->verbose = true; return 0;
     case 'q': o->quiet = true; return 0;
     case O_LIST: jobs_list(stdout); return -1;
     case 'h': print_help(stdout); return -1;
-    case ':': return options_wrong("%s needs a value", argv[optind - 1]);
-    default: return options_wrong("%s: there is no such option", argv[optind - 1]);
+    default: return gw_option_wrong(options_call, argv, c);
     }
 }
 
@@ -150,10 +113,11 @@ int options_read(int argc, char **argv, struct options *o)
         o->args = argv + end + 1;
         o->n_args = argc - end - 1;
     }
-    if (optind == end) return o->n_args ? options_wrong("there are arguments for a job, but no job") : 0;
+    if (optind == end)
+        return o->n_args ? gw_usage_error(options_call, "there are arguments for a job, but no job") : 0;
     o->job = jobs_find(argv[optind], why, sizeof(why));
-    if (!o->job) return options_wrong("%s", why);
+    if (!o->job) return gw_usage_error(options_call, "%s", why);
     o->input = argv + optind + 1;
     o->inputs = end - optind - 1;
-    return o->inputs ? 0 : options_wrong("job %s needs input: files or folders", o->job->job);
+    return o->inputs ? 0 : gw_usage_error(options_call, "job %s needs input: files or folders", o->job->job);
 }

@@ -1,8 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command `ask`: clients that are kernels. */
 #include <errno.h>
-#include <getopt.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -36,82 +34,53 @@ static const struct option options[] = {
     {"help", 0, 0, 'h'},  {0, 0, 0, 0},
 };
 
+static const char ask_call[] = "app matmul ask";
+
 struct asking {
-    const char *exec, *host, *port;
+    const char *exec, *server;
     uint32_t blocks;
     struct gw_exec_opts opts;
     struct mm_ask_args args;
 };
 
-static int ask_wrong(const char *what, const char *why)
-{
-    fprintf(stderr, "gpuwire app matmul ask: %s: %s; --help says more\n", what, why);
-    return MM_EXIT_USAGE;
-}
-
+/* An option that is a number: where it belongs. */
 static int ask_number(int option, struct asking *k)
 {
-    static const uint32_t most[] = {[0] = MM_N_MAX,
-                                    [BLOCKS - SIZE] = 4096,
-                                    [REQUESTS - SIZE] = 1u << 30,
-                                    [GPU - SIZE] = 255,
-                                    [LANES - SIZE] = 1024};
-    char *end;
-    unsigned long x = strtoul(optarg, &end, 10);
-
-    if (*optarg < '0' || *optarg > '9' || *end || (!x && option != GPU) || x > most[option - SIZE])
-        return ask_wrong(optarg, "out of range, or no whole number");
     switch (option) {
-    case SIZE: k->args.n = (uint32_t)x; break;
-    case BLOCKS: k->blocks = (uint32_t)x; break;
-    case REQUESTS: k->args.requests = (uint32_t)x; break;
-    case GPU: k->opts.device = (uint32_t)x; break;
-    default: k->opts.lanes = (uint32_t)x; break;
+    case SIZE: return gw_option_u32(ask_call, "--size", optarg, MM_N_MIN, MM_N_MAX, &k->args.n);
+    case BLOCKS: return gw_option_u32(ask_call, "--blocks", optarg, 1, 4096, &k->blocks);
+    case REQUESTS: return gw_option_u32(ask_call, "--requests", optarg, 1, 1u << 30, &k->args.requests);
+    case GPU: return gw_option_u32(ask_call, "--gpu", optarg, 0, 255, &k->opts.device);
+    default: return gw_option_u32(ask_call, "--lanes", optarg, 1, 1024, &k->opts.lanes);
     }
-    return 0;
 }
 
 static int ask_parse(int argc, char **argv, struct asking *k)
 {
-    char *colon;
-    int c, done = 0;
+    int c, err = 0;
 
     optind = 1;
     opterr = 0;
-    while (!done && (c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
+    while (!err && (c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
         switch (c) {
-        case 'h': return printf("%s", usage), MM_EXIT_OK;
-        case ':': return ask_wrong(argv[optind - 1], "needs a value");
-        case '?': return ask_wrong(argv[optind - 1], "no such option");
+        case 'h': return printf("%s", usage), GW_EXIT_OK;
+        case ':':
+        case '?': return gw_option_wrong(ask_call, argv, c);
         case RDMA: k->args.rdma = GW_RDMA_ONLY; break;
-        case EXEC: k->exec = optarg; break;
-        case TYPE:
-            k->args.type = mm_type_parse(optarg);
-            if (!k->args.type) return ask_wrong(optarg, "expected fp32, TF32 or fp16");
+        case EXEC:
+            k->exec = optarg;
+            err = gw_option_word(ask_call, "--exec", optarg, "auto cpu gpu", NULL);
             break;
-        default: done = ask_number(c, k);
+        case TYPE: err = mm_type_parse(ask_call, optarg, &k->args.type); break;
+        default: err = ask_number(c, k);
         }
     }
-    if (done) return done;
-    colon = argc - optind == 1 ? strrchr(argv[optind], ':') : NULL;
-    if (!colon || colon == argv[optind]) return ask_wrong("HOST:PORT", "expected one");
-    *colon = 0;
-    k->host = argv[optind];
-    k->port = colon + 1;
-    if (k->args.n % MM_N_STEP) return ask_wrong("--size", "expected a multiple of 16");
-    return -1;
-}
-
-static int ask_resolve(struct asking *k)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *found;
-    int gai = getaddrinfo(k->host, k->port, &hints, &found);
-
-    if (gai) return gw_error(-EADDRNOTAVAIL, "%s port %s: %s", k->host, k->port, gai_strerror(gai));
-    memcpy(&k->args.addr, found->ai_addr, found->ai_addrlen);
-    k->args.addr_len = found->ai_addrlen;
-    freeaddrinfo(found);
-    return 0;
+    if (err) return err;
+    if (argc - optind != 1) return gw_usage_error(ask_call, "expected one HOST:PORT");
+    if (k->args.n % MM_N_STEP) return gw_usage_error(ask_call, "--size: must be a multiple of %d", MM_N_STEP);
+    k->server = argv[optind];
+    err = gw_option_address(ask_call, k->server, 0, &k->args.addr, &k->args.addr_len);
+    return err ? err : -1;
 }
 
 /* What the kernel's blocks report, in a line. */
@@ -134,7 +103,7 @@ static int ask_report(const struct asking *k, const struct mm_ask_result *r)
         k->args.n, k->args.n, mm_type_name(k->args.type), k->blocks, (unsigned long long)answered,
         (double)longest / 1e9, longest ? (double)answered * 1e9 / (double)longest : 0, (double)slowest / 1e3,
         (unsigned long long)wrong, (unsigned long long)busy);
-    if (err) return gw_error_errno(err, "%s port %s: a kernel's connection", k->host, k->port);
+    if (err) return gw_error_errno(err, "%s: a kernel's connection", k->server);
     return wrong ? gw_error(-EBADMSG, "answers are wrong") : 0;
 }
 
@@ -142,12 +111,12 @@ static int ask_run(struct asking *k, struct gw_exec *exec, struct gw_sockets *se
 {
     struct gw_mem memory = {0}, shared = {0};
     uint32_t *stop;
-    int err = ask_resolve(k);
+    int err;
 
     k->args.net = gw_sockets_net(set);
     k->args.limit_ns = LIMIT_NS;
     k->args.stride = mm_ask_bytes(k->args.type, k->args.n);
-    if (!err) err = gw_mem_alloc(exec, GW_MEM_DEVICE, k->blocks * k->args.stride, &memory);
+    err = gw_mem_alloc(exec, GW_MEM_DEVICE, k->blocks * k->args.stride, &memory);
     if (!err) err = gw_mem_alloc(exec, GW_MEM_HOST, 64 + k->blocks * sizeof(struct mm_ask_result), &shared);
     if (!err) {
         stop = shared.host;
@@ -156,7 +125,7 @@ static int ask_run(struct asking *k, struct gw_exec *exec, struct gw_sockets *se
         k->args.results = (struct mm_ask_result *)((uint8_t *)shared.dev + 64);
         err = gw_launch(exec, &mm_ask, k->blocks, THREADS, &k->args);
         while (!err && (err = gw_exec_sync(exec, gw_deadline(100000000u))) == -ETIMEDOUT) {
-            if (mm_interrupted) gw_st_release_u32(stop, 1);
+            if (gw_interrupted()) gw_st_release_u32(stop, 1);
             err = 0;
             continue;
         }
@@ -184,9 +153,9 @@ int mm_ask_main(int argc, char **argv)
     attr.exec = exec;
     if (!err) err = gw_sockets_create(dev, &attr, &set);
     if (!err) err = ask_run(&k, exec, set);
-    if (err) fprintf(stderr, "gpuwire app matmul ask: %s\n", gw_last_error());
+    if (err) gw_fail(ask_call, "%s", gw_last_error());
     gw_sockets_destroy(set);
     if (dev) gw_device_close(dev);
     gw_exec_destroy(exec);
-    return mm_interrupted ? MM_EXIT_INTERRUPTED : err ? MM_EXIT_FAILURE : MM_EXIT_OK;
+    return gw_exit_code(err);
 }

@@ -18,10 +18,9 @@ static const struct demo_row demo_rows[] = {
 enum { DEMO_ROWS = sizeof(demo_rows) / sizeof(demo_rows[0]) };
 
 /* One row of the table; did all answers come, and were they right? */
-static bool demo_load(const char *port, const struct demo_row *row, double *rate)
+static bool demo_load(const struct sockaddr_in *to, const struct demo_row *row, double *rate)
 {
-    struct mm_load_opts o = {.host = "127.0.0.1",
-                             .port = port,
+    struct mm_load_opts o = {.addr_len = sizeof(*to),
                              .type = row->type,
                              .n = row->n,
                              .connections = row->connections,
@@ -29,13 +28,11 @@ static bool demo_load(const char *port, const struct demo_row *row, double *rate
                              .depth = 1,
                              .verify = 1,
                              .seconds = 0.25,
-                             .stop = &mm_interrupted};
+                             .stopped = gw_interrupted};
     struct mm_load_result r;
 
-    if (!mm_load_run(&o, &r)) {
-        fprintf(stderr, "gpuwire app matmul: %s\n", r.why);
-        return false;
-    }
+    memcpy(&o.addr, to, sizeof(*to));
+    if (!mm_load_run(&o, &r)) return !gw_fail("app matmul", "%s", r.why);
     *rate = r.seconds > 0 ? (double)r.answered / r.seconds : 0;
     printf("  %4u  %-4s  %11u  %10.0f  %8.1f  %8.0f  %8.0f  %8llu", row->n, mm_type_name(row->type),
            row->connections, *rate, mm_load_gflops(&o, &r), r.p50, r.p99, (unsigned long long)r.verified);
@@ -49,25 +46,21 @@ static bool demo_load(const char *port, const struct demo_row *row, double *rate
 
 static int demo_design(struct mm_server_opts o, bool daemon, double *rates)
 {
+    struct sockaddr_in to = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     struct mm_server *s;
-    char port[8];
-    int err, bad = 0;
+    bool good = true;
 
     o.daemon = daemon;
-    if (mm_server_open(&o, &s)) {
-        fprintf(stderr, "gpuwire app matmul: %s\n", gw_last_error());
-        return MM_EXIT_FAILURE;
-    }
+    if (mm_server_open(&o, &s)) return gw_fail("app matmul", "%s", gw_last_error());
     printf("%s\n", mm_server_name(s));
     printf("  size  type  connections  requests/s   GFLOP/s    p50 us    p99 us  verified\n");
     fflush(stdout);
-    snprintf(port, sizeof(port), "%u", mm_server_port(s));
-    for (uint32_t i = 0; i < DEMO_ROWS && !mm_interrupted; i++)
-        bad |= !demo_load(port, &demo_rows[i], &rates[i]);
-    err = mm_server_close(s);
-    if (err) fprintf(stderr, "gpuwire app matmul: %s\n", gw_last_error());
+    to.sin_port = htons(mm_server_port(s));
+    for (uint32_t i = 0; i < DEMO_ROWS && !gw_interrupted(); i++)
+        good &= demo_load(&to, &demo_rows[i], &rates[i]);
+    if (mm_server_close(s)) good = !gw_fail("app matmul", "%s", gw_last_error());
     printf("\n");
-    return mm_interrupted ? MM_EXIT_INTERRUPTED : err || bad ? MM_EXIT_FAILURE : MM_EXIT_OK;
+    return gw_exit_code(!good);
 }
 
 int mm_demo(const struct mm_server_opts *opts)
@@ -76,11 +69,9 @@ int mm_demo(const struct mm_server_opts *opts)
     struct mm_server_opts o = *opts;
     int done;
 
-    if (o.rdma == GW_RDMA_ONLY) {
-        fprintf(stderr,
-                "gpuwire app matmul: the demonstration's clients speak TCP: use serve --rdma and ask\n");
-        return MM_EXIT_USAGE;
-    }
+    if (o.rdma == GW_RDMA_ONLY)
+        return gw_usage_error("app matmul",
+                              "the demonstration's clients speak TCP: use serve --rdma and ask");
     if (!o.connections) o.connections = 64;
     if (!o.largest) o.largest = 1024;
     printf(
@@ -93,5 +84,5 @@ int mm_demo(const struct mm_server_opts *opts)
     for (uint32_t i = 0; i < DEMO_ROWS; i++)
         printf("  %4u  %-4s  %11u  %11.0f  %8.0f\n", demo_rows[i].n, mm_type_name(demo_rows[i].type),
                demo_rows[i].connections, independent[i], daemon[i]);
-    return MM_EXIT_OK;
+    return GW_EXIT_OK;
 }

@@ -3,7 +3,6 @@
  * a type and size send the same few requests, which are made before the clock starts. */
 #include <errno.h>
 #include <fcntl.h>
-#include <netdb.h>
 #include <netinet/in.h>
 #include <netinet/tcp.h>
 #include <poll.h>
@@ -16,6 +15,8 @@
 #include <sys/socket.h>
 #include <time.h>
 #include <unistd.h>
+
+#include <gpuwire/options.h>
 
 #include "load.h"
 #include "pattern.h"
@@ -48,7 +49,6 @@ struct load_conn {
 struct load_thread {
     const struct mm_load_opts *o;
     const struct load_kind *kinds;
-    const struct addrinfo *to;
     const double *probe;
     pthread_barrier_t *start;
     pthread_t thread;
@@ -78,11 +78,11 @@ const char *mm_type_name(uint32_t type)
     return type >= MM_FP32 && type <= MM_FP16 ? type_names[type] : "?";
 }
 
-uint32_t mm_type_parse(const char *name)
+int mm_type_parse(const char *call, const char *name, uint32_t *type)
 {
-    for (uint32_t type = MM_FP32; type <= MM_FP16; type++)
-        if (!strcasecmp(name, type_names[type])) return type;
-    return 0;
+    for (*type = MM_FP32; *type <= MM_FP16; ++*type)
+        if (!strcasecmp(name, type_names[*type])) return 0;
+    return gw_usage_error(call, "--type %s: must be one of these: fp32 TF32 fp16", name);
 }
 
 /* ---- requests ----------------------------------------------------------------------------------------- */
@@ -151,8 +151,8 @@ static void load_connect(struct load_thread *t, struct load_conn *c)
 {
     int one = 1;
 
-    c->fd = socket(t->to->ai_family, SOCK_STREAM, 0);
-    if (c->fd < 0 || connect(c->fd, t->to->ai_addr, t->to->ai_addrlen)) {
+    c->fd = socket(t->o->addr.ss_family, SOCK_STREAM, 0);
+    if (c->fd < 0 || connect(c->fd, (const struct sockaddr *)&t->o->addr, t->o->addr_len)) {
         load_failed(t, c, "connect", errno);
         return;
     }
@@ -282,7 +282,7 @@ static void *load_thread_run(void *arg)
     now = heard = load_now();
     t->begin = now + t->o->warm;
     t->end = t->begin + t->o->seconds;
-    while (load_watch(t, now) && !(t->o->stop && *t->o->stop)) {
+    while (load_watch(t, now) && !(t->o->stopped())) {
         if (poll(t->fds, t->count, SLICE_MS) > 0) heard = load_now();
         now = load_now();
         for (uint32_t i = 0; i < t->count; i++) {
@@ -393,18 +393,16 @@ static bool load_prepare(const struct mm_load_opts *o, struct load_kind *kinds, 
 
 bool mm_load_run(const struct mm_load_opts *o, struct mm_load_result *r)
 {
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM}, *to = NULL;
     uint32_t count = o->threads < o->connections ? o->threads : o->connections;
     struct load_thread *threads = calloc(count, sizeof(*threads));
     struct load_kind kinds[KINDS] = {{0}};
     pthread_barrier_t start;
     double *probe = NULL, cpu;
-    int gai = getaddrinfo(o->host, o->port, &hints, &to);
-    bool ok = !gai && threads && load_prepare(o, kinds, &probe);
-    struct load_thread model = {.o = o, .kinds = kinds, .to = to, .start = &start};
+    bool ok = threads && load_prepare(o, kinds, &probe);
+    struct load_thread model = {.o = o, .kinds = kinds, .start = &start};
 
     memset(r, 0, sizeof(*r));
-    snprintf(r->why, sizeof(r->why), "%s", ok ? "" : gai ? gai_strerror(gai) : "there is not enough memory");
+    snprintf(r->why, sizeof(r->why), "%s", ok ? "" : "there is not enough memory");
     model.probe = probe;
     cpu = load_cpu();
     if (ok) {
@@ -425,7 +423,6 @@ bool mm_load_run(const struct mm_load_opts *o, struct mm_load_result *r)
     }
     free(threads);
     free(probe);
-    if (to) freeaddrinfo(to);
     return ok;
 }
 

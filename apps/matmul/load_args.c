@@ -1,18 +1,16 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The command that runs clients against a server: its options and what it prints. Plain C, too. */
-#include <errno.h>
-#include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
+
+#include <gpuwire/options.h>
 
 #include "load.h"
 #include "protocol.h"
 
 static const char usage[] =
-    "usage: %s HOST:PORT [OPTION...]\n"
+    "usage: gpuwire %s HOST:PORT [OPTION...]\n"
     "\n"
     "Clients that ask a server for matrix products, check the answers, and measure. [ADDRESS]:PORT for "
     "IPv6.\n"
@@ -40,113 +38,47 @@ static const struct option options[] = {
     {"warm", 1, 0, WARM},       {"help", 0, 0, 'h'},          {0, 0, 0, 0},
 };
 
-static int load_wrong(const char *who, const char *format, ...) __attribute__((format(printf, 2, 3)));
-
-static int load_wrong(const char *who, const char *format, ...)
+/* An option that is a number: where it belongs. */
+static int load_number(const char *call, int option, struct mm_load_opts *o)
 {
-    va_list args;
-
-    va_start(args, format);
-    fprintf(stderr, "%s: ", who);
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "; --help says more\n");
-    va_end(args);
-    return 2;
-}
-
-/* A whole number from min to max, or UINT64_MAX after a line that says what was expected. */
-static uint64_t load_number(const char *who, const char *what, uint64_t min, uint64_t max)
-{
-    char *end;
-    unsigned long long x;
-
-    errno = 0;
-    x = strtoull(optarg, &end, 10);
-    if (!errno && *optarg >= '0' && *optarg <= '9' && !*end && x >= min && x <= max) return x;
-    load_wrong(who, "--%s %s: expected a whole number from %llu to %llu", what, optarg,
-               (unsigned long long)min, (unsigned long long)max);
-    return UINT64_MAX;
-}
-
-/* Splits HOST:PORT in place. */
-static bool load_address(char *text, struct mm_load_opts *o)
-{
-    char *colon = strrchr(text, ':'), *close = strchr(text, ']');
-
-    if (!colon || colon == text || !colon[1]) return false;
-    *colon = 0;
-    o->host = text;
-    o->port = colon + 1;
-    if (*text != '[') return true;
-    if (!close || close + 1 != colon) return false;
-    *close = 0;
-    o->host = text + 1;
-    return true;
-}
-
-/* One option that is a number; where it belongs. */
-static bool load_option(const char *who, int option, struct mm_load_opts *o)
-{
-    static const struct {
-        uint64_t min, max;
-    } range[] = {[0] = {MM_N_MIN, MM_N_MAX},          [CONNECTIONS - SIZE] = {1, 65536},
-                 [THREADS - SIZE] = {1, 256},         [DEPTH - SIZE] = {1, 64},
-                 [REQUESTS - SIZE] = {1, 1000000000}, [VERIFY - SIZE] = {0, 1000000000}};
-    uint64_t x;
-    uint32_t i = 0;
-
-    while (options[i].val != option) i++;
-    x = load_number(who, options[i].name, range[option - SIZE].min, range[option - SIZE].max);
-    if (x == UINT64_MAX) return false;
     switch (option) {
-    case SIZE: o->n = (uint32_t)x; break;
-    case CONNECTIONS: o->connections = (uint32_t)x; break;
-    case THREADS: o->threads = (uint32_t)x; break;
-    case DEPTH: o->depth = (uint32_t)x; break;
+    case SIZE: return gw_option_u32(call, "--size", optarg, MM_N_MIN, MM_N_MAX, &o->n);
+    case CONNECTIONS: return gw_option_u32(call, "--connections", optarg, 1, 65536, &o->connections);
+    case THREADS: return gw_option_u32(call, "--threads", optarg, 1, 256, &o->threads);
+    case DEPTH: return gw_option_u32(call, "--depth", optarg, 1, 64, &o->depth);
+    case SECONDS: return gw_option_real(call, "--seconds", optarg, 1e-3, 1e6, &o->seconds);
+    case WARM: return gw_option_real(call, "--warm", optarg, 0, 1e6, &o->warm);
     case REQUESTS:
-        o->requests = x;
         o->seconds = 0;
-        break;
-    default: o->verify = (uint32_t)x; break;
+        return gw_option_number(call, "--requests", optarg, 1, 1000000000, &o->requests);
+    default: return gw_option_u32(call, "--verify", optarg, 0, 1000000000, &o->verify);
     }
-    return true;
 }
 
 /* -1: go on, else the exit code. */
-static int load_parse(const char *who, int argc, char **argv, struct mm_load_opts *o, bool *csv)
+static int load_parse(const char *call, int argc, char **argv, struct mm_load_opts *o, bool *csv)
 {
-    double seconds;
-    char *end;
-    int c;
+    int c, err = 0;
 
     optind = 1;
     opterr = 0;
-    while ((c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
+    while (!err && (c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
         switch (c) {
-        case 'h': printf(usage, who); return 0;
-        case ':': return load_wrong(who, "%s needs a value", argv[optind - 1]);
-        case '?': return load_wrong(who, "%s: no such option", argv[optind - 1]);
+        case 'h': printf(usage, call); return GW_EXIT_OK;
+        case ':':
+        case '?': return gw_option_wrong(call, argv, c);
         case CSV: *csv = true; break;
-        case TYPE:
-            o->type = mm_type_parse(optarg);
-            if (!o->type) return load_wrong(who, "--type %s: expected fp32, TF32 or fp16", optarg);
-            break;
-        case SECONDS:
-        case WARM:
-            seconds = strtod(optarg, &end);
-            if (*end || end == optarg || !(seconds >= (c == WARM ? 0 : 1e-3) && seconds <= 1e6))
-                return load_wrong(who, "%s: expected a number of seconds", optarg);
-            *(c == WARM ? &o->warm : &o->seconds) = seconds;
-            break;
-        default:
-            if (!load_option(who, c, o)) return 2;
+        case TYPE: err = mm_type_parse(call, optarg, &o->type); break;
+        default: err = load_number(call, c, o);
         }
     }
-    if (argc - optind != 1 || !load_address(argv[optind], o))
-        return load_wrong(who, "expected one HOST:PORT");
+    if (err) return err;
+    if (argc - optind != 1) return gw_usage_error(call, "expected one HOST:PORT");
     if (o->seconds <= 0) o->warm = 0;
-    if (o->n % MM_N_STEP) return load_wrong(who, "--size %u: expected a multiple of %u", o->n, MM_N_STEP);
-    return -1;
+    if (o->n % MM_N_STEP) return gw_usage_error(call, "--size %u: must be a multiple of %u", o->n, MM_N_STEP);
+    o->server = argv[optind];
+    err = gw_option_address(call, o->server, 0, &o->addr, &o->addr_len);
+    return err ? err : -1;
 }
 
 static void load_print(const struct mm_load_opts *o, const struct mm_load_result *r, bool csv)
@@ -171,23 +103,25 @@ static void load_print(const struct mm_load_opts *o, const struct mm_load_result
            r->failed, r->why[0] ? ": " : "", r->why);
 }
 
-int mm_load_main(const char *who, int argc, char **argv, volatile int *stop)
+int mm_load_main(const char *call, int argc, char **argv, int (*stopped)(void))
 {
     long cpus = sysconf(_SC_NPROCESSORS_ONLN);
-    struct mm_load_opts o = {
-        .n = 256, .type = MM_FP32, .connections = 26, .depth = 1, .seconds = 3, .verify = 1, .stop = stop};
+    struct mm_load_opts o = {.n = 256,
+                             .type = MM_FP32,
+                             .connections = 26,
+                             .depth = 1,
+                             .seconds = 3,
+                             .verify = 1,
+                             .stopped = stopped};
     struct mm_load_result r;
     bool csv = false;
     int done;
 
     o.threads = cpus < 1 ? 1 : cpus > 8 ? 8 : (uint32_t)cpus;
-    done = load_parse(who, argc, argv, &o, &csv);
+    done = load_parse(call, argc, argv, &o, &csv);
     if (done >= 0) return done;
-    if (!mm_load_run(&o, &r)) {
-        fprintf(stderr, "%s: %s: %s\n", who, o.host, r.why);
-        return 1;
-    }
+    if (!mm_load_run(&o, &r)) return gw_fail(call, "%s: %s", o.server, r.why);
     load_print(&o, &r, csv);
-    if (stop && *stop) return 130;
+    if (stopped()) return GW_EXIT_INTERRUPTED;
     return r.failed || r.wrong || !r.answered;
 }

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire app matmul: its commands, and the one that serves. */
 #include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <unistd.h>
 
@@ -9,21 +8,6 @@
 
 #include "load.h"
 #include "main.h"
-
-volatile int mm_interrupted;
-
-static void main_signal(int signal)
-{
-    (void)signal;
-    if (mm_interrupted) _exit(MM_EXIT_INTERRUPTED); /* the second one */
-    mm_interrupted = 1;
-}
-
-static int main_failed(void)
-{
-    fprintf(stderr, "gpuwire app matmul: %s\n", gw_last_error());
-    return MM_EXIT_FAILURE;
-}
 
 /* A request's way: how long its steps took on average. */
 static void main_print_times(const struct mm_counts *c)
@@ -38,6 +22,21 @@ static void main_print_times(const struct mm_counts *c)
         (double)c->ns[MM_ANSWER] / n);
 }
 
+static void main_print_where(const struct mm_server_opts *o, const struct mm_server *s)
+{
+    char host[64] = "?";
+
+    getnameinfo((const struct sockaddr *)&o->addr, o->addr_len, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
+    printf("gpuwire app matmul: listening at %s port %u: %s; Ctrl-C ends it\n", host, mm_server_port(s),
+           mm_server_name(s));
+    fflush(stdout);
+}
+
+static int main_failed(void)
+{
+    return gw_fail("app matmul serve", "%s", gw_last_error());
+}
+
 static int main_serve(int argc, char **argv)
 {
     struct mm_server_opts o;
@@ -47,11 +46,9 @@ static int main_serve(int argc, char **argv)
 
     if (done >= 0) return done;
     if (mm_server_open(&o, &s)) return main_failed();
-    printf("gpuwire app matmul: listening at %s port %u: %s; Ctrl-C ends it\n", o.host ? o.host : "127.0.0.1",
-           mm_server_port(s), mm_server_name(s));
-    fflush(stdout);
-    while (!mm_interrupted && !(err = mm_server_check(s))) usleep(100000);
-    if (!mm_interrupted) main_failed();
+    main_print_where(&o, s);
+    while (!gw_interrupted() && !(err = mm_server_check(s))) usleep(100000);
+    if (!gw_interrupted()) main_failed();
     err = mm_server_stop(s);
     mm_server_query(s, &counts);
     mm_server_close(s);
@@ -61,21 +58,19 @@ static int main_serve(int argc, char **argv)
            (unsigned long long)counts.busy);
     main_print_times(&counts);
     if (err) return main_failed();
-    return mm_interrupted ? MM_EXIT_INTERRUPTED : MM_EXIT_FAILURE;
+    return gw_exit_code(true);
 }
 
 int main(int argc, char **argv)
 {
-    struct sigaction action = {.sa_handler = main_signal};
     struct mm_server_opts o;
     int done;
 
-    sigaction(SIGINT, &action, NULL);
-    sigaction(SIGTERM, &action, NULL);
+    gw_catch_signals();
     if (argc > 1 && !strcmp(argv[1], "serve")) return main_serve(argc - 1, argv + 1);
     if (argc > 1 && !strcmp(argv[1], "ask")) return mm_ask_main(argc - 1, argv + 1);
     if (argc > 1 && !strcmp(argv[1], "load"))
-        return mm_load_main("gpuwire app matmul load", argc - 1, argv + 1, &mm_interrupted);
+        return mm_load_main("app matmul load", argc - 1, argv + 1, gw_interrupted);
     done = mm_serve_parse(argc, argv, true, &o);
     return done >= 0 ? done : mm_demo(&o);
 }

@@ -1,9 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The server's host side: it makes the sets of sockets and all memory, starts the kernel, and ends it. In
  * between it has nothing to do. */
-#include <arpa/inet.h>
 #include <errno.h>
-#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
@@ -15,7 +13,8 @@
 
 #define THREADS    256u /* of a block, on a GPU */
 #define SPARE      6u   /* of a GPU's blocks: for the NIC's copies and for other programs */
-#define TIMEOUT_NS 20000000000u
+#define SECOND_NS  1000000000ull
+#define TIMEOUT_NS (20 * SECOND_NS)
 
 /* Words that host and kernels share. */
 struct mm_shared {
@@ -38,12 +37,7 @@ struct mm_server {
 
 /* ---- options ------------------------------------------------------------------------------------------ */
 
-static void serve_default(uint64_t *field, uint64_t value)
-{
-    if (!*field) *field = value;
-}
-
-static void serve_default32(uint32_t *field, uint32_t value)
+static void serve_default(uint32_t *field, uint32_t value)
 {
     if (!*field) *field = value;
 }
@@ -72,17 +66,17 @@ static int serve_options(struct mm_server *s)
     bool gpu = gw_exec_kind(s->exec) == GW_EXEC_GPU;
     uint32_t resident = gw_exec_resident_blocks(s->exec);
 
-    serve_default32(&o->blocks, gpu ? (resident > 2 * SPARE ? resident - SPARE : resident) : resident);
-    serve_default32(&o->io_blocks, o->daemon ? (o->blocks + 3) / 4 : o->blocks);
-    serve_default32(&o->connections, 1024);
-    serve_default32(&o->largest, MM_N_MAX);
-    serve_default32(&o->proxies, gpu && o->rdma == GW_RDMA_OFF ? serve_proxies() : 1);
+    serve_default(&o->blocks, gpu ? (resident > 2 * SPARE ? resident - SPARE : resident) : resident);
+    serve_default(&o->io_blocks, o->daemon ? (o->blocks + 3) / 4 : o->blocks);
+    serve_default(&o->connections, 1024);
+    serve_default(&o->largest, MM_N_MAX);
+    serve_default(&o->proxies, gpu && o->rdma == GW_RDMA_OFF ? serve_proxies() : 1);
     if (o->proxies > o->io_blocks) o->proxies = o->io_blocks;
-    serve_default(&o->memory, gpu ? 4ull << 30 : 256ull << 20);
-    serve_default(&o->buffer, o->connections <= 64 ? 1 << 20 : gpu ? 256 << 10 : 64 << 10);
-    serve_default(&o->body_ns, 10000000000u);
-    serve_default(&o->idle_ns, 300000000000u);
-    serve_default(&o->room_ns, 2000000000u);
+    serve_default(&o->memory_mb, gpu ? 4096 : 256);
+    serve_default(&o->buffer_kb, o->connections <= 64 ? 1024 : gpu ? 256 : 64);
+    serve_default(&o->body_s, 10);
+    serve_default(&o->idle_s, 300);
+    serve_default(&o->room_s, 2);
     if (o->blocks > resident)
         return gw_error(-EINVAL, "%u blocks: %u run at the same time here", o->blocks, resident);
     if (o->daemon && (o->blocks < 2 || o->io_blocks >= o->blocks))
@@ -100,14 +94,14 @@ static int serve_options(struct mm_server *s)
 static void serve_classes(struct mm_server *s, uint64_t *bytes, uint32_t *jobs)
 {
     uint32_t top = mm_class_of(s->opts.largest);
+    uint64_t each = ((uint64_t)s->opts.memory_mb << 20) / (top + 1);
     struct mm_class *k = s->args.classes;
 
     for (uint32_t c = 0; c < MM_CLASSES; c++) {
         k[c].bytes = mm_class_bytes(c);
         k[c].first = *jobs;
         k[c].count = c <= top ? 1 : 0;
-        if (c <= top && s->opts.memory / (top + 1) > k[c].bytes)
-            k[c].count = (uint32_t)(s->opts.memory / (top + 1) / k[c].bytes);
+        if (c <= top && each > k[c].bytes) k[c].count = (uint32_t)(each / k[c].bytes);
         if (k[c].count > s->opts.connections) k[c].count = s->opts.connections;
         *jobs += k[c].count;
         *bytes += k[c].count * k[c].bytes;
@@ -169,7 +163,7 @@ static int serve_sockets(struct mm_server *s)
     struct gw_sockets_attr attr = {.rdma = o->rdma, .exec = s->exec};
     int err = 0;
 
-    attr.rbuf = attr.wbuf = (uint32_t)o->buffer;
+    attr.rbuf = attr.wbuf = o->buffer_kb << 10;
     attr.busy = gw_exec_kind(s->exec) == GW_EXEC_GPU && o->rdma != GW_RDMA_ONLY;
     if (o->rdma != GW_RDMA_OFF) err = gw_device_open(NULL, s->exec, &s->dev);
     /* Connections spread unevenly over sets that share a port, so each has room for twice its part.
@@ -185,27 +179,11 @@ static int serve_sockets(struct mm_server *s)
     return err;
 }
 
-static int serve_address(struct mm_server *s)
-{
-    struct addrinfo hints = {.ai_socktype = SOCK_STREAM, .ai_flags = AI_PASSIVE | AI_NUMERICSERV}, *found;
-    const char *host = s->opts.host ? s->opts.host : "127.0.0.1";
-    char port[8];
-    int gai;
-
-    snprintf(port, sizeof(port), "%u", s->opts.port);
-    gai = getaddrinfo(host, port, &hints, &found);
-    if (gai) return gw_error(-EADDRNOTAVAIL, "%s: %s", host, gai_strerror(gai));
-    memcpy(&s->args.addr, found->ai_addr, found->ai_addrlen);
-    s->args.addr_len = found->ai_addrlen;
-    freeaddrinfo(found);
-    return 0;
-}
-
 static int serve_listen(struct mm_server *s)
 {
     struct mm_shared *shared = s->shared.host, *theirs = s->shared.dev;
     struct mm_server_args *a = &s->args;
-    int err = serve_address(s);
+    int err;
 
     a->stop = &theirs->stop;
     a->listener = theirs->listener;
@@ -214,14 +192,14 @@ static int serve_listen(struct mm_server *s)
     a->io_blocks = s->opts.io_blocks;
     a->largest = s->opts.largest;
     a->rdma = s->opts.rdma;
-    a->body_ns = s->opts.body_ns;
-    a->idle_ns = s->opts.idle_ns;
-    a->room_ns = s->opts.room_ns;
-    if (!err) err = gw_launch(s->exec, &mm_listen, 1, THREADS, a);
+    a->addr = s->opts.addr;
+    a->addr_len = s->opts.addr_len;
+    a->body_ns = s->opts.body_s * SECOND_NS;
+    a->idle_ns = s->opts.idle_s * SECOND_NS;
+    a->room_ns = s->opts.room_s * SECOND_NS;
+    err = gw_launch(s->exec, &mm_listen, 1, THREADS, a);
     if (!err) err = gw_exec_sync(s->exec, gw_deadline(TIMEOUT_NS));
-    if (!err && shared->result)
-        err = gw_error_errno(shared->result, "listening at %s port %u",
-                             s->opts.host ? s->opts.host : "127.0.0.1", s->opts.port);
+    if (!err && shared->result) err = gw_error_errno(shared->result, "cannot listen there");
     return err;
 }
 

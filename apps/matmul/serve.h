@@ -10,11 +10,11 @@
 
 /* 0 of a field: the value in parentheses. */
 struct mm_server_opts {
-    const char *exec; /* "cpu", "gpu" or "auto" */
-    const char *host; /* address to listen at (127.0.0.1) */
-    uint16_t port;    /* (any free one) */
-    bool daemon;      /* some blocks serve, the others compute; else each does both */
-    uint32_t rdma;    /* enum gw_sock_rdma */
+    const char *exec;             /* "cpu", "gpu" or "auto" */
+    struct sockaddr_storage addr; /* to listen at */
+    socklen_t addr_len;
+    bool daemon;   /* some blocks serve, the others compute; else each does both */
+    uint32_t rdma; /* enum gw_sock_rdma */
     uint32_t gpu;
     uint32_t lanes;     /* CPU: threads of a block (1) */
     uint32_t blocks;    /* (GPU: as many as run at a time, less a few for others; CPU: one per processor, 2 at
@@ -22,15 +22,14 @@ struct mm_server_opts {
     uint32_t io_blocks; /* daemon: of those, how many serve (a quarter) */
     uint32_t connections; /* at a time (1024) */
     uint32_t largest;     /* n (4096) */
-    uint32_t proxies; /* sets of sockets, each with a proxy thread (GPU over TCP: a processor in four, 8 at
+    uint32_t proxies;   /* sets of sockets, each with a proxy thread (GPU over TCP: a processor in four, 8 at
                            * most; else 1) */
-    uint64_t memory;  /* bytes for matrices (GPU: 4 GiB, CPU: 256 MiB) */
-    uint64_t buffer;  /* bytes of a socket's ring, in each direction (up to 64 connections 1 MiB; else GPU:
-                           * 256 KiB, CPU: 64 KiB) */
-    uint64_t
-        body_ns; /* how long A and B may take to come, and an answer to go, besides 0.1 µs a byte (10 s) */
-    uint64_t idle_ns; /* how long a client may be silent between requests (300 s) */
-    uint64_t room_ns; /* how long a request waits for a buffer before it is answered with MM_BUSY (2 s) */
+    uint32_t memory_mb; /* for matrices (GPU: 4096, CPU: 256) */
+    uint32_t buffer_kb; /* a socket's ring, in each direction (up to 64 connections 1024; else GPU: 256, CPU:
+                         * 64) */
+    uint32_t body_s; /* how long A and B may take to come, and an answer to go, besides 0.1 µs a byte (10) */
+    uint32_t idle_s; /* how long a client may be silent between requests (300) */
+    uint32_t room_s; /* how long a request waits for a buffer before it is answered with MM_BUSY (2) */
 };
 
 struct mm_server;

@@ -1,10 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The options of `gpuwire app matmul` and of its command serve. */
-#include <errno.h>
-#include <getopt.h>
-#include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
+
+#include <gpuwire/options.h>
 
 #include "main.h"
 
@@ -82,126 +80,60 @@ static const struct option options[] = {
     {0, 0, 0, 0},
 };
 
-static int serve_wrong(const char *format, ...) __attribute__((format(printf, 1, 2)));
-
-static int serve_wrong(const char *format, ...)
-{
-    va_list args;
-
-    va_start(args, format);
-    fprintf(stderr, "gpuwire app matmul: ");
-    vfprintf(stderr, format, args);
-    fprintf(stderr, "; --help says more\n");
-    va_end(args);
-    return MM_EXIT_USAGE;
-}
-
-/* A whole number from min to max: 0, or an exit code. */
-static int serve_number(const char *what, const char *text, uint64_t min, uint64_t max, uint64_t *out)
-{
-    char *end;
-    unsigned long long x;
-
-    errno = 0;
-    x = strtoull(text, &end, 10);
-    if (errno || *text < '0' || *text > '9' || *end || x < min || x > max)
-        return serve_wrong("%s %s: expected a whole number from %llu to %llu", what, text,
-                           (unsigned long long)min, (unsigned long long)max);
-    *out = x;
-    return 0;
-}
-
-/* HOST:PORT, [HOST]:PORT or PORT, split in place. */
-static int serve_address_parse(char *text, struct mm_server_opts *o)
-{
-    char *colon = strrchr(text, ':'), *port = colon ? colon + 1 : text;
-    uint64_t x;
-    int done = serve_number("--listen: port", port, 0, 65535, &x);
-
-    if (done) return done;
-    o->port = (uint16_t)x;
-    if (!colon) return 0;
-    *colon = 0;
-    if (*text == '[' && colon[-1] == ']') {
-        colon[-1] = 0;
-        text++;
-    }
-    if (!*text) return serve_wrong("--listen: expected [HOST:]PORT");
-    o->host = text;
-    return 0;
-}
-
-static int serve_word(int option, struct mm_server_opts *o)
+/* An option that is a number: where it belongs. */
+static int serve_number(const char *call, int option, struct mm_server_opts *o)
 {
     switch (option) {
-    case LISTEN: return serve_address_parse(optarg, o);
+    case GPU: return gw_option_u32(call, "--gpu", optarg, 0, 255, &o->gpu);
+    case BLOCKS: return gw_option_u32(call, "--blocks", optarg, 1, 4096, &o->blocks);
+    case IO_BLOCKS: return gw_option_u32(call, "--io-blocks", optarg, 1, 4095, &o->io_blocks);
+    case LANES: return gw_option_u32(call, "--lanes", optarg, 1, 1024, &o->lanes);
+    case PROXIES: return gw_option_u32(call, "--proxies", optarg, 1, MM_NETS_MAX, &o->proxies);
+    case CONNECTIONS: return gw_option_u32(call, "--connections", optarg, 1, 32768, &o->connections);
+    case LARGEST: return gw_option_u32(call, "--largest", optarg, MM_N_MIN, MM_N_MAX, &o->largest);
+    case MEMORY: return gw_option_u32(call, "--memory", optarg, 1, 1 << 20, &o->memory_mb);
+    case BUFFER: return gw_option_u32(call, "--buffer", optarg, 4, 262144, &o->buffer_kb);
+    case BODY: return gw_option_u32(call, "--body", optarg, 1, 86400, &o->body_s);
+    case IDLE: return gw_option_u32(call, "--idle", optarg, 1, 86400, &o->idle_s);
+    default: return gw_option_u32(call, "--room", optarg, 1, 86400, &o->room_s);
+    }
+}
+
+static int serve_option(const char *call, int option, char **argv, struct mm_server_opts *o)
+{
+    uint32_t word = 0;
+    int err;
+
+    switch (option) {
+    case '?':
+    case ':': return gw_option_wrong(call, argv, option);
+    case LISTEN: return gw_option_listen(call, optarg, 0, &o->addr, &o->addr_len);
     case RDMA: o->rdma = GW_RDMA_ONLY; return 0;
     case BOTH: o->rdma = GW_RDMA_TRY; return 0;
     case DESIGN:
-        o->daemon = !strcmp(optarg, "daemon");
-        if (o->daemon || !strcmp(optarg, "independent")) return 0;
-        return serve_wrong("--design %s: expected independent or daemon", optarg);
-    default:
-        o->exec = optarg;
-        if (!strcmp(optarg, "auto") || !strcmp(optarg, "cpu") || !strcmp(optarg, "gpu")) return 0;
-        return serve_wrong("--exec %s: expected auto, cpu or gpu", optarg);
+        err = gw_option_word(call, "--design", optarg, "independent daemon", &word);
+        o->daemon = word;
+        return err;
+    case EXEC: o->exec = optarg; return gw_option_word(call, "--exec", optarg, "auto cpu gpu", NULL);
+    default: return serve_number(call, option, o);
     }
-}
-
-static int serve_amount(int option, const char *name, struct mm_server_opts *o)
-{
-    static const struct {
-        uint64_t min, max;
-    } range[] = {[0] = {0, 255},
-                 [BLOCKS - GPU] = {1, 4096},
-                 [IO_BLOCKS - GPU] = {1, 4095},
-                 [LANES - GPU] = {1, 1024},
-                 [PROXIES - GPU] = {1, MM_NETS_MAX},
-                 [CONNECTIONS - GPU] = {1, 32768},
-                 [LARGEST - GPU] = {MM_N_MIN, MM_N_MAX},
-                 [MEMORY - GPU] = {1, 1 << 20},
-                 [BUFFER - GPU] = {4, 262144},
-                 [BODY - GPU] = {1, 86400},
-                 [IDLE - GPU] = {1, 86400},
-                 [ROOM - GPU] = {1, 86400}};
-    uint64_t x = 0;
-    int done = serve_number(name, optarg, range[option - GPU].min, range[option - GPU].max, &x);
-
-    switch (option) {
-    case GPU: o->gpu = (uint32_t)x; break;
-    case BLOCKS: o->blocks = (uint32_t)x; break;
-    case IO_BLOCKS: o->io_blocks = (uint32_t)x; break;
-    case LANES: o->lanes = (uint32_t)x; break;
-    case PROXIES: o->proxies = (uint32_t)x; break;
-    case CONNECTIONS: o->connections = (uint32_t)x; break;
-    case LARGEST: o->largest = (uint32_t)x; break;
-    case MEMORY: o->memory = x << 20; break;
-    case BUFFER: o->buffer = x << 10; break;
-    case BODY: o->body_ns = x * 1000000000u; break;
-    case IDLE: o->idle_ns = x * 1000000000u; break;
-    default: o->room_ns = x * 1000000000u; break;
-    }
-    return done;
 }
 
 int mm_serve_parse(int argc, char **argv, bool demo, struct mm_server_opts *o)
 {
-    int c, done = 0, index = 0;
+    const char *call = demo ? "app matmul" : "app matmul serve";
+    int c, err;
 
     memset(o, 0, sizeof(*o));
     o->exec = "auto";
+    err = gw_option_listen(call, "0", 0, &o->addr, &o->addr_len);
     optind = 1;
     opterr = 0;
-    while (!done && (c = getopt_long(argc, argv, ":h", options, &index)) >= 0) {
-        if (c == 'h') return printf("%s", usage), MM_EXIT_OK;
-        if (c == ':') return serve_wrong("%s needs a value", argv[optind - 1]);
-        if (c == '?') return serve_wrong("%s: no such option", argv[optind - 1]);
-        if (c == LISTEN && demo) return serve_wrong("--listen belongs to serve");
-        done = c == LISTEN || c == DESIGN || c == EXEC || c == RDMA || c == BOTH
-                   ? serve_word(c, o)
-                   : serve_amount(c, argv[optind - 1 - (optarg == argv[optind - 1])], o);
+    while (!err && (c = getopt_long(argc, argv, ":h", options, NULL)) >= 0) {
+        if (c == 'h') return printf("%s", usage), GW_EXIT_OK;
+        if (c == LISTEN && demo) return gw_usage_error(call, "--listen belongs to serve");
+        err = serve_option(call, c, argv, o);
     }
-    if (done) return done;
-    if (optind < argc) return serve_wrong("%s: no such command or argument", argv[optind]);
-    return -1;
+    if (!err && optind < argc) err = gw_usage_error(call, "%s: no such command or argument", argv[optind]);
+    return err ? err : -1;
 }

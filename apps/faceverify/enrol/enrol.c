@@ -1,17 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire app faceverify enrol: pictures of people become histograms in memcached. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/options.h>
+#include <gpuwire/signals.h>
 
-#include "apps/faceverify/args.h"
 #include "apps/faceverify/commands.h"
 #include "apps/faceverify/enrol/read.h"
 #include "apps/faceverify/enrol/store.h"
 #include "apps/faceverify/picture/align.h"
+
+static const char enrol_call[] = "app faceverify enrol";
 
 struct enrol_options {
     const char *servers, *spread, *save;
@@ -63,30 +65,30 @@ static int enrol_option(int option, char **argv, struct enrol_options *o)
     case 's': o->spread = optarg; return 0;
     case O_EYES:
         o->have_eyes = true;
-        return face_eyes_parse(optarg, &o->eyes) ? face_usage_error("enrol", "--eyes %s", gw_last_error())
+        return face_eyes_parse(optarg, &o->eyes) ? gw_usage_error(enrol_call, "--eyes %s", gw_last_error())
                                                  : 0;
     case O_ALIGNED: o->aligned = true; return 0;
     case O_SAVE: o->save = optarg; return 0;
     case O_DRAWN: o->drawn = true; return 0;
-    case O_PERSONS: return face_option_number("enrol", "--persons", optarg, 1, FACE_MAX_VIEWS, &o->persons);
-    case O_VIEWS: return face_option_number("enrol", "--views", optarg, 1, 1000, &o->views);
-    case O_SEED: return face_option_number("enrol", "--seed", optarg, 0, UINT64_MAX, &o->seed);
+    case O_PERSONS: return gw_option_number(enrol_call, "--persons", optarg, 1, FACE_MAX_VIEWS, &o->persons);
+    case O_VIEWS: return gw_option_number(enrol_call, "--views", optarg, 1, 1000, &o->views);
+    case O_SEED: return gw_option_number(enrol_call, "--seed", optarg, 0, UINT64_MAX, &o->seed);
     case O_REMOVE: o->removes = true; return 0;
-    default: return face_option_wrong("enrol", argv, option);
+    default: return gw_option_wrong(enrol_call, argv, option);
     }
 }
 
 /* 0: they make sense together. */
 static int enrol_check(const struct enrol_options *o)
 {
-    if (!o->servers) return face_usage_error("enrol", "where to? --memcached LIST");
+    if (!o->servers) return gw_usage_error(enrol_call, "where to? --memcached LIST");
     if (o->drawn && (o->removes || o->count))
-        return face_usage_error("enrol", "--drawn takes no names and pictures");
+        return gw_usage_error(enrol_call, "--drawn takes no names and pictures");
     if (!o->drawn && !o->count)
-        return face_usage_error("enrol",
-                                o->removes ? "forget whom? NAME..." : "whom? NAME PICTURE..., or FOLDER");
+        return gw_usage_error(enrol_call,
+                              o->removes ? "forget whom? NAME..." : "whom? NAME PICTURE..., or FOLDER");
     if ((o->have_eyes || o->save) && o->count != 2)
-        return face_usage_error("enrol", "%s is for one picture", o->have_eyes ? "--eyes" : "--save");
+        return gw_usage_error(enrol_call, "%s is for one picture", o->have_eyes ? "--eyes" : "--save");
     return 0;
 }
 
@@ -97,7 +99,7 @@ static int enrol_drawn(struct face_store *store, const struct enrol_options *o)
     struct face_crowd crowd;
     int err = face_crowd_draw(&crowd, &opts);
     if (err) return err;
-    for (uint32_t p = 0; p < crowd.persons && !err && !face_interrupted(); p++)
+    for (uint32_t p = 0; p < crowd.persons && !err && !gw_interrupted(); p++)
         err = face_store_put(store, crowd.person[p].name, &crowd.person[p].histogram);
     if (!err) printf("%u drawn people are enrolled\n", crowd.persons);
     face_crowd_free(&crowd);
@@ -138,8 +140,7 @@ static int enrol_person(struct face_store *store, const struct enrol_options *o)
     if (!face_name_valid(name, strlen(name)))
         return gw_error(-EINVAL, "%.40s: a name has 1 to %d bytes, and no blanks", name, FACE_NAME_MAX);
     for (int i = 1; i < o->count; i++) {
-        int err =
-            face_interrupted() ? gw_error(-EINTR, "interrupted") : enrol_picture(o, o->argument[i], &sum);
+        int err = gw_interrupted() ? gw_error(-EINTR, "interrupted") : enrol_picture(o, o->argument[i], &sum);
         if (err) return err;
     }
     return enrol_sum(store, name, &sum);
@@ -167,7 +168,7 @@ static int folder_picture(void *ctx, const char *name, const char *path)
 {
     struct folder *f = ctx;
     int err = strcmp(f->name, name) ? folder_person_end(f) : 0;
-    if (face_interrupted()) return gw_error(-EINTR, "interrupted");
+    if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
     snprintf(f->name, sizeof(f->name), "%s", name);
     if (!err && enrol_picture(f->o, path, &f->sum)) {
         fprintf(stderr, "gpuwire app faceverify enrol: %s; left out\n", gw_last_error());
@@ -203,7 +204,7 @@ int face_cmd_enrol(int argc, char **argv)
     while ((option = getopt_long(argc, argv, ":hm:s:", enrol_long, NULL)) != -1) {
         if (option == 'h') {
             enrol_print_usage(stdout);
-            return FACE_EXIT_OK;
+            return GW_EXIT_OK;
         }
         err = enrol_option(option, argv, &o);
         if (err) return err;
@@ -212,14 +213,14 @@ int face_cmd_enrol(int argc, char **argv)
     o.argument = argv + optind;
     err = enrol_check(&o);
     if (err) return err;
-    err = face_store_open("enrol", o.servers, o.spread, &store);
-    if (err) return err == -EINVAL ? FACE_EXIT_USAGE : FACE_EXIT_FAILURE;
-    face_catch_signals();
+    err = face_store_open(enrol_call, o.servers, o.spread, &store);
+    if (err) return err;
+    gw_catch_signals();
     err = o.drawn        ? enrol_drawn(store, &o)
           : o.removes    ? enrol_remove(store, &o)
           : o.count == 1 ? enrol_folder(store, &o)
                          : enrol_person(store, &o);
     face_store_close(store);
-    if (err && !face_interrupted()) face_fail("enrol", "%s", gw_last_error());
-    return face_exit_code(err != 0);
+    if (err && !gw_interrupted()) gw_fail(enrol_call, "%s", gw_last_error());
+    return gw_exit_code(err != 0);
 }

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/options.h>
 
 enum { PATIENCE_S = 5, LINE_MAX_BYTES = 512 };
 
@@ -27,14 +28,9 @@ int face_store_open(const char *command, const char *servers, const char *spread
 {
     struct face_store *s = calloc(1, sizeof(*s));
     uint32_t how = MC_MODULA;
-    if (!s) {
-        fprintf(stderr, "gpuwire app faceverify %s: no memory\n", command);
-        return -ENOMEM;
-    }
+    if (!s) return gw_fail(command, "no memory");
     int err = mc_servers_parse(command, servers, &s->servers);
-    if (!err && spread && (err = mc_spread_parse(spread, &how)) != 0)
-        fprintf(stderr, "gpuwire app faceverify %s: --spread %s: must be modula, ketama or ketama-weighted\n",
-                command, spread);
+    if (!err && spread) err = mc_spread_parse(command, spread, &how);
     if (err) {
         free(s);
         return err;

@@ -9,7 +9,7 @@
 struct face_store;
 
 /* `servers` and `spread` as the options name them; NULL: the usual spread. Nothing is connected yet. 0,
- * or a negative errno after one line that says what is wrong. */
+ * or an exit code after one line that says what is wrong. */
 int face_store_open(const char *command, const char *servers, const char *spread, struct face_store **out);
 void face_store_close(struct face_store *store);
 

@@ -1,7 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire app faceverify verify: asks a server whether a picture shows a person. */
 #include <errno.h>
-#include <getopt.h>
 #include <netinet/in.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -9,12 +8,14 @@
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/options.h>
 
-#include "apps/faceverify/args.h"
 #include "apps/faceverify/commands.h"
 #include "apps/faceverify/enrol/read.h"
 #include "apps/faceverify/now.h"
 #include "apps/faceverify/picture/align.h"
+
+static const char verify_call[] = "app faceverify verify";
 
 enum { VERIFY_PATIENCE_S = 10, VERIFY_NO = 3 /* the exit code of a clear no */ };
 
@@ -46,9 +47,9 @@ static int verify_option(int option, char **argv, struct verify_options *o)
     case 'a': o->aligned = true; return 0;
     case 'e':
         o->have_eyes = true;
-        return face_eyes_parse(optarg, &o->eyes) ? face_usage_error("verify", "--eyes %s", gw_last_error())
+        return face_eyes_parse(optarg, &o->eyes) ? gw_usage_error(verify_call, "--eyes %s", gw_last_error())
                                                  : 0;
-    default: return face_option_wrong("verify", argv, option);
+    default: return gw_option_wrong(verify_call, argv, option);
     }
 }
 
@@ -66,19 +67,19 @@ static int verify_arguments(int argc, char **argv, struct verify_options *o)
     while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if (option == 'h') {
             verify_print_usage(stdout);
-            return FACE_EXIT_OK;
+            return GW_EXIT_OK;
         }
         err = verify_option(option, argv, o);
         if (err) return err;
     }
-    if (argc - optind != 2) return face_usage_error("verify", "NAME and PICTURE are needed");
+    if (argc - optind != 2) return gw_usage_error(verify_call, "NAME and PICTURE are needed");
     o->name = argv[optind];
     o->picture = argv[optind + 1];
     if (!face_name_valid(o->name, strlen(o->name)))
-        return face_usage_error("verify", "%.40s: a name has 1 to %d bytes, and no blanks", o->name,
-                                FACE_NAME_MAX);
-    err = face_address("verify", o->server, FACE_PORT, false, &o->address, &o->address_len);
-    return !err ? -1 : err == -EINVAL ? FACE_EXIT_USAGE : FACE_EXIT_FAILURE;
+        return gw_usage_error(verify_call, "%.40s: a name has 1 to %d bytes, and no blanks", o->name,
+                              FACE_NAME_MAX);
+    err = gw_option_address(verify_call, o->server, FACE_PORT, &o->address, &o->address_len);
+    return err ? err : -1;
 }
 
 static int verify_failed(int fd, const char *what)
@@ -127,13 +128,13 @@ static int verify_tell(const struct verify_options *o, const struct face_reply *
     case FACE_MATCH: printf("yes, this is %s", o->name); break;
     case FACE_NO_MATCH: printf("no, this is not %s", o->name); break;
     case FACE_UNKNOWN: printf("no one is enrolled as %s\n", o->name); return VERIFY_NO;
-    case FACE_UNAVAILABLE: return face_fail("verify", "the server has no answer from memcached; try again");
-    case FACE_BUSY: return face_fail("verify", "the server has no room; try again");
-    default: return face_fail("verify", "the server does not understand the request");
+    case FACE_UNAVAILABLE: return gw_fail(verify_call, "the server has no answer from memcached; try again");
+    case FACE_BUSY: return gw_fail(verify_call, "the server has no room; try again");
+    default: return gw_fail(verify_call, "the server does not understand the request");
     }
     printf(": distance %.4f, threshold %.4f (%.2f ms)\n", (double)r->distance, (double)r->threshold,
            (double)took / 1e6);
-    return r->verdict == FACE_MATCH ? FACE_EXIT_OK : VERIFY_NO;
+    return r->verdict == FACE_MATCH ? GW_EXIT_OK : VERIFY_NO;
 }
 
 int face_cmd_verify(int argc, char **argv)
@@ -147,5 +148,5 @@ int face_cmd_verify(int argc, char **argv)
     err = face_view_read(o.picture, &opts, pixels, NULL);
     uint64_t begun = face_now();
     if (!err) err = verify_ask(&o, pixels, &reply);
-    return err ? face_fail("verify", "%s", gw_last_error()) : verify_tell(&o, &reply, face_now() - begun);
+    return err ? gw_fail(verify_call, "%s", gw_last_error()) : verify_tell(&o, &reply, face_now() - begun);
 }

@@ -1,18 +1,20 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire app faceverify faces: draws people into a folder, as `enrol` and `roc` read them. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/options.h>
+#include <gpuwire/signals.h>
 
-#include "apps/faceverify/args.h"
 #include "apps/faceverify/commands.h"
 #include "apps/faceverify/faces/draw.h"
 #include "apps/faceverify/picture/picture.h"
+
+static const char faces_call[] = "app faceverify faces";
 
 struct faces_options {
     const char *folder;
@@ -38,13 +40,13 @@ static void faces_print_usage(FILE *f)
 static int faces_option(int option, char **argv, struct faces_options *o)
 {
     switch (option) {
-    case 'p': return face_option_number("faces", "--persons", optarg, 1, 9999, &o->persons);
-    case 'v': return face_option_number("faces", "--views", optarg, 1, 9999, &o->views);
-    case 's': return face_option_number("faces", "--seed", optarg, 0, UINT64_MAX, &o->seed);
-    case 'w': return face_option_number("faces", "--width", optarg, 32, 4096, &o->width);
-    case 'x': return face_option_real("faces", "--spread", optarg, 0, 2, &o->spread);
+    case 'p': return gw_option_number(faces_call, "--persons", optarg, 1, 9999, &o->persons);
+    case 'v': return gw_option_number(faces_call, "--views", optarg, 1, 9999, &o->views);
+    case 's': return gw_option_number(faces_call, "--seed", optarg, 0, UINT64_MAX, &o->seed);
+    case 'w': return gw_option_number(faces_call, "--width", optarg, 32, 4096, &o->width);
+    case 'x': return gw_option_real(faces_call, "--spread", optarg, 0, 2, &o->spread);
     case 'e': o->eyes = 1; return 0;
-    default: return face_option_wrong("faces", argv, option);
+    default: return gw_option_wrong(faces_call, argv, option);
     }
 }
 
@@ -81,11 +83,11 @@ static int faces_draw_all(const struct faces_options *o)
     struct face_picture p;
     int err = face_picture_new(&p, o->width, o->width + o->width / 8, o->folder);
     if (!err) err = faces_make_folder(o->folder);
-    for (uint32_t person = 0; !err && person < o->persons && !face_interrupted(); person++) {
+    for (uint32_t person = 0; !err && person < o->persons && !gw_interrupted(); person++) {
         char path[4096];
         snprintf(path, sizeof(path), "%s/person-%04u", o->folder, person + 1);
         err = faces_make_folder(path);
-        for (uint32_t view = 0; !err && view < o->views && !face_interrupted(); view++)
+        for (uint32_t view = 0; !err && view < o->views && !gw_interrupted(); view++)
             err = faces_draw_one(o, person, view, &p);
     }
     face_picture_free(&p);
@@ -105,19 +107,19 @@ int face_cmd_faces(int argc, char **argv)
     while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if (option == 'h') {
             faces_print_usage(stdout);
-            return FACE_EXIT_OK;
+            return GW_EXIT_OK;
         }
         err = faces_option(option, argv, &o);
         if (err) return err;
     }
-    if (argc - optind != 1) return face_usage_error("faces", "where to? FOLDER");
+    if (argc - optind != 1) return gw_usage_error(faces_call, "where to? FOLDER");
     o.folder = argv[optind];
-    if (strlen(o.folder) > 3900) return face_usage_error("faces", "the folder's name is too long");
-    face_catch_signals();
+    if (strlen(o.folder) > 3900) return gw_usage_error(faces_call, "the folder's name is too long");
+    gw_catch_signals();
     err = faces_draw_all(&o);
-    if (err) face_fail("faces", "%s", gw_last_error());
-    if (!err && !face_interrupted())
+    if (err) gw_fail(faces_call, "%s", gw_last_error());
+    if (!err && !gw_interrupted())
         printf("%llu pictures of %llu people are in %s\n", (unsigned long long)(o.persons * o.views),
                (unsigned long long)o.persons, o.folder);
-    return face_exit_code(err != 0);
+    return gw_exit_code(err != 0);
 }

@@ -3,18 +3,20 @@
 #include "apps/faceverify/load/load.h"
 
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/options.h>
+#include <gpuwire/signals.h>
 
-#include "apps/faceverify/args.h"
 #include "apps/faceverify/commands.h"
 #include "apps/faceverify/enrol/read.h"
 #include "apps/faceverify/now.h"
+
+static const char load_call[] = "app faceverify load";
 
 struct load_options {
     const char *server, *faces;
@@ -91,24 +93,25 @@ static const struct option long_options[] = {
 static int load_option(int option, char **argv, struct load_options *o)
 {
     switch (option) {
-    case O_CONNECTIONS: return face_option_number("load", "--connections", optarg, 1, 65536, &o->connections);
-    case O_PIPELINE: return face_option_number("load", "--pipeline", optarg, 1, 4096, &o->pipeline);
+    case O_CONNECTIONS:
+        return gw_option_number(load_call, "--connections", optarg, 1, 65536, &o->connections);
+    case O_PIPELINE: return gw_option_number(load_call, "--pipeline", optarg, 1, 4096, &o->pipeline);
     case O_RATE:
         o->rate = 0;
-        return strcmp(optarg, "max") ? face_option_real("load", "--rate", optarg, .001, 1e9, &o->rate) : 0;
-    case O_SECONDS: return face_option_real("load", "--seconds", optarg, .01, 1e6, &o->seconds);
-    case O_WARM: return face_option_real("load", "--warm", optarg, 0, 1e6, &o->warm);
-    case O_THREADS: return face_option_number("load", "--threads", optarg, 1, 1024, &o->threads);
-    case O_PERSONS: return face_option_number("load", "--persons", optarg, 2, FACE_MAX_VIEWS, &o->persons);
-    case O_VIEWS: return face_option_number("load", "--views", optarg, 1, 1000, &o->views);
-    case O_SEED: return face_option_number("load", "--seed", optarg, 0, UINT64_MAX, &o->seed);
-    case O_UNKNOWN: return face_option_number("load", "--unknown", optarg, 0, 1000, &o->unknown);
+        return strcmp(optarg, "max") ? gw_option_real(load_call, "--rate", optarg, .001, 1e9, &o->rate) : 0;
+    case O_SECONDS: return gw_option_real(load_call, "--seconds", optarg, .01, 1e6, &o->seconds);
+    case O_WARM: return gw_option_real(load_call, "--warm", optarg, 0, 1e6, &o->warm);
+    case O_THREADS: return gw_option_number(load_call, "--threads", optarg, 1, 1024, &o->threads);
+    case O_PERSONS: return gw_option_number(load_call, "--persons", optarg, 2, FACE_MAX_VIEWS, &o->persons);
+    case O_VIEWS: return gw_option_number(load_call, "--views", optarg, 1, 1000, &o->views);
+    case O_SEED: return gw_option_number(load_call, "--seed", optarg, 0, UINT64_MAX, &o->seed);
+    case O_UNKNOWN: return gw_option_number(load_call, "--unknown", optarg, 0, 1000, &o->unknown);
     case O_NO_CHECK: o->check = false; return 0;
     case O_TOLERATE: o->tolerate = true; return 0;
-    case O_PATIENCE: return face_option_real("load", "--patience", optarg, .1, 3600, &o->patience);
+    case O_PATIENCE: return gw_option_real(load_call, "--patience", optarg, .1, 3600, &o->patience);
     case O_JSON: o->json = true; return 0;
     case O_FACES: o->faces = optarg; return 0;
-    default: return face_option_wrong("load", argv, option);
+    default: return gw_option_wrong(load_call, argv, option);
     }
 }
 
@@ -121,16 +124,16 @@ static int load_arguments(int argc, char **argv, struct load_options *o, struct 
     while ((option = getopt_long(argc, argv, ":h", long_options, NULL)) != -1) {
         if (option == 'h') {
             load_usage(stdout);
-            return FACE_EXIT_OK;
+            return GW_EXIT_OK;
         }
         int err = load_option(option, argv, o);
         if (err) return err;
     }
     if (argc - optind != 1)
-        return face_usage_error("load", argc == optind ? "which server? HOST:PORT" : "one server only");
+        return gw_usage_error(load_call, argc == optind ? "which server? HOST:PORT" : "one server only");
     o->server = argv[optind];
-    int err = face_address("load", o->server, FACE_PORT, false, &load->address, &load->address_len);
-    return !err ? -1 : err == -EINVAL ? FACE_EXIT_USAGE : FACE_EXIT_FAILURE;
+    int err = gw_option_address(load_call, o->server, FACE_PORT, &load->address, &load->address_len);
+    return err ? err : -1;
 }
 
 struct load_thread {
@@ -183,7 +186,7 @@ static int load_run(struct face_load *load, const struct load_options *o, struct
         /* Those that run wait at a barrier which is never passed: there is nothing left but to end. */
         fprintf(stderr, "gpuwire app faceverify load: only %u of %u threads could be started\n", started,
                 load->threads);
-        _exit(FACE_EXIT_FAILURE);
+        _exit(GW_EXIT_FAILURE);
     }
     if (!err) {
         pthread_barrier_wait(&load->connected);
@@ -255,7 +258,7 @@ int face_cmd_load(int argc, char **argv)
     static struct face_tally sum;
     int err = load_arguments(argc, argv, &o, &load);
     if (err >= 0) return err;
-    face_catch_signals();
+    gw_catch_signals();
     err = load_prepare(&load, &o, &crowd);
     if (!err) err = load_run(&load, &o, &sum);
     if (!err) {
@@ -264,7 +267,7 @@ int face_cmd_load(int argc, char **argv)
     }
     free(load.ask);
     face_crowd_free(&crowd);
-    if (err) return face_interrupted() ? FACE_EXIT_INTERRUPTED : face_fail("load", "%s", gw_last_error());
+    if (err) return gw_interrupted() ? GW_EXIT_INTERRUPTED : gw_fail(load_call, "%s", gw_last_error());
     bool bad = sum.wrong || sum.strange || ((sum.gone || sum.lost) && !o.tolerate);
-    return face_exit_code(bad || (!sum.replies && !face_interrupted()));
+    return gw_exit_code(bad || (!sum.replies && !gw_interrupted()));
 }

@@ -13,8 +13,8 @@
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/signals.h>
 
-#include "apps/faceverify/args.h"
 #include "apps/faceverify/load/connection.h"
 #include "apps/faceverify/now.h"
 
@@ -159,7 +159,7 @@ static int worker_connect(struct worker *w)
         epoll_ctl(w->epoll, EPOLL_CTL_ADD, c->fd, &e);
     }
     uint64_t deadline = face_now() + w->load->patience_ns;
-    while (w->open < w->count && !face_interrupted()) {
+    while (w->open < w->count && !gw_interrupted()) {
         struct epoll_event event[EVENTS];
         int n = epoll_wait(w->epoll, event, EVENTS, 20);
         for (int i = 0; i < n; i++) {
@@ -180,10 +180,10 @@ static int worker_connect(struct worker *w)
 static void worker_run(struct worker *w)
 {
     const struct face_load *load = w->load;
-    while (face_now() < load->begin_ns && !face_interrupted()) usleep(200);
+    while (face_now() < load->begin_ns && !gw_interrupted()) usleep(200);
     w->due_ns = load->begin_ns + (uint64_t)worker_gap(w);
     for (uint32_t i = 0; w->gap_ns <= 0 && i < w->count; i++) worker_fill(w, &w->connection[i]);
-    while (!face_interrupted() && w->open) {
+    while (!gw_interrupted() && w->open) {
         uint64_t now = face_now();
         if (now >= load->end_ns && (!w->busy || now >= load->end_ns + load->patience_ns)) break;
         if (w->gap_ns > 0) worker_send_due(w);
@@ -210,7 +210,7 @@ static int worker_begin(struct worker *w, struct face_load *load, uint32_t index
 static void worker_end(struct worker *w)
 {
     uint64_t end = w->load->end_ns;
-    if (w->gap_ns > 0 && end > w->due_ns && !face_interrupted())
+    if (w->gap_ns > 0 && end > w->due_ns && !gw_interrupted())
         w->tally->behind += (uint64_t)((double)(end - w->due_ns) / w->gap_ns);
     for (uint32_t i = 0; w->connection && i < w->count; i++)
         face_connection_close(&w->connection[i], w->tally);

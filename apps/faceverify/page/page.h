@@ -21,10 +21,6 @@ struct face_page_source {
 
 struct face_page;
 
-/* [HOST:]PORT; without a host it is 127.0.0.1. 0, or a negative errno after one line that says what is
- * wrong. */
-int face_page_address(const char *command, const char *text, struct sockaddr_storage *address);
-
 /* Serves the page at this address, on threads of its own. It asks for no password: who can reach the
  * address sees the names. 0, or a negative errno with gw_last_error(); -ENOSYS: it was built without
  * libmicrohttpd. */

@@ -1,16 +1,18 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire app faceverify roc: how well distances tell people apart, and a threshold for `serve`. */
 #include <errno.h>
-#include <getopt.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/options.h>
+#include <gpuwire/signals.h>
 
-#include "apps/faceverify/args.h"
 #include "apps/faceverify/commands.h"
 #include "apps/faceverify/enrol/read.h"
 #include "apps/faceverify/roc/curve.h"
+
+static const char roc_call[] = "app faceverify roc";
 
 struct roc_options {
     const char *folder, *svg, *csv, *threshold;
@@ -43,16 +45,16 @@ static void roc_print_usage(FILE *f)
 static int roc_option(int option, char **argv, struct roc_options *o)
 {
     switch (option) {
-    case 'f': return face_option_real("roc", "--far", optarg, 0, 1, &o->far);
-    case 'e': return face_option_number("roc", "--enrolled", optarg, 1, 1000, &o->enrolled);
+    case 'f': return gw_option_real(roc_call, "--far", optarg, 0, 1, &o->far);
+    case 'e': return gw_option_number(roc_call, "--enrolled", optarg, 1, 1000, &o->enrolled);
     case 'o': o->svg = optarg; return 0;
     case 'c': o->csv = optarg; return 0;
     case 't': o->threshold = optarg; return 0;
     case 'd': o->drawn = true; return 0;
-    case 'p': return face_option_number("roc", "--persons", optarg, 2, 5000, &o->persons);
-    case 'v': return face_option_number("roc", "--views", optarg, 2, 1000, &o->views);
-    case 's': return face_option_number("roc", "--seed", optarg, 0, UINT64_MAX, &o->seed);
-    default: return face_option_wrong("roc", argv, option);
+    case 'p': return gw_option_number(roc_call, "--persons", optarg, 2, 5000, &o->persons);
+    case 'v': return gw_option_number(roc_call, "--views", optarg, 2, 1000, &o->views);
+    case 's': return gw_option_number(roc_call, "--seed", optarg, 0, UINT64_MAX, &o->seed);
+    default: return gw_option_wrong(roc_call, argv, option);
     }
 }
 
@@ -78,17 +80,17 @@ static int roc_arguments(int argc, char **argv, struct roc_options *o)
     while ((option = getopt_long(argc, argv, ":h", options, NULL)) != -1) {
         if (option == 'h') {
             roc_print_usage(stdout);
-            return FACE_EXIT_OK;
+            return GW_EXIT_OK;
         }
         err = roc_option(option, argv, o);
         if (err) return err;
     }
     if (argc - optind > 1 || (o->drawn && argc != optind))
-        return face_usage_error("roc", "one folder, or --drawn");
-    if (!o->drawn && argc == optind) return face_usage_error("roc", "whose pictures? FOLDER, or --drawn");
+        return gw_usage_error(roc_call, "one folder, or --drawn");
+    if (!o->drawn && argc == optind) return gw_usage_error(roc_call, "whose pictures? FOLDER, or --drawn");
     if (o->drawn && o->enrolled >= o->views)
-        return face_usage_error("roc", "--enrolled %llu: must be less than --views",
-                                (unsigned long long)o->enrolled);
+        return gw_usage_error(roc_call, "--enrolled %llu: must be less than --views",
+                              (unsigned long long)o->enrolled);
     o->folder = argv[optind];
     return -1;
 }
@@ -110,7 +112,7 @@ static int roc_compare(const struct face_crowd *crowd, struct face_curve *c)
     c->genuine = malloc(probes * sizeof(float));
     c->impostor = malloc((size_t)probes * (crowd->persons - 1) * sizeof(float));
     if (!c->genuine || !c->impostor) return gw_error(-ENOMEM, "no memory for %u comparisons", probes);
-    for (uint32_t v = 0; v < crowd->views && !face_interrupted(); v++)
+    for (uint32_t v = 0; v < crowd->views && !gw_interrupted(); v++)
         for (uint32_t p = 0; !crowd->view[v].enrolled && p < crowd->persons; p++) {
             float d = face_compare(&crowd->person[p].histogram, &crowd->view[v].histogram);
             if (p == crowd->view[v].person)
@@ -120,7 +122,7 @@ static int roc_compare(const struct face_crowd *crowd, struct face_curve *c)
         }
     qsort(c->genuine, c->genuines, sizeof(float), compare_distance);
     qsort(c->impostor, c->impostors, sizeof(float), compare_distance);
-    return face_interrupted() ? gw_error(-EINTR, "interrupted") : 0;
+    return gw_interrupted() ? gw_error(-EINTR, "interrupted") : 0;
 }
 
 static int roc_write_threshold(const char *path, float threshold)
@@ -155,7 +157,7 @@ int face_cmd_roc(int argc, char **argv)
     uint32_t skipped = 0;
     int err = roc_arguments(argc, argv, &o);
     if (err >= 0) return err;
-    face_catch_signals();
+    gw_catch_signals();
     struct face_crowd_opts opts = {o.seed, (uint32_t)o.persons, (uint32_t)o.views, (uint32_t)o.enrolled, 1};
     err = o.drawn ? face_crowd_draw(&crowd, &opts)
                   : face_folder_read(o.folder, (uint32_t)o.enrolled, &crowd, &skipped);
@@ -167,6 +169,6 @@ int face_cmd_roc(int argc, char **argv)
     if (!err && skipped) err = gw_error(-EBADMSG, "%u pictures were left out", skipped);
     free(curve.genuine);
     free(curve.impostor);
-    if (err && !face_interrupted()) face_fail("roc", "%s", gw_last_error());
-    return face_exit_code(err != 0);
+    if (err && !gw_interrupted()) gw_fail(roc_call, "%s", gw_last_error());
+    return gw_exit_code(err != 0);
 }

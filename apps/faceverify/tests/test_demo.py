@@ -28,11 +28,13 @@ def main():
     said, errors = (p := demo("--exec", "cpu", env={"PATH": "/nowhere"})).communicate(timeout=60 * PATIENCE)
     assert p.returncode == 1 and "memcached is not installed" in errors, (p.returncode, errors)
     serve = (["--exec", "tpu"], ["--limit", "0"], ["--threshold", "2"], ["--protocol", "udp"], ["--spread", "even"], ["--proxies", "17"],
-             ["-m", "nowhere.invalid:1"], ["-m", "127.0.0.1:0"], ["-l", "127.0.0.1:70000"], ["-l"], ["more"])
+             ["-m", "127.0.0.1:0"], ["-l", "127.0.0.1:70000"], ["-l"], ["more"])
     for wrong in (["--exec", "tpu"], ["--seconds", "x"], ["nonsense"], ["--nonsense"], *(["serve", *w] for w in serve),
                   ["where", "--spread", "even"]):
         said, errors = (p := demo(*wrong)).communicate(timeout=60 * PATIENCE)
         assert p.returncode == 2 and errors.count("\n") == 1, (wrong, p.returncode, errors)
+    said, errors = (p := demo("serve", "-m", "nowhere.invalid:1")).communicate(timeout=60 * PATIENCE)
+    assert p.returncode == 1 and errors.count("\n") == 1, (p.returncode, errors)
 
 
 main()

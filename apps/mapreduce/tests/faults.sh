@@ -19,10 +19,10 @@ printf 'short\n' > "$dir/small"
 
 fails 2 'there is no such job' nothing "$dir/in"
 fails 2 'needs input' wordcount
-fails 2 'expected a number' wordcount "$dir/in" --workers 0
+fails 2 'must be a number' wordcount "$dir/in" --workers 0
 fails 2 'no such option' wordcount "$dir/in" --what
-fails 2 'needs a value' wordcount "$dir/in" -o
-fails 2 'expected cpu, gpu or auto' wordcount "$dir/in" --exec pear
+fails 2 'it wants a value' wordcount "$dir/in" -o
+fails 2 'must be one of these: cpu gpu auto' wordcount "$dir/in" --exec pear
 fails 2 'cannot open shared object' "$dir/none.so" "$dir/in"
 fails 1 'cannot read it' wordcount "$dir/none" -w 2
 fails 1 'takes no arguments' wordcount "$dir/small" -- 3
