@@ -50,7 +50,12 @@ static int check_late(struct peer *p)
         TRY(gw_comm_fault(p->comm, &who) == -ETIMEDOUT && who == 1);
     }
     TRY(gw_ranks_fence(p->ranks, LIMIT) == 0);
-    if (p->rank == 1) TRY(sum(p, COUNT, LIMIT) == -ECONNABORTED); /* it was told */
+    if (p->rank == 1) {
+        int err = sum(p, COUNT, LIMIT);
+
+        /* It was told, or it first sees that a rank which was told has closed its queue pairs. */
+        TRY(err == -ECONNABORTED || err == -EIO);
+    }
     return renew(p, "late");
 }
 
