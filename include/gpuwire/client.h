@@ -117,6 +117,9 @@ struct gw_client_reply {
      *   `-EREMOTEIO`   The model failed.
      *   `-ETIME`       The answer would have come after the deadline.
      *   `-ESHUTDOWN`   The model is being stopped or replaced: ask again later, or elsewhere.
+     *   `-EKEYEXPIRED` The lease that it came on has ended, or is another client's.
+     *   `-EDQUOT`      It is more than its lease allows: slots, rate, or samples at once.
+     *   `-EAGAIN`      The model is not on that GPU now.
      *   `-EBUSY`       The server has too much to do (HTTP).
      *   `-EACCES`      The server wants another token (HTTP).
      *   `-ECONNRESET`  The server has gone (HTTP; the next submit connects again).

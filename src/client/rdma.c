@@ -156,6 +156,11 @@ static int client_rdma_error_of(uint32_t status, const char **why)
     case GW_SERVE_LATE: *why = "refused: the answer would have come after its deadline"; return -ETIME;
     case GW_SERVE_RECALLED: *why = "it was taken back"; return -ECANCELED;
     case GW_SERVE_CLOSING: *why = "the model is being stopped or replaced"; return -ESHUTDOWN;
+    case GW_SERVE_NO_LEASE:
+        *why = "refused: its lease has ended, or is another client's";
+        return -EKEYEXPIRED;
+    case GW_SERVE_OVER_BUDGET: *why = "refused: it is more than its lease allows"; return -EDQUOT;
+    case GW_SERVE_NOT_THERE: *why = "refused: the model is not on that GPU now"; return -EAGAIN;
     default: *why = "the model failed; the server's log says why"; return -EREMOTEIO;
     }
 }

@@ -33,6 +33,9 @@ enum gw_serve_state {
  * their client that they are stale. */
 #define GW_SERVE_MAX_SESSIONS 0x10000u
 
+/* The owner of sessions that may use all leases, and no lease: the server's own. */
+#define GW_SERVE_OWN UINT32_MAX
+
 /* Receives of a session with `slots` slots. One more than it needs: so the next request finds one when it
  * comes before the receive that is posted after the answer. */
 GW_FN uint32_t gw_serve_receives(uint32_t slots)
@@ -80,6 +83,13 @@ struct gw_serve_notice {
     uint32_t reserved[5];
 };
 
+/* Whether a loop that serves several models has one of them. Only a present one's batches run. */
+enum gw_model_state {
+    GW_MODEL_ABSENT = 0,
+    GW_MODEL_PRESENT = 1,
+    GW_MODEL_LEAVING = 2 /* absent, as soon as the batch that runs is over */
+};
+
 #define GW_SERVE_PRIORITIES GW_SERVING_PRIORITIES
 #define GW_SERVE_PRIORITY   5                      /* of a request that names none */
 #define GW_SERVE_VARIANTS   GW_SERVING_MAX_BATCHES /* batch sizes of a model; a loop has as many */
@@ -97,6 +107,15 @@ struct gw_serve_counters {
     uint64_t infer_ns;            /* until the model had finished */
     uint64_t output_ns;           /* until its answer was posted */
     uint64_t waiting;             /* requests that wait now */
+};
+
+/* Of one model, in a loop that serves several. Sums since the loop was made. */
+struct gw_serve_model_counters {
+    uint64_t answered; /* requests that the model has answered */
+    uint64_t failed;   /* that it has failed on */
+    uint64_t late;     /* refused since they could not be answered in time */
+    uint64_t refused;  /* refused for another reason */
+    uint64_t waiting;  /* that wait now */
 };
 
 struct gw_serve_variant_counters {

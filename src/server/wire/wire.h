@@ -37,6 +37,10 @@ enum gw_serve_status {
     GW_SERVE_LATE = 3,        /* its answer would have come after its deadline: refused at once */
     GW_SERVE_CLOSING = 4,     /* the model is being stopped or replaced: ask again elsewhere, or later */
     GW_SERVE_RECALLED = 5,    /* the client has taken it back before the model began with it */
+    /* Of a worker that serves several models by leases. `done` less `arrived` says when to try again. */
+    GW_SERVE_NO_LEASE = 6,    /* there is no such lease, it has ended, or it is another client's */
+    GW_SERVE_OVER_BUDGET = 7, /* more than the lease's slots, rate or batch size */
+    GW_SERVE_NOT_THERE = 8,   /* the model is not on this GPU now */
 };
 
 /* After the header come the input tensors, in the model's order. Each holds `rows` samples and begins at
@@ -51,9 +55,9 @@ struct gw_serve_request {
     uint32_t priority;  /* 1 is served first; 0: the model's default */
     uint64_t budget_ns; /* an answer later than this after arrival is worth nothing; 0: no deadline */
     uint32_t flags;     /* GW_SERVE_PLACED and so on; a request with others is refused */
-    uint32_t reserved;
-    uint64_t recalled; /* the id, once the client wants no answer any more: with GW_SERVE_RECALL */
-    uint8_t reserved_too[8];
+    uint32_t lease;     /* number + 1 of the lease that it comes on; 0: none. Ignored where there are none */
+    uint64_t recalled;  /* the id, once the client wants no answer any more: with GW_SERVE_RECALL */
+    uint64_t key; /* the lease's. Without a lease, the number of the model: the server's own may say so */
 };
 
 /* The server's own sessions need not send what already lies on the GPU. The slots are the session's alone, so
@@ -65,9 +69,9 @@ struct gw_serve_request {
 
 /* Times are the worker's clock in nanoseconds; only differences mean anything elsewhere. At `arrived` the
  * request's completion became visible to the worker, at `started` the model got it, and at `done` the model
- * had finished. `posted` is just before the reply's work request was written. The time to write it and to
- * ring the doorbell cannot be in the header that it sends. So the header has that time of the session's
- * previous answer. */
+ * had finished. A request that a worker with leases has refused may be sent again at `done`. `posted` is just
+ * before the reply's work request was written. The time to write it and to ring the doorbell cannot be in the
+ * header that it sends. So the header has that time of the session's previous answer. */
 struct gw_serve_reply {
     uint32_t magic;
     uint16_t version;

@@ -22,7 +22,9 @@ struct gw_calls;
 struct gw_call {
     const struct gw_serve_reply *reply; /* valid when `error` is 0 or the model answered at all */
     /* When it is over. 0; -EINVAL: the worker refused the request; -EREMOTEIO: the model failed; -ETIME: its
-     * answer would have come too late; -ESHUTDOWN: the model is being stopped; -EIO: the session broke. */
+     * answer would have come too late; -ESHUTDOWN: the model is being stopped; -EIO: the session broke.
+     * Where there are leases: -EKEYEXPIRED: no such lease; -EDQUOT: it is more than the lease allows;
+     * -EAGAIN: the model is not there. gw_call_retry_ns says when to try again. */
     int error;
     uint64_t submitted, ended; /* on CLOCK_MONOTONIC */
 };
@@ -64,6 +66,18 @@ void gw_calls_release(struct gw_calls *c);
  * deadline is 0; -ETIMEDOUT; -ESHUTDOWN: gw_calls_close was called; -EBUSY and others: no session can be
  * had. */
 int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, struct gw_call **out);
+
+/* What a call asks, where the worker has several models (many.h). */
+struct gw_call_target {
+    const struct gw_layout *in, *out; /* of the model; they outlive the call */
+    uint32_t rows;                    /* the most samples of a call */
+    uint32_t lease;                   /* the lease's number + 1; 0: none, and the model is named */
+    uint64_t key;                     /* the lease's; or the number of the model */
+};
+/* Before the inputs are written. -EFBIG: so many samples do not fit into a slot. */
+int gw_call_aim(struct gw_call *call, const struct gw_call_target *target);
+/* Of a call that a worker with leases has refused: how long to wait before the next try. */
+uint64_t gw_call_retry_ns(const struct gw_call *call);
 /* Also while it is at work: it is then free when it has ended. NULL is allowed. */
 void gw_call_give(struct gw_call *call);
 

@@ -141,6 +141,9 @@ static int serve_calls_status_error(uint32_t status)
     case GW_SERVE_LATE: return -ETIME;
     case GW_SERVE_CLOSING: return -ESHUTDOWN;
     case GW_SERVE_RECALLED: return -ECANCELED;
+    case GW_SERVE_NO_LEASE: return -EKEYEXPIRED;
+    case GW_SERVE_OVER_BUDGET: return -EDQUOT;
+    case GW_SERVE_NOT_THERE: return -EAGAIN;
     default: return -EREMOTEIO;
     }
 }

@@ -17,6 +17,7 @@ struct gw_session_wish {
     uint64_t reply_addr, reply_stride;
     uint32_t reply_rkey;
     uint32_t own;    /* 1: one of those kept for the server itself */
+    uint32_t owner;  /* whose it is: leases name their owner (many.h). GW_SERVE_OWN: it may use all leases */
     uint8_t via[16]; /* the address that the client has called, as a GID; zeros: it did not say */
 };
 
