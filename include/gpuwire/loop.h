@@ -36,8 +36,9 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/kernel.h>
 
-#define GW_LOOP_CTL_VERSION 2
-#define GW_LOOP_VARIANTS    16 /* that a loop may have */
+#define GW_LOOP_CTL_VERSION  2
+#define GW_LOOP_VARIANTS     16    /* that a loop may have unless it was made for more */
+#define GW_LOOP_MAX_VARIANTS 65536 /* that it can be made for */
 
 /* The side of the control block that host and executor share; host memory. The host writes stop, the executor
  * the rest. */
@@ -79,9 +80,10 @@ GW_FN void gw_loop_fail(struct gw_loop_ctl *ctl, int error)
     if (gw_cas_relaxed_u32_gpu(&ctl->failed, 0, 1) == 0) ctl->error = error;
 }
 
-/* Has the next variant run when this iteration's common stages are over: 1 to GW_LOOP_VARIANTS, a variant
- * that has stages; another number ends the loop with -EINVAL. Without a pick the next iteration begins. One
- * thread of a common stage. The variant's stages see all that the common stages have written. */
+/* Has the next variant run when this iteration's common stages are over: 1 to the number that the loop was
+ * made for, a variant that is ready; another number ends the loop with -EINVAL. Without a pick the next
+ * iteration begins. One thread of a common stage. The variant's stages see all that the common stages have
+ * written. */
 GW_FN void gw_loop_pick(struct gw_loop_ctl *ctl, uint32_t variant)
 {
     ctl->picked = variant;
@@ -125,18 +127,21 @@ struct gw_loop_stage {
 };
 
 struct gw_loop_opts {
-    const char *name; /* for error texts; NULL: "loop" */
+    const char *name;  /* for error texts; NULL: "loop" */
+    uint32_t variants; /* the highest that there may be; 0: GW_LOOP_VARIANTS */
 };
 
-/* Makes a loop with no stages. opts may be NULL. Errors: -ENOMEM, -EMFILE, -EIO (CUDA). */
+/* Makes a loop with no stages. opts may be NULL. Errors: -EINVAL (over GW_LOOP_MAX_VARIANTS variants),
+ * -ENOMEM, -EMFILE, -EIO (CUDA). */
 GW_API int gw_loop_create(struct gw_exec *exec, const struct gw_loop_opts *opts, struct gw_loop **loop);
 
 /* The control block for the stages' arguments; valid until gw_loop_destroy. Kernels dereference it, the host
  * does not. */
 GW_API struct gw_loop_ctl *gw_loop_ctl(struct gw_loop *loop);
 
-/* Appends a stage to those of its variant; before gw_loop_start. The stage's struct is copied. Errors:
- * -EINVAL, -EBUSY (started), -ENOTSUP (`beside` on a CPU executor, or not of a kernel), -ENOMEM. */
+/* Appends a stage to those of its variant; before gw_loop_start, or before gw_loop_extend makes the variant
+ * ready. The stage's struct is copied. Errors: -EINVAL, -EBUSY (its variant is ready already), -ENOTSUP
+ * (`beside` on a CPU executor, or not of a kernel), -ENOMEM. */
 GW_API int gw_loop_add(struct gw_loop *loop, const struct gw_loop_stage *stage);
 
 /*
@@ -147,6 +152,14 @@ GW_API int gw_loop_add(struct gw_loop *loop, const struct gw_loop_stage *stage);
  * its node. Also -ENOMEM, -EIO, -EAGAIN (no thread), and what an enqueue callback returned.
  */
 GW_API int gw_loop_prepare(struct gw_loop *loop);
+
+/*
+ * Makes a variant ready whose stages were added since gw_loop_prepare, also while the loop runs. On a GPU its
+ * graph is made beside the running one, which does not stop for it. Kernels may pick the variant when they
+ * have learned that this has returned 0. One thread at a time calls this and gw_loop_add. Errors: -EINVAL (it
+ * has no stages, or the loop is not prepared), and those of gw_loop_prepare.
+ */
+GW_API int gw_loop_extend(struct gw_loop *loop, uint32_t variant);
 
 /* Starts the loop and returns. Errors: -EBUSY (started already), and those of gw_loop_prepare. */
 GW_API int gw_loop_start(struct gw_loop *loop);

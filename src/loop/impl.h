@@ -14,26 +14,41 @@ extern "C" {
 #endif
 
 struct gw_loop_ops {
-    int (*prepare)(struct gw_loop *loop); /* undoes everything when it fails */
-    int (*start)(struct gw_loop *loop);   /* of a prepared one; again when it has ended */
+    int (*prepare)(struct gw_loop *loop); /* before all others; undoes everything when it fails */
+    int (*build)(struct gw_loop *loop, uint32_t variant); /* makes a variant ready, also while it runs */
+    int (*start)(struct gw_loop *loop);                   /* of a prepared one; again when it has ended */
     void (*join)(struct gw_loop *loop); /* what start began is over: nothing of it is under way afterwards */
     int (*ended)(
         struct gw_loop *loop); /* 0: it runs, 1: it ended, or why it broke (a negative errno, with a text) */
     void (*destroy)(struct gw_loop *loop); /* what prepare and start made */
 };
 
-/* The graphs that a loop on a GPU may launch next: cudaGraphExec_t; NULL where there is no such variant. */
+/* The graphs that a loop on a GPU may launch next: cudaGraphExec_t; NULL where there is no such variant. In
+ * GPU memory. */
 struct gw_loop_graphs {
-    void *exec[GW_LOOP_VARIANTS + 1];
+    uint64_t variants; /* the highest */
+    void *exec[];      /* [0] has the common stages, [n] variant n's and then the common ones */
+};
+
+/* A stage, behind the one that was added to its variant before. It stays where it is. */
+struct gw_loop_step {
+    struct gw_loop_stage stage; /* name and arg are copies */
+    struct gw_loop_step *next;
+};
+
+/* The stages of a variant; [0]: of every iteration. */
+struct gw_loop_variant {
+    struct gw_loop_step *first, *last;
+    uint32_t ready; /* 1: it may be picked, and gets no further stages */
+    void *exec;     /* GPU: its graph, cudaGraphExec_t */
 };
 
 struct gw_loop {
     struct gw_exec *exec;
     const struct gw_loop_ops *ops;
     char name[32];
-    struct gw_loop_stage *stage; /* name and arg are copies */
-    uint32_t nstages;
-    uint32_t variants; /* the highest that a stage belongs to */
+    struct gw_loop_variant *variant; /* variants + 1 of them */
+    uint32_t variants;
     struct gw_mem shared_mem, ctl_mem;
     struct gw_loop_shared *shared; /* where the host sees it */
     int wake_fd;                   /* stays readable once the loop must end: CPU stages sleep on it */
@@ -48,11 +63,10 @@ struct gw_loop {
     pthread_t thread;
     int thread_runs; /* it is to be joined */
 
-    /* GPU: [0] has the common stages, [n] variant n's and then the common ones */
-    struct gw_loop_graphs graphs;
-    struct gw_mem graphs_mem; /* GPU: the same for the kernel that launches them */
-    void *stream;
-    void *side;         /* GPU: what runs beside other stages is captured in it */
+    struct gw_mem graphs_mem; /* GPU: a struct gw_loop_graphs, for the kernel that launches them */
+    void *stream;             /* GPU: the graphs run in it */
+    /* GPU: stages are captured in `main`, and in `side` what runs beside others; the events order the two */
+    void *main, *side, *fork, *join;
     uint32_t announced; /* CUDA made its last call into this struct; atomic */
 };
 

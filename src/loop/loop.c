@@ -42,15 +42,24 @@ static int make_ctl(struct gw_loop *l)
     return write_ctl(l);
 }
 
+static void loop_free_stages(struct gw_loop_variant *v)
+{
+    while (v->first) {
+        struct gw_loop_step *s = v->first;
+
+        v->first = s->next;
+        free((void *)s->stage.arg);
+        free((void *)s->stage.name);
+        free(s);
+    }
+}
+
 static void free_loop(struct gw_loop *l)
 {
     uint32_t i;
 
-    for (i = 0; i < l->nstages; i++) {
-        free((void *)l->stage[i].arg);
-        free((void *)l->stage[i].name);
-    }
-    free(l->stage);
+    for (i = 0; l->variant && i <= l->variants; i++) loop_free_stages(&l->variant[i]);
+    free(l->variant);
     gw_mem_free(&l->ctl_mem);
     gw_mem_free(&l->shared_mem);
     if (l->wake_fd >= 0) close(l->wake_fd);
@@ -58,6 +67,16 @@ static void free_loop(struct gw_loop *l)
     GW_ASSERT(gw_ld_relaxed_u32(&l->exec->users) > 0);
     gw_add_release_u32(&l->exec->users, UINT32_MAX); /* after its last use: gw_exec_destroy may follow */
     free(l);
+}
+
+static int loop_make_table(struct gw_loop *l, uint32_t variants)
+{
+    if (variants > GW_LOOP_MAX_VARIANTS)
+        return gw_error(-EINVAL, "%s: %u variants (a loop has %d at most)", l->name, variants,
+                        GW_LOOP_MAX_VARIANTS);
+    l->variants = variants ? variants : GW_LOOP_VARIANTS;
+    l->variant = calloc(l->variants + 1, sizeof(*l->variant));
+    return l->variant ? 0 : gw_error(-ENOMEM, "%s: no memory for %u variants", l->name, l->variants);
 }
 
 int gw_loop_create(struct gw_exec *exec, const struct gw_loop_opts *opts, struct gw_loop **loop)
@@ -75,6 +94,7 @@ int gw_loop_create(struct gw_exec *exec, const struct gw_loop_opts *opts, struct
     l->owner_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     err =
         l->wake_fd < 0 || l->owner_fd < 0 ? gw_error_errno(-errno, "%s: cannot make an eventfd", l->name) : 0;
+    if (!err) err = loop_make_table(l, opts ? opts->variants : 0);
     if (!err) err = make_ctl(l);
     if (err) {
         free_loop(l);
@@ -93,10 +113,11 @@ static int check_stage(const struct gw_loop *l, const struct gw_loop_stage *s, c
 {
     int gpu = gw_exec_kind(l->exec) == GW_EXEC_GPU;
 
-    if (l->prepared) return gw_error(-EBUSY, "%s: it is prepared already; stages are added before", l->name);
-    if (s->variant > GW_LOOP_VARIANTS)
-        return gw_error(-EINVAL, "%s: stage %s: variant %u (a loop has %d)", l->name, name, s->variant,
-                        GW_LOOP_VARIANTS);
+    if (s->variant > l->variants)
+        return gw_error(-EINVAL, "%s: stage %s: variant %u (this loop has %u)", l->name, name, s->variant,
+                        l->variants);
+    if (l->variant[s->variant].ready)
+        return gw_error(-EBUSY, "%s: it is prepared already; stages are added before", l->name);
     if (!s->kernel && !(gpu ? s->enqueue != NULL : s->run != NULL))
         return gw_error(-EINVAL, "%s: stage %s has neither a kernel nor %s", l->name, name,
                         gpu ? "an enqueue callback, which the GPU needs"
@@ -119,41 +140,73 @@ static int check_stage(const struct gw_loop *l, const struct gw_loop_stage *s, c
 int gw_loop_add(struct gw_loop *l, const struct gw_loop_stage *stage)
 {
     const char *name = stage->name ? stage->name : stage->kernel ? stage->kernel->name : "(unnamed)";
-    struct gw_loop_stage *grown, *s;
+    struct gw_loop_variant *v;
+    struct gw_loop_step *s;
     void *arg = NULL;
     int err = check_stage(l, stage, name);
 
     if (err) return err;
-    grown = realloc(l->stage, (l->nstages + 1) * sizeof(*grown));
-    if (!grown) return gw_error(-ENOMEM, "%s: no memory for stage %s", l->name, name);
-    l->stage = grown;
-    s = &grown[l->nstages];
-    *s = *stage;
-    s->name = strdup(name);
-    if (s->kernel) {
-        arg = malloc(s->kernel->arg_size);
-        if (arg) memcpy(arg, stage->arg, s->kernel->arg_size);
+    s = calloc(1, sizeof(*s));
+    if (!s) return gw_error(-ENOMEM, "%s: no memory for stage %s", l->name, name);
+    s->stage = *stage;
+    s->stage.name = strdup(name);
+    if (stage->kernel) {
+        arg = malloc(stage->kernel->arg_size);
+        if (arg) memcpy(arg, stage->arg, stage->kernel->arg_size);
     }
-    s->arg = arg;
-    if (!s->name || (s->kernel && !arg)) {
-        free((void *)s->name);
+    s->stage.arg = arg;
+    if (!s->stage.name || (stage->kernel && !arg)) {
+        free((void *)s->stage.name);
         free(arg);
+        free(s);
         return gw_error(-ENOMEM, "%s: no memory for stage %s", l->name, name);
     }
-    l->nstages++;
-    if (s->variant > l->variants) l->variants = s->variant;
+    v = &l->variant[stage->variant];
+    if (v->last)
+        v->last->next = s;
+    else
+        v->first = s;
+    v->last = s;
     return 0;
+}
+
+static int loop_build(struct gw_loop *l, uint32_t variant)
+{
+    int err = l->ops->build(l, variant);
+
+    /* Release: a thread of the loop that sees it sees the stages. */
+    if (!err) gw_st_release_u32(&l->variant[variant].ready, 1);
+    return err;
 }
 
 int gw_loop_prepare(struct gw_loop *l)
 {
+    uint32_t v;
     int err;
 
     if (l->prepared) return 0;
-    if (!l->nstages) return gw_error(-EINVAL, "%s: it has no stage", l->name);
+    for (v = 0; v <= l->variants && !l->variant[v].first; v++) continue;
+    if (v > l->variants) return gw_error(-EINVAL, "%s: it has no stage", l->name);
     err = l->ops->prepare(l);
-    if (!err) l->prepared = 1;
-    return err;
+    if (err) return err;
+    /* The common stages may be none: the variants end with them all the same. */
+    err = loop_build(l, 0);
+    for (v = 1; !err && v <= l->variants; v++)
+        if (l->variant[v].first) err = loop_build(l, v);
+    if (err) {
+        for (v = 0; v <= l->variants; v++) l->variant[v].ready = 0;
+        l->ops->destroy(l);
+        return err;
+    }
+    l->prepared = 1;
+    return 0;
+}
+
+int gw_loop_extend(struct gw_loop *l, uint32_t variant)
+{
+    if (!l->prepared || !variant || variant > l->variants || !l->variant[variant].first)
+        return gw_error(-EINVAL, "%s: there is no variant %u to make ready", l->name, variant);
+    return l->variant[variant].ready ? 0 : loop_build(l, variant);
 }
 
 int gw_loop_start(struct gw_loop *l)

@@ -12,22 +12,18 @@ static int run_stage(struct gw_loop *l, const struct gw_loop_stage *s)
     return s->run(s->ctx);
 }
 
-/* All stages of a variant, also after one that failed: a GPU cannot leave out the rest of a graph either.
- * Returns how many there were. */
-static uint32_t run_stages(struct gw_loop *l, struct gw_loop_ctl *ctl, uint32_t variant)
+/* All stages of a variant, also after one that failed: a GPU cannot leave out the rest of a graph either. */
+static void run_stages(struct gw_loop *l, struct gw_loop_ctl *ctl, const struct gw_loop_variant *v)
 {
-    uint32_t i, n = 0;
+    const struct gw_loop_step *s;
 
-    for (i = 0; i < l->nstages; i++) {
-        if (l->stage[i].variant != variant) continue;
-        n++;
-        int err = run_stage(l, &l->stage[i]);
+    for (s = v->first; s; s = s->next) {
+        int err = run_stage(l, &s->stage);
 
         if (err >= 0) continue;
-        if (!l->why[0]) snprintf(l->why, sizeof(l->why), "stage %s: %s", l->stage[i].name, gw_last_error());
+        if (!l->why[0]) snprintf(l->why, sizeof(l->why), "stage %s: %s", s->stage.name, gw_last_error());
         gw_loop_fail(ctl, err);
     }
-    return n;
 }
 
 static void run_picked(struct gw_loop *l, struct gw_loop_ctl *ctl)
@@ -35,7 +31,12 @@ static void run_picked(struct gw_loop *l, struct gw_loop_ctl *ctl)
     uint32_t variant = ctl->picked;
 
     ctl->picked = 0;
-    if (!variant || run_stages(l, ctl, variant)) return;
+    if (!variant) return;
+    /* Acquire: the stages were added before it became ready. */
+    if (variant <= l->variants && gw_ld_acquire_u32(&l->variant[variant].ready)) {
+        run_stages(l, ctl, &l->variant[variant]);
+        return;
+    }
     snprintf(l->why, sizeof(l->why), "a stage picked variant %u, which has no stages", variant);
     gw_loop_fail(ctl, -EINVAL);
 }
@@ -46,7 +47,7 @@ static void *loop_main(void *arg)
     struct gw_loop_ctl *ctl = l->ctl_mem.dev;
 
     do {
-        run_stages(l, ctl, 0);
+        run_stages(l, ctl, &l->variant[0]);
         run_picked(l, ctl);
         ctl->iterations++;
         gw_st_relaxed_u64(&l->shared->iterations, ctl->iterations);
@@ -60,13 +61,19 @@ static void *loop_main(void *arg)
 static int cpu_prepare(struct gw_loop *l)
 {
     struct gw_cpu_pool_opts opts = {"gw-lane", l->exec->lanes, l->exec->blocks, l->exec->cpu_pin};
-    uint32_t i;
-    int err = gw_cpu_pool_create(&opts, &l->pool);
 
-    for (i = 0; !err && i < l->nstages; i++) {
-        if (l->stage[i].kernel) err = gw_cpu_prepare(l->pool, l->stage[i].grid, l->stage[i].block);
-    }
-    if (err) gw_cpu_pool_destroy(l->pool);
+    return gw_cpu_pool_create(&opts, &l->pool);
+}
+
+/* Before the loop runs, its threads are started here. Those that a later variant needs start with its first
+ * kernel: the pool belongs to the loop's thread then. */
+static int cpu_build(struct gw_loop *l, uint32_t variant)
+{
+    const struct gw_loop_step *s = l->prepared ? NULL : l->variant[variant].first;
+    int err = 0;
+
+    for (; !err && s; s = s->next)
+        if (s->stage.kernel) err = gw_cpu_prepare(l->pool, s->stage.grid, s->stage.block);
     return err;
 }
 
@@ -95,4 +102,5 @@ static void loop_cpu_destroy(struct gw_loop *l)
     gw_cpu_pool_destroy(l->pool);
 }
 
-const struct gw_loop_ops gw_loop_cpu_ops = {cpu_prepare, cpu_start, cpu_join, cpu_ended, loop_cpu_destroy};
+const struct gw_loop_ops gw_loop_cpu_ops = {cpu_prepare, cpu_build, cpu_start,
+                                            cpu_join,    cpu_ended, loop_cpu_destroy};

@@ -31,71 +31,49 @@ static int enqueue_stage(struct gw_loop *l, const struct gw_loop_stage *s, cudaS
     return err < 0 ? err : 0;
 }
 
-/* A stage that runs beside others, while their capture goes on. */
-struct branch {
-    cudaEvent_t fork, join;
-    uint32_t left; /* stages that it still runs beside; 0: there is no branch */
-};
-
 /* The stream `to` waits here for all that `from` has captured. */
-static int order(struct gw_loop *l, cudaEvent_t event, cudaStream_t from, cudaStream_t to)
+static int order(struct gw_loop *l, void *event, cudaStream_t from, cudaStream_t to)
 {
-    cudaError_t error = cudaEventRecord(event, from);
+    cudaError_t error = cudaEventRecord((cudaEvent_t)event, from);
 
-    if (error == cudaSuccess) error = cudaStreamWaitEvent(to, event, 0);
+    if (error == cudaSuccess) error = cudaStreamWaitEvent(to, (cudaEvent_t)event, 0);
     return gw_gpu_error(error, "%s: cannot capture stages that run at the same time", l->name);
 }
 
-static int begin_branch(struct gw_loop *l, struct branch *b, const struct gw_loop_stage *s,
-                        cudaStream_t stream)
+/* A stage begins to run beside the next ones: *left of them. */
+static int begin_branch(struct gw_loop *l, uint32_t *left, const struct gw_loop_stage *s, cudaStream_t stream)
 {
     cudaStream_t side = (cudaStream_t)l->side;
-    int err = order(l, b->fork, stream, side);
+    int err = order(l, l->fork, stream, side);
 
-    b->left = s->beside;
+    *left = s->beside;
     return err ? err : enqueue_stage(l, s, side);
 }
 
-static int end_branch(struct gw_loop *l, struct branch *b, cudaStream_t stream)
+static int end_branch(struct gw_loop *l, uint32_t *left, cudaStream_t stream)
 {
-    b->left = 0;
-    return order(l, b->join, (cudaStream_t)l->side, stream);
-}
-
-static int enqueue_in_branches(struct gw_loop *l, struct branch *b, uint32_t variant, cudaStream_t stream)
-{
-    uint32_t i;
-    int err = 0;
-
-    for (i = 0; !err && i < l->nstages; i++) {
-        const struct gw_loop_stage *s = &l->stage[i];
-
-        if (s->variant != variant) continue;
-        if (s->beside && b->left)
-            return gw_error(-EINVAL, "%s: stage %s: another one runs beside the same stages", l->name,
-                            s->name);
-        if (s->beside) {
-            err = begin_branch(l, b, s, stream);
-            continue;
-        }
-        err = enqueue_stage(l, s, stream);
-        if (!err && b->left && --b->left == 0) err = end_branch(l, b, stream);
-    }
-    return !err && b->left ? end_branch(l, b, stream) : err;
+    *left = 0;
+    return order(l, l->join, (cudaStream_t)l->side, stream);
 }
 
 static int enqueue_stages(struct gw_loop *l, uint32_t variant, cudaStream_t stream)
 {
-    struct branch b = {NULL, NULL, 0};
-    cudaError_t error = cudaEventCreateWithFlags(&b.fork, cudaEventDisableTiming);
-    int err;
+    const struct gw_loop_step *s;
+    uint32_t left = 0;
+    int err = 0;
 
-    if (error == cudaSuccess) error = cudaEventCreateWithFlags(&b.join, cudaEventDisableTiming);
-    err = gw_gpu_error(error, "%s: cannot make an event", l->name);
-    if (!err) err = enqueue_in_branches(l, &b, variant, stream);
-    if (b.fork) cudaEventDestroy(b.fork);
-    if (b.join) cudaEventDestroy(b.join);
-    return err;
+    for (s = l->variant[variant].first; !err && s; s = s->next) {
+        if (s->stage.beside && left)
+            return gw_error(-EINVAL, "%s: stage %s: another one runs beside the same stages", l->name,
+                            s->stage.name);
+        if (s->stage.beside) {
+            err = begin_branch(l, &left, &s->stage, stream);
+            continue;
+        }
+        err = enqueue_stage(l, &s->stage, stream);
+        if (!err && left && --left == 0) err = end_branch(l, &left, stream);
+    }
+    return !err && left ? end_branch(l, &left, stream) : err;
 }
 
 /* The part of a graph before its tail: one stage, or a variant and the common stages. */
@@ -116,7 +94,7 @@ static int enqueue_content(struct gw_loop *l, const struct content *c, cudaStrea
 /* Captures the content and the tail. Thread-local mode: other threads go on using CUDA at the same time. */
 static int loop_gpu_capture(struct gw_loop *l, const struct content *content, cudaGraph_t *graph)
 {
-    cudaStream_t stream = (cudaStream_t)l->stream;
+    cudaStream_t stream = (cudaStream_t)l->main;
     cudaError_t error;
     int err;
 
@@ -202,29 +180,39 @@ static cudaError_t instantiate(cudaGraph_t graph, cudaGraphExec_t *exec, char *w
     return error;
 }
 
-/* Which stage is to blame: the first that cannot be made into a loop by itself. */
-static const char *culprit(struct gw_loop *l)
+/* The first of a variant's stages that cannot be made into a loop by itself; NULL: each can. */
+static const char *loop_gpu_blame(struct gw_loop *l, uint32_t variant)
 {
-    cudaGraphExec_t exec;
-    cudaGraph_t graph;
+    const struct gw_loop_step *s;
     char why[GW_LOOP_WHY];
-    uint32_t i;
 
-    for (i = 0; i < l->nstages; i++) {
+    for (s = l->variant[variant].first; s; s = s->next) {
+        struct content one = {&s->stage, 0};
+        cudaGraphExec_t exec;
+        cudaGraph_t graph;
         cudaError_t error;
 
-        struct content one = {&l->stage[i], 0};
-
-        if (loop_gpu_capture(l, &one, &graph)) return l->stage[i].name;
+        if (loop_gpu_capture(l, &one, &graph)) return s->stage.name;
         error = instantiate(graph, &exec, why, sizeof(why));
         cudaGraphDestroy(graph);
-        if (error != cudaSuccess) return l->stage[i].name;
+        if (error != cudaSuccess) return s->stage.name;
         cudaGraphExecDestroy(exec);
     }
-    return "(all together)";
+    return NULL;
 }
 
-static int loop_gpu_build(struct gw_loop *l, uint32_t variant, cudaGraphExec_t *exec)
+/* Which stage is to blame. While the loop runs nothing is tried: giving back what works would wait for its
+ * end. */
+static const char *culprit(struct gw_loop *l, uint32_t variant)
+{
+    const char *name = NULL;
+
+    if (!l->started) name = loop_gpu_blame(l, variant);
+    if (!l->started && !name) name = loop_gpu_blame(l, 0);
+    return name ? name : "(all together)";
+}
+
+static int loop_gpu_make_graph(struct gw_loop *l, uint32_t variant, cudaGraphExec_t *exec)
 {
     struct content content = {NULL, variant};
     cudaError_t error;
@@ -237,8 +225,8 @@ static int loop_gpu_build(struct gw_loop *l, uint32_t variant, cudaGraphExec_t *
     cudaGraphDestroy(graph);
     if (error == cudaSuccess) return 0;
     return gw_error(error == cudaErrorMemoryAllocation ? -ENOMEM : -ENOTSUP,
-                    "%s: stage %s cannot run in a loop on a GPU: %s (CUDA error %d, %s)", l->name, culprit(l),
-                    why, (int)error, cudaGetErrorString(error));
+                    "%s: stage %s cannot run in a loop on a GPU: %s (CUDA error %d, %s)", l->name,
+                    culprit(l, variant), why, (int)error, cudaGetErrorString(error));
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */
@@ -259,49 +247,35 @@ static void loop_gpu_release(struct gw_loop *l)
 {
     uint32_t i;
 
-    for (i = 0; i <= l->variants; i++)
-        if (l->graphs.exec[i]) cudaGraphExecDestroy((cudaGraphExec_t)l->graphs.exec[i]);
-    memset(&l->graphs, 0, sizeof(l->graphs));
+    for (i = 0; i <= l->variants; i++) {
+        if (l->variant[i].exec) cudaGraphExecDestroy((cudaGraphExec_t)l->variant[i].exec);
+        l->variant[i].exec = NULL;
+    }
     if (l->stream) cudaStreamDestroy((cudaStream_t)l->stream);
+    if (l->main) cudaStreamDestroy((cudaStream_t)l->main);
     if (l->side) cudaStreamDestroy((cudaStream_t)l->side);
-    l->stream = l->side = NULL;
+    if (l->fork) cudaEventDestroy((cudaEvent_t)l->fork);
+    if (l->join) cudaEventDestroy((cudaEvent_t)l->join);
+    l->stream = l->main = l->side = l->fork = l->join = NULL;
     gw_mem_free(&l->graphs_mem);
     cudaGetLastError();
 }
 
-static int upload(struct gw_loop *l, uint32_t variant)
+/* Makes a variant's graph, and puts it where kernels find it. */
+static int loop_gpu_build(struct gw_loop *l, uint32_t variant)
 {
-    cudaStream_t stream = (cudaStream_t)l->stream;
-    cudaError_t error = cudaGraphUpload((cudaGraphExec_t)l->graphs.exec[variant], stream);
-
-    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
-    return gw_gpu_error(error, "%s: cannot upload the graph to GPU %u", l->name, l->exec->device);
-}
-
-static int has_stages(const struct gw_loop *l, uint32_t variant)
-{
-    uint32_t i;
-
-    for (i = 0; i < l->nstages; i++)
-        if (l->stage[i].variant == variant) return 1;
-    return 0;
-}
-
-/* A graph for each variant that there is, and one for the common stages. */
-static int build_all(struct gw_loop *l)
-{
+    struct gw_loop_graphs *graphs = (struct gw_loop_graphs *)l->graphs_mem.dev;
+    cudaStream_t stream = (cudaStream_t)l->main;
     cudaGraphExec_t exec;
-    uint32_t v;
-    int err = 0;
+    int err = gw_gpu_use(l->exec);
 
-    for (v = 0; !err && v <= l->variants; v++) {
-        if (v && !has_stages(l, v)) continue;
-        err = loop_gpu_build(l, v, &exec);
-        if (err) break;
-        l->graphs.exec[v] = exec;
-        err = upload(l, v);
-    }
-    return err ? err : gw_copy_in(l->exec, l->graphs_mem.dev, &l->graphs, sizeof(l->graphs));
+    if (!err) err = loop_gpu_make_graph(l, variant, &exec);
+    if (err) return err;
+    l->variant[variant].exec = exec;
+    cudaError_t error = cudaGraphUpload(exec, stream);
+    if (error == cudaSuccess) error = cudaStreamSynchronize(stream);
+    err = gw_gpu_error(error, "%s: cannot upload the graph to GPU %u", l->name, l->exec->device);
+    return err ? err : gw_copy_in(l->exec, &graphs->exec[variant], &exec, sizeof(exec));
 }
 
 static int loop_gpu_make_stream(struct gw_loop *l, void **to)
@@ -314,15 +288,31 @@ static int loop_gpu_make_stream(struct gw_loop *l, void **to)
     return err;
 }
 
+static int loop_gpu_make_event(struct gw_loop *l, void **to)
+{
+    cudaEvent_t event = NULL;
+    int err = gw_gpu_error(cudaEventCreateWithFlags(&event, cudaEventDisableTiming),
+                           "%s: cannot make an event", l->name);
+
+    *to = event;
+    return err;
+}
+
 static int loop_gpu_prepare(struct gw_loop *l)
 {
+    uint64_t variants = l->variants;
     int err = gw_gpu_use(l->exec);
 
     if (err) return err;
     err = loop_gpu_make_stream(l, &l->stream);
+    if (!err) err = loop_gpu_make_stream(l, &l->main);
     if (!err) err = loop_gpu_make_stream(l, &l->side);
-    if (!err) err = gw_mem_alloc(l->exec, GW_MEM_DEVICE, sizeof(l->graphs), &l->graphs_mem);
-    if (!err) err = build_all(l);
+    if (!err) err = loop_gpu_make_event(l, &l->fork);
+    if (!err) err = loop_gpu_make_event(l, &l->join);
+    if (!err)
+        err = gw_mem_alloc(l->exec, GW_MEM_DEVICE,
+                           sizeof(struct gw_loop_graphs) + (variants + 1) * sizeof(void *), &l->graphs_mem);
+    if (!err) err = gw_copy_in(l->exec, l->graphs_mem.dev, &variants, sizeof(variants));
     if (err) loop_gpu_release(l);
     return err;
 }
@@ -333,7 +323,7 @@ static int loop_gpu_start(struct gw_loop *l)
     int err = gw_gpu_use(l->exec);
 
     if (!err)
-        err = gw_gpu_error(cudaGraphLaunch((cudaGraphExec_t)l->graphs.exec[0], stream),
+        err = gw_gpu_error(cudaGraphLaunch((cudaGraphExec_t)l->variant[0].exec, stream),
                            "%s: cannot launch the graph on GPU %u", l->name, l->exec->device);
     if (err) return err;
     /* Without it the owner still finds the end, by looking twice a second. */
@@ -379,5 +369,5 @@ static void loop_gpu_destroy(struct gw_loop *l)
     loop_gpu_release(l);
 }
 
-const struct gw_loop_ops gw_loop_gpu_ops = {loop_gpu_prepare, loop_gpu_start, loop_gpu_join, loop_gpu_ended,
-                                            loop_gpu_destroy};
+const struct gw_loop_ops gw_loop_gpu_ops = {loop_gpu_prepare, loop_gpu_build, loop_gpu_start,
+                                            loop_gpu_join,    loop_gpu_ended, loop_gpu_destroy};

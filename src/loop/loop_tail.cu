@@ -33,7 +33,7 @@ static __device__ cudaGraphExec_t next_graph(struct gw_loop_ctl *ctl, const stru
     uint32_t variant = ctl->picked;
 
     ctl->picked = 0;
-    return variant <= GW_LOOP_VARIANTS ? (cudaGraphExec_t)graphs->exec[variant] : NULL;
+    return variant <= graphs->variants ? (cudaGraphExec_t)graphs->exec[variant] : NULL;
 }
 
 static __global__ void tail_kernel(struct gw_loop_ctl *ctl, const struct gw_loop_graphs *graphs)

@@ -11,6 +11,7 @@ struct loop_page {
     uint64_t answer;  /* the loop follows */
     uint64_t middle;  /* what the stage between wait and answer made of the request */
     uint64_t seen[8];
+    uint64_t told; /* the host: a variant that is ready */
 };
 
 struct loop_args {
@@ -29,6 +30,7 @@ GW_KERNEL_DECLARE(loop_deaf_kernel);
 GW_KERNEL_DECLARE(loop_empty_kernel);
 GW_KERNEL_DECLARE(loop_wild_kernel);
 GW_KERNEL_DECLARE(loop_pick_kernel);
+GW_KERNEL_DECLARE(loop_pick_told_kernel);
 GW_KERNEL_DECLARE(loop_variant_kernel);
 GW_KERNEL_DECLARE(loop_company_kernel);
 GW_KERNEL_DECLARE(loop_mark_kernel);

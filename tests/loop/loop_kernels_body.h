@@ -86,6 +86,18 @@ GW_KERNEL(loop_pick_kernel, struct loop_args, a)
     p->answer = variant; /* the variant's stages see it */
 }
 
+/* Picks the variant that the host has told of, if any. */
+GW_KERNEL(loop_pick_told_kernel, struct loop_args, a)
+{
+    struct loop_page *p = a->page;
+    /* Acquire: the host has made the variant ready before. */
+    uint32_t variant = (uint32_t)gw_ld_acquire_u64(&p->told);
+
+    if (gw_global_idx() != 0 || gw_loop_ending(a->ctl) || !variant) return;
+    p->answer = 1;
+    gw_loop_pick(a->ctl, variant);
+}
+
 /* Waits for the loop_mark_kernel of this iteration, which runs beside it; a second at most. */
 GW_KERNEL(loop_company_kernel, struct loop_args, a)
 {

@@ -48,15 +48,21 @@ static double cpu_seconds(void)
            (double)(u.ru_utime.tv_usec + u.ru_stime.tv_usec) / 1e6;
 }
 
-static struct gw_loop *new_loop(void)
+static struct gw_loop *new_loop_of(uint32_t variants)
 {
+    const struct gw_loop_opts opts = {.name = "test", .variants = variants};
     struct gw_loop *loop;
 
-    must(gw_loop_create(exec, &(struct gw_loop_opts){.name = "test"}, &loop), "gw_loop_create");
+    must(gw_loop_create(exec, &opts, &loop), "gw_loop_create");
     memset(page, 0, sizeof(*page));
     args.ctl = gw_loop_ctl(loop);
     args.page = page_mem.dev;
     return loop;
+}
+
+static struct gw_loop *new_loop(void)
+{
+    return new_loop_of(0);
 }
 
 static void add(struct gw_loop *loop, const struct gw_kernel *kernel, uint32_t grid, uint32_t block)
@@ -414,6 +420,40 @@ static void test_no_such_variant(void **state)
     must(gw_loop_destroy(loop), "gw_loop_destroy");
 }
 
+/* Variants come while the loop runs: one of a thousand, far beyond the usual number. */
+static void test_extend(void **state)
+{
+    enum { FIRST = 1, LAST = 1000 };
+    const struct gw_loop_opts too_many = {.variants = GW_LOOP_MAX_VARIANTS + 1};
+    struct loop_args mine;
+    struct gw_loop_stage stage = {
+        .kernel = &loop_variant_kernel, .grid = 1, .block = 32, .arg = &mine, .variant = LAST};
+    struct gw_loop *loop;
+    struct gw_loop_end end;
+    uint64_t give_up = soon();
+
+    (void)state;
+    assert_int_equal(gw_loop_create(exec, &too_many, &loop), -EINVAL);
+    loop = new_loop_of(LAST);
+    add(loop, &loop_pick_told_kernel, 1, 32);
+    assert_int_equal(gw_loop_extend(loop, FIRST), -EINVAL); /* it is not prepared */
+    must(gw_loop_start(loop), "gw_loop_start");
+    assert_int_equal(gw_loop_extend(loop, LAST), -EINVAL); /* it has no stages */
+    assert_int_equal(gw_loop_extend(loop, LAST + 1), -EINVAL);
+    mine = args;
+    mine.limit = 1;
+    must(gw_loop_add(loop, &stage), "gw_loop_add");
+    must(gw_loop_extend(loop, LAST), "gw_loop_extend");
+    assert_int_equal(gw_loop_add(loop, &stage), -EBUSY);
+    gw_st_release_u64(&page->told, LAST); /* after the graph, for the kernel that picks it */
+    while (gw_ld_relaxed_u64(&page->seen[1]) < 20 && gw_clock_ns() < give_up) nap(MS / 10);
+    gw_loop_stop(loop);
+    must(gw_loop_wait(loop, soon(), &end), "gw_loop_wait");
+    assert_int_equal(end.error, 0);
+    assert_true(page->seen[1] >= 20);
+    must(gw_loop_destroy(loop), "gw_loop_destroy");
+}
+
 /* A kernel that runs at the same time as the stage after it, and a stage after both. */
 static void test_company(void **state)
 {
@@ -535,13 +575,21 @@ static int teardown(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_iterations),   cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_stop_latency), cmocka_unit_test(test_idle_cost),
-        cmocka_unit_test(test_end_wakes),    cmocka_unit_test(test_signal),
-        cmocka_unit_test(test_wake),         cmocka_unit_test(test_deaf),
-        cmocka_unit_test(test_beside),       cmocka_unit_test(test_unused),
-        cmocka_unit_test(test_errors),       cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_company),      cmocka_unit_test(test_no_such_variant),
+        cmocka_unit_test(test_iterations),
+        cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_stop_latency),
+        cmocka_unit_test(test_idle_cost),
+        cmocka_unit_test(test_end_wakes),
+        cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_wake),
+        cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_beside),
+        cmocka_unit_test(test_unused),
+        cmocka_unit_test(test_errors),
+        cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_extend),
+        cmocka_unit_test(test_company),
+        cmocka_unit_test(test_no_such_variant),
     };
     const struct CMUnitTest wild[] = {cmocka_unit_test(test_wild)};
 

@@ -74,7 +74,7 @@ struct gw_call_target {
     uint32_t lease;                   /* the lease's number + 1; 0: none, and the model is named */
     uint64_t key;                     /* the lease's; or the number of the model */
 };
-/* Before the inputs are written. -EFBIG: so many samples do not fit into a slot. */
+/* Before the inputs are written. -EFBIG: that number of samples does not fit into a slot. */
 int gw_call_aim(struct gw_call *call, const struct gw_call_target *target);
 /* Of a call that a worker with leases has refused: how long to wait before the next try. */
 uint64_t gw_call_retry_ns(const struct gw_call *call);
