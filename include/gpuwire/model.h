@@ -27,7 +27,7 @@
 extern "C" {
 #endif
 
-#define GW_MODEL_ABI      4   /* changes with any struct or meaning below */
+#define GW_MODEL_ABI      5   /* changes with any struct or meaning below */
 #define GW_MODEL_MAX_RANK 8   /* dimensions of a tensor */
 #define GW_MODEL_MAX_IO   16  /* inputs, and outputs, of a model */
 #define GW_MODEL_ALIGN    16  /* bytes; every input and output address given to a plan is a multiple of it */
@@ -51,6 +51,39 @@ struct gw_tensor_info {
 
 struct gw_exec;
 
+/*
+ * Memory that plans share. Without it each plan has its own.
+ *
+ * Weights: several plans of one model (for other numbers of rows) keep one copy of each constant that they
+ * read in the same form. Arena: plans that never run at the same time, of any models, put their intermediate
+ * results in the same place.
+ *
+ * Either may lie in a range of addresses of the caller's. Then the caller decides what is there, and when. A
+ * plan remembers the addresses alone. So the memory may come and go between runs, as long as the weights'
+ * first gw_weights_bytes() bytes are the same whenever a plan runs. These bytes are all there is: forms that
+ * were made of the file's constants are among them. An arena's content is of no use between runs.
+ */
+struct gw_range {
+    void *at;      /* a multiple of 256; where the plans run: for GPU plans an address of the GPU's */
+    uint64_t most; /* bytes of addresses there are */
+    /* NULL, or makes the range's first `bytes` bytes usable, while a plan is made: it writes its weights, and
+     * a GPU plan runs. What it returns (0, or a negative errno) the plan's maker gets. */
+    int (*back)(void *ctx, uint64_t bytes);
+    void *ctx;
+};
+
+struct gw_weights;
+struct gw_plan_arena;
+
+/* `range` NULL: memory that is taken for each plan. Any thread. 0; -ENOMEM; -EINVAL: `at` is not aligned. */
+GW_API int gw_weights_create(const struct gw_range *range, struct gw_weights **weights);
+GW_API int gw_plan_arena_create(const struct gw_range *range, struct gw_plan_arena **arena);
+/* After the plans that share them are gone, and before their executor is; NULL is allowed. */
+GW_API void gw_weights_free(struct gw_weights *weights);
+GW_API void gw_plan_arena_free(struct gw_plan_arena *arena);
+/* How many bytes the constants of all plans take, so far. */
+GW_API uint64_t gw_weights_bytes(const struct gw_weights *weights);
+
 struct gw_plan_options {
     uint32_t place;   /* enum gw_place */
     uint32_t threads; /* CPU: threads that one run uses, the caller among them; 0 means 1. More than one are
@@ -62,6 +95,10 @@ struct gw_plan_options {
     struct gw_exec *exec;
     uint64_t memory; /* bytes that the plan may take for weights and intermediate results; 0: 8 GiB */
     uint32_t rows;   /* samples that one run takes, where the model's tensors are batched; 0: 1 */
+    /* NULL, or what the plan shares; both outlive it. Plans that share are made one after the other. A
+     * back-end may ignore them: gw_plan_stats says what the plan does. */
+    struct gw_weights *weights;
+    struct gw_plan_arena *arena;
 };
 
 /*
@@ -163,10 +200,17 @@ GW_API int gw_plan_create(const struct gw_model *model, const struct gw_plan_opt
                           struct gw_plan **plan, char *err, size_t errlen);
 GW_API void gw_plan_free(struct gw_plan *plan);
 
+/* The plan's constants lie in options->weights, and its intermediate results in options->arena. On the CPU a
+ * few operators read constants where the model has them, in any case. A plug-in that says neither has its own
+ * memory, which stays where it is. */
+#define GW_PLAN_SHARES_WEIGHTS 1u
+#define GW_PLAN_SHARES_ARENA   2u
+
 struct gw_plan_stats {
-    uint64_t weight_bytes, arena_bytes; /* that the plan holds */
-    uint32_t steps;                     /* that one run takes; on a GPU: kernels */
-    uint32_t reserved;
+    /* That the plan holds. Of shared weights, and of a shared arena: by how much it made them larger. */
+    uint64_t weight_bytes, arena_bytes;
+    uint32_t steps;  /* that one run takes; on a GPU: kernels */
+    uint32_t shares; /* GW_PLAN_SHARES_ */
     /* The time of a run on the GPU, measured when the plan was made. The run is a graph, or with
      * GW_PLAN_RESIDENT a part of a kernel that runs already. 0: it has not been measured. */
     uint64_t run_ns;

@@ -5,6 +5,7 @@
 
 #include "src/model/graph/arena.h"
 #include "src/model/graph/graph.h"
+#include "src/model/graph/share.h"
 
 enum gwm_buf_kind { GWM_BUF_ARENA, GWM_BUF_FIXED, GWM_BUF_IN, GWM_BUF_OUT };
 
@@ -42,8 +43,11 @@ struct gwm_cpu {
     bool careful;      /* of the run under way: its inputs are out of the ordinary */
     const void **args; /* room for one node's inputs */
     struct gwm_span *span;
-    char *arena;
+    struct gw_weights *weights, *own_weights; /* own: NULL where others have them too */
+    struct gw_plan_arena *room, *own_room;
+    char *arena;                            /* in `room` */
     size_t arena_bytes, weight_bytes, most; /* most: of both together */
+    size_t arena_added;                     /* by this plan to a room of several */
     int threads;
     void (*set_threads)(int);
     struct gwm_dnnl *dnnl;

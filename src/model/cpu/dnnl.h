@@ -38,17 +38,11 @@ struct gwm_form {
     md_t md;
 };
 
-struct gwm_fixed {
-    struct gwm_fixed *next;
-    void *data;
-};
-
 struct gwm_dnnl {
     dnnl_engine_t engine;
     dnnl_stream_t stream;
     struct gwm_prim *prims;
     struct gwm_form *forms;
-    struct gwm_fixed *weights;
     struct gwm_join *joins;
 };
 

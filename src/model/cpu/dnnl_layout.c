@@ -7,6 +7,7 @@
 
 #include "src/model/cpu/dnnl_layout.h"
 
+#include "src/model/cpu/constants.h"
 #include "src/model/cpu/steps.h"
 
 int gwm_dnnl_reorder(struct gwm_cpu *p, int from, const_md_t from_md, int to, const_md_t to_md)
@@ -100,36 +101,17 @@ int gwm_dnnl_in_layout(struct gwm_cpu *p, int root, const_md_t have, const_md_t 
     return err ? err : b;
 }
 
-/* Memory for constants that lives as long as the plan; the buffer's number. -E2BIG: more than the plan
- * may have; oneDNN's layouts make small tensors many times as large. */
-static int fixed_buf(struct gwm_cpu *p, size_t bytes)
-{
-    if (bytes > p->most - p->weight_bytes) return -E2BIG;
-    struct gwm_fixed *f = calloc(1, sizeof(*f));
-    int b = f ? gwm_cpu_buf(p, bytes) : -ENOMEM;
-
-    if (b < 0 || !(f->data = aligned_alloc(64, (bytes + 127) / 64 * 64))) {
-        free(f);
-        return -ENOMEM;
-    }
-    f->next = p->dnnl->weights;
-    p->dnnl->weights = f;
-    p->weight_bytes += bytes;
-    p->buf[b].kind = GWM_BUF_FIXED;
-    p->buf[b].fixed = f->data;
-    return b;
-}
-
 int gwm_fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have, const_md_t want)
 {
     dnnl_engine_t e = p->dnnl->engine;
     dnnl_memory_t from = NULL, to = NULL;
     dnnl_primitive_desc_t pd = NULL;
     dnnl_primitive_t prim = NULL;
-    int b = fixed_buf(p, dnnl_memory_desc_get_size(want));
-    if (b < 0) return b;
+    size_t bytes = dnnl_memory_desc_get_size(want);
+    void *made = gwm_constant_room(bytes);
+    if (!made) return -ENOMEM;
     dnnl_status_t s = dnnl_memory_create(&from, have, e, (void *)data);
-    if (!s) s = dnnl_memory_create(&to, want, e, p->buf[b].fixed);
+    if (!s) s = dnnl_memory_create(&to, want, e, made);
     if (!s) s = dnnl_reorder_primitive_desc_create(&pd, have, e, want, e, NULL);
     if (!s) s = dnnl_primitive_create(&prim, pd);
     if (!s) {
@@ -141,13 +123,16 @@ int gwm_fixed_in_layout(struct gwm_cpu *p, const float *data, const_md_t have, c
     if (pd) dnnl_primitive_desc_destroy(pd);
     if (to) dnnl_memory_destroy(to);
     if (from) dnnl_memory_destroy(from);
-    return s ? gwm_dnnl_status(s) : b;
+    if (!s) return gwm_constant_take(p, made, bytes);
+    free(made);
+    return gwm_dnnl_status(s);
 }
 
 int gwm_fixed_bias(struct gwm_cpu *p, const float *bias, int32_t n, float factor)
 {
-    int b = fixed_buf(p, (size_t)n * sizeof(float));
+    size_t bytes = (size_t)n * sizeof(float);
+    float *made = (float *)gwm_constant_room(bytes);
 
-    for (int32_t i = 0; b >= 0 && i < n; i++) ((float *)p->buf[b].fixed)[i] = factor * bias[i];
-    return b;
+    for (int32_t i = 0; made && i < n; i++) made[i] = factor * bias[i];
+    return made ? gwm_constant_take(p, made, bytes) : -ENOMEM;
 }

@@ -31,11 +31,6 @@ void gwm_dnnl_free(struct gwm_dnnl *d)
         md_free(f->md);
         free(f);
     }
-    for (struct gwm_fixed *f = d->weights, *next; f; f = next) {
-        next = f->next;
-        free(f->data);
-        free(f);
-    }
     gwm_join_free(d->joins);
     if (d->stream) dnnl_stream_destroy(d->stream);
     if (d->engine) dnnl_engine_destroy(d->engine);

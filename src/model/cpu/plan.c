@@ -6,6 +6,7 @@
 
 #include "src/model/cpu/plan.h"
 
+#include "src/model/cpu/constants.h"
 #include "src/model/cpu/dnnl_layout.h"
 #include "src/model/cpu/dnnl_nodes.h"
 #include "src/model/cpu/dnnl_plan.h"
@@ -68,6 +69,18 @@ static int add_node(struct gwm_cpu *p, const struct gwm_node *n)
     return err == -ENOTSUP ? add_own(p, n) : err;
 }
 
+/* Room of that size in the arena; *at is where. */
+static int plan_take_room(struct gwm_cpu *p, size_t bytes, char **at)
+{
+    int err;
+
+    *at = gwm_arena_find(p->room, bytes, &err);
+    if (*at || err) return err;
+    *at = (char *)aligned_alloc(GWM_ARENA_ALIGN, bytes);
+    p->arena_added = bytes;
+    return *at ? gwm_arena_add(p->room, *at, bytes, *at, free) : -ENOMEM;
+}
+
 static int make_arena(struct gwm_cpu *p)
 {
     int err;
@@ -80,9 +93,7 @@ static int make_arena(struct gwm_cpu *p)
         p->span[b] = (struct gwm_span){used ? p->buf[b].bytes : 0, p->buf[b].first, p->buf[b].last, 0};
     }
     err = gwm_arena_plan(p->span, (size_t)p->nbuf, p->most - p->weight_bytes, &p->arena_bytes);
-    if (err) return err;
-    p->arena = (char *)aligned_alloc(GWM_ARENA_ALIGN, p->arena_bytes + GWM_ARENA_ALIGN);
-    return p->arena ? 0 : -ENOMEM;
+    return err ? err : plan_take_room(p, p->arena_bytes + GWM_ARENA_ALIGN, &p->arena);
 }
 
 /* oneDNN's threads are OpenMP's, which we have no other reason to link; a build of it without them has no
@@ -102,10 +113,22 @@ static int cpu_plan_build(struct gwm_cpu *p, const struct gwm_msg *msg)
     if (!err) err = gwm_dnnl_new(p);
     for (int i = 0; i < g->nnode && !err; i++) err = add_node(p, &g->node[i]);
     for (uint32_t o = 0; o < g->noutput && !err; o++) err = gwm_dnnl_plain(p, g->value[g->output[o]].root);
+    if (!err) err = gwm_constants_place(p);
     if (!err) err = make_arena(p);
     if (err == -E2BIG)
         return gwm_fail(msg, err, "weights and intermediate results take more than %zu MiB", p->most >> 20);
     return err ? err : gwm_dnnl_bind(p);
+}
+
+/* What the plan shares, or its own. */
+static int find_memory(struct gwm_cpu *p, const struct gw_plan_options *o)
+{
+    int err = o->weights ? 0 : gw_weights_create(NULL, &p->own_weights);
+
+    if (!err && !o->arena) err = gw_plan_arena_create(NULL, &p->own_room);
+    p->weights = o->weights ? o->weights : p->own_weights;
+    p->room = o->arena ? o->arena : p->own_room;
+    return err;
 }
 
 int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_cpu **plan,
@@ -128,7 +151,9 @@ int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     int err = p->plain && p->args && p->done && p->uses && p->maker && p->odd ? 0 : -ENOMEM;
     if (!err) gwm_uses(g, p->uses, p->maker);
     if (!err) err = gwm_odd(g, p->odd);
-    if (!err) err = cpu_plan_build(p, msg);
+    if (!err) err = find_memory(p, o);
+    struct gwm_mark mark = err ? (struct gwm_mark){0} : gwm_weights_mark(p->weights);
+    if (!err && (err = cpu_plan_build(p, msg))) gwm_weights_back(p->weights, mark);
     if (err)
         gwm_cpu_free(p);
     else
@@ -140,7 +165,8 @@ void gwm_cpu_free(struct gwm_cpu *p)
 {
     if (!p) return;
     gwm_dnnl_free(p->dnnl);
-    free(p->arena);
+    gw_weights_free(p->own_weights);
+    gw_plan_arena_free(p->own_room);
     free(p->span);
     free(p->buf);
     free(p->step);
@@ -155,6 +181,9 @@ void gwm_cpu_free(struct gwm_cpu *p)
 
 void gwm_cpu_stats(const struct gwm_cpu *p, struct gw_plan_stats *s)
 {
-    *s = (struct gw_plan_stats){
-        .weight_bytes = p->weight_bytes, .arena_bytes = p->arena_bytes, .steps = (uint32_t)p->nstep};
+    *s = (struct gw_plan_stats){.weight_bytes = p->weight_bytes,
+                                .arena_bytes = p->own_room ? p->arena_bytes : p->arena_added,
+                                .steps = (uint32_t)p->nstep,
+                                .shares = (p->own_weights ? 0 : GW_PLAN_SHARES_WEIGHTS) |
+                                          (p->own_room ? 0 : GW_PLAN_SHARES_ARENA)};
 }

@@ -91,9 +91,17 @@ static void gpu_build_again(struct gwm_gpu *p, bool last)
                             .lib = p->lib,
                             .timer = p->timer,
                             .cache = p->cache,
+                            .weights = p->weights,
+                            .own_weights = p->own_weights,
+                            .room = p->room,
+                            .own_room = p->own_room,
+                            .mark = p->mark,
+                            .arena_added = p->arena_added,
                             .most = p->most};
 
     gwm_gpu_unbuild(p);
+    gwm_weights_back(p->weights, p->mark); /* the other layout's */
+    if (p->own_room) gwm_arena_clear(p->own_room);
     *p = fresh;
 }
 

@@ -92,8 +92,8 @@ int gwm_gpu_enqueue_here(struct gwm_gpu *p, int first, void *stream)
     const void *in[GW_MODEL_MAX_IO];
     void *out[GW_MODEL_MAX_IO];
 
-    for (uint32_t i = 0; i < p->g->ninput; i++) in[i] = (char *)p->io_mem.dev + p->in_at[i];
-    for (uint32_t i = 0; i < p->g->noutput; i++) out[i] = (char *)p->io_mem.dev + p->out_at[i];
+    for (uint32_t i = 0; i < p->g->ninput; i++) in[i] = p->io + p->in_at[i];
+    for (uint32_t i = 0; i < p->g->noutput; i++) out[i] = p->io + p->out_at[i];
     return gwm_gpu_enqueue_from(p, first, &(struct gwm_where){.at = p->at, .in = in, .out = out}, stream);
 }
 

@@ -10,6 +10,7 @@
 
 #include "src/model/graph/arena.h"
 #include "src/model/graph/graph.h"
+#include "src/model/graph/share.h"
 #include "src/model/kernels/program.h"
 
 /* Where a kernel's argument points to. */
@@ -27,7 +28,6 @@ struct gwm_gpu_buf {
     int index;        /* IN, OUT */
     uint32_t type;    /* enum gw_dtype */
     size_t bytes;     /* ARENA, CONST */
-    size_t offset;    /* CONST: in the constants */
     const void *data; /* CONST: what is copied there */
     void *own;        /* CONST: data, when it is the buffer's */
 };
@@ -82,9 +82,13 @@ struct gwm_gpu {
     char **at;             /* then where each lies */
     struct gwm_launch *launch;
     int nbuf, cap_buf, nlaunch, cap_launch;
-    struct gw_mem const_mem, arena_mem, io_mem; /* io: the inputs and outputs of gwm_gpu_run */
-    size_t most;                                /* bytes of device memory */
+    struct gw_weights *weights, *own_weights; /* own: NULL where others have them too */
+    struct gw_plan_arena *room, *own_room;
+    struct gwm_mark mark; /* of the weights, before the plan was begun */
+    char *arena, *io;     /* in `room`; io: the inputs and outputs of gwm_gpu_run */
+    size_t most;          /* bytes of device memory */
     size_t const_bytes, arena_bytes, in_at[GW_MODEL_MAX_IO], out_at[GW_MODEL_MAX_IO];
+    size_t arena_added; /* by this plan to a room of several */
     /* Lowers a node: makes its launches. It is called for a node whose result was put off, when it is
      * read. */
     int (*lower)(struct gwm_gpu *p, const struct gwm_node *n);

@@ -44,6 +44,18 @@ static int find_exec(struct gwm_gpu *p, const struct gw_plan_options *o, const s
     return 0;
 }
 
+/* What the plan shares, or its own. */
+static int gpu_plan_memory(struct gwm_gpu *p, const struct gw_plan_options *o)
+{
+    int err = o->weights ? 0 : gw_weights_create(NULL, &p->own_weights);
+
+    if (!err && !o->arena) err = gw_plan_arena_create(NULL, &p->own_room);
+    p->weights = o->weights ? o->weights : p->own_weights;
+    p->room = o->arena ? o->arena : p->own_room;
+    if (!err) p->mark = gwm_weights_mark(p->weights);
+    return err;
+}
+
 int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_gpu **plan,
                  const struct gwm_msg *msg)
 {
@@ -57,6 +69,7 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     p->most = o->memory ? o->memory : GWM_ARENA_MAX;
     p->resident = o->flags & GW_PLAN_RESIDENT;
     int err = p->resident ? gwm_program_fits(g, msg) : 0;
+    if (!err) err = gpu_plan_memory(p, o);
     if (!err) err = find_exec(p, o, msg);
     if (!err && gw_exec_kind(p->exec) == GW_EXEC_GPU && !(o->flags & (GW_PLAN_OWN | GW_PLAN_RESIDENT)))
         gpu_plan_measure(p);
@@ -67,6 +80,7 @@ int gwm_gpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, str
     gwm_timer_close(p->timer);
     p->cache = NULL;
     p->timer = NULL;
+    if (err && p->weights) gwm_weights_back(p->weights, p->mark);
     if (err)
         gwm_gpu_free(p);
     else
@@ -79,6 +93,8 @@ void gwm_gpu_free(struct gwm_gpu *p)
     if (!p) return;
     gwm_gpu_unbuild(p);
     gwm_lib_close(p->lib);
+    gw_weights_free(p->own_weights);
+    gw_plan_arena_free(p->own_room);
     if (p->own_exec) gw_exec_destroy(p->exec);
     free(p);
 }
@@ -86,7 +102,9 @@ void gwm_gpu_free(struct gwm_gpu *p)
 void gwm_gpu_stats(const struct gwm_gpu *p, struct gw_plan_stats *s)
 {
     *s = (struct gw_plan_stats){.weight_bytes = p->const_bytes,
-                                .arena_bytes = p->arena_bytes,
+                                .arena_bytes = p->own_room ? p->arena_bytes : p->arena_added,
+                                .shares = (p->own_weights ? 0 : GW_PLAN_SHARES_WEIGHTS) |
+                                          (p->own_room ? 0 : GW_PLAN_SHARES_ARENA),
                                 .steps = p->program.ops ? 1 : (uint32_t)p->nlaunch,
                                 .run_ns = p->run_us > 0 ? (uint64_t)(p->run_us * 1000) : 0};
 }

@@ -16,12 +16,10 @@ int gwm_gpu_run(struct gwm_gpu *p, const void *const in[], void *const out[])
     int err = 0;
 
     for (uint32_t i = 0; i < p->g->ninput && !err; i++)
-        err =
-            gw_copy_in(p->exec, (char *)p->io_mem.dev + p->in_at[i], in[i], tensor_bytes(p, p->g->input[i]));
+        err = gw_copy_in(p->exec, p->io + p->in_at[i], in[i], tensor_bytes(p, p->g->input[i]));
     if (!err) err = gwm_gpu_run_here(p);
     for (uint32_t i = 0; i < p->g->noutput && !err; i++)
-        err = gw_copy_out(p->exec, out[i], (char *)p->io_mem.dev + p->out_at[i],
-                          tensor_bytes(p, p->g->output[i]));
+        err = gw_copy_out(p->exec, out[i], p->io + p->out_at[i], tensor_bytes(p, p->g->output[i]));
     return err ? -EIO : 0;
 }
 

@@ -42,6 +42,8 @@ struct gw_worker {
     struct gw_layout in, out;
     struct gw_serve_variant variant[GW_SERVE_VARIANTS];
     struct batch batch[GW_SERVE_VARIANTS];
+    struct gw_weights *weights; /* the plans of all batch sizes share them: one runs at a time */
+    struct gw_plan_arena *arena;
     uint32_t variants;
     struct gw_session_pool *pool;
     struct gw_calls *calls;
@@ -164,6 +166,8 @@ static int worker_make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
         .exec = w->opts.exec,
         .memory = memory,
         .rows = w->variant[i].rows,
+        .weights = w->weights,
+        .arena = w->arena,
     };
     w->batch[i].worker = w;
     w->resident.mode = w->opts.resident;
@@ -176,13 +180,16 @@ static int worker_make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
     return err ? gw_error(err, "model %s: %s", w->name, why) : 0;
 }
 
-/* A file of a few bytes can ask for any amount of memory, so slots and plans together have a limit. */
+/* A file of a few bytes can ask for any amount of memory, so slots and plans together have a limit. The
+ * largest batches come first: their room for intermediate results is large enough for all. */
 static int make_plans(struct gw_worker *w)
 {
     struct gw_session_pool_opts sessions = session_opts(w);
     uint64_t taken = gw_session_pool_bytes(&sessions), limit = w->opts.memory;
-    int err = 0;
-    for (uint32_t i = 0; !err && i < w->variants; i++) {
+    int err = gw_weights_create(NULL, &w->weights);
+    if (!err) err = gw_plan_arena_create(NULL, &w->arena);
+    if (err) return gw_error(err, "model %s: no memory for its plans", w->name);
+    for (uint32_t i = w->variants; !err && i--;) {
         struct gw_plan_stats stats;
         if (taken >= limit)
             return gw_error(
@@ -306,6 +313,10 @@ static void drop_plans(struct gw_worker *w)
         if (w->batch[i].plan) gw_plan_free(w->batch[i].plan);
         w->batch[i].plan = NULL;
     }
+    gw_weights_free(w->weights);
+    gw_plan_arena_free(w->arena);
+    w->weights = NULL;
+    w->arena = NULL;
     gw_resident_free(&w->resident);
     memset(&w->resident, 0, sizeof(w->resident));
 }
