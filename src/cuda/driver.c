@@ -51,6 +51,8 @@ static const struct {
     SYM(mem_map, "cuMemMap", false),
     SYM(mem_unmap, "cuMemUnmap", false),
     SYM(mem_access, "cuMemSetAccess", false),
+    SYM(mem_create, "cuMemCreate", false),
+    SYM(stream_wait, "cuStreamSynchronize", false),
     SYM(can_access_peer, "cuDeviceCanAccessPeer", false),
     SYM(enable_peer, "cuCtxEnablePeerAccess", false),
     SYM(copy_peer, "cuMemcpyPeerAsync", false),

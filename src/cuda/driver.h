@@ -72,6 +72,7 @@ enum {
     GW_CU_HOST_ALLOC_PORTABLE = 1,
     GW_CU_IPC_LAZY_PEER_ACCESS = 1,
     GW_CU_LOCATION_DEVICE = 1,
+    GW_CU_PINNED = 1,      /* CU_MEM_ALLOCATION_TYPE_PINNED */
     GW_CU_HANDLE_FILE = 1, /* CU_MEM_HANDLE_TYPE_POSIX_FILE_DESCRIPTOR */
     GW_CU_ACCESS_READ_WRITE = 3,
 };
@@ -117,6 +118,10 @@ struct gw_cuda_driver {
                             unsigned long long flags);
     gw_cu_result (*mem_unmap)(gw_cu_ptr at, size_t size);
     gw_cu_result (*mem_access)(gw_cu_ptr at, size_t size, const struct gw_cu_access *access, size_t n);
+    /* For memory that is mapped where it is needed; NULL likewise. */
+    gw_cu_result (*mem_create)(gw_cu_memory *memory, size_t size, const struct gw_cu_memory_prop *prop,
+                               unsigned long long flags);
+    gw_cu_result (*stream_wait)(gw_cu_stream stream);
     /* For copies between GPUs; NULL likewise. */
     gw_cu_result (*can_access_peer)(int *can, gw_cu_device dev, gw_cu_device peer);
     gw_cu_result (*enable_peer)(gw_cu_ctx peer, unsigned flags); /* for the current context */
