@@ -22,6 +22,7 @@
 #include "src/door/listen.h"
 #include "src/door/secret.h"
 
+#define NS               1000000000u
 #define PATIENCE_NS      20000000000u
 #define MAX_SHORT_BODY   (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
 #define MAX_DEPTH        16 /* of a body: jansson calls itself for each level, on the thread's small stack */
@@ -115,6 +116,15 @@ static struct MHD_Response *make_response(const struct gw_http_answer *a)
     return r;
 }
 
+/* HTTP counts whole seconds. */
+static void add_retry(struct MHD_Response *r, uint64_t retry_ns)
+{
+    char seconds[24];
+    if (!retry_ns) return;
+    snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)(retry_ns / NS + (retry_ns % NS != 0)));
+    MHD_add_response_header(r, "Retry-After", seconds);
+}
+
 static enum MHD_Result httpd_answer(struct MHD_Connection *c, struct gw_http_answer *a)
 {
     if (json_is_string(a->json)) {
@@ -131,6 +141,7 @@ static enum MHD_Result httpd_answer(struct MHD_Connection *c, struct gw_http_ans
         return MHD_NO;
     }
     if (a->last) MHD_add_response_header(r, "Connection", "close");
+    add_retry(r, a->retry_ns);
     if (a->status == MHD_HTTP_UNAUTHORIZED) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     enum MHD_Result ok = MHD_queue_response(c, a->status, r);
     MHD_destroy_response(r);

@@ -42,9 +42,10 @@ struct gw_http_part {
 
 struct gw_http_answer {
     unsigned status;
-    int last;     /* 1: the connection is closed after it */
-    json_t *json; /* the reference is the server's; or */
-    char *text;   /* the server frees it; JSON unless `type` says otherwise */
+    int last;          /* 1: the connection is closed after it */
+    uint64_t retry_ns; /* of a refusal: when it is worth trying again; 0: it does not say */
+    json_t *json;      /* the reference is the server's; or */
+    char *text;        /* the server frees it; JSON unless `type` says otherwise */
     size_t bytes;
     const char *type;
     /* The bytes after the text: an answer of the binary tensor data extension. */
