@@ -13,6 +13,7 @@
 #include "bench/modes/loop.h"
 #include "src/server/http/http.h"
 #include "src/server/requests/infer.h"
+#include "src/server/requests/local.h"
 #include "src/server/lifecycle/server.h"
 #include "src/server/worker/worker.h"
 
@@ -25,6 +26,7 @@ struct described {
 struct modes {
     struct gw_exec *memory; /* NULL: slots lie in host memory */
     struct gw_server *server;
+    struct gw_infer_local local;
     struct gw_infer *infer;
     struct gw_http_door *http;
     struct modes_loop loop;
@@ -125,10 +127,13 @@ static int make_server(struct modes *m, const struct modes_opts *o)
     if (error) return error;
     struct gw_server_view view;
     gw_server_view(m->server, &view);
-    struct gw_infer_opts infer = {.worker = view.worker, .workers = view.workers, .lock = view.lock};
+    gw_infer_local_of(&view, &m->local);
+    struct gw_infer_opts infer = {.backend = &gw_infer_local, .ctx = &m->local};
+    struct gw_server_door door;
     struct gw_http_door_opts http = {.port = (uint16_t)o->port};
     error = gw_infer_create(&infer, &m->infer);
-    return error ? error : gw_http_door_start(m->server, m->infer, &http, &m->http);
+    if (!error) error = gw_http_door_start(&view, m->infer, &http, &door, &m->http);
+    return error ? error : gw_server_add_door(m->server, &door);
 }
 
 static void *keep_house(void *arg)

@@ -22,6 +22,7 @@
 #include "src/cli/serve_balancer.h"
 #include "src/server/http/http.h"
 #include "src/server/requests/infer.h"
+#include "src/server/requests/local.h"
 #include "src/server/requests/watch.h"
 #include "src/door/log.h"
 #include "src/server/lifecycle/server.h"
@@ -50,6 +51,7 @@ struct running {
     struct gw_server *server;
     struct gw_control *control;
     struct gw_watch *watch; /* NULL: the repository's changes are not looked for */
+    struct gw_infer_local local;
     struct gw_infer *infer;
     struct gw_http_door *http;
     struct gw_access *access;
@@ -99,15 +101,15 @@ static int serve_open_doors(const struct gw_cli_serving *all, struct running *r)
     struct gw_server_view view;
     gw_server_view(r->server, &view);
     int err = gw_control_create(r->server, all->control ? all->server.models : NULL, &r->control);
-    struct gw_infer_opts infer = {.worker = view.worker,
-                                  .workers = view.workers,
-                                  .control = r->control,
-                                  .lock = view.lock,
-                                  .missing = view.missing,
-                                  .access = r->access};
+    struct gw_server_door http, grpc;
+    gw_infer_local_of(&view, &r->local);
+    struct gw_infer_opts infer = {
+        .backend = &gw_infer_local, .ctx = &r->local, .control = r->control, .access = r->access};
     if (!err) err = gw_infer_create(&infer, &r->infer);
-    if (!err) err = gw_http_door_start(r->server, r->infer, &all->http, &r->http);
-    if (!err) err = gw_cli_grpc_open(r->server, r->infer, &all->http, &all->grpc, &r->grpc_port);
+    if (!err) err = gw_http_door_start(&view, r->infer, &all->http, &http, &r->http);
+    if (!err) err = gw_server_add_door(r->server, &http);
+    if (!err) err = gw_cli_grpc_open(r->infer, &all->http, &all->grpc, &grpc, &r->grpc_port);
+    if (!err && r->grpc_port) err = gw_server_add_door(r->server, &grpc);
     return err ? err
                : gw_cli_balancer_start(&all->balancer, r->infer, view.sessions, gw_http_door_port(r->http),
                                        &r->balancer);

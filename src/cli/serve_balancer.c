@@ -97,11 +97,11 @@ static void name_path(struct gw_cli_balancer *b, const char *service, char worke
 static uint64_t queue_depth(struct gw_infer *infer)
 {
     struct gw_infer_stats s;
-    struct gw_worker *w;
+    struct gw_infer_model m;
     uint64_t depth = 0;
     gw_infer_enter(infer);
-    for (size_t i = 0; (w = gw_infer_model(infer, i)); i++) {
-        gw_infer_stats(w, &s);
+    for (size_t i = 0; gw_infer_model(infer, i, &m); i++) {
+        gw_infer_stats(infer, &m, &s);
         depth += s.waiting + s.calls_taken;
     }
     gw_infer_leave(infer);

@@ -22,13 +22,13 @@ int gw_cli_grpc_port(const char *name, const char *text, struct gw_cli_grpc *o)
     return wrong;
 }
 
-int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *http,
-                     const struct gw_cli_grpc *o, uint16_t *port)
+int gw_cli_grpc_open(struct gw_infer *infer, const struct gw_http_door_opts *http,
+                     const struct gw_cli_grpc *o, struct gw_server_door *door, uint16_t *port)
 {
     *port = 0;
     if (o->asked && !strcmp(o->asked, "off")) return 0;
 #ifdef GW_HAVE_GRPC
-    struct gw_grpc *door;
+    struct gw_grpc *own;
     struct gw_grpc_opts opts = {.host = http->host,
                                 .port = o->port,
                                 .max_body = http->max_body,
@@ -38,11 +38,11 @@ int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const str
                                 .key = http->key,
                                 .token_file = http->token_file,
                                 .open_health = http->open_health};
-    int err = gw_grpc_start(server, infer, &opts, &door);
-    if (!err) *port = gw_grpc_port(door);
+    int err = gw_grpc_start(infer, &opts, door, &own);
+    if (!err) *port = gw_grpc_port(own);
     return err;
 #else
-    (void)server, (void)infer, (void)http;
+    (void)infer, (void)http, (void)door;
     if (!o->asked) return 0;
     return gw_error(-ENOTSUP,
                     "--grpc: built without gRPC; install libnghttp2-dev and libssl-dev and build again");

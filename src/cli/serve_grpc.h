@@ -19,8 +19,9 @@ struct gw_cli_grpc {
 /* Reads --grpc's value: 0, or an exit code after saying what was expected. That calls the option `name`. */
 int gw_cli_grpc_port(const char *name, const char *text, struct gw_cli_grpc *o);
 /* Opens the door unless it is off. It has the address, the limits and the secrets of the HTTP door. *port is
- * where it listens; 0: nowhere. Returns 0, or a negative errno with the reason in gw_last_error(). */
-int gw_cli_grpc_open(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *http,
-                     const struct gw_cli_grpc *o, uint16_t *port);
+ * where it listens, and *door the owner's; 0: nowhere. Returns 0, or a negative errno with the reason in
+ * gw_last_error(). */
+int gw_cli_grpc_open(struct gw_infer *infer, const struct gw_http_door_opts *http,
+                     const struct gw_cli_grpc *o, struct gw_server_door *door, uint16_t *port);
 
 #endif

@@ -74,3 +74,11 @@ int gw_control_paused(struct gw_control *c, int (*run)(void *arg, struct gw_infe
     require(!c);
     return run(arg, error);
 }
+
+int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *model,
+                   struct gw_infer_error *error)
+{
+    (void)what, (void)model;
+    require(!c);
+    return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "not here");
+}

@@ -10,6 +10,7 @@
 #include <string.h>
 
 #include "src/server/http/infer.h"
+#include "src/server/requests/local.h"
 #include "src/server/worker/call.h"
 #include "tests/fuzz/fake_worker.h"
 #include "tests/fuzz/stream.h"
@@ -45,6 +46,16 @@ static uint64_t bytes_of(const struct gw_tensor_info *t, uint32_t rows)
     return t->bytes * (t->batched ? rows : 1);
 }
 
+uint32_t gw_worker_slots(const struct gw_worker *w)
+{
+    (void)w;
+    return 1;
+}
+void gw_infer_worker_stats(const struct gw_worker *w, struct gw_infer_stats *out)
+{
+    (void)w, (void)out;
+    require(0); /* no request asks for them */
+}
 struct gw_calls *gw_worker_calls(const struct gw_worker *w)
 {
     return (struct gw_calls *)w; /* nothing looks inside */
@@ -247,7 +258,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     struct stream in = {data, size};
     static const size_t count = 1;
     struct gw_worker *worker = (struct gw_worker *)&f; /* there is one, and nothing looks inside */
-    struct gw_infer_opts opts = {.worker = &worker, .workers = &count};
+    struct gw_infer_local local = {.worker = &worker, .workers = &count};
+    struct gw_infer_opts opts = {.backend = &gw_infer_local, .ctx = &local};
     struct gw_infer *infer;
     require(!gw_infer_create(&opts, &infer));
     f.call.reply = &f.reply;

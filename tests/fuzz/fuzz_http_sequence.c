@@ -14,6 +14,7 @@
 
 #include "src/server/http/api.h"
 #include "src/server/lifecycle/cputime.h"
+#include "src/server/requests/local.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
@@ -256,7 +257,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
     require(!gw_table_init(&f.table, MAX_EACH, UNUSED_NS, IDLE_NS));
     f.worker[0] = (struct gw_worker *)&f; /* there is one, and nothing looks inside */
     f.workers = 1;
-    struct gw_infer_opts infer = {.worker = f.worker, .workers = &f.workers};
+    struct gw_infer_local local = {.worker = f.worker, .workers = &f.workers};
+    struct gw_infer_opts infer = {.backend = &gw_infer_local, .ctx = &local};
     require(!gw_infer_create(&infer, &f.api.infer));
     f.api.server =
         (struct gw_server_view){.clock = "", .worker = f.worker, .workers = &f.workers, .sessions = &f.table};

@@ -3,7 +3,6 @@
 #include "src/server/worker/call.h"
 
 #include "src/door/httpd.h"
-#include "src/server/requests/control.h"
 #include "src/server/worker/worker.h"
 #include "tests/fuzz/serve_world.h"
 
@@ -34,14 +33,6 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name)
 {
     (void)r, (void)name;
     return NULL;
-}
-
-int gw_control_ask(struct gw_control *c, enum gw_control_what what, const char *model,
-                   struct gw_infer_error *error)
-{
-    (void)what, (void)model;
-    require(!c);
-    return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "not here");
 }
 
 /* There are no calls, so these are never reached. */

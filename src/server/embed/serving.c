@@ -17,6 +17,7 @@
 
 #include "src/server/http/http.h"
 #include "src/server/requests/infer.h"
+#include "src/server/requests/local.h"
 #include "src/server/requests/stats.h"
 #include "src/server/requests/watch.h"
 #include "src/door/access.h"
@@ -38,6 +39,7 @@ struct job {
 
 struct gw_serving {
     struct gw_server *server;
+    struct gw_infer_local local;
     struct gw_infer *infer;
     struct gw_control *control;
     char *models, *model; /* the repository, and the only one of it, for those that look there; NULL: none */
@@ -211,13 +213,18 @@ static int open_http(struct gw_serving *s, const struct gw_serving_opts *o)
                                      .host_names = o->host_names,
                                      .trusted_proxies = o->trusted_proxies,
                                      .metrics_port = (uint16_t)o->metrics_port};
-    return gw_http_door_start(s->server, s->infer, &http, &s->http);
+    struct gw_server_view view;
+    struct gw_server_door door;
+    gw_server_view(s->server, &view);
+    int err = gw_http_door_start(&view, s->infer, &http, &door, &s->http);
+    return err ? err : gw_server_add_door(s->server, &door);
 }
 
 static int open_grpc(struct gw_serving *s, const struct gw_serving_opts *o)
 {
 #ifdef GW_HAVE_GRPC
-    struct gw_grpc *door;
+    struct gw_server_door door;
+    struct gw_grpc *own;
     struct gw_grpc_opts grpc = {.host = o->host,
                                 .port = (uint16_t)o->grpc_port,
                                 .max_body = o->max_body,
@@ -228,9 +235,11 @@ static int open_grpc(struct gw_serving *s, const struct gw_serving_opts *o)
                                 .token = o->token,
                                 .token_file = o->token_file,
                                 .open_health = o->open_health != 0};
-    int err = o->grpc ? gw_grpc_start(s->server, s->infer, &grpc, &door) : 0;
-    if (!err && o->grpc) s->grpc_port = gw_grpc_port(door);
-    return err;
+    if (!o->grpc) return 0;
+    int err = gw_grpc_start(s->infer, &grpc, &door, &own);
+    if (err) return err;
+    s->grpc_port = gw_grpc_port(own);
+    return gw_server_add_door(s->server, &door);
 #else
     (void)s;
     return o->grpc ? gw_error(
@@ -245,12 +254,9 @@ static int serving_open_doors(struct gw_serving *s, const struct gw_serving_opts
     struct gw_server_view view;
     gw_server_view(s->server, &view);
     int err = gw_control_create(s->server, o->model_control ? s->models : NULL, &s->control);
-    struct gw_infer_opts infer = {.worker = view.worker,
-                                  .workers = view.workers,
-                                  .control = s->control,
-                                  .lock = view.lock,
-                                  .missing = view.missing,
-                                  .access = s->access};
+    gw_infer_local_of(&view, &s->local);
+    struct gw_infer_opts infer = {
+        .backend = &gw_infer_local, .ctx = &s->local, .control = s->control, .access = s->access};
     if (!err) err = gw_infer_create(&infer, &s->infer);
     if (!err) err = open_http(s, o);
     return err ? err : open_grpc(s, o);
@@ -406,10 +412,10 @@ int gw_serving_remove(struct gw_serving *s, const char *name)
     return hand_over(s, remove_job, name);
 }
 
-static void serving_fill(const struct gw_worker *w, struct gw_serving_stats *out)
+static void serving_fill(struct gw_infer *infer, const struct gw_infer_model *m, struct gw_serving_stats *out)
 {
     struct gw_infer_stats s;
-    gw_infer_stats(w, &s);
+    gw_infer_stats(infer, m, &s);
     *out = (struct gw_serving_stats){.successes = s.successes,
                                      .failures = s.failures,
                                      .refused = s.refused,
@@ -432,12 +438,13 @@ static void serving_fill(const struct gw_worker *w, struct gw_serving_stats *out
 
 int gw_serving_query(struct gw_serving *s, const char *name, struct gw_serving_stats *stats)
 {
-    struct gw_worker *w = NULL;
+    struct gw_infer_model m;
+    struct gw_infer_error why;
     gw_infer_enter(s->infer);
-    for (size_t i = 0; (w = gw_infer_model(s->infer, i)) && strcmp(gw_worker_name(w), name);) i++;
-    if (w) serving_fill(w, stats);
+    bool found = !gw_infer_find(s->infer, name, NULL, &m, &why);
+    if (found) serving_fill(s->infer, &m, stats);
     gw_infer_leave(s->infer);
-    return w ? 0 : gw_error(-ENOENT, "no model %s is served", name);
+    return found ? 0 : gw_error(-ENOENT, "no model %s is served", name);
 }
 
 /* ---- waiting, and the end ---- */

@@ -117,7 +117,7 @@ static int grpc_door_make(struct gw_grpc *g)
     return err ? err : gw_grpc_gate_start(&gate, &g->gate);
 }
 
-int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct gw_grpc_opts *o,
+int gw_grpc_start(struct gw_infer *infer, const struct gw_grpc_opts *o, struct gw_server_door *door,
                   struct gw_grpc **out)
 {
     struct gw_grpc *g = calloc(1, sizeof(*g));
@@ -125,15 +125,16 @@ int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct
     g->opts = *o;
     g->service.infer = infer;
     if (!g->opts.max_body) g->opts.max_body = GW_GRPC_MESSAGE;
-    struct gw_server_door door = {g, grpc_door_tend, grpc_door_stop, grpc_door_busy};
     int err = grpc_door_make(g);
-    if (!err) err = gw_server_add_door(server, &door);
     if (err) {
         grpc_door_destroy(g);
         return err;
     }
+    *door = (struct gw_server_door){g, grpc_door_tend, grpc_door_stop, grpc_door_busy};
     *out = g;
-    return gw_grpc_gate_open(g->gate); /* from here on only grpc_door_stop() ends it */
+    err = gw_grpc_gate_open(g->gate); /* from here on only grpc_door_stop() ends it */
+    if (err) grpc_door_stop(g);
+    return err;
 }
 
 uint16_t gw_grpc_port(const struct gw_grpc *g)

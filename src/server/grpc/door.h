@@ -24,9 +24,9 @@ struct gw_grpc_opts {
     int open_health;             /* 1: asking whether the server lives and is ready needs no token */
 };
 
-/* Listens, and adds itself to the server, which ends it. `infer` outlives the server. 0 or a negative errno
- * with the reason in gw_last_error(). */
-int gw_grpc_start(struct gw_server *server, struct gw_infer *infer, const struct gw_grpc_opts *opts,
+/* Listens. *door is for gw_server_add_door, or for another owner that tends and stops it. `infer` outlives
+ * the door. 0 or a negative errno with the reason in gw_last_error(). */
+int gw_grpc_start(struct gw_infer *infer, const struct gw_grpc_opts *opts, struct gw_server_door *door,
                   struct gw_grpc **out);
 uint16_t gw_grpc_port(const struct gw_grpc *g);
 

@@ -13,7 +13,8 @@
 
 static bool grpc_methods_ready(const struct gw_grpc_service *s)
 {
-    return !gw_infer_draining(s->infer) && !gw_ld_relaxed_u32(&s->closing); /* a number by itself */
+    struct gw_infer_error why;
+    return !gw_infer_check_ready(s->infer, &why) && !gw_ld_relaxed_u32(&s->closing); /* a number by itself */
 }
 
 static void server_live(void *service, struct gw_grpc_turn *turn)
@@ -37,13 +38,13 @@ static void model_ready(void *service, struct gw_grpc_turn *turn)
     struct gw_grpc_service *s = service;
     struct gw_grpc_arena arena;
     struct gw_infer_error error;
-    struct gw_worker *w;
+    struct gw_infer_model m;
     Inference__ModelReadyResponse r = INFERENCE__MODEL_READY_RESPONSE__INIT;
     const Inference__ModelReadyRequest *q = (const Inference__ModelReadyRequest *)gw_grpc_request(
         turn, &inference__model_ready_request__descriptor, &arena);
     if (q) {
         gw_infer_enter(s->infer);
-        r.ready = grpc_methods_ready(s) && !gw_infer_find(s->infer, q->name, q->version, &w, &error);
+        r.ready = grpc_methods_ready(s) && !gw_infer_find(s->infer, q->name, q->version, &m, &error);
         gw_infer_leave(s->infer);
         gw_grpc_reply(turn, &r.base);
     }
@@ -94,11 +95,11 @@ const struct gw_grpc_method gw_grpc_methods[] = {
     {.path = SERVICE("ModelStreamInfer"), .waits = 1, .stream = 1, .run = gw_grpc_model_infer},
     {.path = SERVICE("ServerLive"), .health = 1, .run = server_live},
     {.path = SERVICE("ServerReady"), .health = 1, .run = server_ready},
-    {.path = SERVICE("ModelReady"), .run = model_ready},
+    {.path = SERVICE("ModelReady"), .waits = 1, .run = model_ready},
     {.path = SERVICE("ServerMetadata"), .run = grpc_methods_server_metadata},
-    {.path = SERVICE("ModelMetadata"), .run = gw_grpc_model_metadata},
-    {.path = SERVICE("ModelConfig"), .run = gw_grpc_model_config},
-    {.path = SERVICE("ModelStatistics"), .run = gw_grpc_model_statistics},
+    {.path = SERVICE("ModelMetadata"), .waits = 1, .run = gw_grpc_model_metadata},
+    {.path = SERVICE("ModelConfig"), .waits = 1, .run = gw_grpc_model_config},
+    {.path = SERVICE("ModelStatistics"), .waits = 1, .run = gw_grpc_model_statistics},
     {.path = SERVICE("RepositoryIndex"), .run = gw_grpc_repository_index},
     {.path = SERVICE("RepositoryModelLoad"), .waits = 1, .run = gw_grpc_repository_load},
     {.path = SERVICE("RepositoryModelUnload"), .waits = 1, .run = gw_grpc_repository_unload},

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* ModelMetadata and ModelConfig: what a model takes and gives. */
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 
@@ -9,15 +10,14 @@
 
 typedef Inference__ModelMetadataResponse__TensorMetadata metadata_t;
 
-/* The model that a request with these two fields names. NULL: there is none, and the turn has ended. */
-static struct gw_worker *grpc_models_find(struct gw_grpc_service *s, struct gw_grpc_turn *turn,
-                                          const char *name, const char *version)
+/* The model that a request with these two fields names. False: there is none, and the turn has ended. */
+static bool grpc_models_find(struct gw_grpc_turn *turn, struct gw_infer *infer, const char *name,
+                             const char *version, struct gw_infer_model *m)
 {
     struct gw_infer_error error;
-    struct gw_worker *w = NULL;
-    if (!gw_infer_find(s->infer, name, version, &w, &error)) return w;
+    if (!gw_infer_find(infer, name, version, m, &error)) return true;
     gw_grpc_fail(turn, &error);
-    return NULL;
+    return false;
 }
 
 struct metadata {
@@ -27,25 +27,24 @@ struct metadata {
     char version[16], *versions[1];
 };
 
-static size_t grpc_models_describe(struct metadata *d, const struct gw_worker *w, int output)
+static size_t grpc_models_describe(struct metadata *d, const struct gw_infer_model *m, int output)
 {
-    const struct gw_model *m = gw_worker_model(w);
-    size_t n = output ? gw_model_outputs(m) : gw_model_inputs(m);
+    size_t n = output ? gw_model_outputs(m->model) : gw_model_inputs(m->model);
     for (size_t i = 0; i < n; i++) {
         const struct gw_tensor_info *info =
-            output ? gw_model_output(m, (uint32_t)i) : gw_model_input(m, (uint32_t)i);
+            output ? gw_model_output(m->model, (uint32_t)i) : gw_model_input(m->model, (uint32_t)i);
         metadata_t *t = &d->tensor[output][i];
         inference__model_metadata_response__tensor_metadata__init(t);
         t->name = (char *)info->name;
         t->datatype = (char *)gw_dtype_name(info->dtype);
-        t->n_shape = gw_infer_shape(w, info, d->dims[output][i]);
+        t->n_shape = gw_infer_shape(m, info, d->dims[output][i]);
         t->shape = d->dims[output][i];
         d->tensors[output][i] = t;
     }
     return n;
 }
 
-static void answer_metadata(struct gw_grpc_turn *turn, const struct gw_worker *w)
+static void answer_metadata(struct gw_grpc_turn *turn, const struct gw_infer_model *m)
 {
     struct metadata *d = calloc(1, sizeof(*d));
     if (!d) {
@@ -53,14 +52,14 @@ static void answer_metadata(struct gw_grpc_turn *turn, const struct gw_worker *w
         return;
     }
     inference__model_metadata_response__init(&d->message);
-    snprintf(d->version, sizeof(d->version), "%u", gw_worker_version(w));
+    snprintf(d->version, sizeof(d->version), "%u", m->version);
     d->versions[0] = d->version;
-    d->message.name = (char *)gw_worker_name(w);
+    d->message.name = (char *)m->name;
     d->message.versions = d->versions;
     d->message.n_versions = 1;
-    d->message.platform = (char *)gw_model_kind(gw_worker_model(w));
-    d->message.n_inputs = grpc_models_describe(d, w, 0);
-    d->message.n_outputs = grpc_models_describe(d, w, 1);
+    d->message.platform = (char *)gw_model_kind(m->model);
+    d->message.n_inputs = grpc_models_describe(d, m, 0);
+    d->message.n_outputs = grpc_models_describe(d, m, 1);
     d->message.inputs = d->tensors[0];
     d->message.outputs = d->tensors[1];
     gw_grpc_reply(turn, &d->message.base);
@@ -74,8 +73,8 @@ void gw_grpc_model_metadata(void *service, struct gw_grpc_turn *turn)
         turn, &inference__model_metadata_request__descriptor, &arena);
     struct gw_infer *infer = ((struct gw_grpc_service *)service)->infer;
     gw_infer_enter(infer); /* the model stays until it is described */
-    struct gw_worker *w = q ? grpc_models_find(service, turn, q->name, q->version) : NULL;
-    if (w) answer_metadata(turn, w);
+    struct gw_infer_model m;
+    if (q && grpc_models_find(turn, infer, q->name, q->version, &m)) answer_metadata(turn, &m);
     gw_infer_leave(infer);
     gw_grpc_arena_close(&arena);
 }
@@ -109,62 +108,61 @@ static Inference__DataType grpc_models_type_of(uint32_t dtype)
 }
 
 /* Without the dimension that counts samples, where the model takes several. Returns how many are left. */
-static size_t grpc_models_shape_of(const struct gw_worker *w, const struct gw_tensor_info *info,
+static size_t grpc_models_shape_of(const struct gw_infer_model *m, const struct gw_tensor_info *info,
                                    int64_t *dims)
 {
     int64_t all[GW_MODEL_MAX_RANK];
-    uint32_t rank = gw_infer_shape(w, info, all), n = 0;
+    uint32_t rank = gw_infer_shape(m, info, all), n = 0;
     for (uint32_t i = rank && all[0] < 0; i < rank; i++) dims[n++] = all[i];
     return n;
 }
 
-static void configure_tensors(struct config *c, const struct gw_worker *w)
+static void configure_tensors(struct config *c, const struct gw_infer_model *m)
 {
-    const struct gw_model *m = gw_worker_model(w);
     const struct gw_tensor_info *info;
-    for (uint32_t i = 0; (info = gw_model_input(m, i)) != NULL; i++) {
+    for (uint32_t i = 0; (info = gw_model_input(m->model, i)) != NULL; i++) {
         inference__model_input__init(&c->input[i]);
         c->input[i].name = (char *)info->name;
         c->input[i].data_type = grpc_models_type_of(info->dtype);
-        c->input[i].n_dims = grpc_models_shape_of(w, info, c->dims[0][i]);
+        c->input[i].n_dims = grpc_models_shape_of(m, info, c->dims[0][i]);
         c->input[i].dims = c->dims[0][i];
         c->inputs[i] = &c->input[i];
     }
-    for (uint32_t i = 0; (info = gw_model_output(m, i)) != NULL; i++) {
+    for (uint32_t i = 0; (info = gw_model_output(m->model, i)) != NULL; i++) {
         inference__model_output__init(&c->output[i]);
         c->output[i].name = (char *)info->name;
         c->output[i].data_type = grpc_models_type_of(info->dtype);
-        c->output[i].n_dims = grpc_models_shape_of(w, info, c->dims[1][i]);
+        c->output[i].n_dims = grpc_models_shape_of(m, info, c->dims[1][i]);
         c->output[i].dims = c->dims[1][i];
         c->outputs[i] = &c->output[i];
     }
-    c->config.n_input = gw_model_inputs(m);
-    c->config.n_output = gw_model_outputs(m);
+    c->config.n_input = gw_model_inputs(m->model);
+    c->config.n_output = gw_model_outputs(m->model);
     c->config.input = c->inputs;
     c->config.output = c->outputs;
 }
 
-static void configure(struct config *c, const struct gw_worker *w)
+static void configure(struct config *c, const struct gw_infer_model *m)
 {
     inference__model_config_response__init(&c->message);
     inference__model_config__init(&c->config);
     inference__model_version_policy__init(&c->policy);
     inference__model_version_policy__specific__init(&c->specific);
     inference__model_dynamic_batching__init(&c->batching);
-    c->version = gw_worker_version(w);
+    c->version = m->version;
     c->specific.versions = &c->version;
     c->specific.n_versions = 1;
     c->policy.policy_choice_case = INFERENCE__MODEL_VERSION_POLICY__POLICY_CHOICE_SPECIFIC;
     c->policy.specific = &c->specific;
-    c->config.name = (char *)gw_worker_name(w);
-    c->config.platform = c->config.backend = (char *)gw_model_kind(gw_worker_model(w));
+    c->config.name = (char *)m->name;
+    c->config.platform = c->config.backend = (char *)gw_model_kind(m->model);
     c->config.version_policy = &c->policy;
-    c->config.max_batch_size = (int32_t)gw_infer_max_batch(w);
+    c->config.max_batch_size = (int32_t)m->max_batch;
     if (c->config.max_batch_size) {
         c->config.scheduling_choice_case = INFERENCE__MODEL_CONFIG__SCHEDULING_CHOICE_DYNAMIC_BATCHING;
         c->config.dynamic_batching = &c->batching;
     }
-    configure_tensors(c, w);
+    configure_tensors(c, m);
     c->message.config = &c->config;
 }
 
@@ -175,12 +173,13 @@ void gw_grpc_model_config(void *service, struct gw_grpc_turn *turn)
         turn, &inference__model_config_request__descriptor, &arena);
     struct gw_infer *infer = ((struct gw_grpc_service *)service)->infer;
     gw_infer_enter(infer); /* as above */
-    struct gw_worker *w = q ? grpc_models_find(service, turn, q->name, q->version) : NULL;
-    struct config *c = w ? calloc(1, sizeof(*c)) : NULL;
+    struct gw_infer_model m;
+    bool found = q && grpc_models_find(turn, infer, q->name, q->version, &m);
+    struct config *c = found ? calloc(1, sizeof(*c)) : NULL;
     if (c) {
-        configure(c, w);
+        configure(c, &m);
         gw_grpc_reply(turn, &c->message.base);
-    } else if (w) {
+    } else if (found) {
         gw_grpc_answer(turn, NULL);
     }
     gw_infer_leave(infer);

@@ -104,11 +104,11 @@ static void say_final(struct head *h)
 static void grpc_reply_fill_head(struct head *h, const struct gw_infer_run *run,
                                  const struct gw_infer_request *asked, const char *id)
 {
-    const struct gw_worker *w = gw_infer_worker(run);
+    const struct gw_infer_model *m = gw_infer_run_model(run);
     const struct gw_infer_output *o;
     inference__model_infer_response__init(&h->message);
-    snprintf(h->version, sizeof(h->version), "%u", gw_worker_version(w));
-    h->message.model_name = (char *)gw_worker_name(w);
+    snprintf(h->version, sizeof(h->version), "%u", m->version);
+    h->message.model_name = (char *)m->name;
     h->message.model_version = h->version;
     h->message.id = (char *)id;
     h->message.outputs = h->tensors;

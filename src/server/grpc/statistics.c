@@ -44,21 +44,22 @@ static void grpc_statistics_add_batches(struct statistics *s, const struct gw_in
     s->message.batch_stats = s->batches;
 }
 
-static Inference__ModelStatistics *grpc_statistics_describe(struct statistics *s, const struct gw_worker *w)
+static Inference__ModelStatistics *grpc_statistics_describe(struct statistics *s, struct gw_infer *infer,
+                                                            const struct gw_infer_model *m)
 {
     struct gw_infer_stats n;
-    gw_infer_stats(w, &n);
+    gw_infer_stats(infer, m, &n);
     uint64_t all_ns = n.queue_ns + n.input_ns + n.infer_ns + n.output_ns;
     inference__model_statistics__init(&s->message);
     inference__infer_statistics__init(&s->parts);
-    snprintf(s->version, sizeof(s->version), "%u", gw_worker_version(w));
+    snprintf(s->version, sizeof(s->version), "%u", m->version);
     s->parts.success = grpc_statistics_duration(&s->success, n.successes, all_ns);
     s->parts.fail = grpc_statistics_duration(&s->fail, n.failures + n.refused + n.late, 0);
     s->parts.queue = grpc_statistics_duration(&s->queue, n.successes, n.queue_ns);
     s->parts.compute_input = grpc_statistics_duration(&s->input, n.successes, n.input_ns);
     s->parts.compute_infer = grpc_statistics_duration(&s->infer, n.successes, n.infer_ns);
     s->parts.compute_output = grpc_statistics_duration(&s->output, n.successes, n.output_ns);
-    s->message.name = (char *)gw_worker_name(w);
+    s->message.name = (char *)m->name;
     s->message.version = s->version;
     s->message.inference_count = n.inferences;
     s->message.execution_count = n.executions;
@@ -69,22 +70,26 @@ static Inference__ModelStatistics *grpc_statistics_describe(struct statistics *s
 
 static size_t count_models(struct gw_grpc_service *s)
 {
+    struct gw_infer_model m;
     size_t n = 0;
-    while (gw_infer_model(s->infer, n)) n++;
+    while (gw_infer_model(s->infer, n, &m)) n++;
     return n;
 }
 
 /* Of one model, or of all. NULL: no memory. */
 static Inference__ModelStatistics **grpc_statistics_collect(struct gw_grpc_service *s,
                                                             struct gw_grpc_arena *arena,
-                                                            const struct gw_worker *only, size_t *count)
+                                                            const struct gw_infer_model *only, size_t *count)
 {
-    *count = only ? 1 : count_models(s);
-    Inference__ModelStatistics **list = gw_grpc_arena_take(arena, (*count + 1) * sizeof(*list));
-    for (size_t i = 0; list && i < *count; i++) {
+    size_t most = only ? 1 : count_models(s);
+    struct gw_infer_model m;
+    Inference__ModelStatistics **list = gw_grpc_arena_take(arena, (most + 1) * sizeof(*list));
+    *count = 0;
+    /* Models of other hosts may have become fewer. */
+    while (list && *count < most && (only || gw_infer_model(s->infer, *count, &m))) {
         struct statistics *one = gw_grpc_arena_take(arena, sizeof(*one));
         if (!one) return NULL;
-        list[i] = grpc_statistics_describe(one, only ? only : gw_infer_model(s->infer, i));
+        list[(*count)++] = grpc_statistics_describe(one, s->infer, only ? only : &m);
     }
     return list;
 }
@@ -94,7 +99,7 @@ void gw_grpc_model_statistics(void *service, struct gw_grpc_turn *turn)
     struct gw_grpc_service *s = service;
     struct gw_grpc_arena arena;
     struct gw_infer_error error;
-    struct gw_worker *only = NULL;
+    struct gw_infer_model only;
     Inference__ModelStatisticsResponse r = INFERENCE__MODEL_STATISTICS_RESPONSE__INIT;
     const Inference__ModelStatisticsRequest *q = (const Inference__ModelStatisticsRequest *)gw_grpc_request(
         turn, &inference__model_statistics_request__descriptor, &arena);
@@ -102,7 +107,7 @@ void gw_grpc_model_statistics(void *service, struct gw_grpc_turn *turn)
     if (q && *q->name && gw_infer_find(s->infer, q->name, q->version, &only, &error)) {
         gw_grpc_fail(turn, &error);
     } else if (q) {
-        r.model_stats = grpc_statistics_collect(s, &arena, only, &r.n_model_stats);
+        r.model_stats = grpc_statistics_collect(s, &arena, *q->name ? &only : NULL, &r.n_model_stats);
         if (r.model_stats)
             gw_grpc_reply(turn, &r.base);
         else
@@ -138,19 +143,16 @@ static index_t **grpc_statistics_list_models(struct gw_grpc_service *s, struct g
                                              int only_ready, size_t *count)
 {
     const struct gw_missing_model *m;
+    struct gw_infer_model one;
     size_t served = count_models(s), more = 0;
     while (!only_ready && gw_infer_missing(s->infer, more)) more++;
-    *count = served + more;
-    index_t **list = gw_grpc_arena_take(arena, (*count + 1) * sizeof(*list));
-    for (size_t i = 0; list && i < served; i++) {
-        const struct gw_worker *w = gw_infer_model(s->infer, i);
-        list[i] = list_one(arena, gw_worker_name(w), gw_worker_version(w), "READY", "");
-        if (!list[i]) return NULL;
-    }
+    index_t **list = gw_grpc_arena_take(arena, (served + more + 1) * sizeof(*list));
+    *count = 0;
+    while (list && *count < served && gw_infer_model(s->infer, *count, &one)) /* as above */
+        if (!(list[(*count)++] = list_one(arena, one.name, one.version, "READY", ""))) return NULL;
     for (size_t i = 0; list && i < more; i++) {
         m = gw_infer_missing(s->infer, i);
-        list[served + i] = list_one(arena, m->name, m->version, "UNAVAILABLE", m->why);
-        if (!list[served + i]) return NULL;
+        if (!(list[(*count)++] = list_one(arena, m->name, m->version, "UNAVAILABLE", m->why))) return NULL;
     }
     return list;
 }
@@ -179,7 +181,7 @@ static void grpc_statistics_change(struct gw_grpc_service *s, struct gw_grpc_tur
                                    enum gw_control_what what, const char *model, const ProtobufCMessage *done)
 {
     struct gw_infer_error error;
-    if (gw_control_ask(gw_infer_control(s->infer), what, model, &error))
+    if (gw_infer_change(s->infer, what, model, &error))
         gw_grpc_fail(turn, &error);
     else
         gw_grpc_reply(turn, done);

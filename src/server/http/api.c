@@ -29,6 +29,12 @@ unsigned gw_http_draining(struct gw_api *api, json_t **reply)
     return gw_http_fail_infer(&error, reply);
 }
 
+unsigned gw_http_unready(struct gw_api *api, json_t **reply)
+{
+    struct gw_infer_error error;
+    return gw_infer_check_ready(api->infer, &error) ? gw_http_fail_infer(&error, reply) : 0;
+}
+
 unsigned gw_http_done(unsigned status, json_t **reply, json_t *body)
 {
     *reply = body;
@@ -40,17 +46,10 @@ unsigned gw_http_nothing(json_t **reply)
     return gw_http_fail(404, reply, "no such call; see docs/serving.md");
 }
 
-struct gw_worker *gw_http_find(const struct gw_api *api, const char *model)
-{
-    for (size_t i = 0; i < *api->server.workers; i++)
-        if (!strcmp(gw_worker_name(api->server.worker[i]), model)) return api->server.worker[i];
-    return NULL;
-}
-
-json_t *gw_http_tensor(const struct gw_worker *w, const struct gw_tensor_info *t)
+json_t *gw_http_tensor(const struct gw_infer_model *m, const struct gw_tensor_info *t)
 {
     int64_t dims[GW_MODEL_MAX_RANK];
-    uint32_t rank = gw_infer_shape(w, t, dims);
+    uint32_t rank = gw_infer_shape(m, t, dims);
     json_t *shape = json_array();
     for (uint32_t i = 0; i < rank; i++) json_array_append_new(shape, json_integer(dims[i]));
     return json_pack("{s:s, s:s, s:o}", "name", t->name, "datatype", gw_dtype_name(t->dtype), "shape", shape);
@@ -59,12 +58,14 @@ json_t *gw_http_tensor(const struct gw_worker *w, const struct gw_tensor_info *t
 static unsigned http_api_server_metadata(struct gw_api *api, const struct gw_http_request *r,
                                          const char *rest, json_t **reply)
 {
-    (void)api, (void)r;
+    (void)r;
     if (*rest) return gw_http_nothing(reply);
-    return gw_http_done(200, reply,
-                        json_pack("{s:s, s:s, s:[s, s, s, s, s, s]}", "name", "gpuwire", "version",
-                                  GW_VERSION, "extensions", "rdma", "binary_tensor_data", "model_repository",
-                                  "model_configuration", "statistics", "system_shared_memory"));
+    json_t *all = json_pack("{s:s, s:s, s:[s, s, s, s, s]}", "name", "gpuwire", "version", GW_VERSION,
+                            "extensions", "binary_tensor_data", "model_repository", "model_configuration",
+                            "statistics", "system_shared_memory");
+    if (api->server.sessions)
+        json_array_insert_new(json_object_get(all, "extensions"), 0, json_string("rdma"));
+    return gw_http_done(200, reply, all);
 }
 
 static unsigned http_api_health(struct gw_api *api, const struct gw_http_request *r, const char *rest,
@@ -72,7 +73,7 @@ static unsigned http_api_health(struct gw_api *api, const struct gw_http_request
 {
     (void)r;
     if (strcmp(rest, "/live") && strcmp(rest, "/ready")) return gw_http_nothing(reply);
-    unsigned not_ready = strcmp(rest, "/ready") ? 0 : gw_http_draining(api, reply);
+    unsigned not_ready = strcmp(rest, "/ready") ? 0 : gw_http_unready(api, reply);
     return not_ready ? not_ready : gw_http_done(200, reply, json_object());
 }
 
@@ -143,13 +144,13 @@ unsigned gw_api_call_metrics(void *ctx, const struct gw_http_request *r, json_t 
 void gw_api_connection_closed(void *ctx, const void *connection)
 {
     struct gw_api *api = ctx;
-    gw_table_close_all_of(api->server.sessions, connection);
+    if (api->server.sessions) gw_table_close_all_of(api->server.sessions, connection);
 }
 
 bool gw_api_connection_stays(void *ctx, const void *connection)
 {
     struct gw_api *api = ctx;
-    return gw_table_holds(api->server.sessions, connection);
+    return api->server.sessions && gw_table_holds(api->server.sessions, connection);
 }
 
 /* ---- bodies that may be long ---- */

@@ -15,7 +15,7 @@
 /* The parts of the server that the calls need. It is constant while calls come. Only its table and `infer`
  * change, and these have locks of their own. So no call waits for another. */
 struct gw_api {
-    struct gw_server_view server;
+    struct gw_server_view server; /* its sessions are NULL: no server of this process has the models */
     struct gw_infer *infer;
     uint64_t max_body;   /* bytes of an inference's body */
     struct gw_room room; /* for those whose JSON is being received */

@@ -174,24 +174,23 @@ int gw_http_ask_parse(const char *text, size_t bytes, struct gw_http_ask *a, str
     return http_ask_take_outputs(a, error);
 }
 
-int gw_http_ask_raw(const struct gw_worker *w, uint64_t bytes, struct gw_http_ask *a,
+int gw_http_ask_raw(const struct gw_infer_model *m, uint64_t bytes, struct gw_http_ask *a,
                     struct gw_infer_error *error)
 {
-    const struct gw_model *m = gw_worker_model(w);
     memset(a, 0, sizeof(*a));
-    if (gw_model_inputs(m) != 1)
+    if (gw_model_inputs(m->model) != 1)
         return gw_infer_fail(
             error, GW_INFER_INVALID,
             "Raw request must only have 1 input to be deduced but got %u inputs in '%s' model "
             "configuration",
-            gw_model_inputs(m), gw_worker_name(w));
-    const struct gw_tensor_info *info = gw_model_input(m, 0);
+            gw_model_inputs(m->model), m->name);
+    const struct gw_tensor_info *info = gw_model_input(m->model, 0);
     struct gw_infer_tensor *t = &a->request.input[0];
     a->name = strdup(info->name); /* the model may be replaced before it is asked */
     if (!a->name) return gw_infer_fail(error, GW_INFER_INTERNAL, "out of memory");
     t->name = a->name;
     t->datatype = gw_dtype_name(info->dtype);
-    t->rank = gw_infer_shape(w, info, t->dims);
+    t->rank = gw_infer_shape(m, info, t->dims);
     if (t->rank && t->dims[0] < 0) t->dims[0] = (int64_t)(bytes / (info->bytes ? info->bytes : 1));
     a->request.inputs = 1;
     a->input[0].binary = 1;

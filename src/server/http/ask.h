@@ -25,7 +25,7 @@ struct gw_http_ask {
 int gw_http_ask_parse(const char *text, size_t bytes, struct gw_http_ask *ask, struct gw_infer_error *error);
 /* A request without any JSON: the body is the elements of the model's only input, the answer those of its
  * outputs. */
-int gw_http_ask_raw(const struct gw_worker *w, uint64_t bytes, struct gw_http_ask *ask,
+int gw_http_ask_raw(const struct gw_infer_model *m, uint64_t bytes, struct gw_http_ask *ask,
                     struct gw_infer_error *error);
 void gw_http_ask_free(struct gw_http_ask *ask);
 

@@ -10,15 +10,15 @@ unsigned gw_http_fail(unsigned status, json_t **reply, const char *why);
 unsigned gw_http_fail_infer(const struct gw_infer_error *error, json_t **reply);
 /* 0, or the status of the refusal while the server drains. */
 unsigned gw_http_draining(struct gw_api *api, json_t **reply);
+/* The same while it is not ready, for whatever reason. */
+unsigned gw_http_unready(struct gw_api *api, json_t **reply);
 unsigned gw_http_done(unsigned status, json_t **reply, json_t *body); /* body NULL: memory was lacking */
 unsigned gw_http_nothing(json_t **reply);                             /* no such call */
 
-/* NULL: no such model. */
-struct gw_worker *gw_http_find(const struct gw_api *api, const char *model);
 /* A tensor's name, datatype and shape. */
-json_t *gw_http_tensor(const struct gw_worker *w, const struct gw_tensor_info *t);
+json_t *gw_http_tensor(const struct gw_infer_model *m, const struct gw_tensor_info *t);
 /* The tensors of all its inputs (output 0), or outputs. */
-json_t *gw_http_tensors(const struct gw_worker *w, int output);
+json_t *gw_http_tensors(const struct gw_infer_model *m, int output);
 
 unsigned gw_http_models(struct gw_api *api, const struct gw_http_request *r, const char *rest,
                         json_t **reply);

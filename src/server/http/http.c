@@ -24,14 +24,14 @@ struct gw_http_door {
 /* The models stay while it looks at them. */
 static void http_look_at_models(struct gw_api *api)
 {
+    struct gw_infer_model m;
     struct gw_infer_stats s;
     uint64_t now = gw_deadline(0);
     if (!gw_past_begin(&api->past, now)) return;
     gw_infer_enter(api->infer);
-    for (size_t i = 0; i < *api->server.workers; i++) {
-        const struct gw_worker *w = api->server.worker[i];
-        gw_infer_stats(w, &s);
-        gw_past_add(&api->past, gw_worker_name(w), gw_worker_version(w), &s);
+    for (size_t i = 0; gw_infer_model(api->infer, i, &m); i++) {
+        gw_infer_stats(api->infer, &m, &s);
+        gw_past_add(&api->past, m.name, m.version, &s);
     }
     gw_infer_leave(api->infer);
     gw_past_end(&api->past, now);
@@ -59,7 +59,8 @@ static void http_stop(void *door)
 static uint32_t max_each(const struct gw_api *api, const struct gw_http_door_opts *o)
 {
     if (o->connections_each) return o->connections_each;
-    uint64_t sessions = *api->server.workers * (uint64_t)api->server.sessions->max_each;
+    uint64_t sessions =
+        api->server.sessions ? *api->server.workers * (uint64_t)api->server.sessions->max_each : 0;
     return sessions > 32 ? (uint32_t)sessions + 32 : 64;
 }
 
@@ -120,24 +121,24 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
     return err;
 }
 
-int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *o,
+int gw_http_door_start(const struct gw_server_view *server, struct gw_infer *infer,
+                       const struct gw_http_door_opts *o, struct gw_server_door *door,
                        struct gw_http_door **out)
 {
     struct gw_http_door *h = calloc(1, sizeof(*h));
     if (!h) return -ENOMEM;
-    gw_server_view(server, &h->api.server);
+    if (server) h->api.server = *server;
     h->api.infer = infer;
     h->api.max_body = o->max_body ? o->max_body : GW_HTTP_MAX_BODY;
     gw_room_open(&h->api.room, 4 * h->api.max_body);
     gw_past_open(&h->api.past);
     int err = listen_for(h, o);
-    struct gw_server_door door = {
-        .door = h, .tend = http_tend, .stop = http_stop}; /* calls stand for its answers */
-    if (!err) err = gw_server_add_door(server, &door);
     if (err) {
         http_stop(h);
         return err;
     }
+    *door = (struct gw_server_door){
+        .door = h, .tend = http_tend, .stop = http_stop}; /* calls stand for its answers */
     *out = h;
     return 0;
 }

@@ -24,9 +24,11 @@ struct gw_http_door_opts {
     uint16_t metrics_port;       /* `metrics` is answered there, too, and nothing else; 0: nowhere else */
 };
 
-/* Listens, and adds itself to the server, which ends it. `infer` outlives the server. 0 or a negative errno
- * with the reason in gw_last_error(). */
-int gw_http_door_start(struct gw_server *server, struct gw_infer *infer, const struct gw_http_door_opts *opts,
+/* Listens. *door is for gw_server_add_door, or for another owner that tends and stops it. `infer` outlives
+ * the door. `server` is that of the models, for RDMA sessions; NULL: they are on other hosts. 0 or a negative
+ * errno with the reason in gw_last_error(). */
+int gw_http_door_start(const struct gw_server_view *server, struct gw_infer *infer,
+                       const struct gw_http_door_opts *opts, struct gw_server_door *door,
                        struct gw_http_door **out);
 uint16_t gw_http_door_port(const struct gw_http_door *h);
 

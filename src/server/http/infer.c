@@ -145,9 +145,9 @@ static int http_infer_check_sizes(struct gw_http_infer *c)
 
 static int http_infer_parse(struct gw_http_infer *c)
 {
-    struct gw_worker *w;
-    if (gw_infer_find(c->opts.infer, c->model, c->version, &w, &c->error)) return -1;
-    if (c->header == 0) return gw_http_ask_raw(w, c->body == NO_HEADER ? 0 : c->body, &c->ask, &c->error);
+    struct gw_infer_model m;
+    if (gw_infer_find(c->opts.infer, c->model, c->version, &m, &c->error)) return -1;
+    if (c->header == 0) return gw_http_ask_raw(&m, c->body == NO_HEADER ? 0 : c->body, &c->ask, &c->error);
     if (!c->json.bytes) return gw_infer_fail(&c->error, GW_INFER_INVALID, "the request has no body");
     return gw_http_ask_parse(c->json.at, c->json.bytes, &c->ask, &c->error);
 }
@@ -297,7 +297,7 @@ static int write_output(struct gw_http_infer *c, const struct gw_infer_output *o
 
 static int write_answer(struct gw_http_infer *c, struct gw_text *t, struct gw_http_answer *answer)
 {
-    const struct gw_worker *w = gw_infer_worker(c->run);
+    const struct gw_infer_model *m = gw_infer_run_model(c->run);
     const struct gw_infer_output *o;
     gw_text_add(t, "{", 1);
     if (c->ask.id) {
@@ -306,8 +306,8 @@ static int write_answer(struct gw_http_infer *c, struct gw_text *t, struct gw_ht
         gw_text_add(t, ",", 1);
     }
     gw_text_add(t, "\"model_name\":", 13);
-    gw_text_json(t, json_string(gw_worker_name(w)));
-    gw_text_printf(t, ",\"model_version\":\"%u\",\"outputs\":[", gw_worker_version(w));
+    gw_text_json(t, json_string(m->name));
+    gw_text_printf(t, ",\"model_version\":\"%u\",\"outputs\":[", m->version);
     for (uint32_t i = 0; (o = gw_infer_output(c->run, i)); i++) {
         if (i) gw_text_add(t, ",", 1);
         if (write_output(c, o, t, answer)) return -1;
@@ -361,7 +361,8 @@ static void http_infer_log_line(struct gw_http_infer *c)
 static void write_refusal(struct gw_http_infer *c, struct gw_http_answer *answer)
 {
     json_t *why = gw_http_error(c->error.text);
-    *answer = (struct gw_http_answer){.status = gw_infer_http_status(c->error.code)};
+    *answer =
+        (struct gw_http_answer){.status = gw_infer_http_status(c->error.code), .retry_ns = c->error.retry_ns};
     answer->text = json_dumps(why, JSON_COMPACT);
     if (answer->text) answer->bytes = strlen(answer->text);
     json_decref(why);

@@ -91,11 +91,11 @@ static void write_label(struct gw_text *t, const char *value)
     }
 }
 
-static void write_model(struct gw_text *t, const char *name, const struct gw_worker *w)
+static void write_model(struct gw_text *t, const char *name, const struct gw_infer_model *m)
 {
     gw_text_printf(t, "%s{model=\"", name);
-    write_label(t, gw_worker_name(w));
-    gw_text_printf(t, "\",version=\"%u\"", gw_worker_version(w));
+    write_label(t, m->name);
+    gw_text_printf(t, "\",version=\"%u\"", m->version);
 }
 
 static void http_metrics_write_head(struct gw_text *t, const char *name, const char *type, const char *help)
@@ -107,45 +107,47 @@ static void http_metrics_write_head(struct gw_text *t, const char *name, const c
 static void write_each_batch(struct gw_text *t, struct gw_api *api, const char *name,
                              uint64_t (*of)(const struct gw_infer_stats *s, uint32_t k))
 {
+    struct gw_infer_model m;
     struct gw_infer_stats s;
-    for (size_t i = 0; i < *api->server.workers; i++) {
-        gw_infer_stats(api->server.worker[i], &s);
+    for (size_t i = 0; gw_infer_model(api->infer, i, &m); i++) {
+        gw_infer_stats(api->infer, &m, &s);
         for (uint32_t k = 0; k < s.batches; k++) {
-            write_model(t, name, api->server.worker[i]);
+            write_model(t, name, &m);
             gw_text_printf(t, ",batch_size=\"%u\"} %llu\n", s.batch[k].rows, (unsigned long long)of(&s, k));
         }
     }
 }
 
 /* Prometheus adds up what lies below each bound. Half octaves are enough for it, and half as long. */
-static void write_latency(struct gw_text *t, const struct gw_worker *w, const struct gw_infer_stats *s)
+static void write_latency(struct gw_text *t, const struct gw_infer_model *m, const struct gw_infer_stats *s)
 {
     const char *bucket = "gpuwire_request_duration_seconds_bucket";
     uint64_t count = 0, sum = s->queue_ns + s->input_ns + s->infer_ns + s->output_ns;
     for (uint32_t i = 0; i < GW_SERVE_BUCKETS; i++) {
         count += s->latency[i];
         if (i % 2 == 0) continue;
-        write_model(t, bucket, w);
+        write_model(t, bucket, m);
         if (i == GW_SERVE_BUCKETS - 1)
             gw_text_printf(t, ",le=\"+Inf\"} %llu\n", (unsigned long long)count);
         else
             gw_text_printf(t, ",le=\"%.9g\"} %llu\n", (double)gw_serve_bucket_end(i) / 1e9,
                            (unsigned long long)count);
     }
-    write_model(t, "gpuwire_request_duration_seconds_sum", w);
+    write_model(t, "gpuwire_request_duration_seconds_sum", m);
     gw_text_printf(t, "} %.9f\n", (double)sum / 1e9);
-    write_model(t, "gpuwire_request_duration_seconds_count", w);
+    write_model(t, "gpuwire_request_duration_seconds_count", m);
     gw_text_printf(t, "} %llu\n", (unsigned long long)count);
 }
 
 static void write_latencies(struct gw_text *t, struct gw_api *api)
 {
+    struct gw_infer_model m;
     struct gw_infer_stats s;
     http_metrics_write_head(t, "gpuwire_request_duration_seconds", "histogram",
                             "Time of answered requests, from arrival until the answer was posted");
-    for (size_t i = 0; i < *api->server.workers; i++) {
-        gw_infer_stats(api->server.worker[i], &s);
-        write_latency(t, api->server.worker[i], &s);
+    for (size_t i = 0; gw_infer_model(api->infer, i, &m); i++) {
+        gw_infer_stats(api->infer, &m, &s);
+        write_latency(t, &m, &s);
     }
 }
 
@@ -153,7 +155,7 @@ static void write_server(struct gw_text *t, struct gw_api *api)
 {
     http_metrics_write_head(t, "gpuwire_server_info", "gauge", "The server's version");
     gw_text_printf(t, "gpuwire_server_info{version=\"%s\",executor=\"%s\"} 1\n", GW_VERSION,
-                   api->server.on_gpu ? "gpu" : "cpu");
+                   gw_infer_executor(api->infer));
     http_metrics_write_head(t, "gpuwire_server_draining", "gauge",
                             "1: the server is about to end, and takes nothing new");
     gw_text_printf(t, "gpuwire_server_draining %d\n", gw_infer_draining(api->infer));
@@ -248,14 +250,15 @@ unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, co
                          json_t **reply)
 {
     struct gw_text t = {0};
+    struct gw_infer_model model;
     struct gw_infer_stats s;
     if (*rest) return gw_http_nothing(reply);
     if (strcmp(r->method, "GET")) return gw_http_fail(405, reply, "GET only");
     for (size_t m = 0; m < sizeof(metrics) / sizeof(metrics[0]); m++) {
         http_metrics_write_head(&t, metrics[m].name, metrics[m].type, metrics[m].help);
-        for (size_t i = 0; i < *api->server.workers; i++) {
-            gw_infer_stats(api->server.worker[i], &s);
-            write_model(&t, metrics[m].name, api->server.worker[i]);
+        for (size_t i = 0; gw_infer_model(api->infer, i, &model); i++) {
+            gw_infer_stats(api->infer, &model, &s);
+            write_model(&t, metrics[m].name, &model);
             gw_text_printf(&t, "} %llu\n", (unsigned long long)http_metrics_value_of(&s, (enum what)m));
         }
     }
@@ -265,6 +268,7 @@ unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, co
     write_heap(&t);
     if (api->server.on_gpu) write_gpus(&t);
     write_server(&t, api);
+    gw_infer_metrics(api->infer, &t);
     json_t *text = t.broken ? NULL : json_stringn(t.at, t.bytes);
     free(t.at);
     return gw_http_done(200, reply, text);

@@ -8,45 +8,48 @@
 #include "src/server/requests/stats.h"
 #include "src/server/lifecycle/cputime.h"
 
-static const char *http_models_version_of(const struct gw_worker *w, char text[16])
+static const char *http_models_version_of(const struct gw_infer_model *m, char text[16])
 {
-    snprintf(text, 16, "%u", gw_worker_version(w));
+    snprintf(text, 16, "%u", m->version);
     return text;
 }
 
 /* ---- metadata and configuration ---- */
 
-static json_t *http_models_tensors(const struct gw_worker *w, int output,
-                                   json_t *(*one)(const struct gw_worker *w, const struct gw_tensor_info *t))
+static json_t *http_models_tensors(const struct gw_infer_model *m, int output,
+                                   json_t *(*one)(const struct gw_infer_model *m,
+                                                  const struct gw_tensor_info *t))
 {
-    const struct gw_model *m = gw_worker_model(w);
-    uint32_t n = output ? gw_model_outputs(m) : gw_model_inputs(m);
+    uint32_t n = output ? gw_model_outputs(m->model) : gw_model_inputs(m->model);
     json_t *all = json_array();
     for (uint32_t i = 0; i < n; i++)
-        json_array_append_new(all, one(w, output ? gw_model_output(m, i) : gw_model_input(m, i)));
+        json_array_append_new(all,
+                              one(m, output ? gw_model_output(m->model, i) : gw_model_input(m->model, i)));
     return all;
 }
 
-json_t *gw_http_tensors(const struct gw_worker *w, int output)
+json_t *gw_http_tensors(const struct gw_infer_model *m, int output)
 {
-    return http_models_tensors(w, output, gw_http_tensor);
+    return http_models_tensors(m, output, gw_http_tensor);
 }
 
-static json_t *metadata(const struct gw_worker *w)
+static json_t *metadata(const struct gw_infer_model *m)
 {
     char version[16];
-    return json_pack("{s:s, s:[s], s:s, s:o, s:o, s:{s:I}}", "name", gw_worker_name(w), "versions",
-                     http_models_version_of(w, version), "platform", gw_model_kind(gw_worker_model(w)),
-                     "inputs", gw_http_tensors(w, 0), "outputs", gw_http_tensors(w, 1), "rdma", "slots",
-                     (json_int_t)gw_worker_slots(w));
+    json_t *all = json_pack("{s:s, s:[s], s:s, s:o, s:o}", "name", m->name, "versions",
+                            http_models_version_of(m, version), "platform", gw_model_kind(m->model), "inputs",
+                            gw_http_tensors(m, 0), "outputs", gw_http_tensors(m, 1));
+    if (m->rdma_slots)
+        json_object_set_new(all, "rdma", json_pack("{s:I}", "slots", (json_int_t)m->rdma_slots));
+    return all;
 }
 
 /* As a model configuration has it: a type's name of its own, and no dimension for the batch. */
-static json_t *config_tensor(const struct gw_worker *w, const struct gw_tensor_info *t)
+static json_t *config_tensor(const struct gw_infer_model *m, const struct gw_tensor_info *t)
 {
     char type[24];
     int64_t dims[GW_MODEL_MAX_RANK];
-    uint32_t rank = gw_infer_shape(w, t, dims);
+    uint32_t rank = gw_infer_shape(m, t, dims);
     json_t *shape = json_array();
     for (uint32_t i = rank && dims[0] < 0; i < rank; i++) json_array_append_new(shape, json_integer(dims[i]));
     snprintf(type, sizeof(type), "TYPE_%s", gw_dtype_name(t->dtype));
@@ -55,31 +58,31 @@ static json_t *config_tensor(const struct gw_worker *w, const struct gw_tensor_i
 }
 
 /* Triton's clients look for all of this. */
-static json_t *config_input(const struct gw_worker *w, const struct gw_tensor_info *t)
+static json_t *config_input(const struct gw_infer_model *m, const struct gw_tensor_info *t)
 {
-    json_t *one = config_tensor(w, t);
+    json_t *one = config_tensor(m, t);
     json_object_set_new(one, "format", json_string("FORMAT_NONE"));
     json_object_set_new(one, "allow_ragged_batch", json_false());
     json_object_set_new(one, "optional", json_false());
     return one;
 }
 
-static json_t *config_output(const struct gw_worker *w, const struct gw_tensor_info *t)
+static json_t *config_output(const struct gw_infer_model *m, const struct gw_tensor_info *t)
 {
-    json_t *one = config_tensor(w, t);
+    json_t *one = config_tensor(m, t);
     json_object_set_new(one, "label_filename", json_string(""));
     return one;
 }
 
-static json_t *http_models_config(const struct gw_worker *w)
+static json_t *http_models_config(const struct gw_infer_model *m)
 {
-    const char *kind = gw_model_kind(gw_worker_model(w));
-    uint32_t most = gw_infer_max_batch(w);
+    const char *kind = gw_model_kind(m->model);
+    uint32_t most = m->max_batch;
     json_t *all =
-        json_pack("{s:s, s:s, s:s, s:{s:{s:i}}, s:I, s:o, s:o, s:{}}", "name", gw_worker_name(w), "platform",
-                  kind, "backend", kind, "version_policy", "latest", "num_versions", 1, "max_batch_size",
-                  (json_int_t)most, "input", http_models_tensors(w, 0, config_input), "output",
-                  http_models_tensors(w, 1, config_output), "parameters");
+        json_pack("{s:s, s:s, s:s, s:{s:{s:i}}, s:I, s:o, s:o, s:{}}", "name", m->name, "platform", kind,
+                  "backend", kind, "version_policy", "latest", "num_versions", 1, "max_batch_size",
+                  (json_int_t)most, "input", http_models_tensors(m, 0, config_input), "output",
+                  http_models_tensors(m, 1, config_output), "parameters");
     if (most) json_object_set_new(all, "dynamic_batching", json_object());
     return all;
 }
@@ -102,7 +105,7 @@ static json_t *batch_stats(const struct gw_infer_stats *s)
     return all;
 }
 
-static json_t *model_stats(const struct gw_worker *w, const struct gw_infer_stats *s)
+static json_t *model_stats(const struct gw_infer_model *m, const struct gw_infer_stats *s)
 {
     char version[16];
     uint64_t n = s->successes, all = s->queue_ns + s->input_ns + s->infer_ns + s->output_ns;
@@ -113,8 +116,8 @@ static json_t *model_stats(const struct gw_worker *w, const struct gw_infer_stat
                   "compute_infer", http_models_duration(n, s->infer_ns), "compute_output",
                   http_models_duration(n, s->output_ns), "cache_hit", http_models_duration(0, 0),
                   "cache_miss", http_models_duration(0, 0));
-    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o}", "name", gw_worker_name(w), "version",
-                     http_models_version_of(w, version), "inference_count", (json_int_t)s->inferences,
+    return json_pack("{s:s, s:s, s:I, s:I, s:o, s:o}", "name", m->name, "version",
+                     http_models_version_of(m, version), "inference_count", (json_int_t)s->inferences,
                      "execution_count", (json_int_t)s->executions, "inference_stats", parts, "batch_stats",
                      batch_stats(s));
 }
@@ -122,43 +125,43 @@ static json_t *model_stats(const struct gw_worker *w, const struct gw_infer_stat
 static json_t *all_stats(struct gw_api *api)
 {
     json_t *all = json_array();
+    struct gw_infer_model m;
     struct gw_infer_stats s;
-    for (size_t i = 0; i < *api->server.workers; i++) {
-        gw_infer_stats(api->server.worker[i], &s);
-        json_array_append_new(all, model_stats(api->server.worker[i], &s));
+    for (size_t i = 0; gw_infer_model(api->infer, i, &m); i++) {
+        gw_infer_stats(api->infer, &m, &s);
+        json_array_append_new(all, model_stats(&m, &s));
     }
     return json_pack("{s:o}", "model_stats", all);
 }
 
 /* Triton's, and beside them what only this server has. */
-static json_t *http_models_stats(const struct gw_worker *w)
+static json_t *http_models_stats(struct gw_api *api, const struct gw_infer_model *m)
 {
     struct gw_cputime cpu = {0};
     struct gw_infer_stats s;
     gw_cputime_read(&cpu);
-    gw_infer_stats(w, &s);
-    return json_pack("{s:[o], s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "model_stats", model_stats(w, &s), "name",
-                     gw_worker_name(w), "answered", (json_int_t)s.successes, "refused", (json_int_t)s.refused,
+    gw_infer_stats(api->infer, m, &s);
+    return json_pack("{s:[o], s:s, s:I, s:I, s:I, s:I, s:I, s:I}", "model_stats", model_stats(m, &s), "name",
+                     m->name, "answered", (json_int_t)s.successes, "refused", (json_int_t)s.refused,
                      "sessions_open", (json_int_t)s.sessions_open, "sessions", (json_int_t)s.sessions,
                      "cpu_own_ns", (json_int_t)cpu.own_ns, "cpu_nic_ns", (json_int_t)cpu.nic_ns);
 }
 
 /* ---- the calls ---- */
 
-/* Every model that is there is ready, unless the server is about to end. */
+/* Every model that is there is ready when the server is. */
 static unsigned http_models_ready(struct gw_api *api, json_t **reply)
 {
-    unsigned no = gw_http_draining(api, reply);
+    unsigned no = gw_http_unready(api, reply);
     return no ? no : gw_http_done(200, reply, json_object());
 }
 
-/* The model that the path names; *what is what follows in it. */
-static struct gw_worker *http_models_find(struct gw_api *api, const char *rest, const char **what,
-                                          json_t **reply, unsigned *status)
+/* The model that the path names: 0 and *m, or the status of a refusal. *what is what follows in the path. */
+static unsigned http_models_find(struct gw_api *api, const char *rest, const char **what,
+                                 struct gw_infer_model *m, json_t **reply)
 {
     char name[GW_INFER_NAME], version[32] = "";
-    struct gw_infer_error error = {GW_INFER_NOT_FOUND, "no such model here"};
-    struct gw_worker *w = NULL;
+    struct gw_infer_error error = {.code = GW_INFER_NOT_FOUND, .text = "no such model here"};
     size_t n = strcspn(rest, "/"), v = 0;
     *what = rest + n;
     if (!strncmp(*what, "/versions/", 10)) {
@@ -167,27 +170,28 @@ static struct gw_worker *http_models_find(struct gw_api *api, const char *rest, 
         *what += 10 + v;
     }
     snprintf(name, sizeof(name), "%.*s", n < sizeof(name) ? (int)n : 255, rest);
-    if (n >= sizeof(name) || v >= sizeof(version) || gw_infer_find(api->infer, name, version, &w, &error))
-        *status = gw_http_fail_infer(&error, reply);
-    return w;
+    if (n >= sizeof(name) || v >= sizeof(version) || gw_infer_find(api->infer, name, version, m, &error))
+        return gw_http_fail_infer(&error, reply);
+    return 0;
 }
 
 unsigned gw_http_models(struct gw_api *api, const struct gw_http_request *r, const char *rest, json_t **reply)
 {
-    unsigned status = 404;
+    struct gw_infer_model m;
     const char *what;
     if (!*rest) return gw_http_nothing(reply);
     if (!strcmp(rest, "/stats")) return gw_http_done(200, reply, all_stats(api));
-    struct gw_worker *w = http_models_find(api, rest + 1, &what, reply, &status);
-    if (!w) return status;
+    unsigned status = http_models_find(api, rest + 1, &what, &m, reply);
+    if (status) return status;
     if (!strcmp(what, "/infer")) return gw_http_fail(405, reply, "POST only");
     if (!strncmp(what, "/trace", 6)) return gw_http_fail(501, reply, "the server does not support tracing");
     if (*what && strcmp(what, "/ready") && strcmp(what, "/config") && strcmp(what, "/stats"))
         return gw_http_nothing(reply);
     if (strcmp(r->method, "GET")) return gw_http_fail(405, reply, "GET only");
-    if (!*what) return gw_http_done(200, reply, metadata(w));
+    if (!*what) return gw_http_done(200, reply, metadata(&m));
     if (!strcmp(what, "/ready")) return http_models_ready(api, reply);
-    return gw_http_done(200, reply, strcmp(what, "/config") ? http_models_stats(w) : http_models_config(w));
+    return gw_http_done(200, reply,
+                        strcmp(what, "/config") ? http_models_stats(api, &m) : http_models_config(&m));
 }
 
 static void list_missing(struct gw_api *api, json_t *all)
@@ -206,11 +210,11 @@ static json_t *http_models_list_models(struct gw_api *api, int all_there_are)
 {
     char version[16];
     json_t *all = json_array();
-    for (size_t i = 0; i < *api->server.workers; i++)
+    struct gw_infer_model m;
+    for (size_t i = 0; gw_infer_model(api->infer, i, &m); i++)
         json_array_append_new(all,
-                              json_pack("{s:s, s:s, s:s, s:s}", "name", gw_worker_name(api->server.worker[i]),
-                                        "version", http_models_version_of(api->server.worker[i], version),
-                                        "state", "READY", "reason", ""));
+                              json_pack("{s:s, s:s, s:s, s:s}", "name", m.name, "version",
+                                        http_models_version_of(&m, version), "state", "READY", "reason", ""));
     if (all_there_are) list_missing(api, all);
     return all;
 }
@@ -240,8 +244,7 @@ unsigned gw_http_control(struct gw_api *api, const struct gw_http_request *r, co
     memcpy(name, rest + 1, n);
     name[n] = 0;
     gw_http_busy(r->connection, 1); /* models take their time to come and go */
-    int wrong = gw_control_ask(gw_infer_control(api->infer), load ? GW_CONTROL_LOAD : GW_CONTROL_UNLOAD, name,
-                               &error);
+    int wrong = gw_infer_change(api->infer, load ? GW_CONTROL_LOAD : GW_CONTROL_UNLOAD, name, &error);
     gw_http_busy(r->connection, 0);
     return wrong ? gw_http_fail_infer(&error, reply) : gw_http_done(200, reply, json_object());
 }

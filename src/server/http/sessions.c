@@ -60,7 +60,7 @@ static const char *parse_wish(const json_t *body, struct gw_session_wish *wish)
     return NULL;
 }
 
-static json_t *grant_json(const struct gw_api *api, const struct gw_worker *w, const char *id,
+static json_t *grant_json(const struct gw_api *api, const struct gw_infer_model *m, const char *id,
                           const struct gw_session_grant *g)
 {
     char endpoint[GW_ENDPOINT_TEXT], addr[24];
@@ -69,10 +69,10 @@ static json_t *grant_json(const struct gw_api *api, const struct gw_worker *w, c
     return json_pack("{s:s, s:I, s:s, s:s, s:I, s:I, s:I, s:s, s:I, s:I, s:o, s:o}", "id", id, "slots",
                      (json_int_t)g->slots, "endpoint", endpoint, "request_addr", addr, "request_stride",
                      (json_int_t)g->request_stride, "request_rkey", (json_int_t)g->request_rkey, "max_rows",
-                     (json_int_t)gw_worker_max_rows(w), "clock", api->server.clock, "unused_ms",
+                     (json_int_t)gw_worker_max_rows(m->own), "clock", api->server.clock, "unused_ms",
                      (json_int_t)(api->server.sessions->unused_ns / 1000000), "idle_ms",
-                     (json_int_t)(api->server.sessions->idle_ns / 1000000), "inputs", gw_http_tensors(w, 0),
-                     "outputs", gw_http_tensors(w, 1));
+                     (json_int_t)(api->server.sessions->idle_ns / 1000000), "inputs", gw_http_tensors(m, 0),
+                     "outputs", gw_http_tensors(m, 1));
 }
 
 static unsigned http_sessions_refuse(int err, json_t **reply)
@@ -101,6 +101,8 @@ static unsigned http_sessions_open_one(struct gw_api *api, const struct gw_http_
     struct gw_session_wish wish = {0};
     const struct gw_table_client client = {r->connection, r->who};
     struct gw_session_grant grant;
+    struct gw_infer_model m;
+    struct gw_infer_error error;
     char id[GW_SESSION_ID];
     unsigned draining = gw_http_draining(api, reply);
     if (draining) return draining;
@@ -110,11 +112,11 @@ static unsigned http_sessions_open_one(struct gw_api *api, const struct gw_http_
     if (wrong) return gw_http_fail(400, reply, wrong);
     if (http_sessions_is_ours(api, &wish.endpoint))
         return gw_http_fail(400, reply, "endpoint: it is one of this server's own");
-    struct gw_worker *w = gw_http_find(api, model);
-    if (!w) return gw_http_fail(404, reply, "no such model here");
+    if (gw_infer_find(api->infer, model, NULL, &m, &error))
+        return gw_http_fail(404, reply, "no such model here");
 
-    int err = gw_table_add(api->server.sessions, w, &wish, &client, &grant, id);
-    return err ? http_sessions_refuse(err, reply) : gw_http_done(201, reply, grant_json(api, w, id, &grant));
+    int err = gw_table_add(api->server.sessions, m.own, &wish, &client, &grant, id);
+    return err ? http_sessions_refuse(err, reply) : gw_http_done(201, reply, grant_json(api, &m, id, &grant));
 }
 
 static unsigned http_sessions_call_one(struct gw_api *api, const char *method, const char *id, json_t **reply)
@@ -133,6 +135,8 @@ static unsigned http_sessions_call_one(struct gw_api *api, const char *method, c
 unsigned gw_http_sessions(struct gw_api *api, const struct gw_http_request *r, const char *rest,
                           json_t **reply)
 {
+    if (!api->server.sessions)
+        return gw_http_fail(501, reply, "models here lie on other hosts: RDMA sessions are opened there");
     if (*rest == '/') return http_sessions_call_one(api, r->method, rest + 1, reply);
     if (*rest) return gw_http_nothing(reply);
     if (strcmp(r->method, "POST")) return gw_http_fail(405, reply, "POST only");

@@ -14,12 +14,18 @@ int gw_infer_fail(struct gw_infer_error *error, enum gw_infer_code code, const c
 {
     va_list args;
     error->code = code;
+    error->retry_ns = 0;
     va_start(args, format);
     locale_t before = gw_c_locale_enter();
     vsnprintf(error->text, sizeof(error->text), format, args);
     gw_c_locale_leave(before);
     va_end(args);
     return -1;
+}
+
+int gw_infer_fail_late(struct gw_infer_error *error, enum gw_infer_code code)
+{
+    return gw_infer_fail(error, code, "Request timeout expired");
 }
 
 int gw_infer_fail_errno(struct gw_infer_error *error, int err)
@@ -45,6 +51,7 @@ unsigned gw_infer_http_status(enum gw_infer_code code)
     switch (code) {
     case GW_INFER_NOT_FOUND: return 404;
     case GW_INFER_UNAVAILABLE: return 503;
+    case GW_INFER_LATE: return 504;
     case GW_INFER_UNSUPPORTED: return 501;
     case GW_INFER_INTERNAL: return 500;
     default: return 400;
@@ -54,6 +61,7 @@ unsigned gw_infer_http_status(enum gw_infer_code code)
 int gw_infer_grpc_status(enum gw_infer_code code)
 {
     switch (code) {
+    case GW_INFER_LATE: return 4;
     case GW_INFER_NOT_FOUND: return 5;
     case GW_INFER_EXISTS: return 6;
     case GW_INFER_UNSUPPORTED: return 12;

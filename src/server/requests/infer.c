@@ -54,6 +54,18 @@ int gw_infer_refuse_draining(struct gw_infer_error *error)
                          "the server is about to end: it answers what it has begun, and takes nothing new");
 }
 
+int gw_infer_check_ready(struct gw_infer *f, struct gw_infer_error *error)
+{
+    if (gw_infer_draining(f)) return gw_infer_refuse_draining(error);
+    return f->opts.backend->ready ? f->opts.backend->ready(f->opts.ctx, error) : 0;
+}
+
+const struct gw_infer_backend *gw_infer_backend(const struct gw_infer *f, void **ctx)
+{
+    *ctx = f->opts.ctx;
+    return f->opts.backend;
+}
+
 struct gw_access *gw_infer_access(struct gw_infer *f)
 {
     return f->opts.access;
@@ -108,62 +120,69 @@ int gw_infer_unregister_cuda(struct gw_infer *f, const char *who, const char *na
     return gw_control_paused(f->opts.control, unregister_cuda, &job, error);
 }
 
-struct gw_control *gw_infer_control(struct gw_infer *f)
+int gw_infer_change(struct gw_infer *f, enum gw_control_what what, const char *model,
+                    struct gw_infer_error *error)
 {
-    return f->opts.control;
+    const char *why = f->opts.backend->no_control;
+    return why ? gw_infer_fail(error, GW_INFER_UNSUPPORTED, "%s", why)
+               : gw_control_ask(f->opts.control, what, model, error);
 }
+
+/* ---- models ---- */
 
 void gw_infer_enter(struct gw_infer *f)
 {
-    if (f->opts.lock) pthread_rwlock_rdlock(f->opts.lock);
+    f->opts.backend->enter(f->opts.ctx);
 }
 
 void gw_infer_leave(struct gw_infer *f)
 {
-    if (f->opts.lock) pthread_rwlock_unlock(f->opts.lock);
+    f->opts.backend->leave(f->opts.ctx);
 }
 
-struct gw_worker *gw_infer_model(struct gw_infer *f, size_t i)
+bool gw_infer_model(struct gw_infer *f, size_t i, struct gw_infer_model *out)
 {
-    return i < *f->opts.workers ? f->opts.worker[i] : NULL;
+    return f->opts.backend->model(f->opts.ctx, i, out);
 }
 
 const struct gw_missing_model *gw_infer_missing(struct gw_infer *f, size_t i)
 {
-    return f->opts.missing && i < f->opts.missing->count ? &f->opts.missing->model[i] : NULL;
+    return f->opts.backend->missing(f->opts.ctx, i);
 }
 
-int gw_infer_find(struct gw_infer *f, const char *model, const char *version, struct gw_worker **out,
+void gw_infer_stats(struct gw_infer *f, const struct gw_infer_model *m, struct gw_infer_stats *out)
+{
+    f->opts.backend->stats(f->opts.ctx, m, out);
+}
+
+const char *gw_infer_executor(struct gw_infer *f)
+{
+    return f->opts.backend->executor(f->opts.ctx);
+}
+
+void gw_infer_metrics(struct gw_infer *f, struct gw_text *t)
+{
+    if (f->opts.backend->metrics) f->opts.backend->metrics(f->opts.ctx, t);
+}
+
+int gw_infer_find(struct gw_infer *f, const char *model, const char *version, struct gw_infer_model *out,
                   struct gw_infer_error *error)
 {
     char served[16];
-    struct gw_worker *w = NULL;
-    for (size_t i = 0; (w = gw_infer_model(f, i)) && strcmp(gw_worker_name(w), model);) i++;
-    if (!w)
-        return gw_infer_fail(error, GW_INFER_NOT_FOUND, "Request for unknown model: '%.200s' is not found",
-                             model);
-    snprintf(served, sizeof(served), "%u", gw_worker_version(w));
+    if (f->opts.backend->find(f->opts.ctx, model, out, error)) return -1;
+    snprintf(served, sizeof(served), "%u", out->version);
     if (version && *version && strcmp(version, served))
         return gw_infer_fail(
             error, GW_INFER_NOT_FOUND,
             "Request for unknown model: '%.200s' version %.20s is not found, version %s is served", model,
             version, served);
-    *out = w;
     return 0;
 }
 
-uint32_t gw_infer_max_batch(const struct gw_worker *w)
-{
-    const struct gw_model *m = gw_worker_model(w);
-    uint32_t rows = gw_worker_calls(w) ? gw_calls_rows(gw_worker_calls(w)) : 1, batched = 0;
-    for (uint32_t i = 0; i < gw_model_inputs(m); i++) batched |= gw_model_input(m, i)->batched;
-    return batched && rows > 1 ? rows : 0;
-}
-
-uint32_t gw_infer_shape(const struct gw_worker *w, const struct gw_tensor_info *t,
+uint32_t gw_infer_shape(const struct gw_infer_model *m, const struct gw_tensor_info *t,
                         int64_t dims[GW_MODEL_MAX_RANK])
 {
     for (uint32_t i = 0; i < t->rank; i++) dims[i] = (int64_t)t->dims[i];
-    if (t->rank && t->batched && gw_infer_max_batch(w)) dims[0] = -1;
+    if (t->rank && t->batched && m->max_batch) dims[0] = -1;
     return t->rank;
 }

@@ -17,17 +17,15 @@
 #ifndef GW_SERVER_REQUESTS_INFER_H
 #define GW_SERVER_REQUESTS_INFER_H
 
-#include <pthread.h>
 #include <stdbool.h>
 
 #include <gpuwire/model.h>
 
+#include "src/server/requests/backend.h"
 #include "src/server/requests/control.h"
 #include "src/server/requests/error.h"
 #include "src/server/requests/region.h"
 #include "src/door/access.h"
-#include "src/server/lifecycle/missing.h"
-#include "src/server/worker/worker.h"
 
 #define GW_INFER_NAME                                                                                        \
     256 /* bytes of a name with its final zero: models', versions', tensors', regions', ids' */
@@ -35,12 +33,10 @@
 struct gw_infer;
 
 struct gw_infer_opts {
-    struct gw_worker *const *worker; /* it and they outlive the gw_infer */
-    const size_t *workers;
-    struct gw_control *control;       /* that loads and unloads models; NULL: they are fixed */
-    pthread_rwlock_t *lock;           /* the gw_server_view's; NULL: models neither come nor go */
-    const struct gw_missing *missing; /* the gw_server_view's; NULL: it does not matter */
-    struct gw_access *access;         /* where doors log requests; it outlives the gw_infer. NULL: nowhere */
+    const struct gw_infer_backend *backend; /* whose models they are; it and its ctx outlive the gw_infer */
+    void *ctx;
+    struct gw_control *control; /* that loads and unloads models; NULL: they are fixed */
+    struct gw_access *access;   /* where doors log requests; it outlives the gw_infer. NULL: nowhere */
 };
 int gw_infer_create(const struct gw_infer_opts *opts, struct gw_infer **out);
 /* When no run is left. NULL is allowed. */
@@ -51,6 +47,11 @@ void gw_infer_drain(struct gw_infer *infer);
 bool gw_infer_draining(const struct gw_infer *infer);
 /* Why nothing new is taken on while it drains: GW_INFER_UNAVAILABLE. Returns -1. */
 int gw_infer_refuse_draining(struct gw_infer_error *error);
+/* 0: requests are served; or -1 with *error. */
+int gw_infer_check_ready(struct gw_infer *infer, struct gw_infer_error *error);
+
+/* For the code of runs: the backend, and its ctx. */
+const struct gw_infer_backend *gw_infer_backend(const struct gw_infer *infer, void **ctx);
 
 /* ---- models ---- */
 
@@ -61,21 +62,24 @@ void gw_infer_enter(struct gw_infer *infer);
 void gw_infer_leave(struct gw_infer *infer);
 
 /* The model of that name; version NULL or "": whichever is served. GW_INFER_NOT_FOUND: there is none. */
-int gw_infer_find(struct gw_infer *infer, const char *model, const char *version, struct gw_worker **out,
+int gw_infer_find(struct gw_infer *infer, const char *model, const char *version, struct gw_infer_model *out,
                   struct gw_infer_error *error);
-/* The i-th model that is served; NULL: there are fewer. */
-struct gw_worker *gw_infer_model(struct gw_infer *infer, size_t i);
+/* The i-th model that is served; false: there are fewer. */
+bool gw_infer_model(struct gw_infer *infer, size_t i, struct gw_infer_model *out);
+/* What a model that gw_infer_find or gw_infer_model has given did so far. */
+void gw_infer_stats(struct gw_infer *infer, const struct gw_infer_model *m, struct gw_infer_stats *out);
 /* The i-th model that is there and not served; NULL: there are fewer. */
 const struct gw_missing_model *gw_infer_missing(struct gw_infer *infer, size_t i);
-/* The most samples of one request: 0 when none of the model's tensors is batched (Triton's
- * max_batch_size). */
-uint32_t gw_infer_max_batch(const struct gw_worker *w);
-/* The shape of one of the worker's tensors as the protocol tells it: -1 stands for an open number of samples.
+/* The shape of one of the model's tensors as the protocol tells it: -1 stands for an open number of samples.
  * Returns the rank. */
-uint32_t gw_infer_shape(const struct gw_worker *w, const struct gw_tensor_info *t,
+uint32_t gw_infer_shape(const struct gw_infer_model *m, const struct gw_tensor_info *t,
                         int64_t dims[GW_MODEL_MAX_RANK]);
-/* Loads and unloads models, for gw_control_ask; NULL: nothing does. */
-struct gw_control *gw_infer_control(struct gw_infer *infer);
+/* gw_control_ask, where clients may. Not between gw_infer_enter and gw_infer_leave. */
+int gw_infer_change(struct gw_infer *infer, enum gw_control_what what, const char *model,
+                    struct gw_infer_error *error);
+/* Where the models run, as metrics name it; and what the backend has to add to these. */
+const char *gw_infer_executor(struct gw_infer *infer);
+void gw_infer_metrics(struct gw_infer *infer, struct gw_text *t);
 /* Shared memory that clients have registered. */
 struct gw_regions *gw_infer_regions(struct gw_infer *infer);
 /* gw_region_register_cuda and gw_region_unregister, while the models pause. `handle` has `length` bytes. */
@@ -122,7 +126,8 @@ struct gw_infer_run;
  * half a minute. Models may come and go during the call. Inputs in shared memory are copied. */
 int gw_infer_begin(struct gw_infer *infer, const struct gw_infer_request *request, struct gw_infer_run **out,
                    struct gw_infer_error *error);
-const struct gw_worker *gw_infer_worker(const struct gw_infer_run *run);
+/* It stays until gw_infer_end. */
+const struct gw_infer_model *gw_infer_run_model(const struct gw_infer_run *run);
 /* Where the elements of the request's i-th input go, and how many bytes they are: little-endian, in C order.
  * NULL: it came from shared memory. */
 void *gw_infer_input(struct gw_infer_run *run, uint32_t i, uint64_t *bytes);

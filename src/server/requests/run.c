@@ -10,7 +10,6 @@
 
 #include <gpuwire/exec.h>
 
-#include "src/server/worker/call.h"
 #include "src/door/who.h"
 
 #define PATIENCE_NS 30000000000u /* how long a request without a timeout waits for a slot */
@@ -24,13 +23,15 @@ struct place {
 
 struct gw_infer_run {
     struct gw_infer *infer;
-    struct gw_worker *worker;
-    struct gw_call *call;
+    const struct gw_infer_backend *backend;
+    void *ctx; /* the backend's */
+    struct gw_infer_model model;
+    struct gw_infer_call *call;
     char who[GW_WHO_TEXT];
     uint32_t inputs, outputs, rows, priority;
     /* GW_SERVE_PLACED, GW_SERVE_STAY: what goes from GPU to GPU, past the call's own memory */
     uint32_t flags;
-    int answered;                                             /* the call has a reply */
+    struct gw_infer_times times;                              /* once it has been answered */
     uint64_t deadline, timeout_us;                            /* 0: none */
     uint32_t input[GW_MODEL_MAX_IO], output[GW_MODEL_MAX_IO]; /* the request's i-th: which of the model's */
     struct place from[GW_MODEL_MAX_IO], to[GW_MODEL_MAX_IO];
@@ -70,8 +71,8 @@ static int check_shape(struct gw_infer_run *r, const struct gw_tensor_info *info
 {
     int64_t want[GW_MODEL_MAX_RANK];
     char wanted[160], got[160];
-    const char *model = gw_worker_name(r->worker);
-    uint32_t rank = gw_infer_shape(r->worker, info, want), most = gw_infer_max_batch(r->worker);
+    const char *model = r->model.name;
+    uint32_t rank = gw_infer_shape(&r->model, info, want), most = r->model.max_batch;
     int open = rank && want[0] < 0;
     if (open && t->rank == rank && !r->rows) {
         if (t->dims[0] < 1 || t->dims[0] > (int64_t)most)
@@ -111,8 +112,8 @@ static int infer_run_take_place(struct gw_infer_run *r, const struct gw_infer_te
 static int check_input(struct gw_infer_run *r, const struct gw_infer_tensor *t, uint32_t *seen,
                        struct gw_infer_error *error)
 {
-    const struct gw_model *m = gw_worker_model(r->worker);
-    const char *model = gw_worker_name(r->worker);
+    const struct gw_model *m = r->model.model;
+    const char *model = r->model.name;
     int i = find_tensor(m, 0, t->name);
     if (i < 0)
         return gw_infer_fail(error, GW_INFER_INVALID, "unexpected inference input '%.100s' for model '%s'",
@@ -133,12 +134,12 @@ static int check_input(struct gw_infer_run *r, const struct gw_infer_tensor *t, 
 static int infer_run_check_inputs(struct gw_infer_run *r, const struct gw_infer_request *q,
                                   struct gw_infer_error *error)
 {
-    uint32_t want = gw_model_inputs(gw_worker_model(r->worker)), seen = 0;
+    uint32_t want = gw_model_inputs(r->model.model), seen = 0;
     for (uint32_t i = 0; i < q->inputs; i++)
         if (check_input(r, &q->input[i], &seen, error)) return -1;
     if (q->inputs != want)
         return gw_infer_fail(error, GW_INFER_INVALID, "expected %u inputs but got %u inputs for model '%s'",
-                             want, q->inputs, gw_worker_name(r->worker));
+                             want, q->inputs, r->model.name);
     if (!r->rows) r->rows = 1;
     return 0;
 }
@@ -146,7 +147,7 @@ static int infer_run_check_inputs(struct gw_infer_run *r, const struct gw_infer_
 static int check_outputs(struct gw_infer_run *r, const struct gw_infer_request *q,
                          struct gw_infer_error *error)
 {
-    const struct gw_model *m = gw_worker_model(r->worker);
+    const struct gw_model *m = r->model.model;
     if (!q->outputs) {
         r->outputs = gw_model_outputs(m);
         for (uint32_t i = 0; i < r->outputs; i++) r->output[i] = i;
@@ -157,7 +158,7 @@ static int check_outputs(struct gw_infer_run *r, const struct gw_infer_request *
         if (i < 0)
             return gw_infer_fail(error, GW_INFER_INVALID,
                                  "unexpected inference output '%.100s' for model '%s'", q->output[k].name,
-                                 gw_worker_name(r->worker));
+                                 r->model.name);
         for (uint32_t before = 0; before < k; before++)
             if (r->output[before] == (uint32_t)i)
                 return gw_infer_fail(error, GW_INFER_INVALID, "output '%.100s' already requested",
@@ -171,9 +172,9 @@ static int check_outputs(struct gw_infer_run *r, const struct gw_infer_request *
 
 /* ---- beginning ---- */
 
-static int too_late(struct gw_infer_error *error)
+static int too_late(const struct gw_infer_run *r, struct gw_infer_error *error)
 {
-    return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "Request timeout expired");
+    return gw_infer_fail_late(error, r->backend->late);
 }
 
 static int infer_run_is_gone(const struct gw_infer_run *r, struct gw_infer_error *error)
@@ -185,35 +186,33 @@ static int infer_run_is_gone(const struct gw_infer_run *r, struct gw_infer_error
 
 static int take_call(struct gw_infer_run *r, uint64_t deadline, struct gw_infer_error *error)
 {
-    struct gw_calls *calls = gw_worker_calls(r->worker);
     int err;
     do {
         uint64_t look = gw_deadline(LOOK_NS), until = r->gone && deadline > look ? look : deadline;
-        err = infer_run_is_gone(r, error) ? -ECANCELED : gw_call_take(calls, r->who, until, &r->call);
+        err = infer_run_is_gone(r, error)
+                  ? -ECANCELED
+                  : r->backend->take(r->ctx, &r->model, r->rows, r->who, until, &r->call);
     } while (err == -ETIMEDOUT && gw_deadline(0) < deadline);
     if (err == -ECANCELED) return -1;
-    if (err == -ETIMEDOUT && r->deadline) return too_late(error);
+    if (err == -ETIMEDOUT && r->deadline) return too_late(r, error);
     return err ? gw_infer_fail_errno(error, err) : 0;
 }
 
-/* Finds the model and checks the request. The model's calls are held when it succeeds. */
+/* Finds the model and checks the request. The model is held when it succeeds. */
 static int infer_run_check(struct gw_infer_run *r, const struct gw_infer_request *q,
                            struct gw_infer_error *error)
 {
     gw_infer_enter(r->infer);
-    int wrong = gw_infer_find(r->infer, q->model, q->version, &r->worker, error) ||
-                infer_run_check_inputs(r, q, error) || check_outputs(r, q, error);
-    if (!wrong && !gw_worker_calls(r->worker))
-        wrong = gw_infer_fail(error, GW_INFER_UNSUPPORTED, "model '%s' takes requests over RDMA only",
-                              gw_worker_name(r->worker));
-    if (!wrong) gw_calls_hold(gw_worker_calls(r->worker));
+    int wrong = gw_infer_find(r->infer, q->model, q->version, &r->model, error) ||
+                infer_run_check_inputs(r, q, error) || check_outputs(r, q, error) ||
+                r->backend->hold(r->ctx, &r->model, error);
     gw_infer_leave(r->infer);
     return wrong;
 }
 
 static uint64_t infer_run_bytes_of(const struct gw_infer_run *r, int output, uint32_t tensor)
 {
-    return gw_layout_tensor_bytes(gw_call_layout(r->call, output), tensor, r->rows);
+    return gw_layout_tensor_bytes(r->backend->layout(r->call, output), tensor, r->rows);
 }
 
 static int infer_run_check_sizes(const struct gw_infer_run *r, struct gw_infer_error *error)
@@ -232,7 +231,7 @@ static int infer_run_check_sizes(const struct gw_infer_run *r, struct gw_infer_e
 /* Where the worker has tensor `tensor` of the call, after `first`, which is tensor 0. */
 static uint8_t *infer_run_there(const struct gw_infer_run *r, int output, uint32_t tensor, uint8_t *first)
 {
-    return first + gw_layout_offset(gw_call_layout(r->call, output), tensor, r->rows);
+    return first + gw_layout_offset(r->backend->layout(r->call, output), tensor, r->rows);
 }
 
 /* Do all inputs, or outputs, lie where the GPU copies them from or to the worker's own slot? */
@@ -256,8 +255,8 @@ static int fetch_on_gpu(struct gw_infer_run *r, struct gw_infer_error *error)
     int wrong = 0, shared = 0;
     for (uint32_t i = 0; i < r->inputs; i++) shared |= r->from[i].region[0];
     for (uint32_t k = 0; k < r->outputs; k++) shared |= r->to[k].region[0];
-    if (!shared) return 0;
-    int err = gw_call_enter_slot(r->call, &in, &out);
+    if (!shared || !r->backend->enter_slot) return 0;
+    int err = r->backend->enter_slot(r->call, &in, &out);
     if (err) return gw_infer_fail_errno(error, err);
     if (all_reach(r, 1, out)) r->flags |= GW_SERVE_STAY;
     if (all_reach(r, 0, in)) r->flags |= GW_SERVE_PLACED;
@@ -266,7 +265,7 @@ static int fetch_on_gpu(struct gw_infer_run *r, struct gw_infer_error *error)
         wrong = gw_region_copy(gw_infer_regions(r->infer), &part, infer_run_there(r, 0, r->input[i], in), 1,
                                error);
     }
-    gw_call_leave_slot(r->call);
+    r->backend->leave_slot(r->call);
     return wrong;
 }
 
@@ -278,7 +277,7 @@ static int infer_run_fetch(struct gw_infer_run *r, struct gw_infer_error *error)
         const struct place *p = &r->from[i];
         uint64_t bytes;
         if (!p->region[0]) continue;
-        void *to = gw_call_input(r->call, r->input[i], r->rows, &bytes);
+        void *to = r->backend->input(r->call, r->input[i], r->rows, &bytes);
         struct gw_region_part part = infer_run_part_of(r, p, bytes);
         if (gw_region_read(gw_infer_regions(r->infer), &part, to, error)) return -1;
     }
@@ -292,6 +291,7 @@ int gw_infer_begin(struct gw_infer *f, const struct gw_infer_request *q, struct 
     struct gw_infer_run *r = calloc(1, sizeof(*r));
     if (!r) return gw_infer_fail(error, GW_INFER_INTERNAL, "out of memory");
     r->infer = f;
+    r->backend = gw_infer_backend(f, &r->ctx);
     r->gone = q->gone;
     r->gone_ctx = q->ctx;
     r->priority = q->priority < UINT32_MAX ? (uint32_t)q->priority : UINT32_MAX;
@@ -304,7 +304,7 @@ int gw_infer_begin(struct gw_infer *f, const struct gw_infer_request *q, struct 
     int wrong = infer_run_check(r, q, error);
     if (!wrong) {
         wrong = take_call(r, wait, error);
-        gw_calls_release(gw_worker_calls(r->worker)); /* from here on its call keeps the model */
+        r->backend->release(r->ctx, &r->model); /* from here on its call keeps the model */
     }
     if (wrong || infer_run_fetch(r, error)) {
         gw_infer_end(r);
@@ -314,20 +314,20 @@ int gw_infer_begin(struct gw_infer *f, const struct gw_infer_request *q, struct 
     return 0;
 }
 
-const struct gw_worker *gw_infer_worker(const struct gw_infer_run *r)
+const struct gw_infer_model *gw_infer_run_model(const struct gw_infer_run *r)
 {
-    return r->worker;
+    return &r->model;
 }
 
 void *gw_infer_input(struct gw_infer_run *r, uint32_t i, uint64_t *bytes)
 {
-    void *to = gw_call_input(r->call, r->input[i], r->rows, bytes);
+    void *to = r->backend->input(r->call, r->input[i], r->rows, bytes);
     return r->from[i].region[0] ? NULL : to;
 }
 
 const struct gw_tensor_info *gw_infer_input_info(const struct gw_infer_run *r, uint32_t i)
 {
-    return gw_model_input(gw_worker_model(r->worker), r->input[i]);
+    return gw_model_input(r->model.model, r->input[i]);
 }
 
 /* ---- running ---- */
@@ -336,29 +336,12 @@ static int infer_run_submit(struct gw_infer_run *r, struct gw_infer_error *error
 {
     uint64_t now = gw_deadline(0);
     uint32_t flags = r->flags | (r->gone ? GW_SERVE_RECALL : 0);
-    struct gw_call_ask ask = {.rows = r->rows, .priority = r->priority, .flags = flags};
-    if (r->deadline && now >= r->deadline) return too_late(error);
+    struct gw_infer_ask ask = {.rows = r->rows, .priority = r->priority, .flags = flags};
+    if (r->deadline && now >= r->deadline) return too_late(r, error);
     if (infer_run_is_gone(r, error)) return -1;
     if (r->deadline) ask.budget_ns = r->deadline - now;
-    int err = gw_call_submit(r->call, &ask);
+    int err = r->backend->submit(r->call, &ask);
     return err ? gw_infer_fail_errno(error, err) : 0;
-}
-
-static int infer_run_failed(const struct gw_infer_run *r, struct gw_infer_error *error)
-{
-    const char *model = gw_worker_name(r->worker);
-    switch (r->call->error) {
-    case -ETIME: return too_late(error);
-    case -ECANCELED:
-        return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "the client has gone before its request began");
-    case -ESHUTDOWN: return gw_infer_fail(error, GW_INFER_UNAVAILABLE, "model '%s' is being stopped", model);
-    case -EREMOTEIO:
-        return gw_infer_fail(error, GW_INFER_INTERNAL, "model '%s' failed on this request: %s", model,
-                             strerror(-gw_worker_run_error(r->worker)));
-    default:
-        return gw_infer_fail(error, GW_INFER_INTERNAL, "model '%s': the request was lost: %s", model,
-                             strerror(-r->call->error));
-    }
 }
 
 /* Where output k is, and what it looks like. first: where the worker has output 0, of outputs that stayed
@@ -367,11 +350,11 @@ static int deliver(struct gw_infer_run *r, uint32_t k, uint8_t *first, struct gw
 {
     const struct place *p = &r->to[k];
     struct gw_infer_output *o = &r->out[k];
-    o->info = gw_model_output(gw_worker_model(r->worker), r->output[k]);
+    o->info = gw_model_output(r->model.model, r->output[k]);
     o->asked = k;
-    o->rank = gw_infer_shape(r->worker, o->info, o->dims);
+    o->rank = gw_infer_shape(&r->model, o->info, o->dims);
     if (o->rank && o->dims[0] < 0) o->dims[0] = r->rows;
-    o->data = gw_call_output(r->call, r->output[k], &o->bytes);
+    o->data = r->backend->output(r->call, r->output[k], &o->bytes);
     if (!p->region[0]) return 0;
     if (p->bytes < o->bytes)
         return gw_infer_fail(
@@ -397,14 +380,13 @@ static int deliver_all(struct gw_infer_run *r, uint8_t *first, struct gw_infer_e
 
 static int infer_run_finish(struct gw_infer_run *r, struct gw_infer_error *error)
 {
-    r->answered = r->call->error != -EIO && r->call->error != -ESHUTDOWN;
-    if (r->call->error) return infer_run_failed(r, error);
+    if (r->backend->result(r->call, &r->model, &r->times, error)) return -1;
     if (!(r->flags & GW_SERVE_STAY)) return deliver_all(r, NULL, error);
     uint8_t *in, *out;
-    int err = gw_call_enter_slot(r->call, &in, &out);
+    int err = r->backend->enter_slot(r->call, &in, &out);
     if (err) return gw_infer_fail_errno(error, err);
     int wrong = deliver_all(r, out, error);
-    gw_call_leave_slot(r->call);
+    r->backend->leave_slot(r->call);
     return wrong;
 }
 
@@ -416,9 +398,9 @@ static int infer_run_wait_for_end(struct gw_infer_run *r, struct gw_infer_error 
     for (;;) {
         uint64_t look = gw_deadline(LOOK_NS),
                  until = r->gone && !cancelled && deadline > look ? look : deadline;
-        if (!gw_call_wait(r->call, until)) return 0;
-        if (gw_deadline(0) >= deadline) return too_late(error);
-        cancelled = cancelled || (infer_run_is_gone(r, error) && !gw_call_cancel(r->call));
+        if (!r->backend->wait(r->call, until)) return 0;
+        if (gw_deadline(0) >= deadline) return too_late(r, error);
+        cancelled = cancelled || (infer_run_is_gone(r, error) && !r->backend->cancel(r->call));
     }
 }
 
@@ -435,18 +417,16 @@ const struct gw_infer_output *gw_infer_output(const struct gw_infer_run *r, uint
 
 void gw_infer_account(const struct gw_infer_run *r, struct gw_access_request *line)
 {
-    line->model = gw_worker_name(r->worker);
-    line->version = gw_worker_version(r->worker);
+    line->model = r->model.name;
+    line->version = r->model.version;
     line->rows = r->rows;
-    if (!r->answered) return;
-    const struct gw_serve_reply *reply = r->call->reply;
-    line->queue_ns = reply->started - reply->arrived;
-    line->compute_ns = reply->done - reply->started;
+    line->queue_ns = r->times.queue_ns;
+    line->compute_ns = r->times.compute_ns;
 }
 
 void gw_infer_end(struct gw_infer_run *r)
 {
     if (!r) return;
-    gw_call_give(r->call);
+    r->backend->give(r->call);
     free(r);
 }

@@ -18,7 +18,7 @@ static void copy_batches(const struct gw_worker *w, const struct gw_serve_varian
     }
 }
 
-void gw_infer_stats(const struct gw_worker *w, struct gw_infer_stats *s)
+void gw_infer_worker_stats(const struct gw_worker *w, struct gw_infer_stats *s)
 {
     struct gw_session_pool *pool = gw_worker_sessions(w);
     struct gw_calls *calls = gw_worker_calls(w);

@@ -28,6 +28,6 @@ struct gw_infer_stats {
     uint32_t sessions, sessions_open;   /* that clients can have, and have */
     uint32_t calls, calls_taken;        /* places for requests that come by the doors */
 };
-void gw_infer_stats(const struct gw_worker *w, struct gw_infer_stats *out);
+void gw_infer_worker_stats(const struct gw_worker *w, struct gw_infer_stats *out);
 
 #endif

@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "src/server/requests/infer.h"
+#include "src/server/requests/local.h"
 #include "tests/server/requests/owner.h"
 #include "tests/model/pack.h"
 #include "tests/server/worker_rig.h"
@@ -27,6 +28,7 @@ enum {
 };
 
 static struct gw_infer *infer;
+static struct gw_infer_local local;
 static char me[32];
 
 /* How many copies the host had no part in; -1: the driver does not tell. */
@@ -117,7 +119,9 @@ static int begin(void **state)
     if (!error) error = gw_worker_create(&entry, &opts, &worker);
     struct gw_region_info info = {.name = "gpu", .bytes = BYTES};
     struct gw_infer_error why = {0};
-    if (!error) error = gw_infer_create(&(struct gw_infer_opts){.worker = &worker, .workers = &one}, &infer);
+    local = (struct gw_infer_local){.worker = &worker, .workers = &one};
+    if (!error)
+        error = gw_infer_create(&(struct gw_infer_opts){.backend = &gw_infer_local, .ctx = &local}, &infer);
     if (!error) error = gw_infer_register_cuda(infer, me, &info, handle, sizeof(handle), &why);
     if (!error) error = gw_worker_start(worker); /* nothing is mapped beside a resident kernel */
     if (error) print_message("%d, %s %s\n", error, gw_last_error(), why.text);
