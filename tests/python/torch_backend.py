@@ -2,14 +2,16 @@
 # SPDX-License-Identifier: Apache-2.0
 """The back end of torch.distributed, beside gloo's results.
 
-    torch_backend.py [SIZE…]       groups of SIZE processes (2 and 4): every operation, training, torchrun, and ranks that die
+    torch_backend.py             groups of 2 and 4 processes: every operation, training, and ranks that die
+    torch_backend.py torchrun    training, started by PyTorch's launcher
 
 Values are small whole numbers, so that every order of adding them up has the same result in every element type. Exit code
 77: there is no PyTorch. It tries the distribution's own Python, too, which may have it.
 """
 import argparse
-import datetime
+import faulthandler
 import importlib.util
+import multiprocessing
 import os
 import signal
 import socket
@@ -17,6 +19,7 @@ import subprocess
 import sys
 import tempfile
 import time
+import traceback
 
 SYSTEM_PYTHON = "/usr/bin/python3"
 LIMIT_S = float(os.environ.get("PATIENCE") or 120)  # of all ranks of a group
@@ -32,16 +35,38 @@ if importlib.util.find_spec("torch") is None:
     os.execv(SYSTEM_PYTHON, [SYSTEM_PYTHON, *sys.argv])
 
 
+os.environ.update(SETTINGS)  # before PyTorch looks at them
+import torch_scenes  # pylint: disable=wrong-import-position
 
-def start(scene, size, meet, *extra):
-    """The ranks of a group, as processes, with the files that they write to."""
-    env = dict(os.environ, **SETTINGS)
+FORK = multiprocessing.get_context("fork")
+
+
+def rank_main(out, args):
+    """What a rank's process does. It writes to `out`."""
+    os.dup2(out.fileno(), 1)
+    os.dup2(out.fileno(), 2)
+    faulthandler.enable(out)
+    code = 1
+    try:
+        torch_scenes.run(args)
+        code = 0
+    except BaseException:  # pylint: disable=broad-except
+        traceback.print_exc()
+    sys.stdout.flush()
+    sys.stderr.flush()
+    os._exit(code)
+
+
+def start(scene, size, meet, victim):
+    """The ranks of a group, as processes, with the files that they write to. They are forked: PyTorch takes two seconds to
+    load. Nothing of it, or of gpuwire, has run here yet."""
     ranks = []
     for rank in range(size):
         out = tempfile.TemporaryFile("w+")
-        command = [sys.executable, os.path.abspath(__file__), "--scene", scene, "--rank", str(rank), "--size", str(size),
-                   "--meet", meet, "--limit", str(SHORT_S), *extra]
-        ranks.append((subprocess.Popen(command, env=env, stdout=out, stderr=subprocess.STDOUT), out))
+        args = argparse.Namespace(scene=scene, rank=rank, size=size, meet=meet, limit=SHORT_S, victim=victim)
+        process = FORK.Process(target=rank_main, args=(out, args))
+        process.start()
+        ranks.append((process, out))
     return ranks
 
 
@@ -49,23 +74,22 @@ def finish(ranks):
     """Exit codes and outputs. None: a rank had to be ended."""
     end, codes, outputs = time.monotonic() + LIMIT_S, [], []
     for process, out in ranks:
-        try:
-            codes.append(process.wait(max(0.1, end - time.monotonic())))
-        except subprocess.TimeoutExpired:
-            process.send_signal(signal.SIGABRT)  # its threads' stacks are printed
-            process.wait()
-            codes.append(None)
+        process.join(max(0.1, end - time.monotonic()))
+        codes.append(process.exitcode)
+        if process.exitcode is None:
+            os.kill(process.pid, signal.SIGABRT)  # its threads' stacks are printed
+            process.join()
         out.seek(0)
         outputs.append(out.read())
         out.close()
     return codes, outputs
 
 
-def play(scene, size, victim=None, *extra):
+def play(scene, size, victim=None):
     """All ranks must end well, but for the one that is killed."""
     with tempfile.TemporaryDirectory() as folder:
         begin = time.monotonic()
-        codes, outputs = finish(start(scene, size, f"file://{folder}/meet", *extra))
+        codes, outputs = finish(start(scene, size, f"file://{folder}/meet", victim))
     bad = [f"rank {rank}:\n{output[-3000:]}" for rank, (code, output) in enumerate(zip(codes, outputs))
            if not (code == -signal.SIGKILL if rank == victim else code == 0 and "ENDED WELL" in output)]
     if bad:
@@ -84,7 +108,7 @@ def torchrun(size):
         command = [sys.executable, "-m", "torch.distributed.run", "--nproc_per_node", str(size), "--master_addr", "127.0.0.1",
                    "--master_port", str(port), "-r", outputs, "-t", outputs, "--log_dir", folder,
                    os.path.abspath(__file__), "--scene", "training", "--meet", "env://"]
-        ran = subprocess.run(command, env=dict(os.environ, **SETTINGS), capture_output=True, text=True, timeout=LIMIT_S,
+        ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S,
                              check=False)
     if ran.returncode or ran.stdout.count("ENDED WELL") != size:
         sys.exit(f"FAILED: torchrun: exit code {ran.returncode}\n{ran.stdout[-2000:]}\n{ran.stderr[-3000:]}")
@@ -93,27 +117,22 @@ def torchrun(size):
 
 def main():
     parser = argparse.ArgumentParser()
-    parser.add_argument("sizes", nargs="*", type=int, default=[2, 4])
-    for name in ("scene", "meet"):
+    parser.add_argument("what", nargs="?", choices=["all", "torchrun"], default="all")
+    for name in ("scene", "meet"):  # a rank that torchrun starts
         parser.add_argument("--" + name)
-    for name in ("rank", "size"):
-        parser.add_argument("--" + name, type=int, default=-1)
-    parser.add_argument("--victim", type=int)
-    parser.add_argument("--limit", type=float)
     args = parser.parse_args()
     if args.scene:
-        import faulthandler
         faulthandler.enable()
-        import torch_scenes
-        torch_scenes.run(args)
-        return
-    for size in args.sizes:
-        play("operations", size)
-    play("death", 3, 1, "--victim", "1")
-    play("death", 3, 0, "--victim", "0")
-    play("silence", 2)
-    torchrun(2)
-    print("ok")
+        torch_scenes.run(argparse.Namespace(scene=args.scene, meet=args.meet, rank=-1, size=-1, limit=SHORT_S, victim=None))
+    elif args.what == "torchrun":
+        torchrun(2)
+    else:
+        for size in (2, 4):
+            play("operations", size)
+        play("death", 3, 1)
+        play("death", 3, 0)
+        play("silence", 2)
+        print("ok")
 
 
 main()
