@@ -21,7 +21,8 @@ endif()
 # The page needs libmicrohttpd.
 pkg_check_modules(MHD IMPORTED_TARGET libmicrohttpd)
 if(MHD_FOUND)
-  gw_embed(FACE_PAGE page/page.html page/page.css page/page.js)
+  gw_embed(FACE_PAGE page/page.html page/page.css page/page.js
+           ../../src/door/page/common.css ../../src/door/page/common.js)
   list(APPEND FACE_AROUND page/page.c page/watch.c ${FACE_PAGE})
   list(APPEND FACE_AROUND_LIBS PkgConfig::MHD)
   gw_app_test(app_faceverify_page python3 ${CMAKE_CURRENT_SOURCE_DIR}/tests/page.py)

@@ -33,6 +33,8 @@ struct face_page {
 PAGE_EMBEDDED(page_html);
 PAGE_EMBEDDED(page_css);
 PAGE_EMBEDDED(page_js);
+PAGE_EMBEDDED(common_css); /* what every page of gpuwire has */
+PAGE_EMBEDDED(common_js);
 
 static const struct page_file {
     const char *path, *type;
@@ -41,6 +43,8 @@ static const struct page_file {
 } files[] = {
     {"/", "text/html; charset=utf-8", gw_embedded_page_html, &gw_embedded_page_html_bytes},
     {"/page.css", "text/css; charset=utf-8", gw_embedded_page_css, &gw_embedded_page_css_bytes},
+    {"/common.css", "text/css; charset=utf-8", gw_embedded_common_css, &gw_embedded_common_css_bytes},
+    {"/common.js", "text/javascript; charset=utf-8", gw_embedded_common_js, &gw_embedded_common_js_bytes},
     {"/page.js", "text/javascript; charset=utf-8", gw_embedded_page_js, &gw_embedded_page_js_bytes},
 };
 

@@ -3,7 +3,6 @@
 "use strict";
 
 const EVERY = 500; // ms
-const PATIENCE = 5000;
 const VERDICTS = [["match", "good"], ["no match", "bad"], ["unknown person", "warn"], ["memcached unavailable", "bad"], ["malformed", "bad"], ["busy", "warn"]];
 const STOPS = [
   ["client", "sends name and picture", null],
@@ -13,42 +12,8 @@ const STOPS = [
   ["kernel", "answers", 3],
 ];
 
-const byId = (id) => document.getElementById(id);
-
-function element(tag, className, text) {
-  const e = document.createElement(tag);
-  if (className) e.className = className;
-  if (text !== undefined) e.textContent = text;
-  return e;
-}
-
-function setText(e, text) {
-  if (e.textContent !== String(text)) e.textContent = text;
-}
-
-function number(n) {
-  if (!Number.isFinite(n)) return "–";
-  return n >= 100 || Number.isInteger(n) ? Math.round(n).toLocaleString("en") : n.toPrecision(2);
-}
-
 // Microseconds for people; below 0: not known.
-function time(us) {
-  if (!Number.isFinite(us) || us < 0) return "–";
-  if (us > 0 && us < 1) return `${number(us * 1000)} ns`;
-  if (us < 1000) return `${number(us)} µs`;
-  return us < 1e6 ? `${number(us / 1000)} ms` : `${number(us / 1e6)} s`;
-}
-
-function age(ms) {
-  if (ms < 1000) return "now";
-  const s = Math.floor(ms / 1000);
-  return s < 60 ? `${s} s ago` : s < 3600 ? `${Math.floor(s / 60)} min ago` : `${Math.floor(s / 3600)} h ago`;
-}
-
-function say(kind, text) {
-  byId("state").className = kind;
-  setText(byId("state"), text);
-}
+const micros = (us) => time(us < 0 ? NaN : us / 1e6);
 
 function showTiles(s) {
   const rate = s.history.length ? s.history[s.history.length - 1] : NaN;
@@ -56,24 +21,12 @@ function showTiles(s) {
   const list = [
     ["requests/s", number(rate)],
     ["requests", number(s.requests)],
-    ["median in the server", total ? time(total.median) : "–"],
-    ["99th percentile", total ? time(total.p99) : "–"],
+    ["median in the server", total ? micros(total.median) : "–"],
+    ["99th percentile", total ? micros(total.p99) : "–"],
     ["threshold", s.threshold.toFixed(3)],
     ...VERDICTS.map(([name, kind], i) => [name, number(s.verdicts[i]), s.verdicts[i] ? kind : ""]).filter((_, i) => i < 3 || s.verdicts[i]),
   ];
-  const tiles = byId("tiles");
-  while (tiles.children.length > list.length) tiles.lastChild.remove();
-  list.forEach(([name, value, kind], i) => {
-    let t = tiles.children[i];
-    if (!t) {
-      t = element("div", "tile");
-      t.append(element("div"), element("div", "name"));
-      tiles.append(t);
-    }
-    t.firstChild.className = `value ${kind || ""}`;
-    setText(t.firstChild, value);
-    setText(t.lastChild, name);
-  });
+  setTiles(byId("tiles"), list);
 }
 
 function showWay(s) {
@@ -82,18 +35,18 @@ function showWay(s) {
     for (const [who, does, span] of STOPS) {
       const item = element("li");
       const stop = element("div", span === null ? "stop" : `stop h${span}`);
-      stop.append(element("div", "who", who), element("div", "does", does), element("div", "time"));
+      stop.append(element("div", "who", who), element("div", "does", does), element("div", "took"));
       item.append(stop);
       way.append(item);
     }
     const end = element("li");
     const stop = element("div", "stop");
-    stop.append(element("div", "who", "client"), element("div", "does", "has the verdict"), element("div", "time"));
+    stop.append(element("div", "who", "client"), element("div", "does", "has the verdict"), element("div", "took"));
     end.append(stop);
     way.append(end);
   }
   const medians = STOPS.map(([, , span]) => (span !== null && s.spans[span] ? s.spans[span].median : NaN));
-  medians.forEach((us, i) => setText(way.children[i].querySelector(".time"), STOPS[i][2] === null ? "" : time(us)));
+  medians.forEach((us, i) => setText(way.children[i].querySelector(".took"), STOPS[i][2] === null ? "" : micros(us)));
   const known = medians.slice(1).map((us) => (Number.isFinite(us) ? us : 0));
   const share = byId("share");
   share.replaceChildren(...known.map((us, i) => {
@@ -101,7 +54,7 @@ function showWay(s) {
     part.style.flexGrow = us;
     return part;
   }));
-  share.setAttribute("aria-label", `Shares of the time: ${known.map((us, i) => `${STOPS[i + 1][0]} ${time(us)}`).join(", ")}`);
+  share.setAttribute("aria-label", `Shares of the time: ${known.map((us, i) => `${STOPS[i + 1][0]} ${micros(us)}`).join(", ")}`);
   const samples = s.spans[4] ? s.spans[4].samples : 0;
   setText(byId("way-note"), samples ? `Medians of ${number(samples)} requests of the last ${s.window_s} seconds; under load a block notes one in 4 ms.`
     : `There were no requests in the last ${s.window_s} seconds.`);
@@ -128,41 +81,26 @@ function showLast(s) {
     name.append(element("div", "", r.name));
     name.firstChild.title = r.name;
     row.append(name, element("td", kind, word), element("td", "n", compared ? r.distance.toFixed(4) : "–"),
-      element("td", "n", time(r.us[1])), element("td", "n", time(all)), element("td", "n", age(r.age_ms)));
+      element("td", "n", micros(r.us[1])), element("td", "n", micros(all)), element("td", "n", r.age_ms < 1000 ? "now" : `${age(r.age_ms)} ago`));
     if (s.memcached[r.server]) row.children[3].title = s.memcached[r.server];
     return row;
   });
   byId("last").tBodies[0].replaceChildren(...rows);
 }
 
-let heard = null;
+let failed = Infinity; // requests that memcached had no answer for
 
 async function look() {
-  const answer = await fetch("state", { cache: "no-store", signal: AbortSignal.timeout(PATIENCE) });
-  if (!answer.ok) throw new Error(`status ${answer.status}`);
-  const s = await answer.json();
-  heard = new Date();
-  byId("content").hidden = false;
-  byId("content").classList.remove("stale");
-  setText(byId("server"), `${s.listens}; ${s.blocks} ${s.blocks === 1 ? "block" : "blocks"} on ${s.exec}; memcached at ${s.memcached.join(", ")}`);
+  const s = await (await get("state")).json();
+  showContent();
+  setText(byId("server"), `${s.listens}; ${plural(s.blocks, "block", "blocks")} on ${s.exec}; memcached at ${s.memcached.join(", ")}`);
   showTiles(s);
   showWay(s);
   showRate(s);
   showLast(s);
-  const failed = s.verdicts[3];
-  if (failed > look.failed) say("bad", "memcached does not answer");
+  if (s.verdicts[3] > failed) say("bad", "memcached does not answer");
   else say("good", "running");
-  look.failed = failed;
+  failed = s.verdicts[3];
 }
-look.failed = Infinity;
 
-async function run() {
-  try {
-    await look();
-  } catch (error) {
-    byId("content").classList.add("stale");
-    say("bad", heard ? `The server has gone; its last answer came at ${heard.toLocaleTimeString()}` : "The server does not answer");
-  }
-  setTimeout(run, document.hidden ? 10 * EVERY : EVERY);
-}
-run();
+watch("server", EVERY, look, () => {});

@@ -88,7 +88,7 @@ def strangers(page):
     rig.check("only GET", get(page, "/state", "POST")[0] == 405 and get(page, "/", "DELETE")[0] == 405)
     rig.check("HEAD", get(page, "/", "HEAD")[0] == 200)
     rig.check("nothing else", get(page, "/../../etc/passwd")[0] == 404)
-    for path in ("/", "/page.css", "/page.js", "/state"):
+    for path in ("/", "/page.css", "/page.js", "/common.css", "/common.js", "/state"):
         status, body, r = get(page, path)
         rig.check(f"{path}: for this page alone", status == 200 and body and "default-src 'self'" in r.getheader("Content-Security-Policy") and
                   r.getheader("Access-Control-Allow-Origin") is None and r.getheader("X-Content-Type-Options") == "nosniff")

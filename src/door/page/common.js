@@ -110,7 +110,7 @@ async function get(path) {
 function showContent() {
   byId("content").hidden = false;
   byId("content").classList.remove("stale");
-  byId("ask").hidden = true;
+  if (byId("ask")) byId("ask").hidden = true;
   heard = new Date();
 }
 
@@ -128,8 +128,9 @@ function wantToken() {
 }
 
 // Calls look() again and again: `every` ms after it has ended, or later where it takes its time. lose() is called when there
-// was no answer. A page that nobody sees asks more seldom.
+// was no answer. A page that nobody sees asks more seldom. One without an element `ask` takes no token.
 function watch(name, every, look, lose) {
+  const ask = byId("ask");
   let unseen = 0;
   const once = async () => {
     try {
@@ -143,10 +144,10 @@ function watch(name, every, look, lose) {
   const run = async () => {
     const begun = performance.now();
     unseen = document.hidden ? unseen + 1 : 0;
-    if (byId("ask").hidden && unseen % 5 === 0) await once();
+    if ((!ask || ask.hidden) && unseen % 5 === 0) await once();
     setTimeout(run, Math.max(every, 10 * (performance.now() - begun)));
   };
-  byId("ask").addEventListener("submit", (event) => {
+  ask?.addEventListener("submit", (event) => {
     event.preventDefault();
     token = byId("token").value;
     byId("token").value = "";
