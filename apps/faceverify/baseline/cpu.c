@@ -2,7 +2,7 @@
 /* The judge of the CPU baseline: the thread itself, with loops that the compiler makes vectors of. */
 #include <stdlib.h>
 
-#include "apps/faceverify/baseline/baseline.h"
+#include "apps/faceverify/baseline/at_once.h"
 
 #if defined(__x86_64__) && defined(__GNUC__) && !defined(__clang__) && !defined(__SANITIZE_ADDRESS__) &&     \
     !defined(__SANITIZE_THREAD__)
@@ -14,7 +14,7 @@
 enum { WIDE = FACE_SIDE + 2 };
 
 struct judge {
-    uint32_t done[1024], first, count; /* decided, and not asked for yet */
+    struct decided decided;
     uint32_t jobs;
     struct face_histogram *own; /* of each job's picture */
     uint8_t *requests;
@@ -114,29 +114,7 @@ void judge_value(struct judge *j, uint32_t number, struct job *job)
 
     job->terms =
         face_histogram_valid(theirs) ? sum_of_terms(j->own[number].count, theirs->count) : UINT32_MAX;
-    j->done[(j->first + j->count++) % 1024] = number;
-}
-
-void judge_flush(struct judge *j)
-{
-    (void)j;
-}
-
-int judge_next(struct judge *j, struct job *jobs)
-{
-    int number = (int)j->done[j->first];
-
-    (void)jobs;
-    if (!j->count) return -1;
-    j->first = (j->first + 1) % 1024;
-    j->count--;
-    return number;
-}
-
-uint32_t judge_waits(const struct judge *j)
-{
-    (void)j;
-    return 0;
+    decided_put(j, number);
 }
 
 const char *judge_name(void)
