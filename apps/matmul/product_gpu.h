@@ -55,13 +55,9 @@ struct mm_place {
 
 /* ---- panels on their way ------------------------------------------------------------------------------- */
 
-/* This thread's part of the next panels. */
+/* This thread's part of the next panels. Of halves only x and y of each four are used. */
 struct mm_next {
     float4 a[MM_FOURS], b[MM_FOURS];
-};
-
-struct mm_next_half {
-    uint2 a[MM_FOURS], b[MM_FOURS];
 };
 
 /* Where its fours lie: A's panel has rows of MM_DEPTH, B's of MM_TILE. */
@@ -82,44 +78,29 @@ static __device__ inline void mm_b_at(uint32_t u, uint32_t *k, uint32_t *j)
 }
 
 /* Four elements of a factor from row i, column j on; 0 beyond the matrix, whose n is a multiple of 16. */
-static __device__ inline float4 mm_four(const void *m, uint32_t n, uint32_t i, uint32_t j)
+static __device__ __forceinline__ float4 mm_four(const void *m, uint32_t n, uint32_t i, uint32_t j, bool half)
 {
     if (i >= n || j >= n) return make_float4(0, 0, 0, 0);
+    if (half) {
+        float2 f = *(const float2 *)((const __half *)m + (uint64_t)i * n + j);
+
+        return make_float4(f.x, f.y, 0, 0);
+    }
     return *(const float4 *)((const float *)m + (uint64_t)i * n + j);
 }
 
-static __device__ inline uint2 mm_four_half(const void *m, uint32_t n, uint32_t i, uint32_t j)
-{
-    if (i >= n || j >= n) return make_uint2(0, 0);
-    return *(const uint2 *)((const __half *)m + (uint64_t)i * n + j);
-}
-
-/* Fetches them from column k0 of A and row k0 of B on. */
-static __device__ inline void mm_fetch(struct mm_next *v, const struct mm_product *p, struct mm_place at,
-                                       uint32_t k0)
+/* Fetches them from column k0 of A and row k0 of B on. `half`: the factors are fp16. */
+static __device__ __forceinline__ void mm_fetch(struct mm_next *v, const struct mm_product *p,
+                                                struct mm_place at, uint32_t k0, bool half)
 {
     uint32_t i, j, k;
 
 #pragma unroll
     for (uint32_t u = 0; u < MM_FOURS; u++) {
         mm_a_at(u, &i, &k);
-        v->a[u] = mm_four(p->a, p->n, at.i0 + i, k0 + k);
+        v->a[u] = mm_four(p->a, p->n, at.i0 + i, k0 + k, half);
         mm_b_at(u, &k, &j);
-        v->b[u] = mm_four(p->b, p->n, k0 + k, at.j0 + j);
-    }
-}
-
-static __device__ inline void mm_fetch_half(struct mm_next_half *v, const struct mm_product *p,
-                                            struct mm_place at, uint32_t k0)
-{
-    uint32_t i, j, k;
-
-#pragma unroll
-    for (uint32_t u = 0; u < MM_FOURS; u++) {
-        mm_a_at(u, &i, &k);
-        v->a[u] = mm_four_half(p->a, p->n, at.i0 + i, k0 + k);
-        mm_b_at(u, &k, &j);
-        v->b[u] = mm_four_half(p->b, p->n, k0 + k, at.j0 + j);
+        v->b[u] = mm_four(p->b, p->n, k0 + k, at.j0 + j, half);
     }
 }
 
@@ -166,11 +147,11 @@ static __device__ __noinline__ void mm_tile_fp32(struct mm_panels *r, const stru
     struct mm_product p = *product;
     struct mm_next next;
 
-    mm_fetch(&next, &p, at, 0);
+    mm_fetch(&next, &p, at, 0, false);
     for (uint32_t k0 = 0; k0 < p.n; k0 += MM_DEPTH) {
         mm_put_fp32(r, &next);
         gw_syncthreads();
-        mm_fetch(&next, &p, at, k0 + MM_DEPTH);
+        mm_fetch(&next, &p, at, k0 + MM_DEPTH, false);
         mm_square(r, sum, i, j);
         gw_syncthreads(); /* all are done with these panels */
     }
@@ -194,16 +175,22 @@ static __device__ inline void mm_corner(uint32_t which, uint32_t *i, uint32_t *j
     *j = corner % across * MM_CORNER;
 }
 
-static __device__ inline void mm_put_half(struct mm_panels_half *r, const struct mm_next_half *v)
+static __device__ __forceinline__ void mm_put_tensor(union mm_room *r, const struct mm_next *v, bool half)
 {
     uint32_t i, j, k;
 
 #pragma unroll
     for (uint32_t u = 0; u < MM_FOURS; u++) {
         mm_a_at(u, &i, &k);
-        *(uint2 *)&r->a[i][k] = v->a[u];
+        if (half)
+            *(float2 *)&r->h.a[i][k] = make_float2(v->a[u].x, v->a[u].y);
+        else
+            *(float4 *)&r->t.a[i][k] = v->a[u];
         mm_b_at(u, &k, &j);
-        *(uint2 *)&r->b[k][j] = v->b[u];
+        if (half)
+            *(float2 *)&r->h.b[k][j] = make_float2(v->b[u].x, v->b[u].y);
+        else
+            *(float4 *)&r->t.b[k][j] = v->b[u];
     }
 }
 
@@ -221,50 +208,6 @@ static __device__ inline void mm_multiply_half(const struct mm_panels_half *r, m
         wmma::load_matrix_sync(a, &r->a[i][k], MM_DEPTH + 2 * MM_PAD);
         wmma::load_matrix_sync(b, &r->b[k][j], MM_TILE + 2 * MM_PAD);
         wmma::mma_sync(sum, a, b, sum);
-    }
-}
-
-static __device__ __noinline__ void mm_tile_half(struct mm_panels_half *r, const struct mm_product *product,
-                                                 struct mm_place at)
-{
-    struct mm_product p = *product;
-    struct mm_next_half next;
-    mm_sum_half sum[2];
-    uint32_t i, j;
-
-    wmma::fill_fragment(sum[0], 0.0f);
-    wmma::fill_fragment(sum[1], 0.0f);
-    mm_fetch_half(&next, &p, at, 0);
-    for (uint32_t k0 = 0; k0 < p.n; k0 += MM_DEPTH) {
-        mm_put_half(r, &next);
-        gw_syncthreads();
-        mm_fetch_half(&next, &p, at, k0 + MM_DEPTH);
-#pragma unroll
-        for (uint32_t which = 0; which < 2; which++) {
-            mm_corner(which, &i, &j);
-            mm_multiply_half(r, sum[which], i, j);
-        }
-        gw_syncthreads(); /* all are done with these panels */
-    }
-#pragma unroll
-    for (uint32_t which = 0; which < 2; which++) {
-        mm_corner(which, &i, &j);
-        if (at.i0 + i < p.n && at.j0 + j < p.n)
-            wmma::store_matrix_sync(p.c + (uint64_t)(at.i0 + i) * p.n + at.j0 + j, sum[which], p.n,
-                                    wmma::mem_row_major);
-    }
-}
-
-static __device__ inline void mm_put_tf32(struct mm_panels_tf32 *r, const struct mm_next *v)
-{
-    uint32_t i, j, k;
-
-#pragma unroll
-    for (uint32_t u = 0; u < MM_FOURS; u++) {
-        mm_a_at(u, &i, &k);
-        *(float4 *)&r->a[i][k] = v->a[u];
-        mm_b_at(u, &k, &j);
-        *(float4 *)&r->b[k][j] = v->b[u];
     }
 }
 
@@ -292,16 +235,18 @@ static __device__ __attribute__((unused)) inline void mm_mma_tf32(float d[4], co
              : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));))
 }
 
-/* sum += a corner, from column k of the panel of A on, in two halves. */
-static __device__ __attribute__((unused)) inline void
-mm_multiply_tf32(const struct mm_panels_tf32 *r, float sum[8], uint32_t i, uint32_t j, uint32_t k)
+/* The same for TF32, in two halves of the corner. */
+static __device__ __attribute__((unused)) inline void mm_multiply_tf32(const struct mm_panels_tf32 *r,
+                                                                       float sum[8], uint32_t i, uint32_t j)
 {
     uint32_t g = gw_lane() / 4, t = gw_lane() % 4, a[4], b[2];
 
-    for (uint32_t u = 0; u < 4; u++) a[u] = mm_to_tf32(r->a[i + g + u % 2 * 8][k + t + u / 2 * 4]);
-    for (uint32_t half = 0; half < 2; half++) {
-        for (uint32_t u = 0; u < 2; u++) b[u] = mm_to_tf32(r->b[k + t + 4 * u][j + 8 * half + g]);
-        mm_mma_tf32(sum + 4 * half, a, b);
+    for (uint32_t k = 0; k < MM_DEPTH; k += 8) {
+        for (uint32_t u = 0; u < 4; u++) a[u] = mm_to_tf32(r->a[i + g + u % 2 * 8][k + t + u / 2 * 4]);
+        for (uint32_t half = 0; half < 2; half++) {
+            for (uint32_t u = 0; u < 2; u++) b[u] = mm_to_tf32(r->b[k + t + 4 * u][j + 8 * half + g]);
+            mm_mma_tf32(sum + 4 * half, a, b);
+        }
     }
 }
 
@@ -314,31 +259,59 @@ static __device__ inline void mm_store_tf32(const struct mm_product *p, const fl
         p->c[(uint64_t)(i + g + u / 2 % 2 * 8) * p->n + j + u / 4 * 8 + 2 * t + u % 2] = sum[u];
 }
 
-static __device__ __attribute__((unused)) __noinline__ void
-mm_tile_tf32(struct mm_panels_tf32 *r, const struct mm_product *product, struct mm_place at)
+/* The sums of a warp's two corners: of one type. */
+struct mm_sums {
+    mm_sum_half half[2];
+    float tf32[2][8];
+};
+
+static __device__ __forceinline__ void mm_tile_tensor(union mm_room *r, const struct mm_product *product,
+                                                      struct mm_place at, bool half)
 {
     struct mm_product p = *product;
     struct mm_next next;
-    float sum[2][8] = {};
+    struct mm_sums sum = {};
     uint32_t i, j;
 
-    mm_fetch(&next, &p, at, 0);
+    for (uint32_t which = 0; which < 2 && half; which++) wmma::fill_fragment(sum.half[which], 0.0f);
+    mm_fetch(&next, &p, at, 0, half);
     for (uint32_t k0 = 0; k0 < p.n; k0 += MM_DEPTH) {
-        mm_put_tf32(r, &next);
+        mm_put_tensor(r, &next, half);
         gw_syncthreads();
-        mm_fetch(&next, &p, at, k0 + MM_DEPTH);
+        mm_fetch(&next, &p, at, k0 + MM_DEPTH, half);
 #pragma unroll
         for (uint32_t which = 0; which < 2; which++) {
             mm_corner(which, &i, &j);
-            for (uint32_t k = 0; k < MM_DEPTH; k += 8) mm_multiply_tf32(r, sum[which], i, j, k);
+            if (half)
+                mm_multiply_half(&r->h, sum.half[which], i, j);
+            else
+                mm_multiply_tf32(&r->t, sum.tf32[which], i, j);
         }
         gw_syncthreads(); /* all are done with these panels */
     }
 #pragma unroll
     for (uint32_t which = 0; which < 2; which++) {
         mm_corner(which, &i, &j);
-        if (at.i0 + i < p.n && at.j0 + j < p.n) mm_store_tf32(&p, sum[which], at.i0 + i, at.j0 + j);
+        if (at.i0 + i >= p.n || at.j0 + j >= p.n) continue;
+        if (half)
+            wmma::store_matrix_sync(p.c + (uint64_t)(at.i0 + i) * p.n + at.j0 + j, sum.half[which], p.n,
+                                    wmma::mem_row_major);
+        else
+            mm_store_tf32(&p, sum.tf32[which], at.i0 + i, at.j0 + j);
     }
+}
+
+/* Each is a function of its own, whose type the compiler knows. */
+static __device__ __noinline__ void mm_tile_half(union mm_room *r, const struct mm_product *p,
+                                                 struct mm_place at)
+{
+    mm_tile_tensor(r, p, at, true);
+}
+
+static __device__ __attribute__((unused)) __noinline__ void
+mm_tile_tf32(union mm_room *r, const struct mm_product *p, struct mm_place at)
+{
+    mm_tile_tensor(r, p, at, false);
 }
 
 /* ---- all ---------------------------------------------------------------------------------------------- */
@@ -351,12 +324,12 @@ GW_DEV void mm_tile(const struct mm_product *p, uint32_t tile)
 
     gw_syncthreads();
     if (p->type == MM_FP16) {
-        mm_tile_half(&r->h, p, at);
+        mm_tile_half(r, p, at);
     } else if (p->type == MM_FP32) {
         mm_tile_fp32(&r->f, p, at);
     } else {
         /* GPUs before sm_80 have no TF32: they are more exact. */
-        NV_IF_ELSE_TARGET(NV_PROVIDES_SM_80, (mm_tile_tf32(&r->t, p, at);), (mm_tile_fp32(&r->f, p, at);))
+        NV_IF_ELSE_TARGET(NV_PROVIDES_SM_80, (mm_tile_tf32(r, p, at);), (mm_tile_fp32(&r->f, p, at);))
     }
     gw_syncthreads(); /* C is complete, and the room is free */
 }
