@@ -7,7 +7,7 @@
 
 #include "gpuwire/detail/assert.h"
 
-enum { CENTRAL_ALIGN = 64, CENTRAL_ROOM = 64 /* actions that one look at a GPU may need */ };
+enum { CENTRAL_ALIGN = 64, CENTRAL_ROOM = 2 * FLEET_CENTRAL_ROOM /* actions that one look may need */ };
 
 static size_t central_round(size_t n)
 {
@@ -159,8 +159,9 @@ void fleet_central_refuse(struct fleet_central *c, uint32_t model, struct fleet_
     if (!q->n) central_quiet(c, model);
 }
 
-void fleet_central_send(struct fleet_central *c, uint32_t place, uint32_t n, int64_t start_ns,
-                        struct fleet_central_out *out)
+/* Takes n requests of a place's model, and says that its worker shall run them within the window. */
+static void central_send(struct fleet_central *c, uint32_t place, uint32_t n, int64_t start_ns,
+                         struct fleet_central_out *out)
 {
     struct fleet_place *p = &c->s->places[place];
     const struct fleet_model *m = &c->s->models[p->model];
@@ -194,12 +195,34 @@ static uint32_t central_worker(const struct fleet_central *c, uint32_t model)
     return best;
 }
 
+/* Gives a worker one batch: the one that must begin first. False: there is none for it. */
+static bool central_dispatch(struct fleet_central *c, uint32_t worker, int64_t now_ns,
+                             struct fleet_central_out *out)
+{
+    const struct fleet_central_worker *w = &c->workers[worker];
+    struct fleet_central_times t = {now_ns, now_ns + c->o.hop_ns, w->free_ns};
+    int64_t first = INT64_MAX;
+    uint32_t best = FLEET_NONE, size = 0;
+    if (t.start_ns < t.soonest_ns) t.start_ns = t.soonest_ns;
+    for (uint32_t i = w->active, next; i != FLEET_NONE; i = next) {
+        next = c->places[i].next; /* refusals may take this place off the list */
+        uint32_t model = c->s->places[i].model, n = c->o.policy->batch(c, model, &t, out);
+        if (!n) continue;
+        int64_t latest =
+            c->links[c->models[model].queue.head].deadline_ns - fleet_exec(&c->s->models[model], n);
+        if (latest < first) first = latest, best = i, size = n;
+    }
+    if (best == FLEET_NONE) return false;
+    central_send(c, best, size, t.start_ns, out);
+    return true;
+}
+
 /* Gives a worker batches until it has enough. */
 static void central_look(struct fleet_central *c, uint32_t worker, int64_t now_ns,
                          struct fleet_central_out *out)
 {
-    while (c->workers[worker].free_ns - now_ns <= c->o.ahead_ns && out->n + CENTRAL_ROOM / 2 < out->max) {
-        if (!c->o.policy->dispatch(c, worker, now_ns, out)) return;
+    while (c->workers[worker].free_ns - now_ns <= c->o.ahead_ns && out->n + FLEET_CENTRAL_ROOM < out->max) {
+        if (!central_dispatch(c, worker, now_ns, out)) return;
         central_wake_rest(c, out->a[out->n - 1].model, now_ns);
     }
 }
@@ -217,7 +240,7 @@ uint32_t fleet_central_step(struct fleet_central *c, int64_t now_ns, struct flee
         if (m.at_ns != model->wake_ns) continue; /* another moment has taken this one's place */
         model->wake_ns = INT64_MAX;
         /* Nothing will do these any more, so that a model without a GPU keeps no requests. */
-        while (model->queue.n && out.n + CENTRAL_ROOM / 2 < max &&
+        while (model->queue.n && out.n + FLEET_CENTRAL_ROOM < max &&
                c->links[model->queue.head].deadline_ns <
                    now_ns + c->o.hop_ns + c->s->models[m.a].exec_ns[0]) {
             fleet_central_refuse(c, m.a, &out);

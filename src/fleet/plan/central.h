@@ -24,10 +24,17 @@ struct fleet_central_out {
     uint32_t n, max;
 };
 
+/* When a worker is looked at: now; when what is sent now is there; when a batch can begin. */
+struct fleet_central_times {
+    int64_t now_ns, soonest_ns, start_ns;
+};
+
 /* What a policy decides. */
 struct fleet_central_policy {
-    /* Gives a worker one batch (fleet_central_send). False: it has none for it. */
-    bool (*dispatch)(struct fleet_central *c, uint32_t worker, int64_t now_ns, struct fleet_central_out *out);
+    /* How large a batch of the model's requests may begin; 0: none may. Requests for which it is too late are
+     * refused first. */
+    uint32_t (*batch)(struct fleet_central *c, uint32_t model, const struct fleet_central_times *t,
+                      struct fleet_central_out *out);
     /* When the model's batch may begin; NULL: at once. */
     int64_t (*begin)(const struct fleet_central *c, uint32_t model);
 };
@@ -96,9 +103,8 @@ uint32_t fleet_clockwork_round(struct fleet_central *c, int64_t now_ns, struct f
                                uint32_t max);
 
 /* ---- for the policies */
-/* Takes n requests of a place's model, and says that its worker shall run them within the window. */
-void fleet_central_send(struct fleet_central *c, uint32_t place, uint32_t n, int64_t start_ns,
-                        struct fleet_central_out *out);
+/* Actions that must fit into `out` besides what a policy adds. */
+enum { FLEET_CENTRAL_ROOM = 32 };
 
 /* Refuses the first request of a model. */
 void fleet_central_refuse(struct fleet_central *c, uint32_t model, struct fleet_central_out *out);

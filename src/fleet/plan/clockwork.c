@@ -5,43 +5,22 @@
 #include "src/fleet/plan/central.h"
 
 #define CLOCKWORK_HORIZON_S 0.1f /* a GPU can do as much work in this time as it lasts */
-enum { CLOCKWORK_ROOM = 32 };
 
 /* The largest batch size that was measured, that is there, and that keeps the head's deadline. */
-static uint32_t clockwork_batch(const struct fleet_central *c, uint32_t model, int64_t start_ns)
+static uint32_t clockwork_batch(struct fleet_central *c, uint32_t model, const struct fleet_central_times *t,
+                                struct fleet_central_out *out)
 {
-    uint32_t n =
-        fleet_queue_batch(&c->models[model].queue, c->links, &c->s->models[model], start_ns, FLEET_MAX_BATCH);
+    const struct fleet_queue *q = &c->models[model].queue;
+    const struct fleet_model *m = &c->s->models[model];
+    while (q->n && c->links[q->head].deadline_ns < t->soonest_ns + m->exec_ns[0] &&
+           out->n + FLEET_CENTRAL_ROOM < out->max) {
+        fleet_central_refuse(c, model, out);
+    }
+    uint32_t n = fleet_queue_batch(q, c->links, m, t->start_ns, FLEET_MAX_BATCH);
     return n ? 1U << (31 - __builtin_clz(n)) : 0;
 }
 
-static bool clockwork_dispatch(struct fleet_central *c, uint32_t worker, int64_t now_ns,
-                               struct fleet_central_out *out)
-{
-    const struct fleet_central_worker *w = &c->workers[worker];
-    int64_t soonest = now_ns + c->o.hop_ns, start = w->free_ns > soonest ? w->free_ns : soonest,
-            first = INT64_MAX;
-    uint32_t best = FLEET_NONE, size = 0;
-    for (uint32_t i = w->active, next; i != FLEET_NONE; i = next) {
-        next = c->places[i].next;
-        uint32_t model = c->s->places[i].model;
-        const struct fleet_queue *q = &c->models[model].queue;
-        const struct fleet_model *m = &c->s->models[model];
-        while (q->n && c->links[q->head].deadline_ns < soonest + m->exec_ns[0] &&
-               out->n + CLOCKWORK_ROOM < out->max) {
-            fleet_central_refuse(c, model, out);
-        }
-        uint32_t n = clockwork_batch(c, model, start);
-        if (!n) continue;
-        int64_t latest = c->links[q->head].deadline_ns - fleet_exec(m, n);
-        if (latest < first) first = latest, best = i, size = n;
-    }
-    if (best == FLEET_NONE) return false;
-    fleet_central_send(c, best, size, start, out);
-    return true;
-}
-
-const struct fleet_central_policy fleet_clockwork = {.dispatch = clockwork_dispatch};
+const struct fleet_central_policy fleet_clockwork = {.batch = clockwork_batch};
 
 /* Seconds of work that wait for a model. */
 static float clockwork_demand(const struct fleet_central *c, uint32_t model)
@@ -142,7 +121,7 @@ uint32_t fleet_clockwork_round(struct fleet_central *c, int64_t now_ns, struct f
             if (here) c->work[c->s->places[i].worker] += clockwork_demand(c, m) / (float)replicas;
         }
     }
-    for (uint32_t loads = 0; loads < c->s->limits.workers && out.n + CLOCKWORK_ROOM < max; loads++) {
+    for (uint32_t loads = 0; loads < c->s->limits.workers && out.n + FLEET_CENTRAL_ROOM < max; loads++) {
         uint32_t best = FLEET_NONE;
         float most = 0;
         for (uint32_t m = 0; m < c->s->limits.models; m++) {
