@@ -9,6 +9,7 @@
 
 #include "bench/modes/device.h"
 #include "bench/modes/header.h"
+#include "src/server/worker/captured.h"
 
 #define THREADS 256u
 #define BLOCKS  64u /* at most */
@@ -74,39 +75,17 @@ static uint32_t blocks_for(uint64_t bytes)
 
 /* ---- making it ---- */
 
-static cudaError_t add_model(cudaStream_t stream, cudaGraph_t child)
-{
-    enum cudaStreamCaptureStatus status;
-    const cudaGraphNode_t *before = NULL;
-    cudaGraph_t graph = NULL;
-    cudaGraphNode_t node;
-    size_t n = 0;
-#if CUDART_VERSION >= 13000
-    const cudaGraphEdgeData *edges = NULL;
-    cudaError_t error = cudaStreamGetCaptureInfo(stream, &status, NULL, &graph, &before, &edges, &n);
-#else
-    cudaError_t error = cudaStreamGetCaptureInfo_v2(stream, &status, NULL, &graph, &before, &n);
-#endif
-    if (error == cudaSuccess) error = cudaGraphAddChildGraphNode(&node, graph, before, n, child);
-    if (error != cudaSuccess) return error;
-#if CUDART_VERSION >= 13000
-    return cudaStreamUpdateCaptureDependencies(stream, &node, NULL, 1, cudaStreamSetCaptureDependencies);
-#else
-    return cudaStreamUpdateCaptureDependencies(stream, &node, 1, cudaStreamSetCaptureDependencies);
-#endif
-}
-
 static int make_graph(struct modes_device *d, cudaGraph_t *graph)
 {
     const struct modes_device_opts *o = &d->opts;
     cudaError_t error = cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal);
     if (error != cudaSuccess) return failed(error, "cannot capture");
     take_input<<<blocks_for(o->in_bytes), THREADS, 0, d->stream>>>(d->job_dev, (uint8_t *)o->in, o->in_bytes);
-    error = add_model(d->stream, (cudaGraph_t)o->graph);
+    int err = gw_captured_put(d->stream, o->graph);
     give_output<<<blocks_for(o->out_bytes), THREADS, 0, d->stream>>>(d->job_dev, (const uint8_t *)o->out,
                                                                      o->out_bytes, d->ended);
-    cudaError_t end = cudaStreamEndCapture(d->stream, graph);
-    return failed(error == cudaSuccess ? end : error, "cannot put the model between its copies");
+    error = cudaStreamEndCapture(d->stream, graph);
+    return err ? err : failed(error, "cannot put the model between its copies");
 }
 
 static int make_exec(struct modes_device *d)
