@@ -12,11 +12,12 @@ import pathlib
 import re
 import sys
 
+from csource import blank, listed
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LOOKED_AT = ("include", "src", "softnic", "examples", "apps")
 MOST = 6
-COMMENT = re.compile(r"/\*.*?\*/|//[^\n]*", re.S)
 # A declaration or definition: it begins at the line's start, and ; or { follows its arguments.
 FUNCTION = re.compile(r"^[A-Za-z_][\w \*\n]*?\b(\w+)\(((?:[^()]|\([^()]*\))*)\)\s*[;{]", re.M)
 
@@ -29,24 +30,11 @@ def count(arguments):
 def long_ones(sources):
     """(path, line, name, how many) of each function with too many. sources: pairs of a path and a text."""
     for path, text in sources:
-        text = COMMENT.sub(lambda m: "\n" * m.group(0).count("\n"), text)
+        text = blank(text)
         for m in FUNCTION.finditer(text):
             n = count(m.group(2))
             if n > MOST:
                 yield path, text.count("\n", 0, m.start(1)) + 1, m.group(1), n
-
-
-def listed(text):
-    """The patterns of arguments.txt: a line that begins with a space has names, and its reason stands above it."""
-    reason, patterns = None, {}
-    for line in text.splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        if line[0] != " ":
-            reason = line
-        else:
-            patterns.update({name: reason for name in line.split()})
-    return patterns
 
 
 def check(patterns, sources):

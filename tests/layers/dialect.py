@@ -19,10 +19,11 @@ import pathlib
 import re
 import sys
 
+from csource import blank, listed
+
 HERE = pathlib.Path(__file__).resolve().parent
 ROOT = HERE.parent.parent
 LOOKED_AT = ("src", "softnic", "include", "apps")
-SPACED = re.compile(r'/\*.*?\*/|//[^\n]*|"(?:\\.|[^"\\\n])*"|\'(?:\\.|[^\'\\\n])*\'', re.S)
 STATIC = re.compile(r"^#define (\w+)\s+(?:static|GW_FN|INLINE)\b", re.M)
 ATTRIBUTE = r"__attribute__\(\(.*?\)\)"
 INCLUDE = re.compile(r'^#include "([^"]+)"', re.M)
@@ -30,11 +31,6 @@ STATUS = re.compile(r"\bint (?:\*?\w+(?:\[\w*\])?(?: = (?:[^,;()]|\([^()]*\))+)?
 STRUCT = re.compile(r"^(?:typedef |static |const )*(?:struct|union)\b[^;()=]*?\{.*?^\}", re.M | re.S)
 RETURN = re.compile(r"\breturn\b([^;]*);")
 BOOLEAN = re.compile(r"[^=!<>]==[^=]|!=|<=|>=|&&|\|\||(?<![-<])[<>](?![<>=])")
-
-
-def blank(text):
-    """The text with spaces for what stands in comments and strings: places stay where they are."""
-    return SPACED.sub(lambda m: re.sub(r"[^\n]", " ", m.group(0)) if m.group(0)[0] == "/" else '"' + " " * (len(m.group(0)) - 2) + '"', text)
 
 
 class Static:
@@ -118,19 +114,6 @@ def check(texts, libc):
             yield "err", path, text.count("\n", 0, m.start(1)) + 1, m.group(1), f"an int status is called err, not {m.group(1)}"
         if path.endswith((".c", ".cu")) and not purpose(texts[path]):
             yield "purpose", path, 1, path, "after the licence, a comment says what the file is for"
-
-
-def listed(text):
-    """dialect.txt: a line that begins with a space has RULE:PATH:NAME; its reason stands above it."""
-    reason, out = None, {}
-    for line in text.splitlines():
-        if not line.strip() or line.startswith("#"):
-            continue
-        if line[0] != " ":
-            reason = line
-        else:
-            out.update({place: reason for place in line.split()})
-    return out
 
 
 def wrong(texts, libc, exceptions):
