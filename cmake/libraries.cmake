@@ -53,11 +53,11 @@ if(GW_SERVE)
 elseif(GW_TOOL)
   gw_library(JANSSON jansson libjansson-dev GW_TOOL)
 endif()
-# Balancers that exchange flows prove their key to each other in TLS.
-if(GW_SERVE AND GW_BALANCE)
+# Balancers that exchange flows prove their key to each other in TLS, and the peers of a fleet their token by HMAC.
+if(GW_SERVE AND (GW_BALANCE OR GW_FLEET))
   pkg_check_modules(OPENSSL QUIET IMPORTED_TARGET libssl libcrypto)
   if(NOT OPENSSL_FOUND)
-    gw_lacks(OpenSSL libssl-dev GW_BALANCE)
+    gw_lacks(OpenSSL libssl-dev "GW_BALANCE=OFF -DGW_FLEET")
   endif()
 endif()
 # gRPC, of the server and the client, is built where its libraries are, unless an option says otherwise. It needs an nghttp2

@@ -2,8 +2,10 @@
 /*
  * conn.h: one thread's connections, timers and descriptors, and the frames of message.h over TCP.
  *
- * A loop belongs to one thread, which alone calls what is here, but for fleet_loop_call. Nothing blocks:
- * what cannot be sent waits in the connection, up to its limit, and a peer that does not read is cut off.
+ * A loop belongs to one thread, which alone calls what is here, but for fleet_loop_call. Nothing blocks, but
+ * the look-up of a name in fleet_dial. What cannot be sent waits in the connection, up to its limit, and a
+ * peer that does not read is cut off. A token proves who is there when a connection opens; what follows is in
+ * the clear.
  * Functions return 0 or a negative errno, and say why in gw_last_error().
  */
 #ifndef GW_FLEET_WIRE_CONN_H
@@ -22,8 +24,8 @@ struct fleet_loop;
 int fleet_loop_create(struct fleet_loop **out);
 /* Closes all connections first, without a word to their handlers. NULL is allowed. */
 void fleet_loop_destroy(struct fleet_loop *l);
-/* Until fleet_loop_stop was called, or the time has come (CLOCK_MONOTONIC; INT64_MAX: never). 0 or why it
- * cannot go on. */
+/* Until fleet_loop_stop was called, or the time has come (CLOCK_MONOTONIC; INT64_MAX: never). One turn at
+ * least. 0 or why it cannot go on. */
 int fleet_loop_run(struct fleet_loop *l, int64_t until_at);
 void fleet_loop_stop(struct fleet_loop *l);
 /* The time, read once a turn. */
@@ -55,10 +57,11 @@ struct fleet_handler {
     /* The peer has proved itself: fleet_conn_peer() says who it is. */
     void (*open)(void *ctx, struct fleet_conn *c);
     /* A frame. `body` has frame->bytes bytes, at a multiple of 8, and is the loop's again afterwards. HELLO,
-     * PROVE, PING and PONG do not get here. */
+     * PROVE, PING and PONG do not get here, nor does GOODBYE: it ends the connection, and `closed` gets its
+     * error and reason. */
     void (*message)(void *ctx, struct fleet_conn *c, const struct fleet_frame *frame, const void *body);
     /* The connection is over, for whatever reason but fleet_conn_close(); it is freed afterwards. Also for
-     * one that never was open. */
+     * one that never was open. Never called within fleet_send or fleet_dial. `err` is a negative errno. */
     void (*closed)(void *ctx, struct fleet_conn *c, int err, const char *why);
 };
 
