@@ -21,10 +21,11 @@
 
 #define RANGE ((size_t)64 << 20)
 
-/* A range of addresses, of which the first bytes are there. */
+/* A range of addresses, of which the first bytes are there. On a GPU all of them are. */
 struct range {
     char *at;
     uint64_t backed;
+    struct gw_mem gpu;
     int calls, fails; /* fails: `back` has no more memory from the fails-th call on */
 };
 
@@ -35,29 +36,54 @@ static int back(void *ctx, uint64_t bytes)
     if (++r->calls == r->fails) return -ENOSPC;
     if (bytes <= r->backed) return 0;
     r->backed = (bytes + 4095) / 4096 * 4096;
-    return mprotect(r->at, r->backed, PROT_READ | PROT_WRITE) ? -errno : 0;
+    return r->gpu.exec || !mprotect(r->at, r->backed, PROT_READ | PROT_WRITE) ? 0 : -errno;
 }
 
-static struct gw_range range_new(struct range *r)
+static struct gw_range range_new(struct range *r, struct gw_exec *exec)
 {
     memset(r, 0, sizeof(*r));
-    r->at = mmap(NULL, RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-    assert_true(r->at != MAP_FAILED);
+    if (exec && gw_exec_kind(exec) == GW_EXEC_GPU) {
+        assert_int_equal(gw_mem_alloc(exec, GW_MEM_DEVICE, RANGE, &r->gpu), 0);
+        r->at = r->gpu.dev;
+    } else {
+        r->at = mmap(NULL, RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+        assert_true(r->at != MAP_FAILED);
+    }
     return (struct gw_range){.at = r->at, .most = RANGE, .back = back, .ctx = r};
 }
 
-/* Takes the memory away: a thread that touches it ends the process. */
-static void range_away(struct range *r)
+static void range_free(struct range *r)
 {
-    assert_true(mmap(r->at, RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1,
-                     0) == r->at);
+    if (r->gpu.exec)
+        gw_mem_free(&r->gpu);
+    else
+        munmap(r->at, RANGE);
 }
 
+static void range_read(const struct range *r, void *to, size_t bytes)
+{
+    if (r->gpu.exec)
+        assert_int_equal(gw_copy_out(r->gpu.exec, to, r->at, bytes), 0);
+    else
+        memcpy(to, r->at, bytes);
+}
+
+/* Other memory comes there, with this content at its beginning. On a GPU it stays the same memory. */
 static void range_again(struct range *r, const void *content, size_t bytes, int fill)
 {
-    assert_int_equal(mprotect(r->at, r->backed, PROT_READ | PROT_WRITE), 0);
-    memset(r->at, fill, r->backed);
-    memcpy(r->at, content, bytes);
+    char *all = memset(malloc(r->backed + 1), fill, r->backed);
+
+    memcpy(all, content, bytes);
+    if (r->gpu.exec) {
+        assert_int_equal(gw_copy_in(r->gpu.exec, r->at, all, r->backed), 0);
+    } else {
+        void *fresh =
+            mmap(r->at, RANGE, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE | MAP_FIXED, -1, 0);
+        assert_true(fresh == r->at);
+        assert_int_equal(mprotect(r->at, r->backed, PROT_READ | PROT_WRITE), 0);
+        memcpy(r->at, all, r->backed);
+    }
+    free(all);
 }
 
 struct sample {
@@ -106,7 +132,7 @@ static void check_sample(const struct sample *s, struct gw_exec *exec)
     struct gw_plan_options o = {
         .place = exec ? GW_PLACE_GPU : GW_PLACE_CPU, .exec = exec, .rows = s->rows, .flags = GW_PLAN_GPU_IO};
     struct range w, a;
-    struct gw_range weights = range_new(&w), arena = range_new(&a);
+    struct gw_range weights = range_new(&w, exec), arena = range_new(&a, exec);
     struct gw_plan *alone, *given;
     struct gw_plan_stats stats;
     struct gw_model *m;
@@ -130,9 +156,7 @@ static void check_sample(const struct sample *s, struct gw_exec *exec)
     same(s, want, got, "with given memory");
     size_t bytes = gw_weights_bytes(o.weights);
     char *image = malloc(bytes + 1);
-    memcpy(image, w.at, bytes);
-    range_away(&w);
-    range_away(&a);
+    range_read(&w, image, bytes);
     range_again(&w, image, bytes, 0xaa);
     range_again(&a, image, 0, 0xbb);
     run(given, s, got);
@@ -147,8 +171,8 @@ static void check_sample(const struct sample *s, struct gw_exec *exec)
         free(want[i]);
         free(got[i]);
     }
-    munmap(w.at, RANGE);
-    munmap(a.at, RANGE);
+    range_free(&w);
+    range_free(&a);
 }
 
 static int check_pack(const char *name, const char *only, struct gw_exec *exec)
@@ -187,6 +211,17 @@ static void test_kernels(void **state)
     assert_int_equal(gw_exec_create("cpu", &lanes, &exec), 0);
     assert_true(check_pack("goldens.bin", "net espcn", exec) > 1);
     assert_true(check_pack("operators.bin", "net rows", exec) > 0);
+    gw_exec_destroy(exec);
+}
+
+/* On a GPU; there is one if main says so. */
+static void test_gpu(void **state)
+{
+    struct gw_exec *exec;
+
+    (void)state;
+    assert_int_equal(gw_exec_create("gpu", NULL, &exec), 0);
+    assert_true(check_pack("goldens.bin", "net", exec) > 5);
     gw_exec_destroy(exec);
 }
 
@@ -241,7 +276,7 @@ static void test_no_room(void **state)
 {
     struct gw_model *m = open_data("mlp.onnx");
     struct range w;
-    struct gw_range weights = range_new(&w), small = {.at = w.at, .most = 256}, odd = {.at = w.at + 8};
+    struct gw_range weights = range_new(&w, NULL), small = {.at = w.at, .most = 256}, odd = {.at = w.at + 8};
     struct gw_plan_options o = {.rows = 2};
     struct gw_plan *plan = NULL;
 
@@ -265,11 +300,14 @@ static void test_no_room(void **state)
     assert_int_equal(gw_plan_create(m, &o, &plan, NULL, 0), -E2BIG);
     gw_plan_arena_free(o.arena);
     gw_model_close(m);
-    munmap(w.at, RANGE);
+    range_free(&w);
 }
 
-int main(void)
+int main(int argc, char **argv)
 {
+    const struct CMUnitTest gpu[] = {cmocka_unit_test(test_gpu)};
+    char why[256];
+
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_cpu),
         cmocka_unit_test(test_kernels),
@@ -278,5 +316,12 @@ int main(void)
     };
 
     setenv("GPUWIRE_PLAN_CACHE", "off", 0); /* a test leaves no files */
-    return cmocka_run_group_tests(tests, NULL, NULL);
+    if (argc < 2) return cmocka_run_group_tests(tests, NULL, NULL);
+    if (strcmp(argv[1], "gpu")) {
+        fprintf(stderr, "usage: test_model_share [gpu]\n");
+        return 2;
+    }
+    if (gw_exec_gpu_available(why, sizeof(why))) return cmocka_run_group_tests(gpu, NULL, NULL);
+    printf("skipped: %s\n", why);
+    return 77;
 }

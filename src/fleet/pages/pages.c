@@ -117,14 +117,20 @@ static void weights_free(struct fleet_weights *w)
     free(w);
 }
 
-void fleet_pages_destroy(struct fleet_pages *p)
+void fleet_pages_stop(struct fleet_pages *p)
 {
-    if (!p) return;
     pthread_mutex_lock(&p->lock);
     p->over = true;
     pthread_mutex_unlock(&p->lock);
     fleet_lane_destroy(p->disk); /* first: it gives jobs to the other */
     fleet_lane_destroy(p->bus);
+    p->disk = p->bus = NULL;
+}
+
+void fleet_pages_destroy(struct fleet_pages *p)
+{
+    if (!p) return;
+    fleet_pages_stop(p);
     for (struct fleet_weights *w = p->weights, *next; w; w = next) {
         next = w->next;
         weights_free(w);

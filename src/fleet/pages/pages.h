@@ -46,8 +46,10 @@ struct fleet_pages_opts {
 
 /* Takes the arenas. -ENOMEM: they are not to be had. */
 int fleet_pages_create(const struct fleet_pages_opts *opts, struct fleet_pages **out);
-/* Ends what is under way; moves that have not begun end with FLEET_BROKEN. All models' plans must be gone,
- * and no loop may run. NULL is allowed. */
+/* Ends the move that is under way; those that have not begun end with FLEET_BROKEN. No move may follow. */
+void fleet_pages_stop(struct fleet_pages *p);
+/* The same, and gives all memory back. All models' plans must be gone, and no loop may run. NULL is allowed.
+ */
 void fleet_pages_destroy(struct fleet_pages *p);
 /* Pages of either arena that models have now. */
 void fleet_pages_used(const struct fleet_pages *p, uint32_t *gpu, uint32_t *host);

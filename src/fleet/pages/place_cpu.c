@@ -84,8 +84,8 @@ static int place_cpu_more(struct fleet_place_memory *m)
 static int place_cpu_map(struct fleet_place_memory *m, char *at, uint32_t page)
 {
     struct place_cpu *p = (struct place_cpu *)m;
-    void *got =
-        mmap(at, p->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED, p->fd, (off_t)(page * p->page));
+    void *got = mmap(at, p->page, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_FIXED | MAP_POPULATE, p->fd,
+                     (off_t)(page * p->page));
 
     return got == MAP_FAILED ? gw_error(-errno, "cannot map a page: %s", strerror(errno)) : 0;
 }
