@@ -53,11 +53,15 @@ struct gw_client_opts {
      *   https://HOST:PORT/PREFIX       the same, encrypted
      *   grpc://HOST:PORT               the same protocol over gRPC, where this library was built with it
      *   grpcs://HOST:PORT              the same, encrypted
-     * The port is 8000 when absent, 443 for https, and 8001 for gRPC. */
+     *   fleet://HOST:PORT[,HOST:PORT]  a fleet's controllers: requests go straight to whichever workers these
+     *                                  lease, and elsewhere when one dies or refuses
+     *   fleet+etcd://HOST:PORT[,…]     the same, with the leader's address from etcd
+     * The port is 8000 when absent, 443 for https, and 8001 for gRPC; a fleet's must be given. */
     const char *server;
     const char *model;
     const char *version;  /* of the model; NULL: the server's choice */
-    const char *token;    /* NULL, or sent with every call as "Authorization: Bearer TOKEN" */
+    const char *token;    /* NULL, or sent with every call as "Authorization: Bearer TOKEN"; to a fleet it is
+                             proved, and not sent */
     const char *ca_file;  /* NULL: the system's. PEM file of who may sign the server's certificate */
     uint32_t slots;       /* requests in flight at most. 0: as many as the worker gives; 16 over HTTP */
     uint32_t rows;        /* samples of one request at most. 0: as many as the server takes, 64 at most */
@@ -120,10 +124,14 @@ struct gw_client_reply {
      *   `-EKEYEXPIRED` The lease that it came on has ended, or is another client's.
      *   `-EDQUOT`      It is more than its lease allows: slots, rate, or samples at once.
      *   `-EAGAIN`      The model is not on that GPU now.
-     *   `-EBUSY`       The server has too much to do (HTTP).
+     *   `-EBUSY`       The server has too much to do (HTTP). A fleet refused it: `retry_ns` says when to ask
+     *                  again.
      *   `-EACCES`      The server wants another token (HTTP).
      *   `-ECONNRESET`  The server has gone (HTTP; the next submit connects again).
-     *   `-EPROTO`      The answer is not one of the protocol, or not this model's (HTTP). */
+     *   `-EPROTO`      The answer is not one of the protocol, or not this model's (HTTP, fleet).
+     *   `-EHOSTDOWN`   The worker that had it died, and no time was left to ask another (fleet).
+     *   `-ENOENT`      No worker has the model any more (fleet).
+     *   `-ETIMEDOUT`   A request without a deadline has no answer within `timeout_ns` (fleet). */
     int error;
     const char *why;  /* one line, "" on success; lives as long as the tensors */
     uint32_t rows;    /* of the request */
@@ -131,6 +139,7 @@ struct gw_client_reply {
     uint32_t outputs; /* 0 on error */
     struct gw_client_output out[GW_CLIENT_MAX_IO]; /* in the model's order */
     struct gw_client_times times;
+    uint64_t retry_ns; /* -EBUSY of a fleet: how long to wait before the next try; 0: not known */
 };
 
 /* Opens a client: asks what the model takes and gives and, over RDMA, opens a session at the worker.
@@ -156,7 +165,7 @@ GW_API const struct gw_client_tensor *gw_client_output(const struct gw_client *c
 /* Requests in flight at most, and samples of one request at most. */
 GW_API uint32_t gw_client_slots(const struct gw_client *c);
 GW_API uint32_t gw_client_rows(const struct gw_client *c);
-/* "rdma" or "http". */
+/* "rdma", "http", "grpc" or "fleet". */
 GW_API const char *gw_client_door(const struct gw_client *c);
 
 /* Where input i of a request with `rows` samples (0: 1) lies in the slot: fill it with rows * bytes, then

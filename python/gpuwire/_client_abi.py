@@ -47,6 +47,7 @@ class Reply(c.Structure):
     _fields_ = [
         ("id", c.c_uint64), ("slot", c.c_uint32), ("error", c.c_int), ("why", c.c_char_p), ("rows", c.c_uint32),
         ("batch", c.c_uint32), ("outputs", c.c_uint32), ("out", Output * MAX_IO), ("times", Times),
+        ("retry_ns", c.c_uint64),
     ]
 
 

@@ -56,6 +56,7 @@ static const struct gw_client_door *door_of(enum gw_url_door door)
     switch (door) {
     case GW_URL_HTTP: return &gw_client_http;
     case GW_URL_GRPC: return &gw_client_grpc;
+    case GW_URL_FLEET: return &gw_client_fleet;
     default: return &gw_client_rdma;
     }
 }

@@ -45,7 +45,7 @@ struct gw_client_door {
     void (*drop_region)(struct gw_client *c, struct gw_client_region *r);
 };
 
-extern const struct gw_client_door gw_client_rdma, gw_client_http, gw_client_grpc;
+extern const struct gw_client_door gw_client_rdma, gw_client_http, gw_client_grpc, gw_client_fleet;
 
 /* `ask` of the doors that ask over HTTP. */
 int gw_client_ask_http(struct gw_client *c, enum gw_client_question what, json_t **answer);

@@ -18,6 +18,7 @@ static const struct scheme {
     {"rdma://", "http", ":8000", GW_URL_RDMA, 0}, {"rdmas://", "https", ":8000", GW_URL_RDMA, 1},
     {"http://", "http", ":8000", GW_URL_HTTP, 0}, {"https://", "https", ":443", GW_URL_HTTP, 1},
     {"grpc://", "grpc", ":8001", GW_URL_GRPC, 0}, {"grpcs://", "grpcs", ":8001", GW_URL_GRPC, 1},
+    {"fleet://", "fleet", "", GW_URL_FLEET, 0},   {"fleet+etcd://", "fleet+etcd", "", GW_URL_FLEET, 0},
 };
 #define SCHEMES (sizeof(schemes) / sizeof(schemes[0]))
 
@@ -49,14 +50,42 @@ static bool url_is_host(const char *host, size_t length, int *has_port)
     return true;
 }
 
+/* HOST:PORT[,HOST:PORT], and no more. */
+static bool url_is_hosts(const char *hosts)
+{
+    int has_port;
+    for (;; hosts++) {
+        size_t length = strcspn(hosts, ",");
+        if (!url_is_host(hosts, length, &has_port) || !has_port || memchr(hosts, '/', length)) return false;
+        hosts += length;
+        if (!*hosts) return true;
+    }
+}
+
+static int url_parse_fleet(const char *server, const struct scheme *s, struct gw_url *url)
+{
+    const char *hosts = server + strlen(s->name);
+    size_t length = strlen(hosts);
+    if (length && hosts[length - 1] == '/') length--;
+    url->door = s->door;
+    url->etcd = !strcmp(s->base, "fleet+etcd");
+    url->base = strdup(server);
+    url->authority = strndup(hosts, length);
+    if (!url->base || !url->authority) return gw_error_errno(-ENOMEM, "server %s", server);
+    if (url_is_hosts(url->authority)) return 0;
+    return gw_error(-EINVAL, "server %s: expected %sHOST:PORT[,HOST:PORT]", server, s->name);
+}
+
 int gw_url_parse(const char *server, struct gw_url *url)
 {
     const struct scheme *s = scheme_of(server);
     memset(url, 0, sizeof(*url));
     if (!s)
         return gw_error(
-            -ENOTSUP, "server %s: must begin with rdma://, rdmas://, http://, https://, grpc:// or grpcs://",
+            -ENOTSUP,
+            "server %s: must begin with rdma://, rdmas://, http://, https://, grpc://, grpcs:// or fleet://",
             server);
+    if (s->door == GW_URL_FLEET) return url_parse_fleet(server, s, url);
     const char *host = strstr(server, "://") ? server + strlen(s->name) : server;
     size_t length = strcspn(host, "/");
     const char *prefix = host + length;
