@@ -129,6 +129,9 @@ _gpuwire()
         'infer --server')
             return
             ;;
+        'infer --fleet')
+            return
+            ;;
         'infer --model-version')
             return
             ;;
@@ -142,6 +145,9 @@ _gpuwire()
             return
             ;;
         'load --server')
+            return
+            ;;
+        'load --fleet')
             return
             ;;
         'load --model-version')
@@ -412,11 +418,11 @@ _gpuwire()
             options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --connections-per-client --trusted-proxy --host-name --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
         infer)
-            options='--server --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'
+            options='--server --fleet --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'
             words='superresolution identity'
             ;;
         load)
-            options='--server --token-file --ca-file --model-version --clients --slots --requests --concurrency --rate --arrivals --seed --window --windows --stability --warmup --rows --priority --deadline --input --verify-echo --csv --json --plot -h --help'
+            options='--server --fleet --token-file --ca-file --model-version --clients --slots --requests --concurrency --rate --arrivals --seed --window --windows --stability --warmup --rows --priority --deadline --input --verify-echo --csv --json --plot -h --help'
             words='superresolution identity'
             ;;
         check)

@@ -4,12 +4,33 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "src/cli/options.h"
 
 #define MAX_DEADLINE_MS 86400000
+
+/* Milliseconds, or with a unit: 20, 20ms, 500us, 1.5s. */
+static int cli_door_deadline(const char *command, struct gw_door_options *d, const char *value)
+{
+    char *end = NULL;
+    double ms = value[0] >= '0' && value[0] <= '9' ? strtod(value, &end) : 0;
+    double unit = !end                          ? 0
+                  : !*end || !strcmp(end, "ms") ? 1
+                  : !strcmp(end, "us")          ? 1e-3
+                  : !strcmp(end, "s")           ? 1e3
+                                                : 0;
+    ms *= unit;
+    if (!(ms >= 1e-3 && ms <= MAX_DEADLINE_MS))
+        return gw_usage_error(command,
+                              "--deadline %s: must be milliseconds up to %d, or a number with us, ms or s",
+                              value, MAX_DEADLINE_MS);
+    d->request.budget_ns = (uint64_t)(ms * 1e6);
+    return 0;
+}
 
 static int cli_door_number(const char *command, struct gw_door_options *d, int option, const char *value)
 {
@@ -24,10 +45,7 @@ static int cli_door_number(const char *command, struct gw_door_options *d, int o
         wrong = gw_option_number(command, "--priority", value, 1, UINT32_MAX, &n);
         d->request.priority = (uint32_t)n;
         return wrong;
-    case GW_DOOR_DEADLINE:
-        wrong = gw_option_number(command, "--deadline", value, 1, MAX_DEADLINE_MS, &n);
-        d->request.budget_ns = n * 1000000;
-        return wrong;
+    case GW_DOOR_DEADLINE: return cli_door_deadline(command, d, value);
     default: return -1;
     }
 }
@@ -36,6 +54,7 @@ int gw_door_option(const char *command, struct gw_door_options *d, int option, c
 {
     switch (option) {
     case GW_DOOR_SERVER: d->server = value; return 0;
+    case GW_DOOR_FLEET: d->fleet = value; return 0;
     case GW_DOOR_TOKEN_FILE: d->token_file = value; return 0;
     case GW_DOOR_CA_FILE: d->ca_file = value; return 0;
     case GW_DOOR_VERSION: d->version = value; return 0;
@@ -65,9 +84,21 @@ static int cli_door_read_token(struct gw_door_options *d)
     return 0;
 }
 
+/* Controllers, or the etcd that knows them: http://HOST:PORT. */
+static int cli_door_fleet(struct gw_door_options *d)
+{
+    bool etcd = !strncmp(d->fleet, "http://", 7);
+    if (d->server) return gw_error(-EINVAL, "--server and --fleet do not go together");
+    int n = snprintf(d->url, sizeof(d->url), "%s%s", etcd ? "fleet+etcd://" : "fleet://",
+                     d->fleet + (etcd ? 7 : 0));
+    d->server = d->url;
+    return n < (int)sizeof(d->url) ? 0 : gw_error(-EINVAL, "--fleet: it is too long");
+}
+
 int gw_door_options_use(struct gw_door_options *d, struct gw_client_opts *opts)
 {
     int err = d->token_file ? cli_door_read_token(d) : 0;
+    if (!err && d->fleet) err = cli_door_fleet(d);
     opts->server = d->server ? d->server : "127.0.0.1:8000";
     opts->token = d->token_file ? d->token : NULL;
     opts->ca_file = d->ca_file;

@@ -8,6 +8,7 @@
 
 enum {
     GW_DOOR_SERVER = 256,
+    GW_DOOR_FLEET,
     GW_DOOR_TOKEN_FILE,
     GW_DOOR_CA_FILE,
     GW_DOOR_VERSION,
@@ -18,16 +19,18 @@ enum {
 };
 
 #define GW_DOOR_OPTIONS                                                                                      \
-    {"server", 1, NULL, GW_DOOR_SERVER}, {"token-file", 1, NULL, GW_DOOR_TOKEN_FILE},                        \
-        {"ca-file", 1, NULL, GW_DOOR_CA_FILE}, {"model-version", 1, NULL, GW_DOOR_VERSION},                  \
-        {"slots", 1, NULL, GW_DOOR_SLOTS}, {"priority", 1, NULL, GW_DOOR_PRIORITY},                          \
+    {"server", 1, NULL, GW_DOOR_SERVER}, {"fleet", 1, NULL, GW_DOOR_FLEET},                                  \
+        {"token-file", 1, NULL, GW_DOOR_TOKEN_FILE}, {"ca-file", 1, NULL, GW_DOOR_CA_FILE},                  \
+        {"model-version", 1, NULL, GW_DOOR_VERSION}, {"slots", 1, NULL, GW_DOOR_SLOTS},                      \
+        {"priority", 1, NULL, GW_DOOR_PRIORITY},                                                             \
     {                                                                                                        \
         "deadline", 1, NULL, GW_DOOR_DEADLINE                                                                \
     }
 
 struct gw_door_options {
-    const char *server, *token_file, *ca_file, *version;
+    const char *server, *fleet, *token_file, *ca_file, *version;
     char token[4097];
+    char url[1024]; /* of the fleet */
     uint32_t slots; /* 0: the server's choice */
     struct gw_client_request request;
 };

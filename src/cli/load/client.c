@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <string.h>
 
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
@@ -65,6 +66,22 @@ static int load_client_send_next(struct gw_load_client *me, uint32_t slot, uint6
     return err ? err : 1;
 }
 
+bool gw_load_is_fleet(const struct gw_load *l)
+{
+    return !strcmp(gw_client_door(l->client[0].c), "fleet");
+}
+
+/* A fleet may refuse and lose: each has a count of its own. True: it is no failure. */
+static bool load_client_count_fleet(struct gw_load_client *me, const struct gw_client_reply *r)
+{
+    struct gw_tally *t = me->tally;
+    uint64_t budget = me->load->o.door.request.budget_ns;
+    t->within += !r->error && (!budget || (uint64_t)r->times.total <= budget);
+    t->refused += r->error == -EBUSY;
+    t->lost += r->error == -EHOSTDOWN;
+    return r->error == -EBUSY;
+}
+
 static void load_client_count(struct gw_load_client *me, struct gw_client_reply *r)
 {
     struct gw_tally *t = me->tally;
@@ -76,11 +93,13 @@ static void load_client_count(struct gw_load_client *me, struct gw_client_reply 
         gw_latency_add(t->latency, &r->times);
         t->batch[r->batch < GW_LOAD_BATCHES ? r->batch : GW_LOAD_BATCHES - 1]++;
     }
+    bool fine = !r->error || r->error == -ETIME;
+    if (gw_load_is_fleet(me->load) && load_client_count_fleet(me, r)) fine = true;
     t->late += r->error == -ETIME;
-    t->failed += r->error && r->error != -ETIME;
+    t->failed += !fine;
     t->wrong += (uint64_t)wrong;
     pthread_mutex_unlock(&t->lock);
-    if (r->error && r->error != -ETIME && !me->why[0]) snprintf(me->why, sizeof(me->why), "%s", r->why);
+    if (!fine && !me->why[0]) snprintf(me->why, sizeof(me->why), "%s", r->why);
     atomic_store(&me->load->last, gw_deadline(0));
     atomic_fetch_add(&me->load->answered, 1);
 }

@@ -33,6 +33,11 @@ static json_t *level_json(const struct gw_load *l, const struct gw_level *v)
                   "samples_per_s", rate * l->rows, "answered", (json_int_t)total->count, "late",
                   (json_int_t)v->late, "failed", (json_int_t)v->failed, "wrong", (json_int_t)v->wrong,
                   "seconds", v->seconds, "behind_ms", v->behind_ms);
+    if (gw_load_is_fleet(l)) {
+        json_object_set_new(o, "within", json_integer((json_int_t)v->within));
+        json_object_set_new(o, "refused", json_integer((json_int_t)v->refused));
+        json_object_set_new(o, "lost", json_integer((json_int_t)v->lost));
+    }
     json_object_set_new(o, "steady", v->stable < 0 ? json_null() : json_boolean(v->stable));
     for (int i = 0; i < PERCENTS; i++)
         json_object_set_new(o, percents[i].name,

@@ -30,11 +30,15 @@ static void load_level_collect(struct gw_load *l, struct gw_level *into)
             into->late += t->late;
             into->failed += t->failed;
             into->wrong += t->wrong;
+            into->within += t->within;
+            into->refused += t->refused;
+            into->lost += t->lost;
             for (uint32_t b = 0; b < GW_LOAD_BATCHES; b++) into->batch[b] += t->batch[b];
         }
         memset(t->latency, 0, sizeof(*t->latency));
         memset(t->batch, 0, sizeof(t->batch));
         t->late = t->failed = t->wrong = 0;
+        t->within = t->refused = t->lost = 0;
         pthread_mutex_unlock(&t->lock);
     }
 }
@@ -45,6 +49,9 @@ static void load_level_add(struct gw_level *to, const struct gw_level *from)
     to->late += from->late;
     to->failed += from->failed;
     to->wrong += from->wrong;
+    to->within += from->within;
+    to->refused += from->refused;
+    to->lost += from->lost;
     gw_latency_merge(to->latency, from->latency);
     for (uint32_t b = 0; b < GW_LOAD_BATCHES; b++) to->batch[b] += from->batch[b];
 }

@@ -72,6 +72,8 @@ static void choose_slots(struct gw_load *l)
         c->slots = each < GW_CLIENT_MAX_SLOTS ? (uint32_t)each : GW_CLIENT_MAX_SLOTS;
     } else if (l->o.mode == GW_LOAD_RATE && (!strncmp(url, "http://", 7) || !strncmp(url, "https://", 8))) {
         c->slots = RATE_SLOTS;
+    } else if (l->o.mode == GW_LOAD_RATE && !strncmp(url, "fleet", 5)) {
+        c->slots = GW_CLIENT_MAX_SLOTS;
     }
 }
 
@@ -136,7 +138,7 @@ static struct gw_level *new_level(struct gw_load *l)
 /* True: all were answered, and rightly. */
 static bool is_good(const struct gw_load *l, const struct gw_level *v)
 {
-    uint64_t answered = v->latency->part[GW_TOTAL].count + v->late;
+    uint64_t answered = v->latency->part[GW_TOTAL].count + v->late + v->refused;
     return !v->failed && !v->wrong && (!l->o.requests || answered == l->o.requests);
 }
 
@@ -149,7 +151,7 @@ static int run_levels(struct gw_load *l, int *bad)
         struct gw_level *v = new_level(l);
         if (!v) return gw_error_errno(-ENOMEM, "load");
         int err = gw_load_run_level(l, value, v);
-        if (v->latency->part[GW_TOTAL].count || v->late || v->failed) gw_report_level(l, v);
+        if (v->latency->part[GW_TOTAL].count || v->late || v->failed || v->refused) gw_report_level(l, v);
         *bad |= err || !is_good(l, v);
         if (gw_interrupted()) fprintf(stderr, "gpuwire load: interrupted\n");
         if (err) break; /* the reason was said */

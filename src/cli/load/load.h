@@ -45,6 +45,7 @@ struct gw_tally {
     pthread_mutex_t lock;
     struct gw_latency *latency; /* of what was answered */
     uint64_t late, failed, wrong;
+    uint64_t within, refused, lost;  /* of a fleet: answered by the deadline; refusals; a worker died */
     uint64_t batch[GW_LOAD_BATCHES]; /* requests that were run in a batch of that number of samples */
 };
 
@@ -65,6 +66,7 @@ struct gw_level {
     double value; /* concurrency, or requests a second; 0 in mode GW_LOAD_REQUESTS */
     double seconds;
     uint64_t late, failed, wrong;
+    uint64_t within, refused, lost; /* as in struct gw_tally */
     struct gw_latency *latency;
     uint64_t batch[GW_LOAD_BATCHES];
     int stable;       /* 1, or 0: the windows did not agree; -1: not checked */
@@ -110,6 +112,8 @@ void gw_report_end(const struct gw_load *l);
 int gw_export_csv(const struct gw_load *l, const char *path);
 int gw_export_json(const struct gw_load *l, const char *path);
 int gw_plot_svg(const struct gw_load *l, const char *path);
+/* Whether it loads a fleet: then deadlines are counted. */
+bool gw_load_is_fleet(const struct gw_load *l);
 /* Is gnuplot installed? */
 bool gw_plot_possible(void);
 

@@ -21,8 +21,16 @@ void gw_report_begin(const struct gw_load *l)
            gw_client_door(l->client[0].c), l->clients, l->rows, l->rows == 1 ? "sample" : "samples");
     printf("%11s %12s", l->o.mode == GW_LOAD_RATE ? "rate" : "concurrency", "requests/s");
     for (int i = 0; i < PERCENTS; i++) printf(" %9s", names[i]);
-    printf(" %9s %9s\n", "late", "failed");
+    printf(" %9s %9s", "late", "failed");
+    printf(gw_load_is_fleet(l) ? " %9s %9s %9s\n" : "\n", "refused", "lost", "kept");
     fflush(stdout);
+}
+
+/* Percent of all requests that were answered by their deadline. */
+static double kept(const struct gw_level *v)
+{
+    uint64_t all = total(v)->count + v->late + v->failed + v->refused;
+    return all ? 100.0 * (double)v->within / (double)all : 0;
 }
 
 static void print_row(const struct gw_load *l, const struct gw_level *v)
@@ -31,11 +39,19 @@ static void print_row(const struct gw_load *l, const struct gw_level *v)
     for (int i = 0; i < PERCENTS; i++)
         printf(" %9.3f", (double)gw_histogram_percentile(total(v), percents[i]) / 1e6);
     printf(" %9" PRIu64 " %9" PRIu64, v->late, v->failed);
+    if (gw_load_is_fleet(l)) printf(" %9" PRIu64 " %9" PRIu64 " %8.3f%%", v->refused, v->lost, kept(v));
     if (v->stable == 0) printf("  not steady");
     if (v->behind_ms > 100) printf("  %.0f ms behind the rate: the server cannot keep up", v->behind_ms);
     if (l->o.verify && v->wrong) printf("  %" PRIu64 " wrong answers", v->wrong);
     printf("\n");
     fflush(stdout);
+}
+
+static void print_kept(const struct gw_level *v)
+{
+    printf("deadlines kept: %.3f %%: %" PRIu64 " within, %" PRIu64 " late, %" PRIu64 " refused, %" PRIu64
+           " lost\n",
+           kept(v), v->within, v->late + total(v)->count - v->within, v->refused, v->lost);
 }
 
 /* The same words as ever, for scripts. */
@@ -46,6 +62,7 @@ static void print_requests(const struct gw_load *l, const struct gw_level *v)
            l->o.requests, l->clients, v->seconds > 0 ? (double)answered / v->seconds : 0);
     if (v->late) printf("refused as late: %" PRIu64 "\n", v->late);
     if (v->failed) printf("failed: %" PRIu64 "\n", v->failed);
+    if (gw_load_is_fleet(l)) print_kept(v);
 }
 
 void gw_report_level(const struct gw_load *l, const struct gw_level *v)
