@@ -4,9 +4,10 @@
  * and drives one engine: an emulated one, or the real one with its device and pages.
  *
  * Threads. One thread at a time makes all calls of one engine: the agent's, which is its fleet_loop's. No
- * call waits for a device, a disk or a peer, but for `destroy`. What takes time is a struct of the caller
+ * call waits for a device, a disk or a peer, but for `stop`. What takes time is a struct of the caller
  * with a `done`. The engine may call `done` from any thread, also before the call that began it returns, and
- * calls it exactly once. The agent's `done` hands the struct over to the loop's thread (fleet_loop_call).
+ * calls it exactly once. A `done` calls nothing of the engine: the agent's hands the struct over to the
+ * loop's thread (fleet_loop_call).
  *
  * Ownership. Such a struct is the caller's. The engine alone uses it from the call on until it calls `done`;
  * the fields marked "result" are then the engine's last word.
@@ -71,6 +72,9 @@ struct fleet_engine_ops {
      * Nothing of this changes in the engine's life. */
     void (*facts)(const struct fleet_engine *e, struct fleet_hello_worker *out);
 
+    /* Bytes of the largest request that a model takes, with all samples. */
+    uint64_t (*largest)(const struct fleet_engine *e);
+
     /* The facts of a model, with where it is now. Models have the numbers 0 to facts.models - 1. */
     void (*model)(const struct fleet_engine *e, uint32_t model, struct fleet_has_model *out);
 
@@ -114,8 +118,10 @@ struct fleet_engine_ops {
     /* True: nothing waits and nothing runs, of any lease, by TCP or RDMA. */
     bool (*idle)(const struct fleet_engine *e);
 
-    /* Ends the engine: what waits is refused with GW_SERVE_CLOSING, and what runs is waited for. All `done`s
-     * have been called when it returns, and `e` is no more. */
+    /* Ends all: what waits is refused with GW_SERVE_CLOSING, and what runs is waited for. All `done`s have
+     * been called when it returns. Only `model`, `release`, `close` and `destroy` may follow. */
+    void (*stop)(struct fleet_engine *e);
+    /* After `stop` and all `release`s. */
     void (*destroy)(struct fleet_engine *e);
 };
 
