@@ -4,9 +4,10 @@ _gpuwire()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options words=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load check balance app info nic perf cat hwcheck run help --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load check balance app info nic fleet perf cat hwcheck run help --help --version' -- "$cur")
         return
     fi
+    [[ $command == fleet && ${COMP_WORDS[2]} == emulate ]] && ((COMP_CWORD > 2)) && command=fleet-emulate
     [[ $command == perf && ${COMP_WORDS[2]} == sock ]] && ((COMP_CWORD > 2)) && command=perf-sock
     if [[ $command == run ]]; then
         local i
@@ -251,6 +252,48 @@ _gpuwire()
             mapfile -t COMPREPLY < <(compgen -W 'device-fatal port-err port-active' -- "$cur")
             return
             ;;
+        'fleet-emulate --controller')
+            return
+            ;;
+        'fleet-emulate --workers')
+            return
+            ;;
+        'fleet-emulate --models')
+            return
+            ;;
+        'fleet-emulate --gpu-pages')
+            return
+            ;;
+        'fleet-emulate --host-pages')
+            return
+            ;;
+        'fleet-emulate --slots')
+            return
+            ;;
+        'fleet-emulate --leases')
+            return
+            ;;
+        'fleet-emulate --slow')
+            return
+            ;;
+        'fleet-emulate --seed')
+            return
+            ;;
+        'fleet-emulate --threads')
+            return
+            ;;
+        'fleet-emulate --fleet')
+            return
+            ;;
+        'fleet-emulate --name')
+            return
+            ;;
+        'fleet-emulate --host')
+            return
+            ;;
+        'fleet-emulate --drain-seconds')
+            return
+            ;;
         'perf --exec')
             mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
             return
@@ -442,6 +485,13 @@ _gpuwire()
         nic)
             options='--pid --qp --json --watch --fault --event -h --help'
             ;;
+        fleet)
+            options='-h --help'
+            ((COMP_CWORD == 2)) && words='emulate'
+            ;;
+        fleet-emulate)
+            options='--controller --workers --models --profile --gpu-pages --host-pages --slots --leases --cold --slow --seed --threads --fleet --name --host --token-file --drain-seconds --quiet -h --help'
+            ;;
         perf)
             options='--loopback --exec --gpu -o --op -s --size -a --all -n --iters -D --duration -q --qp -t --tx-depth -l --post_list -Q --cq-mod --blocks --threads --warps --by --shared --rate -b --bidirectional -I --inline_size -e --events --buffers --queues --verify -d --ib-dev -p --port -m --mtu -u --qp-timeout -x --gid-index -i --ib-port --csv --json -F -R -N -z --report_gbits -c -h --help'
             ((COMP_CWORD == 2)) && words='bw lat msgrate post sock'
@@ -460,7 +510,7 @@ _gpuwire()
             options='--nic --fault -h --help'
             [[ $cur == -* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
             ;;
-        help) words='demo serve infer load check balance app info nic perf cat hwcheck run' ;;
+        help) words='demo serve infer load check balance app info nic fleet perf cat hwcheck run' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -15,6 +15,7 @@ SOURCE = TREE / "docs/man/commands.toml"
 COMMANDS = tomllib.loads(SOURCE.read_text(encoding="utf-8"))["command"]
 MADE = "made by scripts/man.py from docs/man/commands.toml"
 TOOL, *SUBCOMMANDS = COMMANDS
+WORDS = [c["name"].split("-") for c in SUBCOMMANDS if "-" in c["name"]]  # of other commands, with a page of their own
 KEYS = {
     "nic": "addr= mtu= local= poll= cpu= threads= gso= ecn= gpucopy= ring= atomics= gpurings= gpudma= gpuorder= wire= if= bind= peer= mac= gw= pcap= pcap_max= verbose= hostile= seed=",
     "fault": "none loss= dup= reorder= corrupt= delay= jitter= rate= down= seed= tx. rx.",
@@ -77,7 +78,7 @@ def page(command):
 def words_of(command):
     """The words that may stand where the command's own arguments do."""
     what = command.get("words", "")
-    return " ".join(c["name"] for c in SUBCOMMANDS if c["name"] != "perf-sock") + " help" if what == "commands" else what
+    return " ".join(c["name"] for c in SUBCOMMANDS if "-" not in c["name"]) + " help" if what == "commands" else what
 
 
 def bash():
@@ -88,7 +89,7 @@ def bash():
            f"        mapfile -t COMPREPLY < <(compgen -W '{words_of(TOOL)} {' '.join(f for o in TOOL['option'] for f in flags(o))}' -- \"$cur\")",
            "        return",
            "    fi",
-           "    [[ $command == perf && ${COMP_WORDS[2]} == sock ]] && ((COMP_CWORD > 2)) && command=perf-sock",
+           *(f"    [[ $command == {c} && ${{COMP_WORDS[2]}} == {w} ]] && ((COMP_CWORD > 2)) && command={c}-{w}" for c, w in WORDS),
            "    if [[ $command == run ]]; then",
            "        local i",
            "        for ((i = 2; i < COMP_CWORD; i++)); do",
@@ -169,13 +170,13 @@ def zsh_option(option):
 def zsh():
     out = ["#compdef gpuwire", f"# zsh completion for gpuwire: {MADE}", "_gpuwire() {", "    local context state state_descr line",
            "    typeset -A opt_args", "    local -a names", "    names=("]
-    out += [f"        '{c['name']}:{zsh_quoted(c['title'])}'" for c in SUBCOMMANDS if c["name"] != "perf-sock"]
+    out += [f"        '{c['name']}:{zsh_quoted(c['title'])}'" for c in SUBCOMMANDS if "-" not in c["name"]]
     out += ["        'help:a summary of a command'", "    )", "    if ((CURRENT == 2)); then",
             "        _describe -t commands command names",
             f"        compadd -- {' '.join(f for o in TOOL['option'] for f in flags(o))}", "        return", "    fi",
             "    local asked=$words[2]", "    shift words", "    ((CURRENT--))",
-            "    if [[ $asked == perf && $words[2] == sock ]] && ((CURRENT > 2)); then", "        asked=perf-sock",
-            "        shift words", "        ((CURRENT--))", "    fi", "    case $asked in"]
+            *(f"    if [[ $asked == {c} && $words[2] == {w} ]] && ((CURRENT > 2)); then\n        asked={c}-{w}\n"
+              "        shift words\n        ((CURRENT--))\n    fi" for c, w in WORDS), "    case $asked in"]
     for command in SUBCOMMANDS:
         words = words_of(command)
         rest = ("'*::program: _normal'" if words == "program" else "'1:model:(superresolution identity)'" if words == "models" else

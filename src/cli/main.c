@@ -17,6 +17,13 @@
 #define BALANCING     "GW_SERVE=ON and GW_BALANCE"
 #define BALANCE(text) NULL
 #endif
+#ifdef GW_HAVE_FLEET
+#define FLEET        "gpuwire-fleet"
+#define FLEETS(text) text
+#else
+#define FLEET        "GW_SERVE=ON and GW_FLEET"
+#define FLEETS(text) NULL
+#endif
 
 #ifdef GW_HAVE_APPS
 #define APP_RUN    gw_cli_app
@@ -34,6 +41,8 @@ static const struct gw_command commands[] = {
     {"check", SERVE("can a model run here, and if not, which of its nodes cannot"), .in = SERVING},
     {"balance", BALANCE("spread clients over workers: TCP, UDP and RoCEv2, each connection where it began"),
      .in = BALANCING},
+    {"fleet", FLEETS("workers, models and deadlines of many GPUs: see them, drain them, emulate them"),
+     .in = FLEET},
     {"app", APPS("run an application whose kernels use the network: a server of matrices, faces, MapReduce"),
      .in = "GW_APPS", .run = APP_RUN},
     {"info", "what works on this machine, what does not, and why", .run = gw_cli_info},
