@@ -15,7 +15,7 @@
 #include "src/fleet/client/admit.h"
 #include "src/fleet/client/bucket.h"
 #include "src/fleet/client/fleet_client.h"
-#include "src/fleet/client/table.h"
+#include "src/fleet/wire/table.h"
 #include "src/fleet/wire/conn.h"
 
 #define FLEET_SECOND 1000000000

@@ -5,8 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/fleet/client/choose.h"
 #include "src/fleet/client/impl.h"
+#include "src/fleet/plan/choose.h"
 
 enum { LEASE_MOST_SLOTS = 1 << 16 };
 #define LEASE_MOST_NS (3600ll * FLEET_SECOND)

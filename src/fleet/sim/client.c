@@ -3,6 +3,7 @@
  * its leases, and to others when it was refused and the deadline allows. */
 #include <stdlib.h>
 
+#include "src/fleet/plan/choose.h"
 #include "src/fleet/sim/world.h"
 
 #define CLIENT_AVOID_NS 100000000 /* the rest of a lease whose answer was missed */
@@ -21,13 +22,10 @@ static bool client_can(const struct sim_world *w, uint32_t place, uint8_t client
     return client_flying(w, place, client) < (most ? most : 1);
 }
 
-/* The better of two leases, by how many of its slots the client uses. */
-static uint32_t client_better(const struct sim_world *w, uint32_t a, uint32_t b, uint8_t client)
+static struct fleet_use client_use(const struct sim_world *w, uint32_t place, uint8_t client)
 {
-    const struct sim_place *p = &w->places[a], *q = &w->places[b];
-    if ((p->avoid_ns > w->now_ns) != (q->avoid_ns > w->now_ns)) return p->avoid_ns > w->now_ns ? b : a;
-    uint64_t left = (uint64_t)client_flying(w, a, client) * q->slots;
-    return left <= (uint64_t)client_flying(w, b, client) * p->slots ? a : b;
+    const struct sim_place *p = &w->places[place];
+    return (struct fleet_use){client_flying(w, place, client), p->slots, p->avoid_ns > w->now_ns};
 }
 
 /* One of these leases that is not `but` and has room, or FLEET_NONE. */
@@ -35,11 +33,12 @@ static uint32_t client_among(struct sim_world *w, const struct sim_leases *l, ui
 {
     if (!l->n) return FLEET_NONE;
     uint32_t i = sim_below(&w->random, l->n),
-             k = l->n > 1 ? (i + 1 + sim_below(&w->random, l->n - 1)) % l->n : i;
+             k = l->n > 1 ? fleet_choose_other(i, l->n, sim_below(&w->random, l->n - 1)) : i;
     uint32_t a = l->place[i] == but ? l->place[k] : l->place[i],
              b = l->place[k] == but ? l->place[i] : l->place[k];
     if (a == but) return FLEET_NONE;
-    uint32_t first = client_better(w, a, b, client), other = first == a ? b : a;
+    uint32_t first = fleet_choose_first(client_use(w, a, client), client_use(w, b, client)) ? a : b,
+             other = first == a ? b : a;
     if (client_can(w, first, client)) return first;
     return client_can(w, other, client) ? other : FLEET_NONE;
 }

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which of a model's leases a request takes: the less occupied of two, by chance. The client and the
- * simulator (src/fleet/sim/client.c) choose by these functions. */
-#ifndef GW_FLEET_CLIENT_CHOOSE_H
-#define GW_FLEET_CLIENT_CHOOSE_H
+/* Which of a model's leases a request takes: the less occupied of two, by chance. Clients (src/fleet/client)
+ * and the simulator's choose by these functions. */
+#ifndef GW_FLEET_PLAN_CHOOSE_H
+#define GW_FLEET_PLAN_CHOOSE_H
 
 #include <stdbool.h>
 #include <stdint.h>

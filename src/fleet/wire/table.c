@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* table.c: the hash table of models, workers and leases: chains, and twice as many of them when they grow. */
-#include "src/fleet/client/table.h"
+#include "src/fleet/wire/table.h"
 
 #include <errno.h>
 #include <stdlib.h>

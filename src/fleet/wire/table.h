@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* A hash table of what the client knows: models by name, workers by identity, leases by worker and number.
+/* A hash table of what a peer knows: models by name, workers by identity, leases by worker and number.
  * Entries are part of the things; the caller compares keys. */
-#ifndef GW_FLEET_CLIENT_TABLE_H
-#define GW_FLEET_CLIENT_TABLE_H
+#ifndef GW_FLEET_WIRE_TABLE_H
+#define GW_FLEET_WIRE_TABLE_H
 
 #include <stddef.h>
 #include <stdint.h>
