@@ -105,6 +105,7 @@ static int client_fleet_begin(struct gw_client *c)
     const struct fleet_client_opts opts = {.controllers = c->url.etcd ? NULL : c->url.authority,
                                            .etcd = c->url.etcd ? c->url.authority : NULL,
                                            .token = c->token,
+                                           .rdma = 1,
                                            .patience_ns = (int64_t)c->http_opts.timeout_ns};
     char *end = NULL;
     unsigned long version = c->version ? strtoul(c->version, &end, 10) : 0;

@@ -9,7 +9,7 @@
 
 #include <gpuwire/error.h>
 
-#include "src/fleet/client/impl.h"
+#include "src/fleet/client/rdma.h"
 
 #define CLIENT_PATIENCE_NS (10ll * FLEET_SECOND)
 
@@ -234,6 +234,7 @@ static int client_options(struct fleet_client *c, const struct fleet_client_opts
     strcpy(c->name, name);
     c->token = o->token ? strdup(o->token) : NULL;
     c->patience_ns = o->patience_ns > 0 ? o->patience_ns : CLIENT_PATIENCE_NS;
+    c->rdma = o->rdma != 0;
     c->max_waiting = o->max_waiting ? o->max_waiting : CLIENT_WAITING;
     c->max_answer = o->max_answer && o->max_answer < FLEET_MAX_FRAME ? o->max_answer : FLEET_MAX_FRAME;
     if (getrandom(c->id, sizeof c->id, 0) != sizeof c->id ||
@@ -256,6 +257,7 @@ static int client_start(struct fleet_client *c)
 
 static void client_free(struct fleet_client *c)
 {
+    fleet_rdma_end_all(c);
     for (uint32_t i = 0; i < c->leases.slots; i++)
         while (c->leases.slot[i]) fleet_lease_drop((struct fleet_holding *)c->leases.slot[i]);
     for (uint32_t i = 0; i < c->peers.slots; i++)

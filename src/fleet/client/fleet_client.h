@@ -38,6 +38,7 @@ struct fleet_client_opts {
     int64_t patience_ns;     /* of requests without a deadline; 0: 10 s */
     uint32_t max_waiting;    /* requests of one model that wait for a lease or a slot; 0: 4,096 */
     uint32_t max_answer;     /* bytes of an answer; 0: 64 MiB */
+    uint32_t rdma;           /* 1: requests are written straight into workers, where both sides can */
 };
 
 /* -EINVAL: no addresses in `controllers`. A controller that does not answer is no error: requests wait for
@@ -94,6 +95,7 @@ int fleet_client_describe(struct fleet_client_model *m, int64_t deadline_at,
 /* What a client has now, for pages, tables and tests. */
 struct fleet_client_stats {
     uint64_t offered, answered, late, refused, lost, shed, retried; /* requests since the start */
+    uint64_t written;                                               /* over RDMA */
     uint32_t flying, waiting;                                       /* at workers; here */
     uint32_t leases, workers;  /* that are valid; that it is connected to */
     uint32_t models;           /* that it asked for */

@@ -45,6 +45,7 @@ struct fleet_job {
     uint64_t seq; /* of a question's frame */
     int64_t begun_at, sent_at;
     int64_t limit_at;    /* the deadline, or when patience ends */
+    bool written;        /* it went over RDMA */
     uint64_t refused_by; /* the worker that has refused it: its `serial` */
     uint32_t tries;
     uint8_t state;  /* enum fleet_job_state */
@@ -122,7 +123,9 @@ struct fleet_peer {
     bool open;
     struct fleet_timer timer; /* when it is dialled again, or forgotten */
     int64_t pause_ns;
-    uint32_t holds; /* leases, and functions that are at work on it */
+    struct fleet_rdma *rdma; /* a session over RDMA; NULL: none */
+    int64_t rdma_at;         /* none is tried before */
+    uint32_t holds;          /* leases, and functions that are at work on it */
     struct fleet_jobs flying;
 };
 
@@ -158,6 +161,8 @@ struct fleet_client {
     } * job;
     uint32_t jobs, jobs_free;
     struct fleet_client_stats stats;
+    struct fleet_rdma *sessions; /* also those whose threads have not ended yet */
+    bool rdma;                   /* sessions are wished for */
     pthread_mutex_t lock;
     pthread_cond_t answered; /* a question for statistics was */
     struct fleet_jobs inbox; /* under the lock */
@@ -210,6 +215,13 @@ void fleet_peer_left(struct fleet_peer *p);
 void fleet_peer_free(struct fleet_peer *p);
 /* Half of the time of a round trip, as far as is known. */
 int64_t fleet_peer_way(const struct fleet_peer *p);
+/* How long an answer is worth something at the worker; 0: there is no deadline. */
+uint64_t fleet_peer_budget(const struct fleet_peer *p, const struct fleet_job *j, int64_t now);
+/* The request's way back is gone: it is tried elsewhere. */
+void fleet_peer_lost_job(struct fleet_job *j);
+/* The answer to a request which flies to this worker; a->bytes of data. */
+void fleet_peer_answered(struct fleet_peer *p, struct fleet_job *j, const struct fleet_answer *a,
+                         const void *data);
 /* Sends a request on its lease (a question: on any connection). 0, or it was not sent. */
 int fleet_peer_send(struct fleet_peer *p, struct fleet_job *j, int64_t now);
 

@@ -68,7 +68,9 @@ struct fleet_job *fleet_job_flying(const struct fleet_peer *p, uint64_t id)
     const struct fleet_client *c = p->client;
     uint32_t at = (uint32_t)id;
     struct fleet_job *j = at < c->jobs ? c->job[at].job : NULL;
-    return j && j->id == id && j->state == FLEET_JOB_FLIES && j->peer == p && !j->describes ? j : NULL;
+    return j && j->id == id && j->state == FLEET_JOB_FLIES && j->peer == p && !j->describes && !j->written
+               ? j
+               : NULL;
 }
 
 /* ---- its end */

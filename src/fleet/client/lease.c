@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/fleet/client/impl.h"
+#include "src/fleet/client/rdma.h"
 #include "src/fleet/plan/choose.h"
 
 enum { LEASE_MOST_SLOTS = 1 << 16 };
@@ -143,8 +143,8 @@ void fleet_lease_granted(struct fleet_client *c, uint64_t seq, const struct flee
     if (until <= now) return;
     struct fleet_peer *p = fleet_peer_of(c, g);
     struct fleet_holding *h = p ? lease_of(p, m, g) : NULL;
-    if (p) fleet_peer_left(p);
-    if (!h) return; /* no memory: the next grant may find some */
+    if (p) fleet_peer_left(p); /* the lease holds it */
+    if (!h) return;            /* no memory: the next grant may find some */
     h->slots = g->slots < LEASE_MOST_SLOTS ? g->slots : LEASE_MOST_SLOTS;
     h->max_batch = g->max_batch;
     fleet_bucket_set(&h->bucket, g->rate, lease_burst(h->slots), now);
@@ -154,6 +154,8 @@ void fleet_lease_granted(struct fleet_client *c, uint64_t seq, const struct flee
     m->retry_ns = 0;
     if (until > h->until_at) h->until_at = until;
     c->stats.granted++;
+    if (c->rdma && g->reply_bytes)
+        fleet_rdma_begin(p, h, g->request_bytes * (g->max_batch ? g->max_batch : 1), g->reply_bytes);
     if (fleet_timer_set(c->loop, &h->timer, h->until_at, lease_is_over, h))
         fleet_lease_drop(h);
     else
@@ -186,8 +188,8 @@ static bool lease_take(struct fleet_holding *h, const struct fleet_job *j, int64
     if (!lease_open(h, j, now)) return false;
     if (j->describes) return true;
     if (h->flying >= h->slots) return false;
-    if (fleet_bucket_take(&h->bucket, now)) return true;
-    int64_t at = fleet_bucket_when(&h->bucket);
+    if (fleet_bucket_take(&h->bucket, j->r.rows, now)) return true;
+    int64_t at = fleet_bucket_when(&h->bucket, j->r.rows);
     if (!*when || at < *when) *when = at;
     return false;
 }

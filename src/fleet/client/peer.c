@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "src/fleet/client/impl.h"
+#include "src/fleet/client/rdma.h"
 #include "src/server/wire/wire.h"
 
 #define PEER_PAUSE_NS   20000000             /* before the first dial after a loss; it doubles */
@@ -50,6 +50,8 @@ struct fleet_peer *fleet_peer_of(struct fleet_client *c, const struct fleet_gran
 void fleet_peer_free(struct fleet_peer *p)
 {
     struct fleet_client *c = p->client;
+    p->holds = 1; /* the end of its session frees it no second time */
+    fleet_rdma_end(p);
     fleet_timer_clear(c->loop, &p->timer);
     c->stats.workers -= p->open;
     if (p->conn) fleet_conn_close(p->conn, 0, NULL);
@@ -89,6 +91,15 @@ static void peer_dial_later(struct fleet_peer *p)
     fleet_timer_set(c->loop, &p->timer, fleet_loop_now(c->loop) + p->pause_ns, peer_dial, p);
 }
 
+void fleet_peer_lost_job(struct fleet_job *j)
+{
+    if (!fleet_job_landed(j)) return;
+    j->refusal = -ECONNRESET;
+    j->why = "the worker that had the request has gone";
+    j->retry_ns = 0;
+    fleet_job_again(j);
+}
+
 /* What it had is tried elsewhere. */
 static void peer_lost(struct fleet_peer *p)
 {
@@ -96,14 +107,8 @@ static void peer_lost(struct fleet_peer *p)
     p->conn = NULL;
     p->open = false;
     p->holds++;
-    while (p->flying.first) {
-        struct fleet_job *j = p->flying.first;
-        if (!fleet_job_landed(j)) continue;
-        j->refusal = -ECONNRESET;
-        j->why = "the worker that had the request has gone";
-        j->retry_ns = 0;
-        fleet_job_again(j);
-    }
+    fleet_rdma_end(p);
+    while (p->flying.first) fleet_peer_lost_job(p->flying.first);
     peer_dial_later(p);
     fleet_peer_left(p);
 }
@@ -164,7 +169,8 @@ static int peer_error_of(uint32_t status, const char **why)
     }
 }
 
-static void peer_finish(struct fleet_peer *p, struct fleet_job *j, const struct fleet_answer *a)
+static void peer_finish(struct fleet_peer *p, struct fleet_job *j, const struct fleet_answer *a,
+                        const void *data)
 {
     struct fleet_client_reply r = {.seen_at = fleet_loop_now(p->client->loop), .batch = a->batch};
     r.error = peer_error_of(a->status, &r.why);
@@ -173,7 +179,7 @@ static void peer_finish(struct fleet_peer *p, struct fleet_job *j, const struct 
         r.why = "the answer came after the deadline";
     }
     if (!r.error) {
-        r.data = a + 1;
+        r.data = data;
         r.bytes = a->bytes;
     }
     memcpy(r.worker, p->name, sizeof r.worker);
@@ -182,14 +188,9 @@ static void peer_finish(struct fleet_peer *p, struct fleet_job *j, const struct 
     fleet_job_end(j, &r);
 }
 
-static void peer_answer(struct fleet_peer *p, const struct fleet_frame *f, const void *body)
+void fleet_peer_answered(struct fleet_peer *p, struct fleet_job *j, const struct fleet_answer *a,
+                         const void *data)
 {
-    const struct fleet_answer *a = FLEET_BODY(struct fleet_answer, f, body);
-    struct fleet_job *j = a ? fleet_job_flying(p, a->id) : NULL;
-    if (!j || a->bytes != f->bytes - sizeof *a) {
-        peer_lies(p, j ? "an answer of the wrong length" : "an answer to no request");
-        return;
-    }
     struct fleet_client_model *m = j->model;
     bool refused = peer_is_refusal(a->status);
     if (refused) peer_refused(j, a, fleet_loop_now(p->client->loop));
@@ -197,9 +198,19 @@ static void peer_answer(struct fleet_peer *p, const struct fleet_frame *f, const
         if (refused)
             fleet_job_again(j);
         else
-            peer_finish(p, j, a);
+            peer_finish(p, j, a, data);
     }
     if (m->waiting.n) fleet_job_drain(m);
+}
+
+static void peer_answer(struct fleet_peer *p, const struct fleet_frame *f, const void *body)
+{
+    const struct fleet_answer *a = FLEET_BODY(struct fleet_answer, f, body);
+    struct fleet_job *j = a ? fleet_job_flying(p, a->id) : NULL;
+    if (j && a->bytes == f->bytes - sizeof *a)
+        fleet_peer_answered(p, j, a, a + 1);
+    else
+        peer_lies(p, j ? "an answer of the wrong length" : "an answer to no request");
 }
 
 /* Metadata; or NOTHING, as the worker has no such model. */
@@ -287,20 +298,31 @@ static void peer_dial(void *ctx)
     }
 }
 
+/* The worker counts from the request's arrival, and the answer has a way, too. */
+uint64_t fleet_peer_budget(const struct fleet_peer *p, const struct fleet_job *j, int64_t now)
+{
+    if (!j->r.deadline_at) return 0;
+    int64_t budget = j->r.deadline_at - now - 2 * fleet_peer_way(p);
+    return budget > 0 ? (uint64_t)budget : 1;
+}
+
 int fleet_peer_send(struct fleet_peer *p, struct fleet_job *j, int64_t now)
 {
+    j->written = !j->describes && fleet_rdma_send(p->rdma, j, now);
+    if (j->written) {
+        p->client->stats.written++;
+        return 0;
+    }
     if (j->describes) {
         struct fleet_describe d = {0};
         memcpy(d.model, j->model->name, sizeof d.model);
         return fleet_send(p->conn, FLEET_DESCRIBE, 0, &d, sizeof d, NULL, 0, &j->seq);
     }
-    /* The worker counts from the request's arrival, and the answer has a way, too. */
-    int64_t budget = j->r.deadline_at ? j->r.deadline_at - now - 2 * fleet_peer_way(p) : 0;
     struct fleet_request q = {.lease = j->lease->number,
                               .rows = j->r.rows,
                               .key = j->lease->key,
                               .id = j->id,
-                              .budget_ns = j->r.deadline_at && budget <= 0 ? 1 : (uint64_t)budget,
+                              .budget_ns = fleet_peer_budget(p, j, now),
                               .priority = j->r.priority,
                               .bytes = j->r.bytes};
     return fleet_send(p->conn, FLEET_REQUEST, 0, &q, sizeof q, j->r.in, j->r.bytes, NULL);

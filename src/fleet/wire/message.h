@@ -143,6 +143,7 @@ struct fleet_hello_worker {
     uint32_t models;                /* MODEL messages that follow */
     uint32_t emulated;              /* 1: it computes nothing, and takes the time that a model would */
     char address[FLEET_ADDRESS];    /* where clients reach it */
+    uint64_t reply_bytes;           /* of its longest answer; 0: it takes no RDMA sessions */
 };
 
 /* One of the worker's models. `model` is the worker's own number of it, in all messages to this worker. */
@@ -262,6 +263,7 @@ struct fleet_granted {
     uint32_t max_batch;
     uint64_t request_bytes, answer_bytes; /* of one sample */
     int64_t exec_ns;                      /* p99 of one sample alone */
+    uint64_t reply_bytes; /* of the worker's longest answer: a session's slot has room for it; 0: no RDMA */
 };
 
 struct fleet_revoked {

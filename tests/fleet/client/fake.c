@@ -86,6 +86,8 @@ static void fake_worker_message(void *ctx, struct fleet_conn *c, const struct fl
         fleet_send(c, FLEET_NOTHING, f->seq, &none, sizeof none, NULL, 0, NULL);
     else if (f->kind == FLEET_DESCRIBE)
         fleet_send(c, FLEET_DESCRIBED, f->seq, json, sizeof json - 1, NULL, 0, NULL);
+    if (f->kind == FLEET_OPEN && w->open) w->open(w, c, f, body);
+    if (f->kind == FLEET_OPEN && !w->open) fleet_conn_close(c, -ENOTSUP, "no RDMA here");
     if (f->kind != FLEET_REQUEST) return;
     w->requests++;
     w->budget_ns = (long long)q->budget_ns;
@@ -111,6 +113,9 @@ static void fake_grant_one(struct fake_controller *k, struct fleet_conn *c, uint
     g.left_ns = l->left_ns;
     g.spill = l->spill;
     g.exec_ns = 100000;
+    g.request_bytes = g.answer_bytes = 32;
+    g.max_batch = 4;
+    g.reply_bytes = l->reply_bytes;
     memcpy(g.model, model, sizeof g.model);
     memcpy(g.worker, w->name, sizeof g.worker);
     memcpy(g.address, w->address, sizeof g.address);

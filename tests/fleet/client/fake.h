@@ -31,7 +31,10 @@ struct fake_worker {
     atomic_int status;               /* of its answers */
     atomic_llong retry_ns;           /* of refusals */
     atomic_uint requests, strangers; /* strangers: with a lease or key that was not granted */
-    atomic_llong budget_ns;          /* of the last request */
+    /* A session over RDMA is asked for; NULL: the connection ends, as of a worker without RDMA. */
+    void (*open)(struct fake_worker *w, struct fleet_conn *c, const struct fleet_frame *f,
+                 const struct fleet_open *o);
+    atomic_llong budget_ns; /* of the last request */
 };
 
 /* A lease that the controllers give. */
@@ -40,6 +43,7 @@ struct fake_lease {
     uint64_t key;
     float rate;
     int64_t left_ns;
+    uint64_t reply_bytes; /* 0: no RDMA */
 };
 
 enum fake_mood {

@@ -450,11 +450,11 @@ static void test_bucket_and_classes(void **state)
     int sent = 0;
     (void)state;
     fleet_bucket_set(&b, 10, 2, 1);
-    assert_true(fleet_bucket_take(&b, 1) && fleet_bucket_take(&b, 1) && !fleet_bucket_take(&b, 1));
-    assert_true(fleet_bucket_when(&b) > 99 * MS && fleet_bucket_when(&b) < 101 * MS);
-    assert_true(fleet_bucket_take(&b, fleet_bucket_when(&b)));
+    assert_true(fleet_bucket_take(&b, 1, 1) && fleet_bucket_take(&b, 1, 1) && !fleet_bucket_take(&b, 1, 1));
+    assert_true(fleet_bucket_when(&b, 1) > 99 * MS && fleet_bucket_when(&b, 1) < 101 * MS);
+    assert_true(fleet_bucket_take(&b, 1, fleet_bucket_when(&b, 1)));
     fleet_bucket_empty(&b, 500 * MS);
-    assert_false(fleet_bucket_take(&b, 550 * MS));
+    assert_false(fleet_bucket_take(&b, 1, 550 * MS));
     fleet_admit_set(&a, 10 * MS, 51);
     fleet_admit_set(&a, 100 * MS, 255);
     for (int i = 0; i < 500; i++) sent += fleet_admit_one(&a, 5 * MS);
