@@ -22,7 +22,7 @@ static void arrived(const struct modes_loop *l, const struct ibv_wc *wc, uint64_
     r.rows = 1;
     r.priority = GW_SERVE_PRIORITY;
     if (r.slot >= a->session[r.session].slots || r.closing ||
-        wc->byte_len != sizeof(struct gw_serve_request) + gw_layout_bytes(&a->in, 1)) {
+        wc->byte_len != sizeof(struct gw_serve_request) + gw_layout_bytes(&a->shape->in, 1)) {
         gw_serve_broken(a, r.session); /* it learns that when its session is closed */
         return;
     }
@@ -62,7 +62,7 @@ static int next(const struct modes_loop *l)
     if (l->kind == MODES_COPY) return gw_serve_schedule(a);
     w->items = w->rows = 0;
     while (w->waiting && !w->items) {
-        if (!gw_serve_has_room(a, &a->session[gw_serve_heap(a)->session])) {
+        if (!gw_serve_has_room(a, &a->session[gw_serve_waiting(a, 0)->session])) {
             gw_serve_park(a, 0);
             continue;
         }
@@ -82,8 +82,8 @@ static void answer(const struct modes_loop *l)
     }
     item->failed = 0;
     if (a->session[item->session].open)
-        item->failed = a->work->failed ||
-                       gw_serve_post(a, item->session, item->slot, gw_layout_bytes(&a->out, item->rows));
+        item->failed = a->work->failed || gw_serve_post(a, item->session, item->slot,
+                                                        gw_layout_bytes(&a->shape->out, item->rows));
     item->posted = gw_clock_ns();
     if (a->session[item->session].open) item->failed |= gw_serve_post_receive(a, item->session) != 0;
 }
@@ -99,7 +99,7 @@ static void serve(const struct modes_loop *l)
                               .arrived = item->arrived,
                               .started = gw_clock_ns()};
     w->started = w->ready = work.started;
-    w->variant = 0;
+    w->variant = w->model = 0;
     w->failed = l->ops->run(l->device, &work);
     w->done = gw_clock_ns();
     gw_serve_account(a);

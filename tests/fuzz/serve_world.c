@@ -9,6 +9,7 @@
 #include <gpuwire/loop.h>
 
 #include "src/server/device/shared.h"
+#include "src/server/worker/session_pool.h"
 
 #define TAG       0xc0000000u
 #define QPN(i)    (0x100u + (i))
@@ -329,6 +330,66 @@ struct gw_session_pool *world_begin(struct stream *faults)
     return w.pool;
 }
 
+struct gw_session_pool *world_begin_tables(uint32_t leases)
+{
+    memset(&w, 0, sizeof(w));
+    w.clock = 1000000000;
+    require(!gw_exec_create("cpu", NULL, &w.exec));
+    struct gw_session_pool_opts opts = {.exec = w.exec,
+                                        .sessions = WORLD_SESSIONS,
+                                        .slots = WORLD_SLOTS,
+                                        .tables = {.models = WORLD_MODELS,
+                                                   .variants = WORLD_MODELS * 3,
+                                                   .leases = leases,
+                                                   .rows = WORLD_ROWS,
+                                                   .in_bytes = world_bytes(WORLD_ROWS),
+                                                   .out_bytes = world_bytes(WORLD_ROWS)}};
+    require(!gw_session_pool_create(&opts, &w.pool));
+    require(!gw_session_pool_args(w.pool, &w.ctl, -1, &w.args));
+    for (uint32_t m = 0; m < WORLD_MODELS; m++) {
+        ((struct gw_serve_shape *)w.args.shape)[m] = (struct gw_serve_shape){.in = layout_of_world(),
+                                                                             .out = layout_of_world(),
+                                                                             .rows = WORLD_ROWS,
+                                                                             .first = 3 * m,
+                                                                             .variants = 3};
+        for (uint32_t i = 0; i < 3; i++) {
+            struct gw_serve_variant *v = &w.args.variant[3 * m + i];
+            v->rows = 1u << i;
+            gw_session_place_batch(w.pool, &w.args.shape[m].in, &w.args.shape[m].out, v);
+        }
+    }
+    return w.pool;
+}
+
+void world_order(const struct gw_serve_order *o)
+{
+    struct gw_serve_board *b = w.args.board;
+    require(b->orders - b->taken < w.args.orders);
+    ((struct gw_serve_order *)w.args.order)[b->orders & (w.args.orders - 1)] = *o;
+    b->orders++;
+}
+
+uint32_t world_seen(uint32_t model)
+{
+    return w.args.model_board[model].seen;
+}
+
+uint32_t world_in_flight(uint32_t lease)
+{
+    return w.args.lease[lease].in_flight;
+}
+
+void world_beside(void)
+{
+    gw_serve_drain(&w.args);
+    gw_serve_refuse_early(&w.args);
+}
+
+uint64_t world_clock(void)
+{
+    return w.clock;
+}
+
 void world_end(void)
 {
     gw_session_pool_destroy(w.pool);
@@ -442,7 +503,7 @@ static void run_model(void)
         void *out = w.args.io->out[i];
         require(work->direct == in_slot(&w.in[item->session].mr, w.args.in_stride, item, in));
         require(work->direct == in_slot(&w.out[item->session].mr, w.args.out_stride, item, out));
-        memcpy(out, in, gw_layout_tensor_bytes(&w.args.in, i, rows));
+        memcpy(out, in, gw_layout_tensor_bytes(&w.args.shape->in, i, rows));
     }
     w.clock += w.model_ns;
     w.args.work->failed = w.model_fails;
@@ -459,7 +520,8 @@ static void check_batch(void)
         rows += item->rows;
     }
     require(rows == work->rows && w.ctl.picked == work->variant + 1);
-    require(!work->variant || w.args.variant[work->variant - 1].rows < rows);
+    require(work->variant == w.args.shape[work->model].first ||
+            w.args.variant[work->variant - 1].rows < rows);
 }
 
 void world_turn(void (*meanwhile)(void *ctx), void *ctx)
@@ -494,7 +556,7 @@ void world_pass(uint64_t ns)
 }
 void world_model(uint64_t delay_ns, uint64_t takes_ns, int fails)
 {
-    w.args.delay_ns = delay_ns;
+    ((struct gw_serve_shape *)w.args.shape)->delay_ns = delay_ns;
     w.model_ns = takes_ns;
     w.model_fails = fails;
 }

@@ -15,11 +15,29 @@
 #include "src/server/wire/wire.h"
 #include "tests/fuzz/stream.h"
 
-enum { WORLD_SESSIONS = 3, WORLD_SLOTS = 3, WORLD_ROWS = 4, WORLD_FLOATS = 12, WORLD_MORE_FLOATS = 5 };
+enum {
+    WORLD_SESSIONS = 3,
+    WORLD_SLOTS = 3,
+    WORLD_ROWS = 4,
+    WORLD_MODELS = 2,
+    WORLD_FLOATS = 12,
+    WORLD_MORE_FLOATS = 5
+};
 
 /* Starts again: no session is open. `faults` decides which of the NIC's calls fail; NULL: none. */
 struct gw_session_pool *world_begin(struct stream *faults);
 void world_end(void);
+
+/* The same with several models and leases. No model is there, and no lease. All models copy. */
+struct gw_session_pool *world_begin_tables(uint32_t leases);
+/* What the host says of a model or a lease; what the kernel has answered of a model. */
+void world_order(const struct gw_serve_order *order);
+uint32_t world_seen(uint32_t model);
+/* Requests that are counted on the lease. */
+uint32_t world_in_flight(uint32_t lease);
+/* One round of the kernel that receives beside the model: while a turn's `meanwhile` is called. */
+void world_beside(void);
+uint64_t world_clock(void);
 
 /* A client's endpoint, which tells the NIC who it is. */
 void world_endpoint(uint32_t client, struct gw_endpoint *ep);

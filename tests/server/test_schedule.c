@@ -130,7 +130,9 @@ enum { PEERS = 3, SLOTS = 2, MOST = PEERS * (SLOTS + 1) }; /* MOST: as many requ
 struct queue {
     struct gw_serve_session session[PEERS];
     struct gw_serve_work work;
-    struct gw_serve_arrival arrival[2 * MOST];
+    struct gw_serve_model model;
+    struct gw_serve_key heap[2 * MOST];
+    struct gw_serve_arrival arrival[MOST];
     struct gw_serve_args args;
     struct gw_serve_arrival held[MOST];
     uint32_t parked[MOST], n;
@@ -139,7 +141,7 @@ struct queue {
 static void put_in(struct queue *q, uint64_t order, uint32_t priority, uint32_t session)
 {
     struct gw_serve_arrival r = {.rank = gw_serve_rank(priority, UINT64_MAX),
-                                 .order = order,
+                                 .order = (uint32_t)order,
                                  .id = ~order,
                                  .session = session,
                                  .rows = 1};
@@ -149,12 +151,18 @@ static void put_in(struct queue *q, uint64_t order, uint32_t priority, uint32_t 
     q->held[q->n++] = r;
 }
 
+static bool comes_before(const struct gw_serve_arrival *x, const struct gw_serve_arrival *y)
+{
+    struct gw_serve_key first = {x->rank, x->order, 0}, second = {y->rank, y->order, 0};
+    return gw_serve_before(&first, &second);
+}
+
 /* The one that should be first; q->n: all are parked. */
 static uint32_t first_of(const struct queue *q)
 {
     uint32_t first = q->n;
     for (uint32_t i = 0; i < q->n; i++)
-        if (!q->parked[i] && (first == q->n || gw_serve_before(&q->held[i], &q->held[first]))) first = i;
+        if (!q->parked[i] && (first == q->n || comes_before(&q->held[i], &q->held[first]))) first = i;
     return first;
 }
 
@@ -163,7 +171,7 @@ static void take_out(struct queue *q, int park)
     uint32_t first = first_of(q);
     assert_int_equal(q->work.waiting != 0, first < q->n);
     if (first == q->n) return;
-    assert_int_equal(gw_serve_heap(&q->args)->id, q->held[first].id);
+    assert_int_equal(gw_serve_waiting(&q->args, 0)->id, q->held[first].id);
     if (park) {
         gw_serve_park(&q->args, 0);
         q->parked[first] = 1;
@@ -185,11 +193,17 @@ static void back_again(struct queue *q, uint32_t session)
  * lost. The array is small, so its end is reached again and again. */
 static void test_queue(void **state)
 {
-    struct queue q = {.n = 0};
+    static struct queue q;
     struct rnd rnd = {11};
     (void)state;
-    q.args = (struct gw_serve_args){
-        .session = q.session, .work = &q.work, .arrival = q.arrival, .sessions = PEERS, .slots = SLOTS};
+    memset(&q, 0, sizeof(q));
+    q.args = (struct gw_serve_args){.session = q.session,
+                                    .work = &q.work,
+                                    .model = &q.model,
+                                    .heap = q.heap,
+                                    .arrival = q.arrival,
+                                    .sessions = PEERS,
+                                    .slots = SLOTS};
     for (uint32_t step = 0; step < 200000; step++) {
         uint32_t what = rnd_below(&rnd, 16), session = rnd_below(&rnd, PEERS);
         int mixed = step / 1000 % 2; /* priorities in every second thousand of steps */
@@ -530,10 +544,12 @@ static void test_layout(void **state)
 
 #ifdef GW_ASSERTS
 
-static struct gw_serve_arrival places[4];
+static struct gw_serve_arrival places[2];
+static struct gw_serve_key keys[4];
+static struct gw_serve_model model;
 static struct gw_serve_work work;
 static const struct gw_serve_args one_slot = {
-    .sessions = 1, .slots = 1, .rows = 1, .work = &work, .arrival = places};
+    .sessions = 1, .slots = 1, .work = &work, .model = &model, .heap = keys, .arrival = places};
 
 static void take_from_none(void *arg)
 {
@@ -544,7 +560,7 @@ static void take_from_none(void *arg)
 static void queue_too_many(void *arg)
 {
     (void)arg;
-    for (int i = 0; i < 5; i++) gw_serve_enqueue(&one_slot, &(struct gw_serve_arrival){.rows = 1});
+    for (int i = 0; i < 3; i++) gw_serve_enqueue(&one_slot, &(struct gw_serve_arrival){.rows = 1});
 }
 
 /* The queue has a place for each receive: what would overrun it ends the program. */

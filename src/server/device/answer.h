@@ -24,7 +24,11 @@ GW_DEV struct gw_serve_reply *gw_serve_reply_of(const struct gw_serve_args *a,
 /* Tells the host how many requests wait: it may wait until none does. */
 GW_DEV void gw_serve_tell_waiting(const struct gw_serve_args *a)
 {
-    gw_st_relaxed_u64(&a->board->total.waiting, a->work->waiting + a->work->parked); /* a number by itself */
+    uint64_t waiting = a->work->waiting + a->work->parked;
+    if (gw_serve_is_many(a)) /* release: a batch that has taken some was told before (gw_many_idle) */
+        gw_st_release_u64(&a->board->total.waiting, waiting);
+    else
+        gw_st_relaxed_u64(&a->board->total.waiting, waiting); /* a number by itself */
 }
 
 /* Tells the host that the session is in use: it closes those that are not. */
@@ -76,19 +80,40 @@ GW_DEV int gw_serve_post(const struct gw_serve_args *a, uint32_t i, uint32_t slo
     return err;
 }
 
-/* Answers a request that the model does not get; its slot may be none of the session's. */
-GW_DEV void gw_serve_refuse(const struct gw_serve_args *a, const struct gw_serve_arrival *r,
-                            enum gw_serve_status status)
+/* For tracepoints. */
+GW_DEV const char *gw_serve_name(const struct gw_serve_args *a, uint32_t model)
 {
-    struct gw_serve_session *s = &a->session[r->session];
+    return a->shape[model].name;
+}
+
+/* Counts a refusal. */
+GW_DEV void gw_serve_count_refused(const struct gw_serve_args *a, const struct gw_serve_arrival *r,
+                                   enum gw_serve_status status)
+{
     struct gw_serve_counters *t = &a->work->total;
-    GW_TRACE(server, refused, a->name, r->session, r->id, status);
     if (status == GW_SERVE_LATE)
         gw_st_relaxed_u64(&a->board->total.late, ++t->late);
     else if (status == GW_SERVE_CLOSING)
         gw_st_relaxed_u64(&a->board->total.closing, ++t->closing);
     else
         gw_st_relaxed_u64(&a->board->total.refused, ++t->refused);
+    if (!gw_serve_is_many(a) || status == GW_SERVE_NO_LEASE) return; /* without a lease it has no model */
+    struct gw_serve_model_counters *own = &a->model[r->model].total;
+    struct gw_serve_model_counters *told = &a->model_board[r->model].total;
+    if (status == GW_SERVE_LATE)
+        gw_st_relaxed_u64(&told->late, ++own->late);
+    else
+        gw_st_relaxed_u64(&told->refused, ++own->refused);
+}
+
+/* Answers a request that the model does not get; its slot may be none of the session's. It waits no more. */
+GW_DEV void gw_serve_refuse(const struct gw_serve_args *a, const struct gw_serve_arrival *r,
+                            enum gw_serve_status status)
+{
+    struct gw_serve_session *s = &a->session[r->session];
+    GW_TRACE(server, refused, gw_serve_name(a, r->model), r->session, r->id, status);
+    gw_serve_count_refused(a, r, status);
+    gw_serve_lease_back(a, r->lease);
     if (gw_serve_post_receive(a, r->session)) {
         gw_serve_broken(a, r->session);
         return;
@@ -102,6 +127,7 @@ GW_DEV void gw_serve_refuse(const struct gw_serve_args *a, const struct gw_serve
     reply->bytes = 0;
     reply->arrived = r->when;
     reply->started = reply->done = reply->posted = gw_clock_ns();
+    if (gw_serve_is_many(a)) reply->done = r->when + r->retry_ns;
     reply->last_post_ns = s->last_post_ns;
     reply->batch = 0;
     if (gw_serve_post(a, r->session, r->slot, 0)) gw_serve_broken(a, r->session);

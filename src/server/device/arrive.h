@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "src/server/device/admit.h"
 #include "src/server/device/answer.h"
 #include "src/trace/trace.h"
 
@@ -26,6 +27,7 @@ GW_DEV void gw_serve_act_on(const struct gw_serve_args *a, uint32_t i)
     s->open = (word & 3) == GW_SESSION_OPEN;
     if (s->open) {
         s->slots = gw_ld_relaxed_u32(&n->slots);
+        s->owner = gw_ld_relaxed_u32(&n->owner);
         s->reply_rkey = gw_ld_relaxed_u32(&n->reply_rkey);
         s->reply_addr = gw_ld_relaxed_u64(&n->reply_addr);
         s->reply_stride = gw_ld_relaxed_u64(&n->reply_stride);
@@ -57,6 +59,10 @@ GW_DEV void gw_serve_drain(const struct gw_serve_args *a);
 GW_DEV void gw_serve_look(const struct gw_serve_args *a)
 {
     a->work->looked = gw_clock_ns();
+    if (gw_serve_is_many(a)) {
+        gw_st_relaxed_u64(&a->board->clock, a->work->looked); /* a number by itself */
+        gw_serve_take_orders(a);
+    }
     uint32_t changes = gw_ld_acquire_u32(&a->board->changes); /* acquire: a new count means new words */
     if (changes == a->work->changes) return;
     a->work->changes = changes;
@@ -71,33 +77,51 @@ GW_DEV void gw_serve_look(const struct gw_serve_args *a)
 
 /* ---- arrivals ---- */
 
-/* Takes the client's word for what it has written in the slot that its immediate names. False: it is no
- * request. Each field is read once: the client can still write there. */
-GW_DEV bool gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival *r, uint32_t length)
+/* Does the message hold that number of rows for the request's model? */
+GW_DEV bool gw_serve_fits(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint32_t rows,
+                          uint64_t bytes)
+{
+    const struct gw_serve_shape *shape = &a->shape[r->model];
+    if (!rows || rows > shape->rows) return false;
+    if (bytes != (r->flags & GW_SERVE_PLACED ? 0 : gw_layout_bytes(&shape->in, rows))) return false;
+    /* Sessions of one model have room for its answers. */
+    return !gw_serve_is_many(a) || sizeof(struct gw_serve_reply) + gw_layout_bytes(&shape->out, rows) <=
+                                       a->session[r->session].reply_stride;
+}
+
+/* Takes the client's word for what it has written in the slot that its immediate names: GW_SERVE_OK, or why
+ * the request is refused. Each field is read once: the client can still write there. */
+GW_DEV enum gw_serve_status gw_serve_read(const struct gw_serve_args *a, struct gw_serve_arrival *r,
+                                          uint32_t length)
 {
     const struct gw_serve_session *s = &a->session[r->session];
-    if (r->slot >= s->slots) return false;
+    if (r->slot >= s->slots) return GW_SERVE_BAD_REQUEST;
     struct gw_serve_request *q = gw_serve_request_of(a, s, r->slot);
     uint64_t bytes = (uint64_t)length - sizeof(*q), budget = gw_ld_relaxed_u64(&q->budget_ns);
     uint32_t magic = gw_ld_relaxed_u32(&q->magic), rows = gw_ld_relaxed_u32(&q->rows);
     uint32_t priority = gw_ld_relaxed_u32(&q->priority), version = gw_ld_relaxed_u16(&q->version);
     uint32_t slot = gw_ld_relaxed_u16(&q->slot), flags = gw_ld_relaxed_u32(&q->flags);
+    struct gw_serve_claim claim = {gw_ld_relaxed_u32(&q->lease), gw_ld_relaxed_u64(&q->key)};
     uint64_t said =
         gw_ld_relaxed_u64(&q->bytes); /* all loads at once: a GPU would wait for each of them alone */
     r->id = gw_ld_relaxed_u64(&q->id);
     if (length < sizeof(*q) || magic != GW_SERVE_MAGIC || version != GW_SERVE_VERSION || slot != r->slot ||
-        !rows || rows > a->rows || flags & ~GW_SERVE_FLAGS || bytes != said ||
-        bytes != (flags & GW_SERVE_PLACED ? 0 : gw_layout_bytes(&a->in, rows)))
-        return false;
+        flags & ~GW_SERVE_FLAGS || bytes != said)
+        return GW_SERVE_BAD_REQUEST;
+    struct gw_serve_lease *lease = NULL;
+    enum gw_serve_status status = GW_SERVE_OK;
+    if (gw_serve_is_many(a)) status = gw_serve_find(a, r, &claim, &lease);
+    if (status != GW_SERVE_OK) return status;
+    r->flags = flags;
+    if (!gw_serve_fits(a, r, rows, bytes)) return GW_SERVE_BAD_REQUEST;
     /* One header, one request: an immediate that no header came with finds none. */
     gw_st_relaxed_u32(&q->magic, 0);
     r->rows = rows;
-    r->flags = flags;
     r->priority = !priority                        ? GW_SERVE_PRIORITY
                   : priority < GW_SERVE_PRIORITIES ? priority
                                                    : GW_SERVE_PRIORITIES;
     if (budget && budget < UINT64_MAX - r->when) r->deadline = r->when + budget;
-    return true;
+    return gw_serve_is_many(a) ? gw_serve_admit(a, r, lease) : GW_SERVE_OK;
 }
 
 /* Returns true when a request has come; *r then lacks only what its header says. */
@@ -134,11 +158,18 @@ GW_DEV void gw_serve_arrived(const struct gw_serve_args *a, const struct ibv_wc 
 {
     struct gw_serve_arrival r;
     if (!gw_serve_completed(a, wc, now, &r)) return;
-    if (!gw_serve_read(a, &r, wc->byte_len)) r.priority = 0;
-    r.rank = gw_serve_rank(r.priority, r.deadline);
-    GW_TRACE(server, queued, a->name, r.session, r.id, r.rows, r.priority);
-    gw_serve_enqueue(a, &r);
+    r.status = gw_serve_read(a, &r, wc->byte_len);
     gw_serve_active(a, r.session);
+    if (r.status != GW_SERVE_OK) {
+        r.priority = r.rows = 0;
+        if (gw_serve_is_many(a) && gw_serve_has_room(a, &a->session[r.session])) {
+            gw_serve_refuse(a, &r, (enum gw_serve_status)r.status);
+            return;
+        }
+    }
+    r.rank = gw_serve_rank(r.priority, r.deadline);
+    GW_TRACE(server, queued, gw_serve_name(a, r.model), r.session, r.id, r.rows, r.priority);
+    gw_serve_enqueue(a, &r);
 }
 
 /* Takes every completion that is there, so that each request's time of arrival is known, however long the

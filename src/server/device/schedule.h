@@ -12,6 +12,7 @@
  *   deadline. It is refused at once. Every 16th request that only the estimate makes late is run
  *   nevertheless, so that a wrong estimate does not stay.
  * - A request does not join a batch when that would make one of its requests late.
+ * - Where there are several models, a batch holds requests of one: that of its first request.
  */
 #ifndef GW_SERVER_DEVICE_SCHEDULE_H
 #define GW_SERVER_DEVICE_SCHEDULE_H
@@ -20,19 +21,13 @@
 
 #include <gpuwire/detail/assert.h>
 
-#include "src/server/device/answer.h"
+#include "src/server/device/admit.h"
 #include "src/server/device/queue.h"
 #include "src/trace/trace.h"
 
-#define GW_SERVE_FAIR  16 /* every Nth batch begins with the oldest request */
-#define GW_SERVE_PROBE 16 /* every Nth request that is late by the estimate is run */
-
-/* The smallest batch size, from number v on, that holds `rows` rows; a->variants: there is none. */
-GW_DEV uint32_t gw_serve_variant_for(const struct gw_serve_args *a, uint32_t v, uint64_t rows)
-{
-    while (v < a->variants && a->variant[v].rows < rows) v++;
-    return v;
-}
+#define GW_SERVE_FAIR 16 /* every Nth batch begins with the oldest request */
+#define GW_SERVE_SCAN 16 /* requests of a model among which a batch finds its next one */
+#define GW_SERVE_NONE UINT32_MAX
 
 GW_DEV bool gw_serve_ends_late(const struct gw_serve_args *a, uint32_t variant, uint64_t deadline,
                                uint64_t now)
@@ -40,25 +35,32 @@ GW_DEV bool gw_serve_ends_late(const struct gw_serve_args *a, uint32_t variant, 
     return deadline != UINT64_MAX && now + a->variant[variant].cost.p99_ns > deadline;
 }
 
-GW_DEV bool gw_serve_is_late(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint64_t now)
+GW_DEV bool gw_serve_is_late(const struct gw_serve_args *a, struct gw_serve_arrival *r, uint64_t now)
 {
     if (r->deadline == UINT64_MAX) return false;
-    uint32_t v = gw_serve_variant_for(a, 0, r->rows);
+    const struct gw_serve_shape *s = &a->shape[r->model];
+    uint32_t v = gw_serve_variant_for(a, s->first, s->first + s->variants, r->rows);
     if (!gw_serve_ends_late(a, v, r->deadline, now)) return false;
-    return now > r->deadline || ++a->variant[v].cost.refused % GW_SERVE_PROBE != 0;
+    if (now > r->deadline || (!r->certain && ++a->variant[v].cost.refused % GW_SERVE_PROBE)) return true;
+    r->certain = 1; /* it is not asked again */
+    return false;
 }
 
-/* Is it time to make a batch, or may others come to share it? */
+/* Is it time to make a batch, or may others come to share it? Where several models' requests wait, none waits
+ * for others. */
 GW_DEV bool gw_serve_is_time(const struct gw_serve_args *a, uint64_t now)
 {
     struct gw_serve_work *w = a->work;
-    uint64_t last = a->variant[a->variants - 1].cost.p99_ns;
     w->again = UINT64_MAX;
     if (!w->waiting) return false;
-    if (!a->delay_ns || w->closing || w->waiting_rows >= a->rows) return true;
+    uint32_t model = gw_serve_waiting(a, 0)->model;
+    const struct gw_serve_shape *s = &a->shape[model];
+    const struct gw_serve_model *m = &a->model[model];
+    if (!s->delay_ns || w->closing || m->queued_rows >= s->rows || m->queued < w->waiting) return true;
+    uint64_t last = a->variant[s->first + s->variants - 1].cost.p99_ns;
     for (uint32_t i = 0; i < w->waiting; i++) { /* fewer than the largest batch has rows */
-        const struct gw_serve_arrival *r = &gw_serve_heap(a)[i];
-        uint64_t until = r->when + a->delay_ns;
+        const struct gw_serve_arrival *r = gw_serve_waiting(a, i);
+        uint64_t until = r->when + s->delay_ns;
         if (!r->priority) return true;                                /* to be refused */
         uint64_t start = r->deadline > last ? r->deadline - last : 0; /* later it would be late */
         if (start < until) until = start;
@@ -75,16 +77,33 @@ GW_DEV bool gw_serve_is_recalled(const struct gw_serve_args *a, const struct gw_
     return gw_ld_relaxed_u64(&q->recalled) == r->id; /* a number by itself */
 }
 
-/* The request at the top, or the oldest, at place `at`, is not for the model: true, and it is out of the
- * queue. */
+/* Has its model, or its lease, gone since it was admitted? */
+GW_DEV enum gw_serve_status gw_serve_outlived(const struct gw_serve_args *a, struct gw_serve_arrival *r)
+{
+    if (!gw_serve_is_many(a)) return GW_SERVE_OK;
+    if (r->lease && a->lease[r->lease - 1].life != r->life) return GW_SERVE_NO_LEASE;
+    if (a->model[r->model].state == GW_MODEL_PRESENT) return GW_SERVE_OK;
+    r->retry_ns = a->model[r->model].retry_ns;
+    return GW_SERVE_NOT_THERE;
+}
+
+/* Why the request is not for the model; GW_SERVE_OK: it is. */
+GW_DEV enum gw_serve_status gw_serve_judge(const struct gw_serve_args *a, struct gw_serve_arrival *r,
+                                           uint64_t now)
+{
+    if (r->closing) return GW_SERVE_CLOSING;
+    if (!r->priority) return (enum gw_serve_status)r->status;
+    enum gw_serve_status status = gw_serve_outlived(a, r);
+    if (status != GW_SERVE_OK) return status;
+    if (gw_serve_is_late(a, r, now)) return GW_SERVE_LATE;
+    return gw_serve_is_recalled(a, r) ? GW_SERVE_RECALLED : GW_SERVE_OK;
+}
+
+/* The request at place `at` is not for the model: true, and it is out of the queue. */
 GW_DEV bool gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uint64_t now)
 {
-    struct gw_serve_arrival *r = &gw_serve_heap(a)[at];
-    enum gw_serve_status status = r->closing                    ? GW_SERVE_CLOSING
-                                  : !r->priority                ? GW_SERVE_BAD_REQUEST
-                                  : gw_serve_is_late(a, r, now) ? GW_SERVE_LATE
-                                  : gw_serve_is_recalled(a, r)  ? GW_SERVE_RECALLED
-                                                                : GW_SERVE_OK;
+    struct gw_serve_arrival *r = gw_serve_waiting(a, at);
+    enum gw_serve_status status = gw_serve_judge(a, r, now);
     if (status == GW_SERVE_OK) return false;
     struct gw_serve_arrival refused = gw_serve_dequeue(a, at);
     gw_serve_refuse(a, &refused, status);
@@ -96,7 +115,7 @@ GW_DEV bool gw_serve_turned_away(const struct gw_serve_args *a, uint32_t at, uin
 GW_DEV void gw_serve_take(const struct gw_serve_args *a, const struct gw_serve_arrival *r)
 {
     struct gw_serve_work *w = a->work;
-    GW_ASSERT(w->rows + r->rows <= a->rows && w->items < a->rows);
+    GW_ASSERT(w->rows + r->rows <= a->shape[w->model].rows);
     struct gw_serve_item *item = &a->item[w->items++];
     item->id = r->id;
     item->arrived = r->when;
@@ -104,10 +123,47 @@ GW_DEV void gw_serve_take(const struct gw_serve_args *a, const struct gw_serve_a
     item->slot = r->slot;
     item->rows = r->rows;
     item->flags = r->flags;
+    item->lease = r->lease;
     item->at = w->rows;
-    GW_TRACE(server, batched, a->name, r->session, r->id, r->rows);
+    GW_TRACE(server, batched, gw_serve_name(a, r->model), r->session, r->id, r->rows);
     w->rows += r->rows;
     a->session[r->session].in_work++;
+}
+
+/* The best of the first few requests of the batch's model; GW_SERVE_NONE: there is none. */
+GW_DEV uint32_t gw_serve_companion(const struct gw_serve_args *a)
+{
+    const struct gw_serve_key *heap = gw_serve_heap(a);
+    uint32_t best = GW_SERVE_NONE, n = a->model[a->work->model].first;
+    GW_NO_UNROLL_
+    for (uint32_t i = 0; n && i < GW_SERVE_SCAN; i++) {
+        const struct gw_serve_arrival *r = &a->arrival[n - 1];
+        uint32_t at = r->at - a->work->head;
+        if (best == GW_SERVE_NONE || gw_serve_before(&heap[at], &heap[best])) best = at;
+        n = r->next;
+    }
+    return best;
+}
+
+/* The place of the batch's next request; GW_SERVE_NONE: there is none. */
+GW_DEV uint32_t gw_serve_next(const struct gw_serve_args *a)
+{
+    const struct gw_serve_work *w = a->work;
+    if (!w->waiting) return GW_SERVE_NONE;
+    if (!w->items) return w->total.executions % GW_SERVE_FAIR == GW_SERVE_FAIR - 1 ? gw_serve_oldest(a) : 0;
+    if (!gw_serve_is_many(a) || gw_serve_waiting(a, 0)->model == w->model) return 0;
+    return gw_serve_companion(a);
+}
+
+/* The batch begins with this request. A request of more rows than the model's leases allow now runs alone. */
+GW_DEV void gw_serve_begin(const struct gw_serve_args *a, const struct gw_serve_arrival *r, uint64_t now)
+{
+    struct gw_serve_work *w = a->work;
+    const struct gw_serve_shape *s = &a->shape[r->model];
+    w->model = r->model;
+    w->variant = s->first;
+    w->end = gw_serve_end_of(a, r->model, now);
+    if (a->variant[w->end - 1].rows < r->rows) w->end = s->first + s->variants;
 }
 
 /* Makes a batch of the requests that wait: true; false: there is none to be made now. */
@@ -117,18 +173,19 @@ GW_DEV bool gw_serve_schedule(const struct gw_serve_args *a)
     uint64_t now = gw_clock_ns(), deadline = UINT64_MAX;
     w->items = w->rows = 0;
     if (!gw_serve_is_time(a, now)) return false;
-    while (w->waiting && w->rows < a->rows) {
-        uint32_t at =
-            !w->items && w->total.executions % GW_SERVE_FAIR == GW_SERVE_FAIR - 1 ? gw_serve_oldest(a) : 0;
-        struct gw_serve_arrival r = gw_serve_heap(a)[at];
+    while (!w->items || w->rows < a->variant[w->end - 1].rows) {
+        uint32_t at = gw_serve_next(a);
+        if (at == GW_SERVE_NONE) break;
+        struct gw_serve_arrival r = *gw_serve_waiting(a, at);
         if (!gw_serve_has_room(a, &a->session[r.session])) {
             gw_serve_park(a, at);
             continue;
         }
         if (gw_serve_turned_away(a, at, now)) continue;
-        uint32_t variant = gw_serve_variant_for(a, w->items ? w->variant : 0, w->rows + r.rows);
+        if (!w->items) gw_serve_begin(a, &r, now);
+        uint32_t variant = gw_serve_variant_for(a, w->variant, w->end, w->rows + r.rows);
         uint64_t first = r.deadline < deadline ? r.deadline : deadline;
-        if (w->items && (variant == a->variants || gw_serve_ends_late(a, variant, first, now))) break;
+        if (w->items && (variant == w->end || gw_serve_ends_late(a, variant, first, now))) break;
         gw_serve_dequeue(a, at);
         gw_serve_take(a, &r);
         w->variant = variant;

@@ -17,7 +17,7 @@ GW_KERNEL(gw_serve_wait, struct gw_serve_args, a)
 {
     if (gw_thread_idx() == 0) {
         gw_serve_wait_stage(a);
-        if (a->variants > 1 && a->work->items) gw_loop_pick(a->ctl, a->work->variant + 1);
+        if (a->picks && a->work->items) gw_loop_pick(a->ctl, a->work->variant + 1);
     }
     if (!a->small_in) return;
     gw_syncthreads(); /* no thread copies before the first one has acquired the request's completion */

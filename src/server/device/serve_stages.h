@@ -41,6 +41,8 @@ GW_DEV void gw_serve_await(const struct gw_serve_args *a, uint64_t look)
     if (a->work->again < until) until = a->work->again;
     int n = gw_wait_cq(a->cq, GW_SERVE_POLL, wc, until, &a->ctl->shared->stop, a->wake_fd);
     uint64_t now = gw_clock_ns();
+    /* On CPU threads the host's orders are at hand; a GPU takes them when it looks at the board. */
+    if (gw_serve_is_many(a) && a->wake_fd >= 0) gw_serve_take_orders(a);
     for (int i = 0; i < n; i++) gw_serve_arrived(a, &wc[i], now);
     /* A request does not wait for the look. But a peer that floods us must not keep the host waiting. */
     if (n <= 0 || now - a->work->looked > GW_SERVE_LOOKS * look) gw_serve_look(a);
@@ -54,16 +56,17 @@ GW_DEV void gw_serve_aim(const struct gw_serve_args *a)
 {
     struct gw_serve_work *w = a->work;
     const struct gw_serve_variant *v = &a->variant[w->variant];
+    const struct gw_layout *l_in = &a->shape[w->model].in, *l_out = &a->shape[w->model].out;
     const struct gw_serve_item *only = &a->item[0];
     const struct gw_serve_session *s = &a->session[only->session];
     const uint8_t *in = (const uint8_t *)(gw_serve_request_of(a, s, only->slot) + 1);
     uint8_t *out = (uint8_t *)(gw_serve_reply_of(a, s, only->slot) + 1);
     w->direct =
-        !v->fixed && w->items == 1 && (w->rows == v->rows || (a->in.tensors == 1 && a->out.tensors == 1));
-    for (uint32_t i = 0; i < a->in.tensors; i++)
-        a->io->in[i] = w->direct ? in + gw_layout_offset(&a->in, i, w->rows) : v->in[i];
-    for (uint32_t i = 0; i < a->out.tensors; i++)
-        a->io->out[i] = w->direct ? out + gw_layout_offset(&a->out, i, w->rows) : v->out[i];
+        !v->fixed && w->items == 1 && (w->rows == v->rows || (l_in->tensors == 1 && l_out->tensors == 1));
+    for (uint32_t i = 0; i < l_in->tensors; i++)
+        a->io->in[i] = w->direct ? in + gw_layout_offset(l_in, i, w->rows) : v->in[i];
+    for (uint32_t i = 0; i < l_out->tensors; i++)
+        a->io->out[i] = w->direct ? out + gw_layout_offset(l_out, i, w->rows) : v->out[i];
 }
 
 /* This thread's share of copying a request's tensors between its slot and the batch. */
@@ -72,7 +75,8 @@ GW_DEV void gw_serve_move(const struct gw_serve_args *a, const struct gw_serve_i
 {
     const struct gw_serve_session *s = &a->session[item->session];
     const struct gw_serve_variant *v = &a->variant[a->work->variant];
-    const struct gw_layout *l = output ? &a->out : &a->in;
+    const struct gw_serve_shape *shape = &a->shape[a->work->model];
+    const struct gw_layout *l = output ? &shape->out : &shape->in;
     uint8_t *slot = output ? (uint8_t *)(gw_serve_reply_of(a, s, item->slot) + 1)
                            : (uint8_t *)(gw_serve_request_of(a, s, item->slot) + 1);
     for (uint32_t i = 0; i < l->tensors; i++) {
@@ -116,11 +120,12 @@ GW_DEV void gw_serve_zero(uint8_t *at, uint64_t n, uint32_t rank, uint32_t size)
 GW_DEV void gw_serve_clear_rest(const struct gw_serve_args *a)
 {
     const struct gw_serve_work *w = a->work;
+    const struct gw_layout *in = &a->shape[w->model].in;
     uint32_t rest = a->variant[w->variant].rows - w->rows;
-    for (uint32_t i = 0; rest && i < a->in.tensors; i++)
-        if (a->in.tensor[i].batched)
-            gw_serve_zero((uint8_t *)a->io->in[i] + gw_layout_tensor_bytes(&a->in, i, w->rows),
-                          gw_layout_tensor_bytes(&a->in, i, rest), gw_global_idx(), gw_global_dim());
+    for (uint32_t i = 0; rest && i < in->tensors; i++)
+        if (in->tensor[i].batched)
+            gw_serve_zero((uint8_t *)a->io->in[i] + gw_layout_tensor_bytes(in, i, w->rows),
+                          gw_layout_tensor_bytes(in, i, rest), gw_global_idx(), gw_global_dim());
 }
 
 /* ---- the stages ---- */
@@ -133,6 +138,8 @@ GW_DEV void gw_serve_wait_stage(const struct gw_serve_args *a)
     uint64_t look = a->wake_fd >= 0 ? GW_SERVE_LOOK_CPU_NS : GW_SERVE_LOOK_GPU_NS;
     w->items = 0;
     w->failed = 0;
+    /* What the host has taken away from a client holds for what has arrived since. */
+    if (gw_serve_is_many(a)) gw_serve_take_orders(a);
     gw_serve_drain(a);
     gw_serve_look(a);
     if (gw_loop_ending(a->ctl)) return;
@@ -143,8 +150,9 @@ GW_DEV void gw_serve_wait_stage(const struct gw_serve_args *a)
     w->started = w->ready = gw_clock_ns();
     w->done = 0;
     w->begun = w->over = 0; /* the end of this kernel comes before the batch's kernels set them */
-    GW_TRACE(server, launched, a->name, w->items, w->rows, w->waiting);
+    GW_TRACE(server, launched, gw_serve_name(a, w->model), w->items, w->rows, w->waiting);
     gw_serve_aim(a);
+    if (gw_serve_is_many(a)) gw_st_relaxed_u32(&a->board->busy, w->items); /* before the queue's length */
     gw_serve_tell_waiting(a);
 }
 
@@ -154,6 +162,20 @@ GW_DEV bool gw_serve_has_begun(const struct gw_serve_args *a, uint64_t until)
     while (!gw_ld_relaxed_u32_gpu(&a->work->begun))
         if (gw_clock_ns() > until) return false;
     return true;
+}
+
+/* While a batch runs, the first in the queue may become late, and models and leases may come and go. */
+GW_DEV void gw_serve_refuse_early(const struct gw_serve_args *a)
+{
+    struct gw_serve_work *w = a->work;
+    uint64_t now = gw_clock_ns();
+    if (now - w->looked > GW_SERVE_LOOK_GPU_NS) {
+        w->looked = now;
+        gw_st_relaxed_u64(&a->board->clock, now); /* a number by itself */
+        gw_serve_take_orders(a);
+    }
+    while (w->waiting && gw_serve_has_room(a, &a->session[gw_serve_waiting(a, 0)->session]))
+        if (!gw_serve_turned_away(a, 0, now)) return;
 }
 
 /* Runs beside the model: receives what arrives, so that the next batch need not wait for that. It ends with
@@ -169,6 +191,7 @@ GW_DEV void gw_serve_company_stage(const struct gw_serve_args *a)
     }
     while (!gw_ld_relaxed_u32_gpu(&w->over) && gw_clock_ns() < now + longest) {
         gw_serve_drain(a);
+        if (gw_serve_is_many(a)) gw_serve_refuse_early(a);
         /* Each look at the CQ is a trip over the bus, which the model may need. */
         for (uint32_t i = 0; i < GW_SERVE_NAPS; i++) gw_pause(GW_SERVE_NAPS);
     }

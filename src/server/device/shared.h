@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The host and the serving kernels share this: one record per session, the requests that wait, and those in
- * work.
+/* The host and the serving kernels share this: one record per session, model and lease, the requests that
+ * wait, and those in work.
  *
  * Two kinds of memory. `gw_serve_notice` lies in host memory that both sides see: the host writes it when a
  * session opens or closes, the kernel answers in `seen`. The rest lies in the executor's own memory, and only
@@ -43,10 +43,10 @@ GW_FN uint32_t gw_serve_receives(uint32_t slots)
     return slots + 1;
 }
 
-/* Places for requests that wait: twice as many as there are receives (queue.h says why). */
+/* Places for requests that wait: as many as there are receives. */
 GW_FN uint64_t gw_serve_arrivals(uint32_t sessions, uint32_t slots)
 {
-    return 2ull * sessions * gw_serve_receives(slots);
+    return (uint64_t)sessions * gw_serve_receives(slots);
 }
 
 GW_FN uint64_t gw_serve_id(uint32_t session, uint32_t word, uint32_t answers)
@@ -80,7 +80,8 @@ struct gw_serve_notice {
     uint32_t ask;      /* host: bumped to ask whether the session is alive */
     uint32_t heard;    /* kernel: the last `ask` it has acted on, after taking what had arrived before */
     uint32_t activity; /* kernel: requests that came and answers that left since the session was opened */
-    uint32_t reserved[5];
+    uint32_t owner;    /* that leases name */
+    uint32_t reserved[4];
 };
 
 /* Whether a loop that serves several models has one of them. Only a present one's batches run. */
@@ -130,9 +131,11 @@ struct gw_serve_board {
     uint32_t changes; /* host: bumped after any notice, or `closing`, was written */
     uint32_t closing; /* host: not 0: requests are answered with GW_SERVE_CLOSING */
     uint32_t broken;  /* kernel: bumped when a session's queue pair failed; the host then asks gw_qp_fault */
-    uint32_t reserved;
-    struct gw_serve_counters total;                              /* kernel */
-    struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS]; /* kernel */
+    uint32_t orders;  /* host: how many orders it has given; bumped after the order was written */
+    uint32_t taken;   /* kernel: how many of them it has read: their places are free again */
+    uint32_t busy;    /* kernel: requests in work */
+    uint64_t clock;   /* kernel: its own, when it last looked; only where there are orders */
+    struct gw_serve_counters total; /* kernel */
     /* kernel: successes, by the time from arrival until the answer was posted */
     uint64_t latency[GW_SERVE_BUCKETS];
 };
@@ -144,6 +147,7 @@ struct gw_serve_session {
     uint8_t *out;      /* slot 0: reply header, output tensor */
     uint64_t out_addr; /* of slot 0, as the NIC names it */
     uint32_t out_lkey;
+    uint32_t owner; /* as in the notice */
 
     uint32_t word; /* the notice's word that it has acted on */
     uint32_t open, slots, reply_rkey;
@@ -159,14 +163,30 @@ struct gw_serve_session {
 
 /* A request that a completion has announced and that waits for the model. */
 struct gw_serve_arrival {
-    uint64_t rank;  /* priority and deadline in one word: the smaller one is served first (queue.h) */
-    uint64_t order; /* how many came before it */
+    uint64_t rank; /* priority and deadline in one word: the smaller one is served first (queue.h) */
     uint64_t when, deadline; /* deadline: UINT64_MAX when it has none */
     uint64_t id;
-    uint32_t session, slot, rows;
+    uint64_t retry_ns; /* of a refusal: when to try again */
+    uint32_t order;    /* how many came before it, modulo 2^32 */
+    uint32_t session, slot, rows, model;
     uint32_t priority; /* 1 is served first; 0: it is none that can be served, and is refused */
     uint32_t closing;  /* 1: it came when the model was being stopped */
     uint32_t flags;    /* as in its header */
+    uint32_t status;   /* why it is refused, where priority is 0 */
+    uint32_t lease;    /* number + 1 of the lease that it is counted on; 0: none */
+    uint32_t life;     /* that lease's */
+    uint32_t certain;  /* 1: it is run although the estimate makes it late */
+    /* queue.h: its key's place in the heap, and its neighbours in its model's list, or among those that are
+     * parked: numbers of arrivals + 1, 0 for none. */
+    uint32_t at, next, prev;
+    uint32_t bucket;   /* ahead.h */
+    uint64_t share_ns; /* what it adds to the time that the queue takes */
+};
+
+/* What the queue sorts. */
+struct gw_serve_key {
+    uint64_t rank;
+    uint32_t order, arrival;
 };
 
 /* A request that is in work. */
@@ -177,6 +197,7 @@ struct gw_serve_item {
     uint32_t failed; /* 1: its answer could not be posted */
     uint32_t flags;  /* as in its header */
     uint32_t bucket; /* of the histogram of times */
+    uint32_t lease;  /* as in gw_serve_arrival */
 };
 
 /* How long runs of the model take: counts of the latest. */
@@ -195,12 +216,80 @@ struct gw_serve_variant {
      * instead. */
     uint8_t *in[GW_MODEL_MAX_IO], *out[GW_MODEL_MAX_IO];
     struct gw_serve_cost cost;
+    struct gw_serve_variant_counters total;
+};
+
+/* What the host says of a model before it is present. It stays so. */
+struct gw_serve_shape {
+    struct gw_layout in, out; /* the tensors of a slot */
+    uint64_t delay_ns;        /* how long a request may wait for others to share its batch */
+    uint32_t rows;            /* of a request, and of a batch, at most */
+    uint32_t first, variants; /* the number of its first batch size; how many it has, ascending */
+    const char *name;         /* for tracepoints on CPU threads: nothing else reads it */
+};
+
+/* The kernel's own record of a model. */
+struct gw_serve_model {
+    uint32_t state;  /* enum gw_model_state */
+    uint32_t word;   /* the order's that set it */
+    uint32_t queued; /* its requests in the heap */
+    uint32_t parked; /* those that are parked */
+    uint64_t queued_rows;
+    uint32_t first, last; /* of those in the heap, as they came: number + 1; where there are several models */
+    uint64_t retry_ns;    /* what refusals say while it is not there */
+    /* Until when a lease keeps its batches at that batch size, or below. */
+    uint64_t kept_until[GW_SERVE_VARIANTS];
+    struct gw_serve_model_counters total;
+};
+
+/* The kernel's reports of a model, where there are several. */
+struct gw_serve_model_board {
+    uint32_t seen; /* the order's word that it has acted on: for a leaving model, after its last batch */
+    uint32_t reserved;
+    struct gw_serve_model_counters total;
+};
+
+/* The kernel's own record of a lease. */
+struct gw_serve_lease {
+    uint64_t key;         /* 0: there is none */
+    uint64_t until;       /* its end, by the kernel's clock */
+    uint64_t interval_ns; /* between two samples at its rate; 0: no limit */
+    uint64_t next;        /* when it would have sent all so far at its rate: admit.h */
+    uint32_t owner, model, slots, max_rows;
+    uint32_t in_flight; /* requests that were admitted and not yet answered, of older leases too */
+    uint32_t life;      /* counts leases of this number: each key is another one */
+};
+
+/* An order of the host: it fills one, then bumps gw_serve_board.orders. The kernel takes them in turn. */
+struct gw_serve_order {
+    uint32_t kind;   /* enum gw_serve_order_kind */
+    uint32_t number; /* of the model, or of the lease */
+    uint64_t key;    /* LEASE: as in gw_serve_lease, and so are those that follow */
+    uint64_t until, interval_ns;
+    uint32_t owner, model, slots, max_rows;
+    uint64_t retry_ns; /* MODEL */
+    uint32_t word;     /* MODEL: generation << 2 | enum gw_model_state */
+    uint32_t reserved;
+};
+enum gw_serve_order_kind { GW_ORDER_MODEL, GW_ORDER_LEASE };
+static_assert(sizeof(struct gw_serve_order) == 64, "an order is one cache line");
+
+/* The time that the queue takes, by priority and deadline: ahead.h. */
+#define GW_SERVE_AHEAD_SPANS  256 /* of 2^GW_SERVE_AHEAD_SHIFT ns each */
+#define GW_SERVE_AHEAD_SHIFT  20
+#define GW_SERVE_AHEAD_GROUPS 16 /* that many spans make one */
+struct gw_serve_ahead {
+    struct {
+        uint64_t all; /* ns, also of those that are due later than all spans */
+        uint64_t span[GW_SERVE_AHEAD_SPANS], group[GW_SERVE_AHEAD_SPANS / GW_SERVE_AHEAD_GROUPS];
+    } priority[GW_SERVE_PRIORITIES + 1];
 };
 
 /* The requests that the loop's stages work on. */
 struct gw_serve_work {
     uint32_t items; /* requests in work; 0: the loop is stopping, the stages after do nothing of note */
-    uint32_t rows, variant;
+    uint32_t rows, variant, model;
+    uint32_t end;              /* one after the last batch size that this batch may have */
     uint32_t direct;           /* 1: the model works in the slot of the only request */
     int32_t failed;            /* the model's error, CPU only */
     uint32_t closing, changes; /* as on the board, when it was last looked at */
@@ -209,16 +298,19 @@ struct gw_serve_work {
     uint32_t begun, over;
     uint32_t alone; /* batches whose kernels did not run beside it */
     uint64_t started, ready, done;
-    /* The arrivals: a heap of those that can be served, from the ring's front, and those that must wait until
-     * their peer has acknowledged answers, from its back. */
+    /* The arrivals: a heap of the keys of those that can be served, and a list of those that must wait until
+     * their peer has acknowledged answers. */
     uint32_t waiting, parked;
     uint32_t head;   /* where the heap begins */
     uint32_t sorted; /* 1: it is sorted: its first may be taken by moving its begin */
-    uint64_t waiting_rows, arrived;
-    uint64_t again;  /* when there may be something to do without a further arrival */
-    uint64_t looked; /* when the board was last looked at */
+    uint32_t first_parked;
+    uint32_t unused, fresh; /* the first arrival that is free again (+ 1); how many were ever in use */
+    uint32_t arrived;
+    uint32_t orders;  /* taken so far */
+    uint32_t leaving; /* 1: the batch's model is leaving */
+    uint64_t again;   /* when there may be something to do without a further arrival */
+    uint64_t looked;  /* when the board was last looked at */
     struct gw_serve_counters total;
-    struct gw_serve_variant_counters variant_total[GW_SERVE_VARIANTS];
     uint64_t latency[GW_SERVE_BUCKETS];
 };
 
@@ -231,21 +323,34 @@ struct gw_serve_args {
     struct gw_serve_session *session;
     struct gw_serve_work *work;
     struct gw_serve_arrival *arrival; /* gw_serve_arrivals of them */
+    struct gw_serve_key *heap;        /* twice as many (queue.h says why) */
     struct gw_serve_item *item;       /* room for the largest batch, each request of one row */
-    struct gw_serve_variant *variant; /* by ascending rows */
+    struct gw_serve_variant *variant; /* of all models */
+    const struct gw_serve_shape *shape;
+    struct gw_serve_model *model;
     struct gw_plan_io *io;
-    struct gw_layout in, out; /* the tensors of a slot */
+    struct gw_serve_variant_counters
+        *variant_board; /* host memory: the kernel's reports of each batch size */
+    /* NULL where there is one model, which is always there. */
+    struct gw_serve_model_board *model_board; /* host memory */
+    const struct gw_serve_order *order;       /* host memory, `orders` of them */
+    struct gw_serve_ahead *ahead;
+    struct gw_serve_lease *lease;
     uint64_t in_stride, out_stride;
-    uint64_t delay_ns; /* how long a request may wait for others to share its batch */
     uint32_t sessions;
     uint32_t slots; /* each session has at most; its send queue holds that number of answers */
-    uint32_t rows;  /* of a request, and of a batch, at most */
-    uint32_t variants;
-    int32_t wake_fd; /* CPU: readable when the loop is to end or a session opens; GPU: -1 */
+    uint32_t models, leases, orders; /* orders: a power of two */
+    uint32_t picks;                  /* 1: each batch size is a variant of the loop */
+    int32_t wake_fd;                 /* CPU: readable when the loop is to end or a session opens; GPU: -1 */
     /* 1: a batch of one row is small. The kernel that waits copies its inputs, and the kernel that sends its
      * outputs. */
     uint16_t small_in, small_out;
-    const char *name; /* of the model, for tracepoints on CPU threads: nothing else reads it */
 };
+
+/* Are there several models, and leases? */
+GW_FN bool gw_serve_is_many(const struct gw_serve_args *a)
+{
+    return a->order != NULL;
+}
 
 #endif

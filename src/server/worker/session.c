@@ -60,7 +60,9 @@ static uint32_t slots_for(const struct gw_session_pool *p, const struct gw_sessi
 
 static int check_wish(const struct gw_session_pool *p, const struct gw_session_wish *w)
 {
-    uint64_t need = sizeof(struct gw_serve_reply) + gw_layout_bytes(&p->opts.out, rows_of(&p->opts)), all;
+    /* Where there are several models, requests name theirs, and the loop looks at each answer's size. */
+    uint64_t out = p->opts.tables.models ? 0 : gw_layout_bytes(&p->opts.out, rows_of(&p->opts));
+    uint64_t need = sizeof(struct gw_serve_reply) + out, all;
     if (w->reply_stride < need)
         return gw_error(-EINVAL, "reply_stride is %llu, an answer takes %llu bytes",
                         (unsigned long long)w->reply_stride, (unsigned long long)need);
@@ -103,7 +105,7 @@ static int64_t take_free(struct gw_session_pool *p, uint32_t own)
 }
 
 /* The loop has something to look at. Should the call fail: it wakes by itself now and then. */
-static void session_wake(struct gw_session_pool *p)
+void gw_session_wake(struct gw_session_pool *p)
 {
     const uint64_t one = 1;
     if (p->news_fd >= 0 && write(p->news_fd, &one, sizeof(one)) < 0) return;
@@ -114,7 +116,7 @@ static void session_cut_off(struct gw_session_pool *p, uint32_t i)
     gw_qp_abort(p->session[i].qp);
     session_tell(p, i, GW_SESSION_CLOSING);
     set_life(p, i, CLOSING);
-    session_wake(p);
+    gw_session_wake(p);
 }
 
 int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wish,
@@ -135,6 +137,7 @@ int gw_session_open(struct gw_session_pool *p, const struct gw_session_wish *wis
     n->reply_stride = wish->reply_stride;
     n->reply_rkey = wish->reply_rkey;
     n->activity = 0;
+    n->owner = wish->own ? GW_SERVE_OWN : wish->owner;
     /* Before the connection: a request that it brings finds the session open. The loop need not have
      * looked. */
     session_tell(p, i, GW_SESSION_OPEN);
@@ -208,22 +211,29 @@ static int make_anew(struct gw_session_pool *p, uint32_t i)
     return err ? err : gw_session_post_receives(p, i);
 }
 
+/* The loop may sleep again, if it has acted on all that the host has said. What is said during this call
+ * wakes it a little later. */
+void gw_session_rest(struct gw_session_pool *p)
+{
+    uint64_t count;
+    bool news = gw_ld_relaxed_u32(&board(p)->orders) != gw_ld_relaxed_u32(&board(p)->taken);
+    for (uint32_t i = 0; !news && i < p->opts.sessions; i++)
+        news = life_of(p, i) == CLOSING && !taken_up(p, i);
+    if (!news && p->news_fd >= 0 && read(p->news_fd, &count, sizeof(count)) < 0) return; /* it was empty */
+}
+
 uint32_t gw_session_pool_tend(struct gw_session_pool *p)
 {
-    uint32_t left = 0, waiting = 0;
-    uint64_t count;
+    uint32_t left = 0;
     for (uint32_t i = 0; i < p->opts.sessions; i++) {
         if (life_of(p, i) != CLOSING) continue;
-        if (!taken_up(p, i))
-            waiting++;
-        else if (!make_anew(p, i))
+        if (taken_up(p, i) && !make_anew(p, i))
             set_life(p, i, FREE);
         else
             left++;
     }
-    /* The loop may sleep again. A session that was cut off since then wakes it a little later. */
-    if (!waiting && p->news_fd >= 0 && read(p->news_fd, &count, sizeof(count)) < 0) count = 0;
-    return left + waiting;
+    gw_session_rest(p);
+    return left;
 }
 
 /* ---- what is known of them ---- */
@@ -299,7 +309,8 @@ void gw_session_pool_counters(const struct gw_session_pool *p, struct gw_serve_c
                               struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS])
 {
     read_words(total, &board(p)->total, sizeof(*total));
-    read_words(variant, board(p)->variant, sizeof(board(p)->variant));
+    memset(variant, 0, GW_SERVE_VARIANTS * sizeof(*variant));
+    read_words(variant, board_place(p, p->boards.variant), p->opts.variants * sizeof(*variant));
 }
 
 void gw_session_pool_latency(const struct gw_session_pool *p, uint64_t bucket[GW_SERVE_BUCKETS])
@@ -311,5 +322,5 @@ void gw_session_pool_closing(struct gw_session_pool *p)
 {
     gw_st_relaxed_u32(&board(p)->closing, 1);
     gw_add_release_u32(&board(p)->changes, 1); /* after it: a kernel that sees the count finds it */
-    session_wake(p);
+    gw_session_wake(p);
 }

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The sessions of one model: protection domain, queue pair, slots and keys of each, made before the first
+/* The sessions of a loop: protection domain, queue pair, slots and keys of each, made before the first
  * request. */
 #ifndef GW_SERVER_WORKER_SESSION_H
 #define GW_SERVER_WORKER_SESSION_H
@@ -30,6 +30,13 @@ struct gw_session_grant {
 
 struct gw_session_pool;
 
+/* The tables of a loop that serves several models: many.h. The models come later. */
+struct gw_session_pool_tables {
+    uint32_t models, variants, leases; /* entries; models: 0: the pool is for the one model below */
+    uint32_t rows;                     /* of a request, and of a batch, at most */
+    uint64_t in_bytes, out_bytes;      /* that a slot's tensors take at most */
+};
+
 struct gw_session_pool_opts {
     struct gw_device *dev;
     struct gw_exec *exec;
@@ -44,6 +51,7 @@ struct gw_session_pool_opts {
     uint32_t gpu_memory;    /* 1: slots in GPU memory, 0: in host memory that the GPU sees */
     struct gw_exec *memory; /* whose memory the slots are; NULL: that of `exec` */
     const char *name;       /* of the model, which outlives the pool */
+    struct gw_session_pool_tables tables;
 };
 
 /* Bytes that the slots of all sessions take, with the room to put requests together. Numbers within the
@@ -94,7 +102,8 @@ uint64_t gw_session_pool_failures(struct gw_session_pool *pool);
 bool gw_session_failed(struct gw_session_pool *pool, uint32_t index, struct gw_fault *fault);
 /* How many sessions clients can have. */
 uint32_t gw_session_pool_size(const struct gw_session_pool *pool);
-/* The loop's counts, as they are now. Waits for nothing; any thread. */
+/* The loop's counts, as they are now, and those of the first model's batch sizes. Waits for nothing; any
+ * thread. */
 void gw_session_pool_counters(const struct gw_session_pool *pool, struct gw_serve_counters *total,
                               struct gw_serve_variant_counters variant[GW_SERVE_VARIANTS]);
 

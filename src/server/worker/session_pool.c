@@ -13,11 +13,6 @@
 
 #define SLOT_ALIGN 256u
 
-/* The parts of the kernels' own memory, one after the other: offsets, and bytes in all. */
-struct places {
-    uint64_t io, work, session, arrival, item, variant, bytes;
-};
-
 static uint64_t session_pool_align_up(uint64_t v)
 {
     return (v + SLOT_ALIGN - 1) / SLOT_ALIGN * SLOT_ALIGN;
@@ -30,14 +25,28 @@ int gw_session_post_receives(const struct gw_session_pool *p, uint32_t i)
                             gw_serve_id(i, next_word(s, GW_SESSION_OPEN), 0));
 }
 
+/* ---- sizes ---- */
+
 static uint64_t in_stride_of(const struct gw_session_pool_opts *o)
 {
-    return session_pool_align_up(sizeof(struct gw_serve_request) + gw_layout_bytes(&o->in, rows_of(o)));
+    uint64_t bytes = o->tables.models ? o->tables.in_bytes : gw_layout_bytes(&o->in, rows_of(o));
+    return session_pool_align_up(sizeof(struct gw_serve_request) + bytes);
 }
 
 static uint64_t out_stride_of(const struct gw_session_pool_opts *o)
 {
-    return session_pool_align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, rows_of(o)));
+    uint64_t bytes = o->tables.models ? o->tables.out_bytes : gw_layout_bytes(&o->out, rows_of(o));
+    return session_pool_align_up(sizeof(struct gw_serve_reply) + bytes);
+}
+
+static uint32_t models_of(const struct gw_session_pool_opts *o)
+{
+    return o->tables.models ? o->tables.models : 1;
+}
+
+static uint32_t variants_of(const struct gw_session_pool_opts *o)
+{
+    return o->tables.models ? o->tables.variants : o->variants;
 }
 
 /* A batch of one row is one request, which needs no room of its own. Fixed addresses need none, either. */
@@ -48,7 +57,7 @@ static bool needs_room(const struct gw_serve_variant *v)
 
 static uint64_t batch_bytes(const struct gw_session_pool_opts *o)
 {
-    uint64_t need = 0;
+    uint64_t need = o->tables.models > 0;
     for (uint32_t i = 0; i < o->variants; i++) need += (uint64_t)needs_room(&o->variant[i]);
     return need ? in_stride_of(o) + out_stride_of(o) : 0;
 }
@@ -58,22 +67,30 @@ uint64_t gw_session_pool_bytes(const struct gw_session_pool_opts *o)
     return (uint64_t)o->sessions * o->slots * (in_stride_of(o) + out_stride_of(o)) + batch_bytes(o);
 }
 
-static struct places places_of(const struct gw_session_pool_opts *o)
+/* Takes place for n things of `each` bytes. */
+static uint64_t session_pool_place(uint64_t *end, uint64_t n, uint64_t each)
 {
-    struct places at = {0};
-    at.work = session_pool_align_up(sizeof(struct gw_plan_io));
-    at.session = at.work + session_pool_align_up(sizeof(struct gw_serve_work));
-    at.arrival = at.session + session_pool_align_up(o->sessions * sizeof(struct gw_serve_session));
-    at.item = at.arrival + session_pool_align_up(gw_serve_arrivals(o->sessions, o->slots) *
-                                                 sizeof(struct gw_serve_arrival));
-    at.variant = at.item + session_pool_align_up(rows_of(o) * sizeof(struct gw_serve_item));
-    at.bytes = at.variant + session_pool_align_up(o->variants * sizeof(struct gw_serve_variant));
+    uint64_t at = *end;
+    *end += session_pool_align_up(n * each);
     return at;
 }
 
-static void *kernel_place(const struct gw_session_pool *p, uint64_t at)
+static struct gw_session_places places_of(const struct gw_session_pool_opts *o)
 {
-    return (uint8_t *)p->kernel.dev + at;
+    struct gw_session_places at = {0};
+    uint64_t requests = gw_serve_arrivals(o->sessions, o->slots);
+    at.io = session_pool_place(&at.bytes, 1, sizeof(struct gw_plan_io));
+    at.work = session_pool_place(&at.bytes, 1, sizeof(struct gw_serve_work));
+    at.session = session_pool_place(&at.bytes, o->sessions, sizeof(struct gw_serve_session));
+    at.arrival = session_pool_place(&at.bytes, requests, sizeof(struct gw_serve_arrival));
+    at.heap = session_pool_place(&at.bytes, 2 * requests, sizeof(struct gw_serve_key));
+    at.item = session_pool_place(&at.bytes, rows_of(o), sizeof(struct gw_serve_item));
+    at.variant = session_pool_place(&at.bytes, variants_of(o), sizeof(struct gw_serve_variant));
+    at.shape = session_pool_place(&at.bytes, models_of(o), sizeof(struct gw_serve_shape));
+    at.model = session_pool_place(&at.bytes, models_of(o), sizeof(struct gw_serve_model));
+    at.ahead = session_pool_place(&at.bytes, o->tables.models > 0, sizeof(struct gw_serve_ahead));
+    at.lease = session_pool_place(&at.bytes, o->tables.leases, sizeof(struct gw_serve_lease));
+    return at;
 }
 
 static uint32_t session_pool_power_of_two(uint32_t at_least)
@@ -83,21 +100,48 @@ static uint32_t session_pool_power_of_two(uint32_t at_least)
     return n;
 }
 
-/* Where each batch size puts its requests together: they share the room, since they run one at a time. */
-static int session_pool_place_batches(struct gw_session_pool *p)
+/* All leases and models can have an order each before the loop looks. */
+static struct gw_session_boards boards_of(const struct gw_session_pool_opts *o)
+{
+    struct gw_session_boards at = {0};
+    uint32_t models = o->tables.models;
+    at.orders = models ? session_pool_power_of_two(models + o->tables.leases + 64) : 0;
+    at.board = session_pool_place(&at.bytes, 1, sizeof(struct gw_serve_board));
+    at.notice = session_pool_place(&at.bytes, o->sessions, sizeof(struct gw_serve_notice));
+    at.variant = session_pool_place(&at.bytes, variants_of(o), sizeof(struct gw_serve_variant_counters));
+    at.model = session_pool_place(&at.bytes, models, sizeof(struct gw_serve_model_board));
+    at.order = session_pool_place(&at.bytes, at.orders, sizeof(struct gw_serve_order));
+    return at;
+}
+
+/* ---- memory ---- */
+
+void gw_session_place_batch(const struct gw_session_pool *p, const struct gw_layout *in,
+                            const struct gw_layout *out, struct gw_serve_variant *v)
+{
+    uint8_t *at_in = p->batch.dev, *at_out = at_in + p->in_stride;
+    for (uint32_t i = 0; i < in->tensors; i++) v->in[i] = at_in + gw_layout_offset(in, i, v->rows);
+    for (uint32_t i = 0; i < out->tensors; i++) v->out[i] = at_out + gw_layout_offset(out, i, v->rows);
+}
+
+/* The one model of a pool without tables is always there. */
+static int session_pool_put_model(struct gw_session_pool *p)
 {
     const struct gw_session_pool_opts *o = &p->opts;
     struct gw_serve_variant v[GW_SERVE_VARIANTS];
-    uint8_t *in = p->batch.dev, *out = in + p->in_stride;
+    struct gw_serve_shape shape = {.in = o->in,
+                                   .out = o->out,
+                                   .delay_ns = o->delay_ns,
+                                   .rows = rows_of(o),
+                                   .variants = o->variants,
+                                   .name = o->name};
+    const struct gw_serve_model model = {.state = GW_MODEL_PRESENT};
     memcpy(v, o->variant, sizeof(v));
-    for (uint32_t k = 0; k < o->variants; k++) {
-        if (!needs_room(&v[k])) continue;
-        for (uint32_t i = 0; i < o->in.tensors; i++)
-            v[k].in[i] = in + gw_layout_offset(&o->in, i, rows_of(o));
-        for (uint32_t i = 0; i < o->out.tensors; i++)
-            v[k].out[i] = out + gw_layout_offset(&o->out, i, rows_of(o));
-    }
-    return gw_copy_in(o->exec, kernel_place(p, places_of(o).variant), v, o->variants * sizeof(*v));
+    for (uint32_t k = 0; k < o->variants; k++)
+        if (needs_room(&v[k])) gw_session_place_batch(p, &o->in, &o->out, &v[k]);
+    int err = gw_copy_in(o->exec, kernel_place(p, p->at.variant), v, o->variants * sizeof(*v));
+    if (!err) err = gw_copy_in(o->exec, kernel_place(p, p->at.shape), &shape, sizeof(shape));
+    return err ? err : gw_copy_in(o->exec, kernel_place(p, p->at.model), &model, sizeof(model));
 }
 
 static int session_pool_make_memory(struct gw_session_pool *p)
@@ -107,13 +151,11 @@ static int session_pool_make_memory(struct gw_session_pool *p)
     enum gw_mem_kind kind = o->gpu_memory ? GW_MEM_DEVICE : GW_MEM_HOST;
     int err = gw_mem_alloc(slot_exec(p), kind, all * p->in_stride, &p->in);
     if (!err) err = gw_mem_alloc(slot_exec(p), kind, all * p->out_stride, &p->out);
-    if (!err)
-        err = gw_mem_alloc(o->exec, GW_MEM_HOST,
-                           sizeof(struct gw_serve_board) + o->sessions * sizeof(struct gw_serve_notice),
-                           &p->notices);
-    if (!err) err = gw_mem_alloc(o->exec, GW_MEM_DEVICE, places_of(o).bytes, &p->kernel);
+    if (!err) err = gw_mem_alloc(o->exec, GW_MEM_HOST, p->boards.bytes, &p->notices);
+    if (!err) err = gw_mem_alloc(o->exec, GW_MEM_DEVICE, p->at.bytes, &p->kernel);
     if (!err && batch_bytes(o)) err = gw_mem_alloc(o->exec, GW_MEM_DEVICE, batch_bytes(o), &p->batch);
-    if (!err) err = session_pool_place_batches(p);
+    if (err || o->tables.models) return err;
+    err = session_pool_put_model(p);
     if (err) return err;
     /* A loop that is stopped before its first request runs the model once more: on slot 0, whatever is in it.
      */
@@ -123,12 +165,12 @@ static int session_pool_make_memory(struct gw_session_pool *p)
     for (uint32_t i = 0; i < o->out.tensors; i++)
         first.out[i] =
             (uint8_t *)p->out.dev + sizeof(struct gw_serve_reply) + gw_layout_offset(&o->out, i, 1);
-    return gw_copy_in(o->exec, kernel_place(p, 0), &first, sizeof(first));
+    return gw_copy_in(o->exec, kernel_place(p, p->at.io), &first, sizeof(first));
 }
 
 static struct gw_serve_session *kernel_sessions(const struct gw_session_pool *p)
 {
-    return kernel_place(p, places_of(&p->opts).session);
+    return kernel_place(p, p->at.session);
 }
 
 static int session_pool_make_session(struct gw_session_pool *p, uint32_t i)
@@ -180,6 +222,8 @@ int gw_session_pool_create(const struct gw_session_pool_opts *opts, struct gw_se
     pthread_mutex_init(&p->lock, NULL);
     p->in_stride = in_stride_of(opts);
     p->out_stride = out_stride_of(opts);
+    p->at = places_of(opts);
+    p->boards = boards_of(opts);
     p->session = calloc(opts->sessions, sizeof(*p->session));
     int err = p->session ? session_pool_make_memory(p) : -ENOMEM;
     if (!err) {
@@ -234,32 +278,45 @@ static int make_wake_fd(struct gw_session_pool *p, int loop_fd)
     return 0;
 }
 
+static void session_pool_table_args(const struct gw_session_pool *p, struct gw_serve_args *args)
+{
+    const struct gw_session_pool_tables *t = &p->opts.tables;
+    uint8_t *shared = p->notices.dev;
+    args->shape = kernel_place(p, p->at.shape);
+    args->model = kernel_place(p, p->at.model);
+    args->models = models_of(&p->opts);
+    args->picks = t->models || p->opts.variants > 1;
+    args->variant_board = (struct gw_serve_variant_counters *)(shared + p->boards.variant);
+    if (!t->models) return;
+    args->model_board = (struct gw_serve_model_board *)(shared + p->boards.model);
+    args->order = (struct gw_serve_order *)(shared + p->boards.order);
+    args->orders = p->boards.orders;
+    args->ahead = kernel_place(p, p->at.ahead);
+    args->lease = kernel_place(p, p->at.lease);
+    args->leases = t->leases;
+}
+
 int gw_session_pool_args(struct gw_session_pool *p, struct gw_loop_ctl *ctl, int loop_fd,
                          struct gw_serve_args *args)
 {
-    struct places at = places_of(&p->opts);
     int err = loop_fd >= 0 ? make_wake_fd(p, loop_fd) : 0;
     if (err) return err;
     args->ctl = ctl;
     args->wake_fd = p->wake_fd;
     args->cq = gw_cq_handle(p->cq);
     args->board = p->notices.dev;
-    args->notice = (struct gw_serve_notice *)((struct gw_serve_board *)p->notices.dev + 1);
+    args->notice = (struct gw_serve_notice *)((uint8_t *)p->notices.dev + p->boards.notice);
     args->session = kernel_sessions(p);
-    args->arrival = kernel_place(p, at.arrival);
-    args->item = kernel_place(p, at.item);
-    args->variant = kernel_place(p, at.variant);
-    args->work = kernel_place(p, at.work);
-    args->io = kernel_place(p, at.io);
-    args->in = p->opts.in;
-    args->out = p->opts.out;
-    args->rows = rows_of(&p->opts);
-    args->variants = p->opts.variants;
-    args->delay_ns = p->opts.delay_ns;
+    args->arrival = kernel_place(p, p->at.arrival);
+    args->heap = kernel_place(p, p->at.heap);
+    args->item = kernel_place(p, p->at.item);
+    args->variant = kernel_place(p, p->at.variant);
+    args->work = kernel_place(p, p->at.work);
+    args->io = kernel_place(p, p->at.io);
     args->in_stride = p->in_stride;
     args->out_stride = p->out_stride;
     args->sessions = p->opts.sessions;
     args->slots = p->opts.slots;
-    args->name = p->opts.name;
+    session_pool_table_args(p, args);
     return 0;
 }
