@@ -50,7 +50,7 @@ static struct gw_worker_opts worker_opts(void)
                                    .own_dev = own_dev};
 }
 
-static int end_worker(void)
+static inline int end_worker(void)
 {
     uint64_t ns;
     gw_calls_close(gw_worker_calls(worker), gw_deadline(WAIT_NS));

@@ -91,6 +91,7 @@ int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, stru
         GW_ASSERT(s->state == CALL_FREE && s->lane->life == LANE_OPEN);
         s->state = CALL_TAKEN;
         s->placed = 0;
+        s->target = (struct gw_call_target){.in = &c->opts.in, .out = &c->opts.out, .rows = c->opts.rows};
         s->done = NULL;
         s->call.error = 0;
         strncpy(s->who, who, sizeof(s->who) - 1);
@@ -98,6 +99,22 @@ int gw_call_take(struct gw_calls *c, const char *who, uint64_t deadline_ns, stru
     }
     pthread_mutex_unlock(&c->lock);
     return got > 0 ? 0 : got;
+}
+
+int gw_call_aim(struct gw_call *call, const struct gw_call_target *t)
+{
+    struct gw_slot *s = serve_call_slot_of(call);
+    const struct gw_calls *c = s->calls;
+    if (sizeof(struct gw_serve_request) + gw_layout_bytes(t->in, t->rows) > c->in_stride ||
+        sizeof(struct gw_serve_reply) + gw_layout_bytes(t->out, t->rows) > c->out_stride)
+        return gw_error(-EFBIG, "%s: %u samples of that model do not fit into a slot", c->opts.name, t->rows);
+    s->target = *t;
+    return 0;
+}
+
+uint64_t gw_call_retry_ns(const struct gw_call *call)
+{
+    return call->reply->done > call->reply->arrived ? call->reply->done - call->reply->arrived : 0;
 }
 
 void gw_call_give(struct gw_call *call)
@@ -113,14 +130,14 @@ void gw_call_give(struct gw_call *call)
 
 void *gw_call_input(struct gw_call *call, uint32_t i, uint32_t rows, uint64_t *bytes)
 {
-    const struct gw_layout *in = &serve_call_slot_of(call)->calls->opts.in;
+    const struct gw_layout *in = serve_call_slot_of(call)->target.in;
     *bytes = gw_layout_tensor_bytes(in, i, rows);
     return (uint8_t *)(gw_calls_request(serve_call_slot_of(call)) + 1) + gw_layout_offset(in, i, rows);
 }
 
 const void *gw_call_output(const struct gw_call *call, uint32_t i, uint64_t *bytes)
 {
-    const struct gw_layout *out = &serve_call_slot_of(call)->calls->opts.out;
+    const struct gw_layout *out = serve_call_slot_of(call)->target.out;
     uint32_t rows = serve_call_slot_of(call)->rows;
     *bytes = gw_layout_tensor_bytes(out, i, rows);
     return (const uint8_t *)(call->reply + 1) + gw_layout_offset(out, i, rows);
@@ -128,8 +145,8 @@ const void *gw_call_output(const struct gw_call *call, uint32_t i, uint64_t *byt
 
 const struct gw_layout *gw_call_layout(const struct gw_call *call, int output)
 {
-    const struct gw_calls_opts *o = &serve_call_slot_of(call)->calls->opts;
-    return output ? &o->out : &o->in;
+    const struct gw_call_target *t = &serve_call_slot_of(call)->target;
+    return output ? t->out : t->in;
 }
 
 /* ---- the slot at the worker ---- */
@@ -219,10 +236,11 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
 {
     struct gw_slot *s = serve_call_slot_of(call);
     struct gw_calls *c = s->calls;
-    if (ask->rows < 1 || ask->rows > c->opts.rows)
-        return gw_error(-EINVAL, "model %s takes 1 to %u samples at once, not %u", c->opts.name, c->opts.rows,
+    const struct gw_call_target *t = &s->target;
+    if (ask->rows < 1 || ask->rows > t->rows)
+        return gw_error(-EINVAL, "model %s takes 1 to %u samples at once, not %u", c->opts.name, t->rows,
                         ask->rows);
-    uint64_t bytes = ask->flags & GW_SERVE_PLACED ? 0 : gw_layout_bytes(&c->opts.in, ask->rows);
+    uint64_t bytes = ask->flags & GW_SERVE_PLACED ? 0 : gw_layout_bytes(t->in, ask->rows);
     int err = serve_call_begin(s, ask);
     if (err) return err;
     *gw_calls_request(s) = (struct gw_serve_request){.magic = GW_SERVE_MAGIC,
@@ -233,6 +251,8 @@ int gw_call_submit(struct gw_call *call, const struct gw_call_ask *ask)
                                                      .rows = ask->rows,
                                                      .priority = ask->priority,
                                                      .flags = ask->flags,
+                                                     .lease = t->lease,
+                                                     .key = t->key,
                                                      .budget_ns = ask->budget_ns};
     call->submitted = gw_deadline(0);
     GW_TRACE(server, submitted, c->opts.name, s->id, ask->rows, ask->priority);

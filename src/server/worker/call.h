@@ -35,8 +35,9 @@ struct gw_calls_opts {
     struct gw_device *dev; /* made for a CPU executor: it outlives the calls */
     uint32_t sessions;     /* of the pool's, which keeps that many for them; each has `slots` calls */
     uint32_t slots;
-    uint32_t rows;            /* the most samples of one call */
-    struct gw_layout in, out; /* the tensors of a slot */
+    uint32_t rows; /* the most samples of one call; 0: each call is aimed at a model (gw_call_aim) */
+    struct gw_layout in, out;     /* the tensors of a slot */
+    uint64_t in_bytes, out_bytes; /* that they take; 0: what the layouts take */
 };
 
 /* Makes buffers and queue pairs, and the thread that takes answers and sleeps otherwise. 0 or a negative
@@ -48,7 +49,7 @@ void gw_calls_close(struct gw_calls *c, uint64_t deadline_ns);
 /* When every call has been given back. It closes the sessions. NULL is allowed. */
 void gw_calls_destroy(struct gw_calls *c);
 
-/* How many calls there are in all; the most samples that one may have. */
+/* How many calls there are in all; the most samples that one may have, where there is one model. */
 uint32_t gw_calls_size(const struct gw_calls *c);
 uint32_t gw_calls_rows(const struct gw_calls *c);
 /* How many are taken: they are being filled, wait, are at work, or have answers that are being sent. */

@@ -260,8 +260,10 @@ int gw_calls_create(const struct gw_calls_opts *o, struct gw_calls **out)
     pthread_condattr_init(&monotonic);
     pthread_condattr_setclock(&monotonic, CLOCK_MONOTONIC);
     pthread_cond_init(&c->freed, &monotonic);
-    c->in_stride = serve_calls_align_up(sizeof(struct gw_serve_request) + gw_layout_bytes(&o->in, o->rows));
-    c->out_stride = serve_calls_align_up(sizeof(struct gw_serve_reply) + gw_layout_bytes(&o->out, o->rows));
+    c->in_stride = serve_calls_align_up(sizeof(struct gw_serve_request) +
+                                        (o->in_bytes ? o->in_bytes : gw_layout_bytes(&o->in, o->rows)));
+    c->out_stride = serve_calls_align_up(sizeof(struct gw_serve_reply) +
+                                         (o->out_bytes ? o->out_bytes : gw_layout_bytes(&o->out, o->rows)));
     c->lane = calloc(o->sessions, sizeof(*c->lane));
     c->slot = calloc(gw_calls_total(c), sizeof(*c->slot));
     for (uint32_t i = 0; c->lane && i < o->sessions; i++) pthread_mutex_init(&c->lane[i].post, NULL);

@@ -31,6 +31,7 @@ struct gw_slot {
      * none has. */
     uint32_t index, rows, generation, placed;
     enum gw_call_state state;
+    struct gw_call_target target;
     uint64_t id;
     void (*done)(void *ctx, struct gw_call *call);
     void *ctx;

@@ -13,8 +13,9 @@
  *     gw_many_lease(many, 7, &lease);
  *     gw_session_open(gw_many_sessions(many), &wish, &grant); // wish.owner is lease.owner
  *
- * What gw_many_place and gw_many_lease say holds for each request that comes after they return: the device
- * looks at what the host has said before it refuses a request.
+ * What gw_many_place and gw_many_lease allow holds for each request that comes after they return: the device
+ * looks at what the host has said before it refuses a request. What they take away holds after a moment: on a
+ * GPU it looks every 50 us, and every 200 us while requests come.
  *
  * Threads: one at a time calls gw_many_add, gw_many_place, gw_many_lease and gw_many_stop. The others may be
  * called by any thread at any time between gw_many_create and gw_many_destroy.

@@ -12,27 +12,11 @@
 
 #include "src/model/inside.h"
 #include "src/server/worker/apart.h"
+#include "src/server/worker/stages.h"
 #include "src/door/log.h"
 
-GW_KERNEL_DECLARE(gw_serve_wait);
-GW_KERNEL_DECLARE(gw_serve_send);
-GW_KERNEL_DECLARE(gw_serve_company);
-GW_KERNEL_DECLARE(gw_serve_gather);
-GW_KERNEL_DECLARE(gw_serve_scatter);
-
-/* Blocks and threads that put requests together on a GPU: enough to keep its bus busy. */
-#define COPY_BLOCKS  64
-#define COPY_THREADS 256
 /* What is not larger is copied without a kernel of its own. */
 #define SMALL_BYTES 65536
-/* Warps that post a batch's answers, at most. */
-#define SEND_WARPS 16
-
-/* A batch size. */
-struct batch {
-    struct gw_worker *worker;
-    struct gw_plan *plan;
-};
 
 struct gw_worker {
     char *name;
@@ -41,7 +25,7 @@ struct gw_worker {
     struct gw_model *model;
     struct gw_layout in, out;
     struct gw_serve_variant variant[GW_SERVE_VARIANTS];
-    struct batch batch[GW_SERVE_VARIANTS];
+    struct gw_stages_model batch[GW_SERVE_VARIANTS];
     struct gw_weights *weights; /* the plans of all batch sizes share them: one runs at a time */
     struct gw_plan_arena *arena;
     uint32_t variants;
@@ -53,28 +37,7 @@ struct gw_worker {
     int started;
     int alone;                       /* rows of a batch would meet */
     const struct gw_worker_own *own; /* NULL, or the stages after the sessions; while the worker is made */
-    int run_error;                   /* what the last failed run of the model ended with; atomic */
 };
-
-/* The model's stage on CPU threads. */
-static int run_model(void *ctx)
-{
-    struct batch *b = ctx;
-    struct gw_worker *w = b->worker;
-    if (!w->args.work->items) return 0;
-    int err = gw_plan_run(b->plan, w->args.io->in, w->args.io->out);
-    if (err) __atomic_store_n(&w->run_error, err, __ATOMIC_RELAXED); /* it stands alone */
-    w->args.work->failed = err;
-    return 0; /* the clients of those requests are told; the loop goes on */
-}
-
-/* The model's stage on a GPU: its kernels find the tensors' addresses in *io, which the first stage
- * writes. */
-static int enqueue_model(void *ctx, void *stream)
-{
-    struct batch *b = ctx;
-    return gw_plan_enqueue_indirect(b->plan, stream, b->worker->args.io);
-}
 
 /* Are requests put together before the model runs? */
 static bool has_copies(const struct gw_serve_variant *v)
@@ -169,7 +132,6 @@ static int worker_make_plan(struct gw_worker *w, uint32_t i, uint64_t memory)
         .weights = w->weights,
         .arena = w->arena,
     };
-    w->batch[i].worker = w;
     w->resident.mode = w->opts.resident;
     int err = gw_resident_plan(&w->resident, i, w->model, &options, &w->batch[i].plan, why);
     if (err == -E2BIG)
@@ -377,43 +339,30 @@ static bool worker_is_small(const struct gw_worker *w, const struct gw_layout *l
     return v->fixed && v->rows == 1 && gw_layout_bytes(l, 1) <= SMALL_BYTES;
 }
 
-static int add_kernel(struct gw_worker *w, uint32_t variant, const struct gw_kernel *kernel, uint32_t blocks,
-                      uint32_t threads, uint32_t beside)
+static struct gw_stages stages_of(const struct gw_worker *w)
 {
-    uint32_t lanes = gw_exec_lanes(w->opts.exec);
-    struct gw_loop_stage stage = {.kernel = kernel,
-                                  .grid = blocks,
-                                  .block = threads < lanes ? threads : lanes,
-                                  .arg = &w->args,
-                                  .variant = variant,
-                                  .beside = beside};
-    return gw_loop_add(w->loop, &stage);
+    return (struct gw_stages){.loop = w->loop, .exec = w->opts.exec, .args = &w->args};
 }
 
-static int add_answers(struct gw_worker *w, uint32_t i, uint32_t variant, uint32_t blocks)
+static int add_answers(struct gw_worker *w, uint32_t i, uint32_t variant)
 {
     const struct gw_serve_variant *v = &w->variant[i];
-    uint32_t warps = v->rows < SEND_WARPS ? v->rows : SEND_WARPS;
-    if (!i && w->args.small_out) return add_kernel(w, variant, &gw_serve_send, 1, COPY_THREADS, 0);
-    if (!has_copies(v)) return add_kernel(w, variant, &gw_serve_send, 1, 1, 0);
-    int err = add_kernel(w, variant, &gw_serve_scatter, blocks, COPY_THREADS, 0);
-    return err ? err : add_kernel(w, variant, &gw_serve_send, 1, 32 * warps, 0);
+    struct gw_stages s = stages_of(w);
+    if (!i && w->args.small_out)
+        return gw_stages_kernel(&s, variant, &gw_serve_send, 1, GW_STAGES_THREADS, 0);
+    if (!has_copies(v)) return gw_stages_kernel(&s, variant, &gw_serve_send, 1, 1, 0);
+    return gw_stages_after(&s, variant, v->rows);
 }
 
 /* The stages after the wait for one batch size: they are a variant of the loop when there are several. */
 static int add_batch(struct gw_worker *w, uint32_t i)
 {
     const struct gw_serve_variant *v = &w->variant[i];
-    uint32_t variant = w->variants > 1 ? i + 1 : 0, blocks = worker_on_gpu(w) ? COPY_BLOCKS : 1;
-    struct gw_loop_stage model = {
-        .name = "model", .enqueue = enqueue_model, .run = run_model, .ctx = &w->batch[i], .variant = variant};
-    int err = 0;
-    /* Beside what brings the requests together, the model, and what takes the outputs apart. */
-    if (worker_on_gpu(w) && v->rows > 1) err = add_kernel(w, variant, &gw_serve_company, 1, 1, 3);
-    if (!err && has_copies(v) && !w->args.small_in)
-        err = add_kernel(w, variant, &gw_serve_gather, blocks, COPY_THREADS, 0);
-    if (!err) err = gw_loop_add(w->loop, &model);
-    return err ? err : add_answers(w, i, variant, blocks);
+    uint32_t variant = w->variants > 1 ? i + 1 : 0;
+    struct gw_stages s = stages_of(w);
+    int err = gw_stages_before(&s, variant, v->rows > 1, has_copies(v) && !w->args.small_in);
+    if (!err) err = gw_stages_model(&s, variant, &w->batch[i]);
+    return err ? err : add_answers(w, i, variant);
 }
 
 /* The stage that waits: another one where a batch size is served by the kernel that waits. */
@@ -426,7 +375,8 @@ static int add_wait(struct gw_worker *w)
         int err = gw_resident_stage(&w->resident, w->opts.exec, &resident);
         return err ? err : gw_loop_add(w->loop, &resident);
     }
-    return add_kernel(w, 0, &gw_serve_wait, 1, w->args.small_in ? COPY_THREADS : 1, 0);
+    struct gw_stages s = stages_of(w);
+    return gw_stages_kernel(&s, 0, &gw_serve_wait, 1, w->args.small_in ? GW_STAGES_THREADS : 1, 0);
 }
 
 static int make_loop(struct gw_worker *w)
@@ -502,7 +452,10 @@ void gw_worker_close(struct gw_worker *w)
 
 int gw_worker_run_error(const struct gw_worker *w)
 {
-    return __atomic_load_n(&w->run_error, __ATOMIC_RELAXED);
+    int err = 0;
+    for (uint32_t i = 0; !err && i < w->variants; i++)
+        err = __atomic_load_n(&w->batch[i].run_error, __ATOMIC_RELAXED); /* each stands alone */
+    return err;
 }
 
 void gw_worker_stop_soon(struct gw_worker *w)

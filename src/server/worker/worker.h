@@ -91,7 +91,7 @@ const struct gw_model *gw_worker_model(const struct gw_worker *w);
 struct gw_session_pool *gw_worker_sessions(const struct gw_worker *w);
 /* Inferences asked for from inside the process; NULL: it has no sessions for them. */
 struct gw_calls *gw_worker_calls(const struct gw_worker *w);
-/* The error of the last failed run of the model, on the CPU executor; 0: none has failed. Any thread. */
+/* The error of a failed run of the model, on the CPU executor; 0: none has failed. Any thread. */
 int gw_worker_run_error(const struct gw_worker *w);
 /* 1: rows of a batch would meet, so that it takes one at a time, whatever its options say. */
 int gw_worker_is_alone(const struct gw_worker *w);
