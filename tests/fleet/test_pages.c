@@ -534,6 +534,25 @@ static void test_new_model(void **state)
     fleet_pages_destroy(p);
 }
 
+/* A model without constants has a page all the same, and no file. */
+static void test_nothing(void **state)
+{
+    struct fleet_pages *p = pages_new((struct fleet_pages_opts){.gpu_pages = 1, .host_pages = 1});
+    struct fleet_weights *w;
+
+    (void)state;
+    each_file(file_remove);
+    assert_int_equal(fleet_weights_create(p, "nothing", NULL, &w), 0);
+    assert_int_equal(fleet_weights_seal(w, 0), 0);
+    assert_int_equal(each_file(file_remove), 0);
+    assert_int_equal(fleet_weights_pages(w), 1);
+    moves(w, FLEET_TO_GPU, FLEET_DONE, FLEET_GPU);
+    used(p, 1, 1);
+    moves(w, FLEET_TO_DISK, FLEET_DONE, FLEET_ON_DISK);
+    used(p, 0, 0);
+    fleet_pages_destroy(p);
+}
+
 /* The device does not let a model go: it stays, and its pages too. */
 static int leave_says;
 
@@ -624,7 +643,7 @@ int main(void)
         cmocka_unit_test(test_life),      cmocka_unit_test(test_thousand),  cmocka_unit_test(test_no_room),
         cmocka_unit_test(test_too_large), cmocka_unit_test(test_files),     cmocka_unit_test(test_windows),
         cmocka_unit_test(test_many),      cmocka_unit_test(test_new_model), cmocka_unit_test(test_stays),
-        cmocka_unit_test(test_end),       cmocka_unit_test(test_refuses),
+        cmocka_unit_test(test_end),       cmocka_unit_test(test_refuses),   cmocka_unit_test(test_nothing),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

@@ -255,7 +255,7 @@ static int weights_keep(struct fleet_weights *w, uint64_t bytes)
     struct fleet_image_writer file;
     int fd, err = read_back(w, bytes, NULL);
 
-    if (err) return err;
+    if (err || !bytes) return err; /* nothing needs no file */
     if (!fleet_image_open(&w->key, w->pages->folder, &fd)) return close(fd), 0;
     err = fleet_image_begin(&file, w->pages->folder);
     return err ? err : fleet_image_end(&file, read_back(w, bytes, &file));
