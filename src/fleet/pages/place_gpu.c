@@ -39,9 +39,21 @@ static bool can_map(const struct gw_cuda_driver *cu)
            cu->mem_unmap && cu->mem_access && cu->stream_wait;
 }
 
-static int place_gpu_more(struct fleet_place_memory *m)
+/* The calling thread works in the GPU's context from now on. */
+static int place_enter(struct place_gpu *p)
 {
-    struct place_gpu *p = (struct place_gpu *)m;
+    return place_error(p, p->cu->ctx_push(p->context), "cannot enter its context");
+}
+
+static void place_leave(struct place_gpu *p)
+{
+    gw_cu_ctx context;
+
+    p->cu->ctx_pop(&context);
+}
+
+static int page_more(struct place_gpu *p)
+{
     const struct gw_cu_memory_prop prop = {.type = GW_CU_PINNED, .location = p->where};
 
     if (p->pages == p->cap) {
@@ -59,24 +71,13 @@ static int place_gpu_more(struct fleet_place_memory *m)
 static void place_gpu_close(struct fleet_place_memory *m)
 {
     struct place_gpu *p = (struct place_gpu *)m;
+    bool in = p->context && !place_enter(p);
 
     if (p->stream) p->cu->stream_destroy(p->stream);
     while (p->pages) p->cu->mem_release(p->of[--p->pages]);
+    if (in) place_leave(p);
     free(p->of);
     free(p);
-}
-
-/* The calling thread works in the GPU's context from now on. */
-static int place_enter(struct place_gpu *p)
-{
-    return place_error(p, p->cu->ctx_push(p->context), "cannot enter its context");
-}
-
-static void place_leave(struct place_gpu *p)
-{
-    gw_cu_ctx context;
-
-    p->cu->ctx_pop(&context);
 }
 
 static int place_gpu_make(struct place_gpu *p, const struct fleet_place_opts *opts)
@@ -85,7 +86,7 @@ static int place_gpu_make(struct place_gpu *p, const struct fleet_place_opts *op
 
     if (err || (err = place_enter(p))) return err;
     err = place_error(p, p->cu->stream_create(&p->stream, GW_CU_STREAM_NON_BLOCKING), "cannot make a stream");
-    for (uint32_t i = 0; i < opts->pages && !err; i++) err = place_gpu_more(&p->memory);
+    for (uint32_t i = 0; i < opts->pages && !err; i++) err = page_more(p);
     place_leave(p);
     return err;
 }
@@ -109,12 +110,26 @@ static int place_gpu_open(const struct fleet_place_opts *opts, struct fleet_plac
     return err;
 }
 
+static int place_gpu_more(struct fleet_place_memory *m)
+{
+    struct place_gpu *p = (struct place_gpu *)m;
+    int err = place_enter(p);
+
+    if (err) return err;
+    err = page_more(p);
+    place_leave(p);
+    return err;
+}
+
 static int place_gpu_reserve(struct fleet_place_memory *m, size_t bytes, char **at)
 {
     struct place_gpu *p = (struct place_gpu *)m;
     gw_cu_ptr got = 0;
-    int err = place_error(p, p->cu->mem_reserve(&got, bytes, p->page, 0, 0), "no addresses are free");
+    int err = place_enter(p);
 
+    if (err) return err;
+    err = place_error(p, p->cu->mem_reserve(&got, bytes, p->page, 0, 0), "no addresses are free");
+    place_leave(p);
     *at = (char *)(uintptr_t)got;
     return err;
 }
@@ -123,18 +138,30 @@ static void place_gpu_unreserve(struct fleet_place_memory *m, char *at, size_t b
 {
     struct place_gpu *p = (struct place_gpu *)m;
 
+    if (place_enter(p)) return;
     p->cu->mem_unreserve((uintptr_t)at, bytes);
+    place_leave(p);
+}
+
+static int page_map(struct place_gpu *p, gw_cu_ptr at, uint32_t page)
+{
+    const struct gw_cu_access access = {p->where, GW_CU_ACCESS_READ_WRITE};
+    int err = place_error(p, p->cu->mem_map(at, p->page, 0, p->of[page], 0), "cannot map a page");
+
+    if (err) return err;
+    err = place_error(p, p->cu->mem_access(at, p->page, &access, 1), "cannot open a page");
+    if (err) p->cu->mem_unmap(at, p->page);
+    return err;
 }
 
 static int place_gpu_map(struct fleet_place_memory *m, char *at, uint32_t page)
 {
     struct place_gpu *p = (struct place_gpu *)m;
-    const struct gw_cu_access access = {p->where, GW_CU_ACCESS_READ_WRITE};
-    int err = place_error(p, p->cu->mem_map((uintptr_t)at, p->page, 0, p->of[page], 0), "cannot map a page");
+    int err = place_enter(p);
 
     if (err) return err;
-    err = place_error(p, p->cu->mem_access((uintptr_t)at, p->page, &access, 1), "cannot open a page");
-    if (err) p->cu->mem_unmap((uintptr_t)at, p->page);
+    err = page_map(p, (uintptr_t)at, page);
+    place_leave(p);
     return err;
 }
 
@@ -142,12 +169,14 @@ static int place_gpu_map(struct fleet_place_memory *m, char *at, uint32_t page)
 static int place_gpu_unmap(struct fleet_place_memory *m, char *at, size_t bytes)
 {
     struct place_gpu *p = (struct place_gpu *)m;
-    int err = 0;
+    int err = place_enter(p);
 
+    if (err) return err;
     for (size_t i = 0; i < bytes; i += p->page) {
         int failed = place_error(p, p->cu->mem_unmap((uintptr_t)at + i, p->page), "cannot unmap a page");
         if (failed) err = failed;
     }
+    place_leave(p);
     return err;
 }
 
