@@ -2,6 +2,7 @@
 /* The ONNX back-end: the importer's graph, planned for a CPU or a GPU. */
 #include <errno.h>
 #include <stdlib.h>
+#include <string.h>
 
 #include "src/model/onnx.h"
 
@@ -11,6 +12,7 @@
 #include "src/model/gpu/run.h"
 #include "src/model/graph/graph.h"
 #include "src/model/graph/msg.h"
+#include "src/model/graph/slim.h"
 #include "src/model/import/import.h"
 
 /* A plan of either place. */
@@ -136,6 +138,21 @@ static void plan_free(void *plan)
     free(p);
 }
 
+/* The graph for several rows served to make the plan, which has copies of most of its constants. */
+static void rows_slim(struct plan *p)
+{
+    bool *all = (bool *)malloc((size_t)p->rows->nnode + 1);
+    struct gwm_slim s = {.full = !all};
+
+    if (all) memset(all, true, (size_t)p->rows->nnode + 1);
+    if (p->cpu)
+        gwm_cpu_needs(p->cpu, &s);
+    else if (all)
+        gwm_slim_nodes(&s, p->rows, all); /* a GPU has all */
+    gwm_slim(p->rows, &s);
+    free(all);
+}
+
 static int onnx_make_plan(const void *model, const struct gw_plan_options *o, void **plan, char *why,
                           size_t errlen)
 {
@@ -156,6 +173,7 @@ static int onnx_make_plan(const void *model, const struct gw_plan_options *o, vo
         gwm_graph_free(p->rows);
         free(p);
     }
+    if (!err && p->rows) rows_slim(p);
     if (!err) *plan = p;
     return err;
 }

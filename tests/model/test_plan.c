@@ -80,6 +80,29 @@ static void test_arena_too_large(void **state)
     assert_int_equal(gwm_arena_plan(s, 20, GWM_ARENA_MAX, &total), -E2BIG);
 }
 
+/* ---- constants that plans have copied ---- */
+
+static void test_keep(void **state)
+{
+    struct gwm_graph *g = gwm_graph_new(1 << 20);
+    char *at[3];
+
+    (void)state;
+    for (int i = 0; i < 3; i++) memset(at[i] = gwm_alloc(g, 50000), i, 50000);
+    char *small = gwm_alloc(g, 100);
+    size_t before = mallinfo2().uordblks; /* 0: another allocator, which does not tell */
+    const void *one[] = {at[1] + 49999};
+    gwm_graph_keep(g, one, 1); /* the last byte of one of them */
+    assert_true(!before || mallinfo2().uordblks + 100000 <= before);
+    assert_int_equal(at[1][0], 1);
+    assert_memory_equal(at[1], at[1] + 1, 49999);
+    small[99] = 1;
+    gwm_graph_keep(g, NULL, 0);
+    assert_true(!before || mallinfo2().uordblks + 150000 <= before);
+    small[99] = 2; /* what is small stays */
+    gwm_graph_free(g);
+}
+
 /* ---- fusion ---- */
 
 struct golden {
@@ -267,6 +290,7 @@ int main(void)
         cmocka_unit_test(test_arena_never_overlaps),
         cmocka_unit_test(test_arena_reuses),
         cmocka_unit_test(test_arena_too_large),
+        cmocka_unit_test(test_keep),
         cmocka_unit_test(test_fused),
         cmocka_unit_test(test_not_fused),
         cmocka_unit_test(test_gpu_kernels),

@@ -13,6 +13,7 @@
 #include "src/model/cpu/ordinary.h"
 #include "src/model/cpu/steps.h"
 #include "src/model/graph/msg.h"
+#include "src/model/graph/slim.h"
 
 /* One buffer per value; those of views stay unused. */
 static int value_buffers(struct gwm_cpu *p)
@@ -177,6 +178,24 @@ void gwm_cpu_free(struct gwm_cpu *p)
     free(p->odd);
     free(p->args);
     free(p);
+}
+
+/* Primitives of the library have their own copies of weights and biases. */
+void gwm_cpu_needs(const struct gwm_cpu *p, struct gwm_slim *s)
+{
+    const struct gwm_graph *g = p->g;
+    bool *copied = (bool *)calloc((size_t)g->nnode + 1, sizeof(*copied));
+
+    s->full = s->full || !copied;
+    if (!copied) return;
+    for (int i = 0; i < g->nnode; i++)
+        copied[i] = g->node[i].op == GWM_CONV || g->node[i].op == GWM_DECONV || g->node[i].op == GWM_GEMM;
+    for (int i = 0; i < p->nstep; i++)
+        if (p->step[i].node) copied[p->step[i].node - g->node] = false;
+    gwm_slim_nodes(s, g, copied);
+    for (int b = 0; b < p->nbuf; b++)
+        if (p->buf[b].kind == GWM_BUF_FIXED && p->buf[b].first >= 0) gwm_slim_need(s, p->buf[b].fixed);
+    free(copied);
 }
 
 void gwm_cpu_stats(const struct gwm_cpu *p, struct gw_plan_stats *s)

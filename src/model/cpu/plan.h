@@ -13,6 +13,9 @@ struct gwm_msg;
 int gwm_cpu_plan(const struct gwm_graph *g, const struct gw_plan_options *o, struct gwm_cpu **plan,
                  const struct gwm_msg *msg);
 void gwm_cpu_free(struct gwm_cpu *p);
+/* The addresses in the graph that runs read. */
+struct gwm_slim;
+void gwm_cpu_needs(const struct gwm_cpu *p, struct gwm_slim *s);
 void gwm_cpu_stats(const struct gwm_cpu *p, struct gw_plan_stats *s);
 
 #endif

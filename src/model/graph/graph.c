@@ -6,8 +6,11 @@
 
 #include "src/model/graph/graph.h"
 
+#define GRAPH_LARGE 4096 /* bytes: what is smaller is not worth freeing by itself */
+
 struct block {
     struct block *next;
+    size_t bytes;
     max_align_t data[];
 };
 
@@ -39,8 +42,38 @@ void *gwm_alloc(struct gwm_graph *g, size_t bytes)
     if (!b) return NULL;
     g->budget -= bytes;
     b->next = g->blocks;
+    b->bytes = bytes;
     g->blocks = b;
     return b->data;
+}
+
+/* Does one of n ascending addresses lie in a block? */
+static bool points_into(const struct block *b, const void *const *at, size_t n)
+{
+    const char *first = (const char *)b->data, *end = first + b->bytes;
+    size_t low = 0, all = n;
+
+    while (n) { /* the first address that is not below the block */
+        size_t half = n / 2;
+        bool below = (const char *)at[low + half] < first;
+        low += below ? half + 1 : 0;
+        n = below ? n - half - 1 : half;
+    }
+    return low < all && (const char *)at[low] < end;
+}
+
+void gwm_graph_keep(struct gwm_graph *g, const void *const *at, size_t n)
+{
+    struct block *b;
+
+    for (struct block **p = (struct block **)&g->blocks; (b = *p);) {
+        if (b->bytes < GRAPH_LARGE || points_into(b, at, n)) {
+            p = &b->next;
+        } else {
+            *p = b->next;
+            free(b);
+        }
+    }
 }
 
 char *gwm_strdup(struct gwm_graph *g, const char *s)

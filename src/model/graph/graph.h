@@ -111,6 +111,8 @@ void gwm_graph_free(struct gwm_graph *g);
 /* Zeroed memory that lives as long as the graph; NULL when the budget or the memory is used up. */
 void *gwm_alloc(struct gwm_graph *g, size_t bytes);
 char *gwm_strdup(struct gwm_graph *g, const char *s);
+/* Frees such memory, of some size, unless one of n addresses, which ascend, lies in it. */
+void gwm_graph_keep(struct gwm_graph *g, const void *const *at, size_t n);
 
 /* A new value or node; its number, or a negative errno value. */
 int gwm_value_new(struct gwm_graph *g, const char *name, uint32_t dtype, const struct gwm_shape *shape);
