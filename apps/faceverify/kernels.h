@@ -65,6 +65,9 @@ struct face_block {
 struct face_args {
     struct gw_net *net[FACE_NETS_MAX]; /* block i uses set i % nets, and its listener */
     uint32_t nets;
+    struct gw_net
+        *clients;  /* the set of all clients, with the only listener; NULL: they are in those above */
+    uint32_t rdma; /* enum gw_sock_rdma, of the listeners */
     int *listener;
     struct sockaddr_storage addr; /* to listen at */
     socklen_t addr_len;

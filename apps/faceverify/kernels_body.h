@@ -16,10 +16,13 @@
 GW_DEV int one_listen(const struct face_args *a, struct gw_net *net, const struct sockaddr_storage *addr)
 {
     uint64_t until = gw_clock_ns() + GW_SOCK_HELPER_NS;
-    int s = gw_sock_open_thread(net, addr->ss_family, SOCK_STREAM, 0, until), err = s, one = 1;
+    int s = gw_sock_open_thread(net, addr->ss_family, SOCK_STREAM, 0, until), err = s, one = 1,
+        rdma = (int)a->rdma;
 
+    if (err >= 0 && rdma)
+        err = gw_sock_setsockopt_thread(net, s, GW_SOL_SOCKET, GW_SO_RDMA, &rdma, sizeof(rdma));
     if (err >= 0) err = gw_sock_setsockopt_thread(net, s, SOL_SOCKET, SO_REUSEADDR, &one, sizeof(one));
-    if (err >= 0 && a->nets > 1)
+    if (err >= 0 && a->nets > 1 && !rdma)
         err = gw_sock_setsockopt_thread(net, s, SOL_SOCKET, SO_REUSEPORT, &one, sizeof(one));
     if (err >= 0) err = gw_sock_setsockopt_thread(net, s, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
     if (err >= 0) err = gw_sock_bind_thread(net, s, (const struct sockaddr *)addr, a->addr_len, until);
@@ -27,17 +30,15 @@ GW_DEV int one_listen(const struct face_args *a, struct gw_net *net, const struc
     return err < 0 ? err : s;
 }
 
-/* One block: makes the listeners of all sets, at one port. */
+/* One block: makes the listeners of all sets that have clients, at one port. */
 GW_KERNEL(face_listen_kernel, struct face_args, a)
 {
-    int err = 0;
-    uint32_t i;
+    struct gw_net *net = a->clients ? a->clients : a->net[0];
+    uint32_t i, doors = a->clients ? 1 : a->nets;
+    int err = a->listener[0] = one_listen(a, net, &a->addr);
 
-    for (i = 0; i < a->nets && err >= 0; i++) {
-        err = a->listener[i] = one_listen(a, a->net[i], i ? a->name : &a->addr);
-        if (!i && err >= 0)
-            err = gw_sock_name_thread(a->net[0], err, (struct sockaddr *)a->name, a->name_len);
-    }
+    if (err >= 0) err = gw_sock_name_thread(net, err, (struct sockaddr *)a->name, a->name_len);
+    for (i = 1; i < doors && err >= 0; i++) err = a->listener[i] = one_listen(a, a->net[i], a->name);
     *a->err = err < 0 ? err : 0;
 }
 
@@ -61,8 +62,8 @@ GW_DEV void one_refuse(struct face_view *v, int fd)
     r.version = FACE_WIRE_VERSION;
     r.verdict = FACE_BUSY;
     v->b->counts.verdicts[FACE_BUSY]++;
-    gw_sock_send_thread(v->net, fd, &r, sizeof(r), MSG_DONTWAIT | MSG_NOSIGNAL, 0);
-    gw_sock_close_thread(v->net, fd, gw_clock_ns() + FACE_GOODBYE_NS);
+    gw_sock_send_thread(v->clients, fd, &r, sizeof(r), MSG_DONTWAIT | MSG_NOSIGNAL, 0);
+    gw_sock_close_thread(v->clients, fd, gw_clock_ns() + FACE_GOODBYE_NS);
 }
 
 GW_DEV void one_accept(struct face_view *v)
@@ -71,7 +72,7 @@ GW_DEV void one_accept(struct face_view *v)
     int fd;
 
     while (one_may_accept(v)) {
-        fd = gw_sock_accept_thread(v->net, v->listener, NULL, NULL, 0);
+        fd = gw_sock_accept_thread(v->clients, v->listener, NULL, NULL, 0);
         if (fd < 0) return;
         while (i < v->a->conns && v->conn[i].state != FACE_CONN_FREE) i++;
         if (i == v->a->conns || gw_add_relaxed_u32_gpu(v->open, 1) >= v->a->conns_max) {
@@ -193,7 +194,8 @@ GW_DEV void face_wait(struct face_view *v)
     if (!GW_ON_GPU && gw_thread_idx() == 0) gw_sock_poll_thread(v->net, v->fds, all, one_patience(v));
     for (i = gw_thread_idx(); GW_ON_GPU && i < all; i += gw_block_dim()) {
         v->fds[i].revents = 0;
-        if (face_worth_a_look(v, i)) gw_sock_poll_thread(v->net, &v->fds[i], 1, 0);
+        if (!face_worth_a_look(v, i)) continue;
+        gw_sock_poll_thread(i && i <= v->a->ring.servers ? v->net : v->clients, &v->fds[i], 1, 0);
     }
     gw_syncthreads();
     v->now = gw_clock_ns();

@@ -116,7 +116,7 @@ GW_DEV void face_requests(struct face_view *v)
     for (i = 0; i < v->a->conns; i++) {
         c = &v->conn[i];
         if (v->conn_fds[i].fd < 0 || !v->conn_fds[i].revents || c->have == c->want) continue;
-        n = gw_sock_recv(v->net, c->fd, face_buffer(v, i) + c->have, c->want - c->have, MSG_DONTWAIT, 0);
+        n = gw_sock_recv(v->clients, c->fd, face_buffer(v, i) + c->have, c->want - c->have, MSG_DONTWAIT, 0);
         if (gw_thread_idx() == 0) one_received(v, i, n);
     }
     gw_syncthreads(); /* all have looked at all clients before the first thread goes on */

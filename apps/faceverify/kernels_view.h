@@ -12,9 +12,9 @@
  * then the clients. */
 struct face_view {
     const struct face_args *a;
-    struct gw_net *net;
-    int listener;            /* its number does not change: read once, as it lies in host memory */
-    uint32_t *open, sharers; /* clients of the set; its blocks */
+    struct gw_net *net, *clients; /* for memcacheds; for clients: often the same */
+    int listener;                 /* its number does not change: read once, as it lies in host memory */
+    uint32_t *open, sharers;      /* clients of the set; its blocks */
     struct face_block *b;
     struct mc_link *link;
     struct face_conn *conn;
@@ -28,12 +28,14 @@ struct face_view {
 GW_DEV void face_view_make(struct face_view *v, const struct face_args *a)
 {
     uint64_t i = gw_block_idx();
+    uint32_t doors = a->clients ? 1 : a->nets, door = (uint32_t)(i % doors);
 
     v->a = a;
     v->net = a->net[i % a->nets];
-    v->listener = a->listener[i % a->nets];
-    v->open = &a->open[i % a->nets];
-    v->sharers = (gw_grid_dim() - (uint32_t)(i % a->nets) + a->nets - 1) / a->nets;
+    v->clients = a->clients ? a->clients : v->net;
+    v->listener = a->listener[door];
+    v->open = &a->open[door];
+    v->sharers = (gw_grid_dim() - door + doors - 1) / doors;
     v->b = &a->block[i];
     v->link = a->link + i * a->ring.servers;
     v->conn = a->conn + i * a->conns;
@@ -63,7 +65,7 @@ GW_DEV void one_conn_close(struct face_view *v, uint32_t i, uint64_t patience_ns
 
     if (c->state == FACE_CONN_FREE) return;
     if (c->have == c->want && !c->begun) v->b->full--;
-    gw_sock_close_thread(v->net, c->fd, patience_ns ? gw_clock_ns() + patience_ns : 0);
+    gw_sock_close_thread(v->clients, c->fd, patience_ns ? gw_clock_ns() + patience_ns : 0);
     c->state = FACE_CONN_FREE;
     c->uses++;
     v->conn_fds[i].fd = -1;
@@ -101,7 +103,7 @@ GW_DEV void one_reply(struct face_view *v, uint32_t i, struct face_reply *r, enu
     r->threshold = v->a->threshold;
     v->b->counts.verdicts[verdict]++;
     c->since_ns = v->now;
-    if (gw_sock_send_thread(v->net, c->fd, r, sizeof(*r), MSG_DONTWAIT | MSG_NOSIGNAL, 0) != sizeof(*r))
+    if (gw_sock_send_thread(v->clients, c->fd, r, sizeof(*r), MSG_DONTWAIT | MSG_NOSIGNAL, 0) != sizeof(*r))
         one_conn_lose(v, i);
     else if (c->state == FACE_CONN_ENDING && !c->waits)
         one_conn_close(v, i, FACE_GOODBYE_NS);

@@ -22,6 +22,7 @@ static const char serve_usage[] =
     "  -s, --spread modula|ketama|ketama-weighted  how keys are spread over them (default: modula)\n"
     "      --protocol binary|text   of memcached (default: binary)\n"
     "  -l, --listen [HOST:]PORT     where to listen (default: 127.0.0.1:7150; port 0: any)\n"
+    "      --rdma                   over RDMA, too, at the same port: for programs that use rsockets\n"
     "  -t, --threshold X        the largest distance of a match, from 0 to 1 (default: 0.134)\n"
     "      --limit MS           how long a request waits for memcached (default: 200)\n"
     "      --stall S            how long a client may stop within a request (default: 5)\n"
@@ -37,26 +38,15 @@ static const char serve_usage[] =
     "      --lanes N            threads of a block, on CPU threads (default: 1)\n"
     "  -h, --help               this text\n";
 
-enum { PROTOCOL = 256, LIMIT, STALL, IDLE, EXEC, GPU, BLOCKS, LANES, PROXIES, PAGE };
+enum { RDMA = 256, PROTOCOL, LIMIT, STALL, IDLE, EXEC, GPU, BLOCKS, LANES, PROXIES, PAGE };
 
 static const struct option serve_options[] = {
-    {"memcached", 1, NULL, 'm'},
-    {"spread", 1, NULL, 's'},
-    {"protocol", 1, NULL, PROTOCOL},
-    {"listen", 1, NULL, 'l'},
-    {"threshold", 1, NULL, 't'},
-    {"limit", 1, NULL, LIMIT},
-    {"stall", 1, NULL, STALL},
-    {"idle", 1, NULL, IDLE},
-    {"clients", 1, NULL, 'c'},
-    {"exec", 1, NULL, EXEC},
-    {"gpu", 1, NULL, GPU},
-    {"blocks", 1, NULL, BLOCKS},
-    {"lanes", 1, NULL, LANES},
-    {"proxies", 1, NULL, PROXIES},
-    {"page", 1, NULL, PAGE},
-    {"help", 0, NULL, 'h'},
-    {0},
+    {"memcached", 1, NULL, 'm'}, {"spread", 1, NULL, 's'},  {"protocol", 1, NULL, PROTOCOL},
+    {"listen", 1, NULL, 'l'},    {"rdma", 0, NULL, RDMA},   {"threshold", 1, NULL, 't'},
+    {"limit", 1, NULL, LIMIT},   {"stall", 1, NULL, STALL}, {"idle", 1, NULL, IDLE},
+    {"clients", 1, NULL, 'c'},   {"exec", 1, NULL, EXEC},   {"gpu", 1, NULL, GPU},
+    {"blocks", 1, NULL, BLOCKS}, {"lanes", 1, NULL, LANES}, {"proxies", 1, NULL, PROXIES},
+    {"page", 1, NULL, PAGE},     {"help", 0, NULL, 'h'},    {0},
 };
 
 struct serve_args {
@@ -101,6 +91,7 @@ static int serve_take(struct serve_args *s, int c, char **argv)
     case 't': return gw_option_real(serve_call, "--threshold", optarg, 0, 1, &s->o.threshold);
     case 's': return mc_spread_parse(serve_call, optarg, &s->o.spread);
     case PROTOCOL: return gw_option_word(serve_call, "--protocol", optarg, "binary text", &s->o.protocol);
+    case RDMA: s->o.rdma = true; return 0;
     case PAGE:
         s->page = s->o.recent = true;
         return gw_option_listen(serve_call, optarg, 0, &s->page_addr, &len);

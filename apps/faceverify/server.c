@@ -11,6 +11,7 @@
 
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
+#include <gpuwire/verbs.h>
 
 GW_KERNEL_DECLARE(face_listen_kernel);
 GW_KERNEL_DECLARE(face_serve_kernel);
@@ -19,7 +20,8 @@ enum { FACE_THREADS = 256, FACE_MEMS = 16 };
 
 struct face_server {
     struct gw_exec *exec;
-    struct gw_sockets *set[FACE_NETS_MAX];
+    struct gw_device *dev;                     /* for RDMA */
+    struct gw_sockets *set[FACE_NETS_MAX + 1]; /* the last: of clients, where they have one of their own */
     struct face_args args;
     struct gw_mem mem[FACE_MEMS];
     uint32_t mems, blocks;
@@ -171,6 +173,7 @@ static int server_exec(struct face_server *s, const struct face_server_opts *o)
     struct gw_exec_opts opts = {
         .lanes = (uint32_t)o->lanes, .device = (uint32_t)o->gpu, .blocks = (uint32_t)o->blocks};
     int err = gw_exec_create(o->exec, &opts, &s->exec);
+    uint32_t doors;
 
     if (err) return err;
     s->blocks = o->blocks ? (uint32_t)o->blocks : gw_exec_resident_blocks(s->exec);
@@ -178,27 +181,45 @@ static int server_exec(struct face_server *s, const struct face_server_opts *o)
     if (!s->args.nets) s->args.nets = on_gpu(s) ? (uint32_t)(processors + 3) / 4 : 1;
     if (s->args.nets > FACE_NETS_MAX) s->args.nets = FACE_NETS_MAX;
     if (s->args.nets > s->blocks) s->args.nets = s->blocks;
+    if (o->rdma && !on_gpu(s) && s->args.nets > 1)
+        return gw_error(-EINVAL, "on CPU threads, clients over RDMA need --proxies 1");
+    doors = o->rdma ? 1 : s->args.nets;
     /* Connections spread unevenly over sets that share a port, so each has room for twice its part. */
-    s->args.conns_max = (uint32_t)(s->args.nets == 1 ? o->conns : 2 * o->conns / s->args.nets + 16);
-    s->args.conns = s->args.conns_max / (s->blocks / s->args.nets) + 2;
+    s->args.conns_max = (uint32_t)(doors == 1 ? o->conns : 2 * o->conns / doors + 16);
+    s->args.conns = s->args.conns_max / (s->blocks / doors) + 2;
     return 0;
 }
 
-static int server_sockets(struct face_server *s, const struct face_server_opts *o)
+/* One more set, of `count` sockets. */
+static int server_set(struct face_server *s, uint32_t i, uint64_t count, struct gw_net **net)
 {
     struct gw_sockets_attr attr = {
-        .count = s->args.conns_max + (s->blocks / s->args.nets + 1) * (2 + o->memcached.count) + 1,
+        .count = (uint32_t)count,
         .rbuf = 64 << 10,
         .wbuf = 16 << 10,
         .busy = on_gpu(s), /* kernels on a GPU cannot wake it */
         .exec = s->exec,
     };
-    int err = 0;
+    int err = gw_sockets_create(net == &s->args.clients || !on_gpu(s) ? s->dev : NULL, &attr, &s->set[i]);
 
-    for (uint32_t i = 0; i < s->args.nets && !err; i++) {
-        err = gw_sockets_create(NULL, &attr, &s->set[i]);
-        if (!err) s->args.net[i] = gw_sockets_net(s->set[i]);
-    }
+    if (!err) *net = gw_sockets_net(s->set[i]);
+    return err;
+}
+
+/* Over RDMA no port can be shared, so that all clients are in one set. A GPU's looks at two sets cost nothing
+ * more: the memcacheds keep theirs. A CPU thread sleeps on one set alone, which has both. */
+static int server_sockets(struct face_server *s, const struct face_server_opts *o)
+{
+    uint64_t waiting = o->rdma ? 64 : 0; /* connections over RDMA that wait to be accepted */
+    uint64_t clients = s->args.conns_max + waiting + 1;
+    uint64_t links = (s->blocks / s->args.nets + 1) * (2 + o->memcached.count);
+    bool apart = o->rdma && on_gpu(s);
+    int err = o->rdma ? gw_device_open(NULL, s->exec, &s->dev) : 0;
+
+    s->args.rdma = o->rdma ? GW_RDMA_TRY : GW_RDMA_OFF;
+    for (uint32_t i = 0; i < s->args.nets && !err; i++)
+        err = server_set(s, i, links + (apart ? 0 : clients), &s->args.net[i]);
+    if (!err && apart) err = server_set(s, FACE_NETS_MAX, clients + s->blocks, &s->args.clients);
     return err;
 }
 
@@ -282,7 +303,8 @@ int face_server_stop(struct face_server *s)
     int err = s ? face_server_halt(s) : 0;
 
     if (!s || s->running) return err; /* running: nothing of it may be freed */
-    for (uint32_t i = 0; i < s->args.nets; i++) gw_sockets_destroy(s->set[i]);
+    for (uint32_t i = 0; i <= FACE_NETS_MAX; i++) gw_sockets_destroy(s->set[i]);
+    if (s->dev) gw_device_close(s->dev);
     while (s->mems) gw_mem_free(&s->mem[--s->mems]);
     gw_exec_destroy(s->exec);
     free(s);

@@ -19,6 +19,7 @@ struct face_server_opts {
     uint64_t stall_s, idle_s;
     uint32_t protocol, spread; /* enum mc_protocol, enum mc_spread */
     double threshold;
+    bool rdma;                    /* clients may come over RDMA, too */
     bool recent;                  /* the kernel tells the last requests */
     struct sockaddr_storage addr; /* to listen at */
     socklen_t addr_len;

@@ -8,7 +8,8 @@
 #
 # ROUNDS (3), SECONDS_EACH (1), P99_US (1000), CONNECTIONS (64), PIPELINE (2), CLIENTS: threads of the clients (a quarter of the
 # processors), MEMCACHEDS (2) with STORE_THREADS (2) each, PROXIES: of ours. CSV=FILE MACHINE=NAME as csv.sh says. TUNE=0 takes
-# PROXIES and WORKERS as they are; else each server gets the number of threads that serves it best.
+# PROXIES and WORKERS as they are; else each server gets the number of threads that serves it best. RDMA=1: a row more, our server
+# with clients over RDMA (librdmacm's rsockets, on the software NIC where GPUWIRE_NIC names none).
 set -euo pipefail
 here=$(cd "$(dirname "$0")" && pwd)
 folder=$(cd "${1:?a build folder or a bundle}" && pwd) exec=${2:-gpu}
@@ -23,6 +24,7 @@ memcached=$folder/bin/memcached
 [ -x "$memcached" ] || memcached=$(command -v memcached) || { echo "faceverify.sh: memcached is not installed" >&2; exit 77; }
 work=$(mktemp -d)
 server='' list='' pids=()
+rdma=${RDMA:+rdma}
 trap 'kill ${server:+"$server"} "${pids[@]}" 2>/dev/null || true; wait 2>/dev/null; rm -rf "$work"' EXIT
 export CUDA_MODULE_LOADING=EAGER
 baseline() { # a baseline's program, in a build folder or in a bundle
@@ -48,18 +50,21 @@ begin() {
     port=$((first + 100))
     case $1 in
     ours) "$gpuwire" app faceverify serve --exec "$exec" -m "$list" -l 127.0.0.1:0 --proxies "$proxies" >"$work/said" 2>"$work/err" & ;;
+    rdma) GPUWIRE_DEVICE=softnic "$gpuwire" app faceverify serve --exec "$exec" -m "$list" -l 127.0.0.1:0 --rdma --proxies "$([ "$exec" = gpu ] && echo "$proxies" || echo 1)" >"$work/said" 2>"$work/err" & ;;
     cpu) "$cpu" "$list" "$port" "$workers" >"$work/said" 2>"$work/err" & ;;
     limit) "$none" "$list" "$port" "$workers" >"$work/said" 2>"$work/err" & ;;
     cuda) "$cuda" "$list" "$port" "$workers" >"$work/said" 2>"$work/err" & ;;
     esac
     server=$! check=()
     [ "$1" != limit ] || check=(--no-check)
+    client=("$gpuwire") wire=()
+    [ "$1" != rdma ] || client=("$gpuwire" run -- "$gpuwire") wire=(--rdma)
     for _ in {1..300}; do
         grep -q listening "$work/said" && break
         kill -0 "$server" 2>/dev/null || { echo "faceverify.sh: $1 does not start: $(cat "$work/err")" >&2; exit 1; }
         sleep 0.1
     done
-    [ "$1" != ours ] || port=$(sed -n 's/.* port \([0-9]*\),.*/\1/p' "$work/said")
+    [[ $1 != ours && $1 != rdma ]] || port=$(sed -n 's/.* port \([0-9]*\),.*/\1/p' "$work/said")
     sleep 0.5 # its connections to memcached
 }
 
@@ -71,7 +76,7 @@ stop() {
 
 # load RATE: "requests/s p50 p99 bad", times in us.
 load() {
-    timeout 60 "$gpuwire" app faceverify load "127.0.0.1:$port" --connections "$connections" --pipeline "$pipeline" --rate "$1" \
+    timeout 60 "${client[@]}" app faceverify load "127.0.0.1:$port" "${wire[@]}" --connections "$connections" --pipeline "$pipeline" --rate "$1" \
         --seconds "$seconds" --warm 0.3 --threads "$clients" --persons 16 "${check[@]}" --tolerate --json >"$work/json" 2>"$work/load.err" || true
     # Where more than one in a hundred requests was due and never sent, the rate is too high.
     sed -n 's/.*"requests_per_s": \([0-9.]*\).*"unavailable": \([0-9]*\).*"wrong": \([0-9]*\).*"gone": \([0-9]*\), "lost": \([0-9]*\), "behind": \([0-9]*\).*"us": {[^}]*"p50": \([0-9.]*\)[^}]*"p99": \([0-9.]*\).*/\1 \7 \8 \2 \3 \4 \5 \6/p' "$work/json" |
@@ -123,7 +128,7 @@ echo "faceverify: proxies=$proxies of ours; threads=$cpu_workers of CPU, $cuda_w
     "$stores memcacheds with $store_threads threads; $connections connections, pipeline $pipeline; $cpus processors"
 
 for ((round = 1; round <= rounds; round++)); do
-    for which in ours ${cpu:+cpu} ${cuda:+cuda} ${none:+limit}; do
+    for which in ours $rdma ${cpu:+cpu} ${cuda:+cuda} ${none:+limit}; do
         workers=$cpu_workers
         [ "$which" != cuda ] || workers=$cuda_workers
         begin "$which"
@@ -134,7 +139,7 @@ done
 
 printf '%-6s  %22s  %8s  %8s  %12s  %s\n' server "requests/s, p99 <= $limit us" "p50 us" "p99 us" "requests/s" "ours is"
 ours=$(cut -d' ' -f1 "$work/ours" | median)
-for which in ours ${cpu:+cpu} ${cuda:+cuda} ${none:+limit}; do
+for which in ours $rdma ${cpu:+cpu} ${cuda:+cuda} ${none:+limit}; do
     file=$work/$which
     rate=$(cut -d' ' -f1 "$file" | median)
     printf '%-6s  %22.0f  %8.0f  %8.0f  %12.0f  %s\n' "$which" "$rate" "$(cut -d' ' -f2 "$file" | median)" \

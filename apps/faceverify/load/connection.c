@@ -2,12 +2,9 @@
 /* Sends requests and takes replies on one connection, without waiting. */
 
 #include <errno.h>
-#include <netinet/in.h>
-#include <netinet/tcp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/uio.h>
-#include <unistd.h>
 
 #include <gpuwire/error.h>
 
@@ -19,7 +16,7 @@ enum { REQUESTS_A_CALL = 32 };
 
 int face_connection_open(struct face_connection *c, const struct face_load *load)
 {
-    int one = 1;
+    c->wire = load->wire;
     c->pipeline = load->pipeline;
     c->fd = -1;
     c->slot = aligned_alloc(16, c->pipeline * sizeof(*c->slot));
@@ -28,17 +25,13 @@ int face_connection_open(struct face_connection *c, const struct face_load *load
     for (uint32_t i = 0; i < c->pipeline; i++) c->slot[i].next = i + 1 < c->pipeline ? i + 1 : NO_SLOT;
     c->free_first = 0;
     c->send_first = c->send_last = NO_SLOT;
-    c->fd = socket(load->address.ss_family, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
-    if (c->fd < 0) return gw_error_errno(-errno, "socket %u", c->index);
-    setsockopt(c->fd, IPPROTO_TCP, TCP_NODELAY, &one, sizeof(one));
-    if (connect(c->fd, (const struct sockaddr *)&load->address, load->address_len) && errno != EINPROGRESS)
-        return gw_error_errno(-errno, "cannot connect to the server");
-    return 0;
+    c->fd = c->wire->open((const struct sockaddr *)&load->address, load->address_len);
+    return c->fd < 0 ? gw_error_errno(-errno, "cannot connect to the server") : 0;
 }
 
 void face_connection_close(struct face_connection *c, struct face_tally *tally)
 {
-    if (c->fd >= 0) close(c->fd);
+    if (c->fd >= 0) c->wire->close(c->fd);
     c->fd = -1;
     tally->lost += c->busy;
     c->busy = 0;
@@ -108,7 +101,7 @@ int face_connection_send(struct face_connection *c)
     c->want_out = false;
     while (c->send_first != NO_SLOT) {
         struct msghdr m = {.msg_iov = part, .msg_iovlen = (size_t)connection_parts(c, part)};
-        ssize_t n = sendmsg(c->fd, &m, MSG_NOSIGNAL);
+        ssize_t n = c->wire->send(c->fd, &m, MSG_NOSIGNAL);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0 && errno != EAGAIN) return -errno;
         if (n < 0) {
@@ -182,7 +175,7 @@ static int take_reply(struct face_connection *c, const struct face_load *load, c
 int face_connection_receive(struct face_connection *c, const struct face_load *load, struct face_tally *tally)
 {
     for (;;) {
-        ssize_t n = recv(c->fd, c->in + c->got_bytes, sizeof(c->in) - c->got_bytes, 0);
+        ssize_t n = c->wire->recv(c->fd, c->in + c->got_bytes, sizeof(c->in) - c->got_bytes, 0);
         if (n < 0 && errno == EINTR) continue;
         if (n < 0) return errno == EAGAIN ? 0 : -errno;
         if (!n) return -ECONNRESET;

@@ -16,6 +16,7 @@ struct face_slot {
 };
 
 struct face_connection {
+    const struct face_wire *wire;
     int fd; /* -1: it has ended */
     bool want_out, connected;
     uint32_t index, pipeline, busy; /* busy: slots in use */

@@ -22,7 +22,7 @@ struct load_options {
     const char *server, *faces;
     uint64_t connections, pipeline, threads, persons, views, seed, unknown;
     double rate, seconds, warm, patience;
-    bool json, check, tolerate;
+    bool json, check, tolerate, rdma;
 };
 
 static void load_usage(FILE *f)
@@ -48,6 +48,7 @@ static void load_usage(FILE *f)
         "  --no-check            take the server's word for the distance\n"
         "  --tolerate            connections that end and requests without a reply are no failure\n"
         "  --patience S          to connect, and for the last replies (10)\n"
+        "  --rdma                over RDMA, by librdmacm's rsockets\n"
         "  --json                print one line of JSON; times in µs\n"
         "  -h, --help            this text\n");
 }
@@ -67,6 +68,7 @@ enum {
     O_TOLERATE,
     O_PATIENCE,
     O_FACES,
+    O_RDMA,
     O_JSON
 };
 
@@ -84,6 +86,7 @@ static const struct option long_options[] = {
     {"no-check", 0, NULL, O_NO_CHECK},
     {"tolerate", 0, NULL, O_TOLERATE},
     {"patience", 1, NULL, O_PATIENCE},
+    {"rdma", 0, NULL, O_RDMA},
     {"json", 0, NULL, O_JSON},
     {"faces", 1, NULL, O_FACES},
     {"help", 0, NULL, 'h'},
@@ -109,6 +112,7 @@ static int load_option(int option, char **argv, struct load_options *o)
     case O_NO_CHECK: o->check = false; return 0;
     case O_TOLERATE: o->tolerate = true; return 0;
     case O_PATIENCE: return gw_option_real(load_call, "--patience", optarg, .1, 3600, &o->patience);
+    case O_RDMA: o->rdma = true; return 0;
     case O_JSON: o->json = true; return 0;
     case O_FACES: o->faces = optarg; return 0;
     default: return gw_option_wrong(load_call, argv, option);
@@ -229,6 +233,7 @@ static int load_prepare(struct face_load *load, const struct load_options *o, st
     load->threads = (uint32_t)(o->threads ? o->threads : processors > 0 ? (uint64_t)processors : 1);
     if (load->threads > load->connections) load->threads = load->connections;
     load->rate = o->rate;
+    load->wire = o->rdma ? &face_wire_rdma : &face_wire_tcp;
     load->check = o->check;
     load->patience_ns = (uint64_t)(o->patience * 1e9);
     load_raise_limit(o->connections);

@@ -12,6 +12,7 @@
 #include "apps/faceverify/face.h"
 #include "apps/faceverify/faces/crowd.h"
 #include "apps/faceverify/load/times.h"
+#include "apps/faceverify/load/wire.h"
 
 /* A request that is ready to be sent, but for its id, and what its reply must say. Connections share it. */
 struct face_ask {
@@ -23,6 +24,7 @@ struct face_ask {
 
 /* What all threads read. */
 struct face_load {
+    const struct face_wire *wire;
     struct sockaddr_storage address;
     socklen_t address_len;
     struct face_ask *ask;

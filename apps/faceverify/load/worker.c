@@ -8,8 +8,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <sys/epoll.h>
-#include <time.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
@@ -18,7 +16,6 @@
 #include "apps/faceverify/load/connection.h"
 #include "apps/faceverify/now.h"
 
-enum { EVENTS = 128 };
 #define LONGEST_SLEEP_NS 20000000u
 
 struct worker {
@@ -27,8 +24,8 @@ struct worker {
     struct face_connection *connection;
     uint32_t count, open, busy, turn, next_ask;
     uint64_t due_ns, state;
-    double gap_ns; /* between requests of this thread, on average; 0: no rate */
-    int epoll;
+    double gap_ns;      /* between requests of this thread, on average; 0: no rate */
+    struct pollfd *fds; /* of each connection */
 };
 
 static void worker_drop(struct worker *w, struct face_connection *c, int err)
@@ -43,20 +40,10 @@ static void worker_drop(struct worker *w, struct face_connection *c, int err)
     face_connection_close(c, t);
 }
 
-static void worker_watch(const struct worker *w, struct face_connection *c, int how)
-{
-    struct epoll_event e = {EPOLLIN | (c->want_out ? EPOLLOUT : 0u), {.ptr = c}};
-    epoll_ctl(w->epoll, how, c->fd, &e);
-}
-
 static void worker_send(struct worker *w, struct face_connection *c)
 {
-    bool wanted = c->want_out;
     int err = face_connection_send(c);
-    if (err)
-        worker_drop(w, c, err);
-    else if (c->want_out != wanted)
-        worker_watch(w, c, EPOLL_CTL_MOD);
+    if (err) worker_drop(w, c, err);
 }
 
 static void worker_post(struct worker *w, struct face_connection *c, uint64_t begun)
@@ -118,12 +105,10 @@ static uint64_t worker_sleep(const struct worker *w)
     return sleep;
 }
 
-static void worker_serve(struct worker *w, const struct epoll_event *e)
+static void worker_serve(struct worker *w, struct face_connection *c, int events)
 {
-    struct face_connection *c = e->data.ptr;
     uint32_t busy = c->busy;
-    if (c->fd < 0) return;
-    if (e->events & (EPOLLIN | EPOLLHUP | EPOLLERR)) {
+    if (events & (POLLIN | POLLHUP | POLLERR)) {
         int err = face_connection_receive(c, w->load, w->tally);
         w->busy -= busy - c->busy;
         if (err) {
@@ -132,44 +117,49 @@ static void worker_serve(struct worker *w, const struct epoll_event *e)
         }
     }
     if (w->gap_ns > 0) {
-        if (e->events & EPOLLOUT) worker_send(w, c);
+        if (events & POLLOUT) worker_send(w, c);
     } else {
         worker_fill(w, c);
         if (c->fd >= 0 && face_now() >= w->load->end_ns) worker_send(w, c);
     }
 }
 
+/* The connections' descriptors, and what to wait for. */
+static void worker_poll(struct worker *w, uint64_t ns)
+{
+    for (uint32_t i = 0; i < w->count; i++) {
+        const struct face_connection *c = &w->connection[i];
+        bool out = c->want_out || !c->connected;
+        w->fds[i] = (struct pollfd){.fd = c->fd, .events = (short)(POLLIN | (out ? POLLOUT : 0))};
+    }
+    w->load->wire->wait(w->fds, w->count, ns);
+}
+
 static void worker_wait(struct worker *w, uint64_t sleep)
 {
-    struct epoll_event event[EVENTS];
-    struct timespec t = {0, (long)sleep};
-    int n = epoll_pwait2(w->epoll, event, EVENTS, &t, NULL);
-    if (n < 0 && errno == ENOSYS) n = epoll_wait(w->epoll, event, EVENTS, (int)(sleep / 1000000));
-    for (int i = 0; i < n; i++) worker_serve(w, &event[i]);
+    worker_poll(w, sleep);
+    for (uint32_t i = 0; i < w->count; i++)
+        if (w->fds[i].revents && w->connection[i].fd >= 0)
+            worker_serve(w, &w->connection[i], w->fds[i].revents);
 }
 
 /* Waits until every connection is established. */
 static int worker_connect(struct worker *w)
 {
     for (uint32_t i = 0; i < w->count; i++) {
-        struct face_connection *c = &w->connection[i];
-        int err = face_connection_open(c, w->load);
+        int err = face_connection_open(&w->connection[i], w->load);
         if (err) return err;
-        struct epoll_event e = {EPOLLOUT, {.ptr = c}};
-        epoll_ctl(w->epoll, EPOLL_CTL_ADD, c->fd, &e);
     }
     uint64_t deadline = face_now() + w->load->patience_ns;
     while (w->open < w->count && !gw_interrupted()) {
-        struct epoll_event event[EVENTS];
-        int n = epoll_wait(w->epoll, event, EVENTS, 20);
-        for (int i = 0; i < n; i++) {
-            struct face_connection *c = event[i].data.ptr;
-            int err = 0;
-            socklen_t len = sizeof(err);
-            getsockopt(c->fd, SOL_SOCKET, SO_ERROR, &err, &len);
+        worker_poll(w, LONGEST_SLEEP_NS);
+        for (uint32_t i = 0; i < w->count; i++) {
+            struct face_connection *c = &w->connection[i];
+            if (c->connected || !w->fds[i].revents) continue;
+            int err = w->load->wire->connected(c->fd);
             if (err) return gw_error_errno(-err, "cannot connect to the server");
+            c->connected = true;
             w->open++;
-            worker_watch(w, c, EPOLL_CTL_MOD);
         }
         if (face_now() > deadline)
             return gw_error(-ETIMEDOUT, "only %u of %u connections were accepted in time", w->open, w->count);
@@ -203,8 +193,8 @@ static int worker_begin(struct worker *w, struct face_load *load, uint32_t index
         w->connection[i].fd = -1;
         w->connection[i].index = index + i * load->threads;
     }
-    w->epoll = epoll_create1(EPOLL_CLOEXEC);
-    return w->epoll < 0 ? gw_error_errno(-errno, "epoll") : worker_connect(w);
+    w->fds = calloc(w->count, sizeof(*w->fds));
+    return w->fds ? worker_connect(w) : gw_error(-ENOMEM, "no memory for %u connections", w->count);
 }
 
 static void worker_end(struct worker *w)
@@ -215,12 +205,12 @@ static void worker_end(struct worker *w)
     for (uint32_t i = 0; w->connection && i < w->count; i++)
         face_connection_close(&w->connection[i], w->tally);
     free(w->connection);
-    if (w->epoll >= 0) close(w->epoll);
+    free(w->fds);
 }
 
 int face_load_work(struct face_load *load, uint32_t index, struct face_tally *tally)
 {
-    struct worker w = {.load = load, .tally = tally, .epoll = -1, .state = index * 2654435761u + 1};
+    struct worker w = {.load = load, .tally = tally, .state = index * 2654435761u + 1};
     int err = worker_begin(&w, load, index);
     if (err) atomic_store_explicit(&load->failed, true, memory_order_relaxed); /* the barrier orders it */
     pthread_barrier_wait(&load->connected);
