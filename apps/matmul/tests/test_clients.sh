@@ -53,13 +53,15 @@ ask() {
 preload=$(dirname "$GPUWIRE")/../lib/librspreload.so # in a bundle
 [ -e "$preload" ] || preload=$(ldconfig -p | sed -n 's,.*=> \(.*\)/librdmacm.so.1$,\1/rsocket/librspreload.so,p' | head -1)
 over_rdma() {
-    local client
+    local client run
     client=$(dirname "$GPUWIRE")/../libexec/gpuwire/gpuwire-app-matmul-client
     if [ ! -e "$preload" ]; then
         echo "librspreload.so is not installed: no client over rsockets"
         return
     fi
-    timeout 120 "$GPUWIRE" run -- env "LD_PRELOAD=$("$GPUWIRE" run -- sh -c 'echo "$LD_PRELOAD"'):$preload" "$client" "$host:$port" \
+    # A sanitizer's runtime must come first.
+    run=(env "LD_PRELOAD=${SANITIZER:-}" "$GPUWIRE" run --)
+    timeout 120 "${run[@]}" env "LD_PRELOAD=$("${run[@]}" sh -c 'echo "$LD_PRELOAD"'):$preload" "$client" "$host:$port" \
         --threads 2 "$@" >"$work/out" || fail "over rsockets, $*: $(cat "$work/out")"
 }
 
