@@ -8,11 +8,13 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <setjmp.h>
+#include <signal.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -582,6 +584,82 @@ static void test_stays(void **state)
     fleet_pages_destroy(p);
 }
 
+/* The disk is full: nothing is left there, and the model's pages are free. */
+static void test_disk_full(void **state)
+{
+    struct fleet_pages *p = pages_new((struct fleet_pages_opts){.gpu_pages = 8, .host_pages = 8});
+    const struct rlimit little = {PAGE, RLIM_INFINITY};
+    struct rlimit before;
+    struct fleet_weights *w;
+
+    (void)state;
+    each_file(file_remove);
+    assert_int_equal(fleet_weights_create(p, "unlucky", NULL, &w), 0);
+    const struct gw_range *r = fleet_weights_range(w);
+    assert_int_equal(r->back(r->ctx, 3 * PAGE), 0);
+    memset(r->at, 1, 3 * PAGE);
+    signal(SIGXFSZ, SIG_IGN);
+    assert_int_equal(getrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &little), 0);
+    int err = fleet_weights_seal(w, 3 * PAGE);
+    assert_int_equal(setrlimit(RLIMIT_FSIZE, &before), 0);
+    assert_int_equal(err, -EFBIG); /* as this limit has it; a disk has ENOSPC */
+    assert_int_equal(each_file(file_remove), 0);
+    used(p, 0, 0);
+    moves(w, FLEET_TO_GPU, FLEET_NO_MODEL, FLEET_ON_DISK);
+    fleet_pages_destroy(p);
+}
+
+/* Four threads move what they like, where they like. */
+enum { STORM_MODELS = 12, STORM_MOVES = 400 };
+static struct fleet_weights *storm_of[STORM_MODELS];
+
+static void *storm_thread(void *arg)
+{
+    struct rnd r = {(uint64_t)(uintptr_t)arg};
+
+    for (int i = 0; i < STORM_MOVES; i++) {
+        struct fleet_result got =
+            move(storm_of[rnd_below(&r, STORM_MODELS)], (enum fleet_weights_move)rnd_below(&r, 4));
+        if (got.outcome != FLEET_DONE && got.outcome != FLEET_NO_ROOM) return "a move failed";
+    }
+    return NULL;
+}
+
+static void test_storm(void **state)
+{
+    struct fleet_pages *p = pages_new((struct fleet_pages_opts){.gpu_pages = 7, .host_pages = 15});
+    pthread_t thread[4];
+    char *content = malloc(3 * PAGE);
+
+    (void)state;
+    for (int i = 0; i < STORM_MODELS; i++) {
+        assert_int_equal(fleet_weights_create(p, "storm", NULL, &storm_of[i]), 0);
+        const struct gw_range *r = fleet_weights_range(storm_of[i]);
+        size_t bytes = (size_t)(1 + i % 3) * PAGE - 100;
+        assert_int_equal(r->back(r->ctx, bytes), 0);
+        memset(r->at, 'a' + i, bytes);
+        assert_int_equal(fleet_weights_seal(storm_of[i], bytes), 0);
+    }
+    for (uintptr_t i = 0; i < 4; i++) pthread_create(&thread[i], NULL, storm_thread, (void *)(i + 1));
+    for (int i = 0; i < 4; i++) {
+        void *wrong;
+        pthread_join(thread[i], &wrong);
+        assert_null(wrong);
+    }
+    for (int i = 0; i < STORM_MODELS; i++) moves(storm_of[i], FLEET_TO_DISK, FLEET_DONE, FLEET_ON_DISK);
+    used(p, 0, 0);
+    for (int i = 0; i < STORM_MODELS; i++) { /* and each still has its own */
+        size_t bytes = (size_t)(1 + i % 3) * PAGE - 100;
+        moves(storm_of[i], FLEET_TO_GPU, FLEET_DONE, FLEET_GPU);
+        memset(content, 'a' + i, bytes);
+        assert_memory_equal(fleet_weights_range(storm_of[i])->at, content, bytes);
+        moves(storm_of[i], FLEET_TO_DISK, FLEET_DONE, FLEET_ON_DISK);
+    }
+    free(content);
+    fleet_pages_destroy(p);
+}
+
 /* The end comes while moves wait: each is told, once. */
 static void test_end(void **state)
 {
@@ -644,6 +722,7 @@ int main(void)
         cmocka_unit_test(test_too_large), cmocka_unit_test(test_files),     cmocka_unit_test(test_windows),
         cmocka_unit_test(test_many),      cmocka_unit_test(test_new_model), cmocka_unit_test(test_stays),
         cmocka_unit_test(test_end),       cmocka_unit_test(test_refuses),   cmocka_unit_test(test_nothing),
+        cmocka_unit_test(test_disk_full), cmocka_unit_test(test_storm),
     };
 
     return cmocka_run_group_tests(tests, setup, teardown);

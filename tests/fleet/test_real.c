@@ -518,6 +518,7 @@ int main(int argc, char **argv)
         cmocka_unit_test(test_new),
     };
 
+    setenv("GPUWIRE_PLAN_CACHE", "off", 0); /* a test leaves no files */
     on_gpu = argc > 1 && !strcmp(argv[1], "gpu");
     if (argc > 1 && !on_gpu) {
         fprintf(stderr, "usage: test_fleet_real [gpu]\n");

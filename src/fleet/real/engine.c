@@ -142,7 +142,12 @@ static uint32_t real_telemetry(struct fleet_engine *e, struct fleet_telemetry *t
     t->answered = all.successes;
     t->late = all.late;
     t->refused = all.refused;
-    for (uint32_t k = 0; k < all_models && n < max; k++) {
+    /* Where nothing has come or ended, no model has anything to tell. The models' counts may lag behind the
+     * sum, so they are looked at once more. */
+    uint64_t sum = all.successes + all.failures + all.refused + all.late + all.closing;
+    bool fresh = sum != r->told || all.waiting, again = fresh || r->untold;
+    r->told = sum;
+    for (uint32_t k = 0; again && k < all_models && n < max; k++) {
         uint32_t i = (r->tell_from + k) % all_models; /* each has its turn, however few are asked for */
         struct real_model *m = r->model[i];
         struct gw_serve_model_counters c = {0};
@@ -155,6 +160,7 @@ static uint32_t real_telemetry(struct fleet_engine *e, struct fleet_telemetry *t
         for (uint32_t s = 0; s < m->batches; s++) models[n].p99_ns[s] = (int64_t)gw_many_p99(r->many, i, s);
         if (++n == max) r->tell_from = i + 1;
     }
+    r->untold = fresh || n == max;
     return n;
 }
 

@@ -75,6 +75,8 @@ struct real {
     struct fleet_job tend;
     bool tends;                    /* it is in the lane; atomic */
     int64_t page_ns, page_disk_ns; /* what a page takes to the GPU, and from disk; the worst so far */
+    uint64_t told;                 /* all requests that there were at the last telemetry */
+    bool untold;                   /* a model may have more to tell */
     uint32_t tell_from;            /* the model that telemetry looks at first */
     bool stopped;
 };
