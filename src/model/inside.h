@@ -21,4 +21,8 @@ int gwm_plan_program(const struct gw_plan *plan, struct gwm_program *program,
  * "node 'NAME' (TYPE)", or an empty text. */
 enum gwm_rows gwm_model_rows(const struct gw_model *model, uint32_t rows, char *node, size_t size);
 
+/* Frees the model's constants that runs of these plans do not read; they are all that it has. No further plan
+ * can be made of it. -ENOTSUP: another kind of model; -ENOMEM. */
+int gwm_model_slim(struct gw_model *model, struct gw_plan *const plan[], uint32_t n);
+
 #endif

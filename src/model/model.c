@@ -221,3 +221,14 @@ enum gwm_rows gwm_model_rows(const struct gw_model *m, uint32_t rows, char *node
     if (size) *node = '\0';
     return m->be == gw_model_onnx() ? gwm_onnx_rows(m->impl, rows, node, size) : GWM_ROWS_UNKNOWN;
 }
+
+int gwm_model_slim(struct gw_model *m, struct gw_plan *const plan[], uint32_t n)
+{
+    void **impl = (void **)calloc((size_t)n + 1, sizeof(*impl));
+    int err = impl ? 0 : -ENOMEM;
+
+    for (uint32_t i = 0; i < n && !err; i++) impl[i] = plan[i]->impl;
+    if (!err) err = m->be == gw_model_onnx() ? gwm_onnx_slim(m->impl, impl, n) : -ENOTSUP;
+    free(impl);
+    return err;
+}

@@ -138,19 +138,32 @@ static void plan_free(void *plan)
     free(p);
 }
 
-/* The graph for several rows served to make the plan, which has copies of most of its constants. */
-static void rows_slim(struct plan *p)
+/* What a plan's runs read of its graph. A plan for a GPU has all of it there. */
+static void plan_needs(const struct plan *p, const struct gwm_graph *g, struct gwm_slim *s)
 {
-    bool *all = (bool *)malloc((size_t)p->rows->nnode + 1);
-    struct gwm_slim s = {.full = !all};
+    bool *copied = (bool *)malloc((size_t)g->nnode + 1);
 
-    if (all) memset(all, true, (size_t)p->rows->nnode + 1);
-    if (p->cpu)
-        gwm_cpu_needs(p->cpu, &s);
-    else if (all)
-        gwm_slim_nodes(&s, p->rows, all); /* a GPU has all */
-    gwm_slim(p->rows, &s);
-    free(all);
+    s->full = s->full || !copied;
+    if (copied) memset(copied, true, (size_t)g->nnode + 1);
+    if (p && p->cpu)
+        gwm_cpu_needs(p->cpu, s);
+    else if (copied)
+        gwm_slim_nodes(s, g, copied);
+    free(copied);
+}
+
+int gwm_onnx_slim(void *model, void *const plan[], uint32_t n)
+{
+    struct gwm_graph *g = (struct gwm_graph *)model;
+    struct gwm_slim s = {0};
+
+    plan_needs(NULL, g, &s);
+    for (uint32_t i = 0; i < n; i++) {
+        const struct plan *p = (const struct plan *)plan[i];
+        plan_needs(p, p->rows ? p->rows : g, &s);
+    }
+    gwm_slim(g, &s);
+    return 0;
 }
 
 static int onnx_make_plan(const void *model, const struct gw_plan_options *o, void **plan, char *why,
@@ -161,6 +174,7 @@ static int onnx_make_plan(const void *model, const struct gw_plan_options *o, vo
     struct plan *p = calloc(1, sizeof(*p));
     int err = p ? 0 : -ENOMEM;
 
+    if (!err && g->slim) err = gwm_fail(&msg, -EINVAL, "the model's constants are gone");
     if (!err && o->rows > 1) err = import_rows(g, o->rows, &p->rows, &msg);
     if (!err && p->rows) g = p->rows;
     if (!err && o->place == GW_PLACE_CPU)
@@ -173,7 +187,11 @@ static int onnx_make_plan(const void *model, const struct gw_plan_options *o, vo
         gwm_graph_free(p->rows);
         free(p);
     }
-    if (!err && p->rows) rows_slim(p);
+    if (!err && p->rows) { /* this graph served to make the plan, which has copies of most constants */
+        struct gwm_slim s = {0};
+        plan_needs(p, p->rows, &s);
+        gwm_slim(p->rows, &s);
+    }
     if (!err) *plan = p;
     return err;
 }
@@ -231,6 +249,7 @@ enum gwm_rows gwm_onnx_rows(const void *model, uint32_t rows, char *node, size_t
     enum gwm_rows is = GWM_ROWS_UNKNOWN;
 
     if (size) *node = '\0';
+    if (g->slim) return is;
     if (import_rows(g, rows, &many, &quiet)) return is; /* no plan either */
     is = gwm_graph_rows(many, rows, node, size);
     if (is == GWM_ROWS_APART && !import_rows(g, rows + 1, &more, &quiet) &&

@@ -8,9 +8,10 @@
 #include "src/model/gpu/plan.h"
 #include "src/model/graph/meet.h"
 
-/* As gwm_plan_each, gwm_plan_program and gwm_model_rows. */
+/* As gwm_plan_each, gwm_plan_program, gwm_model_slim and gwm_model_rows. */
 int gwm_onnx_each(void *plan, gwm_each one, void *arg);
 int gwm_onnx_program(const void *plan, struct gwm_program *program, struct gwm_program_times *times);
+int gwm_onnx_slim(void *model, void *const plan[], uint32_t n);
 enum gwm_rows gwm_onnx_rows(const void *model, uint32_t rows, char *node, size_t size);
 
 #endif

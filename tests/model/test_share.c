@@ -17,6 +17,7 @@
 #include <gpuwire/exec.h>
 #include <gpuwire/model.h>
 
+#include "src/model/inside.h"
 #include "tests/model/pack.h"
 
 #define RANGE ((size_t)64 << 20)
@@ -133,7 +134,7 @@ static void check_sample(const struct sample *s, struct gw_exec *exec)
         .place = exec ? GW_PLACE_GPU : GW_PLACE_CPU, .exec = exec, .rows = s->rows, .flags = GW_PLAN_GPU_IO};
     struct range w, a;
     struct gw_range weights = range_new(&w, exec), arena = range_new(&a, exec);
-    struct gw_plan *alone, *given;
+    struct gw_plan *alone, *given, *more;
     struct gw_plan_stats stats;
     struct gw_model *m;
     void *want[16], *got[16];
@@ -162,6 +163,12 @@ static void check_sample(const struct sample *s, struct gw_exec *exec)
     run(given, s, got);
     same(s, want, got, "when the weights are back");
     free(image);
+    assert_int_equal(gwm_model_slim(m, (struct gw_plan *[]){alone, given}, 2), 0);
+    run(alone, s, got);
+    same(s, want, got, "when constants have gone");
+    run(given, s, got);
+    same(s, want, got, "when constants have gone, with given memory");
+    assert_int_equal(gw_plan_create(m, &o, &more, NULL, 0), -EINVAL);
     gw_plan_free(alone);
     gw_plan_free(given);
     gw_weights_free(o.weights);

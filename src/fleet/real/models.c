@@ -115,6 +115,15 @@ static int models_make_plan(struct real_model *m, uint32_t i)
     return 0;
 }
 
+/* The weights are in pages and on disk; a third copy would only take memory. */
+static void drop_constants(struct real_model *m)
+{
+    struct gw_plan *plan[FLEET_SIZES];
+
+    for (uint32_t i = 0; i < m->batches; i++) plan[i] = m->batch[i].plan;
+    gwm_model_slim(m->model, plan, m->batches);
+}
+
 /* Plans, the largest first: its room for intermediate results is enough for all. And their weights. */
 static int models_make_plans(struct real_model *m)
 {
@@ -123,6 +132,7 @@ static int models_make_plans(struct real_model *m)
     for (uint32_t i = m->batches; i-- && !err;) err = models_make_plan(m, i);
     if (!err) err = real_measure(m);
     int sealed = fleet_weights_seal(m->weights, err ? 0 : gw_weights_bytes(m->shared));
+    if (!err && !sealed) drop_constants(m);
     return err ? err : sealed;
 }
 

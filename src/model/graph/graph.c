@@ -6,8 +6,6 @@
 
 #include "src/model/graph/graph.h"
 
-#define GRAPH_LARGE 4096 /* bytes: what is smaller is not worth freeing by itself */
-
 struct block {
     struct block *next;
     size_t bytes;
@@ -47,13 +45,12 @@ void *gwm_alloc(struct gwm_graph *g, size_t bytes)
     return b->data;
 }
 
-/* Does one of n ascending addresses lie in a block? */
-static bool points_into(const struct block *b, const void *const *at, size_t n)
+bool gwm_graph_points(const void *const *at, size_t n, const void *range, size_t bytes)
 {
-    const char *first = (const char *)b->data, *end = first + b->bytes;
+    const char *first = (const char *)range, *end = first + bytes;
     size_t low = 0, all = n;
 
-    while (n) { /* the first address that is not below the block */
+    while (n) { /* the first address that is not below the range */
         size_t half = n / 2;
         bool below = (const char *)at[low + half] < first;
         low += below ? half + 1 : 0;
@@ -67,7 +64,7 @@ void gwm_graph_keep(struct gwm_graph *g, const void *const *at, size_t n)
     struct block *b;
 
     for (struct block **p = (struct block **)&g->blocks; (b = *p);) {
-        if (b->bytes < GRAPH_LARGE || points_into(b, at, n)) {
+        if (b->bytes < GWM_LARGE || gwm_graph_points(at, n, b->data, b->bytes)) {
             p = &b->next;
         } else {
             *p = b->next;

@@ -102,7 +102,9 @@ struct gwm_graph {
     void *blocks;                                   /* everything the graph points to, but for: */
     struct gwm_source *source;                      /* the file; large constants lie there */
     void (*source_free)(struct gwm_source *s);      /* of the importer, which alone knows what it is */
-    uint32_t rows;                                  /* what the open batch dimension was taken as */
+    void (*source_keep)(struct gwm_source *s, const void *const *at, size_t n); /* as gwm_graph_keep */
+    bool slim;     /* constants have gone: no further plan can be made */
+    uint32_t rows; /* what the open batch dimension was taken as */
 };
 
 struct gwm_graph *gwm_graph_new(size_t budget);
@@ -113,6 +115,10 @@ void *gwm_alloc(struct gwm_graph *g, size_t bytes);
 char *gwm_strdup(struct gwm_graph *g, const char *s);
 /* Frees such memory, of some size, unless one of n addresses, which ascend, lies in it. */
 void gwm_graph_keep(struct gwm_graph *g, const void *const *at, size_t n);
+/* Does one of them lie in a range? */
+bool gwm_graph_points(const void *const *at, size_t n, const void *first, size_t bytes);
+/* What takes less is not worth freeing by itself. */
+#define GWM_LARGE 4096
 
 /* A new value or node; its number, or a negative errno value. */
 int gwm_value_new(struct gwm_graph *g, const char *name, uint32_t dtype, const struct gwm_shape *shape);

@@ -33,6 +33,8 @@ static void need_words(struct gwm_slim *s, const struct gwm_node *n)
 void gwm_slim_nodes(struct gwm_slim *s, const struct gwm_graph *g, const bool *copied)
 {
     for (int v = 0; v < g->nvalue; v++) gwm_slim_need(s, g->value[v].name);
+    for (uint32_t i = 0; i < g->ninput; i++) gwm_slim_need(s, g->info[0][i].name);
+    for (uint32_t i = 0; i < g->noutput; i++) gwm_slim_need(s, g->info[1][i].name);
     for (int i = 0; i < g->nnode; i++) {
         const struct gwm_node *n = &g->node[i];
         gwm_slim_need(s, n->name);
@@ -53,6 +55,8 @@ void gwm_slim(struct gwm_graph *g, struct gwm_slim *s)
 {
     qsort(s->at, s->n, sizeof(*s->at), slim_compare);
     if (!s->full) gwm_graph_keep(g, s->at, s->n);
+    if (!s->full && g->source) g->source_keep(g->source, s->at, s->n);
+    g->slim = true;
     free(s->at);
     *s = (struct gwm_slim){0};
 }

@@ -18,7 +18,8 @@ struct gwm_slim {
 void gwm_slim_need(struct gwm_slim *s, const void *at);
 /* What nodes point to; of those whose constants have been copied, only what messages tell. */
 void gwm_slim_nodes(struct gwm_slim *s, const struct gwm_graph *g, const bool *copied);
-/* Frees all large constants of the graph but those that are needed, and *s. */
+/* Frees all large constants of the graph, and of the file that it came from, but those that are needed, and
+ * *s. */
 void gwm_slim(struct gwm_graph *g, struct gwm_slim *s);
 
 #endif

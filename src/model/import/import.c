@@ -47,6 +47,7 @@ int gwm_import_file(const void *bytes, size_t len, int dir, const struct gwm_che
     }
     (*graph)->source = s;
     (*graph)->source_free = gwm_source_free;
+    (*graph)->source_keep = gwm_source_keep;
     return 0;
 }
 

@@ -8,6 +8,7 @@
 
 #include "src/model/import/source.h"
 
+#include "src/model/graph/graph.h"
 #include "src/model/graph/msg.h"
 #include "src/model/import/wire.h"
 
@@ -37,6 +38,18 @@ void gwm_source_free(struct gwm_source *s)
     if (s->model) onnx__model_proto__free_unpacked(s->model, &s->allocator);
     free(s->file);
     free(s);
+}
+
+void gwm_source_keep(struct gwm_source *s, const void *const *at, size_t n)
+{
+    const Onnx__GraphProto *g = s->model->graph;
+
+    for (size_t i = 0; i < g->n_initializer; i++) {
+        ProtobufCBinaryData *raw = &g->initializer[i]->raw_data;
+        if (raw->len < GWM_LARGE || gwm_graph_points(at, n, raw->data, raw->len)) continue;
+        free(raw->data); /* as budget_free does */
+        *raw = (ProtobufCBinaryData){0};
+    }
 }
 
 static int check_versions(struct gwm_source *s, const struct gwm_msg *msg)

@@ -22,5 +22,7 @@ struct gwm_source {
 
 int gwm_source_open(const void *bytes, size_t len, const struct gwm_msg *msg, struct gwm_source **source);
 void gwm_source_free(struct gwm_source *s);
+/* Frees large tensors, unless one of n addresses, which ascend, lies in it. No graph can be made any more. */
+void gwm_source_keep(struct gwm_source *s, const void *const *at, size_t n);
 
 #endif
