@@ -2,13 +2,8 @@
 /* gpuwire serve: the inference server. */
 #include "src/cli/cli.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <inttypes.h>
-#include <malloc.h>
-#include <netinet/in.h>
-#include <stdarg.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -27,26 +22,6 @@
 #include "src/door/log.h"
 #include "src/server/lifecycle/server.h"
 
-#define KEPT_BYTES (4 << 20)
-
-static bool serve_is_loopback(const char *host)
-{
-    struct in_addr v4;
-    struct in6_addr v6;
-    if (inet_pton(AF_INET, host, &v4) == 1) return ntohl(v4.s_addr) >> 24 == IN_LOOPBACKNET;
-    return inet_pton(AF_INET6, host, &v6) == 1 && IN6_IS_ADDR_LOOPBACK(&v6);
-}
-
-/* Other hosts may come in. */
-static void serve_warn(const struct gw_http_door_opts *o)
-{
-    gw_log(GW_LOG_WARNING, "listening on %s: %s, and %s; tensors that go by RDMA are never encrypted",
-           o->host,
-           o->token_file ? "every client with the token may use every model"
-                         : "every client that reaches it may use every model (see --token-file)",
-           o->cert ? "HTTP is encrypted" : "HTTP is not encrypted (see --tls-cert)");
-}
-
 struct running {
     struct gw_server *server;
     struct gw_control *control;
@@ -61,40 +36,15 @@ struct running {
     int quiet;          /* standard output belongs to the access log */
 };
 
-/* Scripts that start the server wait for these lines. */
-__attribute__((format(printf, 2, 3))) static void serve_tell(const struct running *r, const char *format, ...)
-{
-    char line[1000];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    if (r->quiet) {
-        gw_log(GW_LOG_INFO, "%s", line);
-    } else {
-        puts(line);
-        fflush(stdout);
-    }
-}
-
 /* A model that is at work is not waited for: nothing but the end of the process ends it. */
 static void serve_cut_short(const struct running *r, int err)
 {
-    serve_tell(r, "stopped; %s", gw_last_error());
+    gw_cli_doors_tell(r->quiet, "stopped; %s", gw_last_error());
     gw_access_close(r->access);
     _exit(err ? GW_EXIT_FAILURE : GW_EXIT_OK);
 }
 
 /* ---- beginning ---- */
-
-static int open_log(const struct gw_cli_serving *all, struct running *r)
-{
-    if (!all->access_log) return 0;
-    r->quiet = !strcmp(all->access_log, "-");
-    int err = gw_access_open(all->access_log, GW_ACCESS_ROOM, &r->access);
-    if (!err) r->hangup_fd = gw_catch_hangup();
-    return err ? err : r->hangup_fd < 0 ? r->hangup_fd : 0;
-}
 
 static int serve_open_doors(const struct gw_cli_serving *all, struct running *r)
 {
@@ -106,9 +56,9 @@ static int serve_open_doors(const struct gw_cli_serving *all, struct running *r)
     struct gw_infer_opts infer = {
         .backend = &gw_infer_local, .ctx = &r->local, .control = r->control, .access = r->access};
     if (!err) err = gw_infer_create(&infer, &r->infer);
-    if (!err) err = gw_http_door_start(&view, r->infer, &all->http, &http, &r->http);
+    if (!err) err = gw_http_door_start(&view, r->infer, &all->doors.http, &http, &r->http);
     if (!err) err = gw_server_add_door(r->server, &http);
-    if (!err) err = gw_cli_grpc_open(r->infer, &all->http, &all->grpc, &grpc, &r->grpc_port);
+    if (!err) err = gw_cli_grpc_open(r->infer, &all->doors.http, &all->doors.grpc, &grpc, &r->grpc_port);
     if (!err && r->grpc_port) err = gw_server_add_door(r->server, &grpc);
     return err ? err
                : gw_cli_balancer_start(&all->balancer, r->infer, view.sessions, gw_http_door_port(r->http),
@@ -117,7 +67,8 @@ static int serve_open_doors(const struct gw_cli_serving *all, struct running *r)
 
 static int serve_start(struct gw_cli_serving *all, struct running *r)
 {
-    int err = open_log(all, r);
+    int err = gw_cli_doors_log(&all->doors, &r->access, &r->hangup_fd);
+    r->quiet = all->doors.access_log && !strcmp(all->doors.access_log, "-");
     all->server.access = r->access;
     /* Before the models are read: what changes from now on is noticed. */
     if (!err && all->watch) err = gw_watch_create(all->server.models, all->server.only, &r->watch);
@@ -125,35 +76,7 @@ static int serve_start(struct gw_cli_serving *all, struct running *r)
     return err ? err : serve_open_doors(all, r);
 }
 
-/* Will the start fail again until a setting changes, or a file that a setting names? systemd does not try
- * again then. What is not there yet (an address, a port, memory, a device that no setting names) may come. */
-static bool is_a_setting(const struct gw_cli_serving *all, int err)
-{
-    switch (err) {
-    case -EINVAL:
-    case -ENOENT:
-    case -ENOTDIR:
-    case -EISDIR:
-    case -EACCES:
-    case -EPERM:
-    case -ELOOP:
-    case -ENAMETOOLONG:
-    case -ENOTSUP:
-    case -EBADMSG: return true;
-    case -ENODEV: return all->server.device != NULL;
-    default: return false;
-    }
-}
-
 /* ---- running ---- */
-
-static void reopen(struct running *r)
-{
-    uint64_t count;
-    if (r->hangup_fd < 0 || read(r->hangup_fd, &count, sizeof(count)) < 0) return; /* none has come */
-    gw_access_reopen(r->access);
-    gw_log(GW_LOG_INFO, "the access log is opened again");
-}
 
 /* Until a signal comes, or a worker fails. */
 static int serve_run(struct running *r)
@@ -163,7 +86,7 @@ static int serve_run(struct running *r)
     for (;;) {
         int err = gw_server_run(r->server, fds, 4);
         if (err || gw_wait_fds(fds, 1, 0) > 0) return err;
-        reopen(r);
+        gw_cli_doors_reopen(r->access, r->hangup_fd);
         gw_control_do(r->control);
         if (r->watch) gw_watch_do(r->watch, r->server);
     }
@@ -175,15 +98,15 @@ static int serve_run(struct running *r)
 static void serve_drain(const struct gw_cli_serving *all, struct running *r)
 {
     gw_cli_balancer_leave(r->balancer);
-    if (!all->drain_ns) return;
+    if (!all->doors.drain_ns) return;
     gw_log(GW_LOG_INFO,
            "the server ends: it takes nothing new, and answers what is under way for %llu s at most",
-           (unsigned long long)(all->drain_ns / 1000000000u));
+           (unsigned long long)(all->doors.drain_ns / 1000000000u));
     gw_control_close(r->control);
     gw_infer_drain(r->infer);
-    if (gw_server_drain(r->server, gw_deadline(all->drain_ns)))
+    if (gw_server_drain(r->server, gw_deadline(all->doors.drain_ns)))
         gw_log(GW_LOG_WARNING, "not all is answered after %llu s: %s",
-               (unsigned long long)(all->drain_ns / 1000000000u), gw_last_error());
+               (unsigned long long)(all->doors.drain_ns / 1000000000u), gw_last_error());
 }
 
 static int serve_stop(struct running *r, uint64_t *stop_ns)
@@ -199,14 +122,6 @@ static int serve_stop(struct running *r, uint64_t *stop_ns)
     return 0;
 }
 
-/* Messages of some hundred kilobytes come and go. Memory that each of them gave back to the kernel would come
- * again page by page, with a fault for each. malloc keeps this much of every arena. */
-static void keep_memory(void)
-{
-    mallopt(M_MMAP_THRESHOLD, KEPT_BYTES);
-    mallopt(M_TRIM_THRESHOLD, KEPT_BYTES);
-}
-
 int gw_cli_serve(int argc, char **argv)
 {
     struct gw_cli_serving all = {.server = {.models = gw_default_models()}};
@@ -215,21 +130,21 @@ int gw_cli_serve(int argc, char **argv)
     int done = gw_cli_serve_args(argc, argv, &all);
     if (done >= 0) return done;
 
-    keep_memory();
+    gw_cli_doors_keep_memory();
     gw_catch_signals();
     int err = serve_start(&all, &r);
     if (err) {
         done = gw_failed("serve");
-        if (is_a_setting(&all, err)) done = GW_EXIT_USAGE;
+        if (gw_cli_doors_is_a_setting(err) || (err == -ENODEV && all.server.device)) done = GW_EXIT_USAGE;
         serve_stop(&r, &stop_ns);
         gw_access_close(r.access);
         return done;
     }
-    if (all.http.host && !serve_is_loopback(all.http.host)) serve_warn(&all.http);
+    gw_cli_doors_warn(&all.doors);
     char grpc[32] = "";
     if (r.grpc_port) snprintf(grpc, sizeof(grpc), "; gRPC on port %u", r.grpc_port);
-    serve_tell(&r, "serving %s; HTTP on port %u%s", gw_server_text(r.server), gw_http_door_port(r.http),
-               grpc);
+    gw_cli_doors_tell(r.quiet, "serving %s; HTTP on port %u%s", gw_server_text(r.server),
+                      gw_http_door_port(r.http), grpc);
 
     err = serve_run(&r);
     if (err)
@@ -237,7 +152,7 @@ int gw_cli_serve(int argc, char **argv)
     else
         serve_drain(&all, &r);
     if (serve_stop(&r, &stop_ns)) serve_cut_short(&r, err);
-    serve_tell(&r, "stopped; the slowest loop took %.2f ms to stop", (double)stop_ns / 1e6);
+    gw_cli_doors_tell(r.quiet, "stopped; the slowest loop took %.2f ms to stop", (double)stop_ns / 1e6);
     gw_access_close(r.access);
     return err ? GW_EXIT_FAILURE : GW_EXIT_OK;
 }

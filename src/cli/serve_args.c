@@ -91,13 +91,11 @@ static const char usage[] =
     "Prints one line when it is ready. SIGINT or SIGTERM ends it, a second one at once.\n";
 
 enum {
-    MODELS = 256,
+    MODELS = GW_CLI_DOORS_END,
     MODEL,
     EXEC,
     GPU,
     DEVICE,
-    LISTEN,
-    PORT,
     SESSIONS,
     EACH,
     IDLE,
@@ -107,36 +105,21 @@ enum {
     DELAY,
     RESIDENT,
     MEMORY,
-    GRPC,
-    BODY,
-    CERT,
-    KEY,
-    TOKEN,
-    HEALTH,
-    METRICS,
     CONTROL,
     WATCH,
-    DRAIN,
-    ACCESS,
-    LEVEL,
     BALANCER,
     BALANCER_ADDRESS,
     BALANCER_TOKEN,
-    CONNECTIONS,
-    PROXY,
-    HOST_NAME,
     CONFIG
 };
 
 static const struct option options[] = {
+    GW_CLI_DOORS_OPTIONS,
     {"models", 1, NULL, MODELS},
     {"model", 1, NULL, MODEL},
     {"exec", 1, NULL, EXEC},
     {"gpu", 1, NULL, GPU},
     {"device", 1, NULL, DEVICE},
-    {"listen", 1, NULL, LISTEN},
-    {"port", 1, NULL, PORT},
-    {"grpc", 1, NULL, GRPC},
     {"sessions", 1, NULL, SESSIONS},
     {"slots", 1, NULL, SLOTS},
     {"threads", 1, NULL, THREADS},
@@ -146,23 +129,11 @@ static const struct option options[] = {
     {"sessions-per-client", 1, NULL, EACH},
     {"idle", 1, NULL, IDLE},
     {"model-memory-limit", 1, NULL, MEMORY},
-    {"max-body", 1, NULL, BODY},
-    {"tls-cert", 1, NULL, CERT},
-    {"tls-key", 1, NULL, KEY},
-    {"token-file", 1, NULL, TOKEN},
-    {"open-health", 0, NULL, HEALTH},
     {"model-control", 0, NULL, CONTROL},
     {"watch", 0, NULL, WATCH},
-    {"drain-seconds", 1, NULL, DRAIN},
-    {"access-log", 1, NULL, ACCESS},
-    {"log-level", 1, NULL, LEVEL},
-    {"metrics-port", 1, NULL, METRICS},
     {"balancer", 1, NULL, BALANCER},
     {"balancer-address", 1, NULL, BALANCER_ADDRESS},
     {"balancer-token-file", 1, NULL, BALANCER_TOKEN},
-    {"connections-per-client", 1, NULL, CONNECTIONS},
-    {"trusted-proxy", 1, NULL, PROXY},
-    {"host-name", 1, NULL, HOST_NAME},
     {"config", 1, NULL, CONFIG},
     {"help", 0, NULL, 'h'},
     {0},
@@ -173,9 +144,10 @@ static const struct option options[] = {
 static const struct {
     int id;
     const char *value;
-} defaults[] = {{EXEC, "auto"},   {GPU, "0"},   {PORT, "8000"}, {SESSIONS, "16"}, {IDLE, "300"},
-                {SLOTS, "8"},     {BATCH, "1"}, {DELAY, "0"},   {THREADS, "1"},   {RESIDENT, "never"},
-                {MEMORY, "2048"}, {BODY, "64"}, {DRAIN, "30"},  {LEVEL, "info"}};
+} defaults[] = {
+    {EXEC, "auto"},   {GPU, "0"},          {GW_CLI_PORT, "8000"}, {SESSIONS, "16"},      {IDLE, "300"},
+    {SLOTS, "8"},     {BATCH, "1"},        {DELAY, "0"},          {THREADS, "1"},        {RESIDENT, "never"},
+    {MEMORY, "2048"}, {GW_CLI_BODY, "64"}, {GW_CLI_DRAIN, "30"},  {GW_CLI_LEVEL, "info"}};
 
 /* Options that are whole numbers, from min to max. */
 static const struct {
@@ -183,19 +155,14 @@ static const struct {
     uint64_t min, max;
 } numbers[] = {
     {GPU, 0, 1023},
-    {PORT, 0, 65535},
-    {METRICS, 1, 65535},
     {SESSIONS, 1, 1024},
     {EACH, 1, 1024},
-    {CONNECTIONS, 1, GW_LISTEN_MAX},
     {SLOTS, 1, GW_SERVE_MAX_SLOTS},
     {BATCH, 1, GW_SERVING_MAX_ROWS},
     {THREADS, 1, 1024},
     {DELAY, 0, 10000000},
     {IDLE, 0, 1000000},
-    {DRAIN, 0, 86400},
     {MEMORY, 1, 1u << 30},
-    {BODY, 1, 2048},
 };
 
 /* -1: the option is no number. Otherwise as `set`. */
@@ -209,19 +176,14 @@ static int serve_args_set_number(struct gw_cli_serving *all, int id, const char 
     int wrong = gw_option_number("serve", name, value, numbers[i].min, numbers[i].max, &n);
     switch (id) {
     case GPU: o->gpu = (uint32_t)n; break;
-    case PORT: all->http.port = (uint16_t)n; break;
-    case METRICS: all->http.metrics_port = (uint16_t)n; break;
     case SESSIONS: o->sessions = (uint32_t)n; break;
     case EACH: o->sessions_each = (uint32_t)n; break;
-    case CONNECTIONS: all->http.connections_each = (uint32_t)n; break;
     case SLOTS: o->slots = (uint32_t)n; break;
     case BATCH: o->max_batch = n > 1 ? (uint32_t)n : 0; break;
     case THREADS: o->threads = (uint32_t)n; break;
     case DELAY: o->batch_delay_ns = n * 1000; break;
     case IDLE: o->idle_ns = n * 1000000000u; break;
-    case DRAIN: all->drain_ns = n * 1000000000u; break;
     case MEMORY: o->model_memory = n << 20; break;
-    case BODY: all->http.max_body = n << 20; break;
     }
     return wrong;
 }
@@ -241,13 +203,6 @@ static int serve_args_set_word(struct gw_cli_serving *all, int id, const char *n
         if (word < 0) return gw_usage_error("serve", "%s %s: must be auto, always or never", name, value);
         all->server.resident = (enum gw_resident_mode)word;
         return 0;
-    case LEVEL:
-        word = gw_log_parse(value);
-        if (word < 0)
-            return gw_usage_error("serve", "%s %s: must be error, warning, info or debug", name, value);
-        gw_log_set((enum gw_log_level)word);
-        return 0;
-    case GRPC: return gw_cli_grpc_port(name, value, &all->grpc);
     default: return -1;
     }
 }
@@ -255,24 +210,16 @@ static int serve_args_set_word(struct gw_cli_serving *all, int id, const char *n
 /* Option `id` has this value. Mistakes call it `name`. 0, or GW_EXIT_USAGE. */
 static int set(struct gw_cli_serving *all, int id, const char *name, const char *value)
 {
-    struct gw_http_door_opts *http = &all->http;
-    int wrong = serve_args_set_number(all, id, name, value);
+    int wrong = gw_cli_doors_set("serve", &all->doors, id, name, value);
+    if (wrong < 0) wrong = serve_args_set_number(all, id, name, value);
     if (wrong < 0) wrong = serve_args_set_word(all, id, name, value);
     if (wrong >= 0) return wrong;
     switch (id) {
     case MODELS: all->server.models = value; break;
     case MODEL: all->server.only = value; break;
     case DEVICE: all->server.device = value; break;
-    case LISTEN: http->host = value; break;
-    case CERT: http->cert = value; break;
-    case KEY: http->key = value; break;
-    case TOKEN: http->token_file = value; break;
-    case HEALTH: http->open_health = 1; break;
-    case PROXY: http->trusted_proxies = value; break;
-    case HOST_NAME: http->host_names = value; break;
     case CONTROL: all->control = 1; break;
     case WATCH: all->watch = 1; break;
-    case ACCESS: all->access_log = value; break;
     case BALANCER: all->balancer.url = value; break;
     case BALANCER_ADDRESS: all->balancer.address = value; break;
     case BALANCER_TOKEN: all->balancer.token_file = value; break;
@@ -288,7 +235,7 @@ static int set_line(void *args, const struct gw_setting *s)
     while (o->name && strcmp(o->name, s->name)) o++;
     if (!o->name || o->val == CONFIG || o->val == 'h')
         return gw_usage_error("serve", "%s: no such setting", s->said);
-    uint64_t bit = 1ull << (o->val - MODELS);
+    uint64_t bit = 1ull << (o->val - GW_CLI_LISTEN);
     if (all->in_file & bit) return gw_usage_error("serve", "%s: it is set twice; remove one", s->said);
     all->in_file |= bit;
     if (o->has_arg) return set(all, o->val, s->said, s->value);
@@ -393,6 +340,6 @@ int gw_cli_serve_args(int argc, char **argv, struct gw_cli_serving *all)
     if (wrong) return wrong;
     if (!all->server.models)
         return gw_usage_error("serve", "no models found beside the program; give --models");
-    if (!all->grpc.asked) all->grpc.port = all->http.port ? GW_CLI_GRPC_PORT : 0;
+    gw_cli_doors_settle(&all->doors);
     return -1;
 }

@@ -6,20 +6,16 @@
 #include <stdint.h>
 
 #include "src/cli/serve_balancer.h"
-#include "src/cli/serve_grpc.h"
-#include "src/server/http/http.h"
+#include "src/cli/doors.h"
 #include "src/server/lifecycle/server.h"
 
 struct gw_cli_serving {
     struct gw_server_opts server;
-    struct gw_http_door_opts http;
-    struct gw_cli_grpc grpc;
+    struct gw_cli_doors doors;
     struct gw_cli_balancer_opts balancer;
-    int control;            /* clients may load and unload models */
-    int watch;              /* the repository's changes are served */
-    uint64_t drain_ns;      /* how long requests under way may take when the server ends */
-    const char *access_log; /* a file, or "-": standard output; NULL: none */
-    uint64_t in_file;       /* a bit for each option that the file has set */
+    int control;      /* clients may load and unload models */
+    int watch;        /* the repository's changes are served */
+    uint64_t in_file; /* a bit for each option that the file has set */
 };
 
 /* Sets `all` to the defaults, and then to what the file and the command line say. -1: go on; else the exit

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Opens the gRPC door of `gpuwire serve`, where it is built. */
+/* Opens the gRPC door of `gpuwire serve` and `gpuwire router`, where it is built. */
 #include "src/cli/serve_grpc.h"
 
 #include <errno.h>
@@ -12,12 +12,12 @@
 #include "src/server/grpc/door.h"
 #endif
 
-int gw_cli_grpc_port(const char *name, const char *text, struct gw_cli_grpc *o)
+int gw_cli_grpc_port(const char *command, const char *name, const char *text, struct gw_cli_grpc *o)
 {
     uint64_t n = 0;
     o->asked = text;
     if (!strcmp(text, "off")) return 0;
-    int wrong = gw_option_number("serve", name, text, 0, 65535, &n);
+    int wrong = gw_option_number(command, name, text, 0, 65535, &n);
     o->port = (uint16_t)n;
     return wrong;
 }

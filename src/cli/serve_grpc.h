@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* gpuwire serve's gRPC door, where it is built. */
+/* The gRPC door of gpuwire serve and gpuwire router, where it is built. */
 #ifndef GW_CLI_SERVE_GRPC_H
 #define GW_CLI_SERVE_GRPC_H
 
@@ -17,7 +17,7 @@ struct gw_cli_grpc {
 };
 
 /* Reads --grpc's value: 0, or an exit code after saying what was expected. That calls the option `name`. */
-int gw_cli_grpc_port(const char *name, const char *text, struct gw_cli_grpc *o);
+int gw_cli_grpc_port(const char *command, const char *name, const char *text, struct gw_cli_grpc *o);
 /* Opens the door unless it is off. It has the address, the limits and the secrets of the HTTP door. *port is
  * where it listens, and *door the owner's; 0: nowhere. Returns 0, or a negative errno with the reason in
  * gw_last_error(). */
