@@ -4,7 +4,7 @@ _gpuwire()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options words=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'demo serve infer load check balance app info nic fleet perf cat hwcheck run help --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'demo serve router infer load check balance app info nic fleet perf cat hwcheck run help --help --version' -- "$cur")
         return
     fi
     [[ $command == fleet && ${COMP_WORDS[2]} == emulate ]] && ((COMP_CWORD > 2)) && command=fleet-emulate
@@ -124,6 +124,70 @@ _gpuwire()
             return
             ;;
         'serve --log-level')
+            mapfile -t COMPREPLY < <(compgen -W 'error warning info debug' -- "$cur")
+            return
+            ;;
+        'router --controller')
+            return
+            ;;
+        'router --etcd')
+            return
+            ;;
+        'router --fleet')
+            return
+            ;;
+        'router --fleet-token-file')
+            return
+            ;;
+        'router --name')
+            return
+            ;;
+        'router --deadline')
+            return
+            ;;
+        'router --memory')
+            return
+            ;;
+        'router --listen')
+            return
+            ;;
+        'router --port')
+            return
+            ;;
+        'router --grpc')
+            return
+            ;;
+        'router --connections-per-client')
+            return
+            ;;
+        'router --trusted-proxy')
+            return
+            ;;
+        'router --host-name')
+            return
+            ;;
+        'router --max-body')
+            return
+            ;;
+        'router --tls-cert')
+            return
+            ;;
+        'router --tls-key')
+            return
+            ;;
+        'router --token-file')
+            return
+            ;;
+        'router --metrics-port')
+            return
+            ;;
+        'router --drain-seconds')
+            return
+            ;;
+        'router --access-log')
+            return
+            ;;
+        'router --log-level')
             mapfile -t COMPREPLY < <(compgen -W 'error warning info debug' -- "$cur")
             return
             ;;
@@ -460,6 +524,9 @@ _gpuwire()
         serve)
             options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --connections-per-client --trusted-proxy --host-name --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
+        router)
+            options='--controller --etcd --fleet --fleet-token-file --name --deadline --memory --listen --port --grpc --connections-per-client --trusted-proxy --host-name --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --drain-seconds --access-log --log-level -h --help'
+            ;;
         infer)
             options='--server --fleet --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'
             words='superresolution identity'
@@ -510,7 +577,7 @@ _gpuwire()
             options='--nic --fault -h --help'
             [[ $cur == -* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
             ;;
-        help) words='demo serve infer load check balance app info nic fleet perf cat hwcheck run' ;;
+        help) words='demo serve router infer load check balance app info nic fleet perf cat hwcheck run' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

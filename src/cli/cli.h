@@ -18,6 +18,7 @@ int gw_cli_infer(int argc, char **argv);
 int gw_cli_load(int argc, char **argv);
 int gw_cli_nic(int argc, char **argv);
 int gw_cli_perf(int argc, char **argv);
+int gw_cli_router(int argc, char **argv);
 int gw_cli_run(int argc, char **argv);
 int gw_cli_serve(int argc, char **argv);
 

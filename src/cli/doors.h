@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* What `gpuwire serve` and `gpuwire router` share: the options of their doors, their access log, and the lines
- * that they say. */
+/* What `gpuwire serve` and `gpuwire router` share: the options of their doors, their access log, and the
+ * lines that they say. */
 #ifndef GW_CLI_DOORS_H
 #define GW_CLI_DOORS_H
 

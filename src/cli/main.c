@@ -10,6 +10,13 @@
 #define SERVING     "GW_SERVE"
 #define SERVE(text) NULL
 #endif
+#ifdef GW_HAVE_ROUTER
+#define ROUTING     "gpuwire-serving"
+#define ROUTE(text) text
+#else
+#define ROUTING     "GW_SERVE=ON and GW_FLEET"
+#define ROUTE(text) NULL
+#endif
 #ifdef GW_HAVE_BALANCE
 #define BALANCING     "gpuwire-balance"
 #define BALANCE(text) text
@@ -39,6 +46,8 @@ static const struct gw_command commands[] = {
     {"infer", SERVE("ask a server for one inference: a picture or tensors"), .in = SERVING},
     {"load", SERVE("load a server at levels of concurrency or rate, and report latencies"), .in = SERVING},
     {"check", SERVE("can a model run here, and if not, which of its nodes cannot"), .in = SERVING},
+    {"router", ROUTE("serve the models of a fleet over HTTP and gRPC, to clients without RDMA"),
+     .in = ROUTING},
     {"balance", BALANCE("spread clients over workers: TCP, UDP and RoCEv2, each connection where it began"),
      .in = BALANCING},
     {"fleet", FLEETS("workers, models and deadlines of many GPUs: see them, drain them, emulate them"),

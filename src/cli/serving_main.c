@@ -4,8 +4,15 @@
 #include "src/cli/dispatch.h"
 
 static const struct gw_command commands[] = {
-    {"demo", .run = gw_cli_demo}, {"serve", .run = gw_cli_serve}, {"infer", .run = gw_cli_infer},
-    {"load", .run = gw_cli_load}, {"check", .run = gw_cli_check}, {.name = NULL},
+    {"demo", .run = gw_cli_demo},
+    {"serve", .run = gw_cli_serve},
+    {"infer", .run = gw_cli_infer},
+    {"load", .run = gw_cli_load},
+    {"check", .run = gw_cli_check},
+#ifdef GW_HAVE_ROUTER
+    {"router", .run = gw_cli_router},
+#endif
+    {.name = NULL},
 };
 
 int main(int argc, char **argv)
