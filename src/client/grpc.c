@@ -8,7 +8,8 @@
 #include <gpuwire/exec.h>
 
 #include "src/client/grpc_answer.h"
-#include "src/client/grpc_link.h"
+#include "src/client/impl.h"
+#include "src/grpc/link.h"
 #include "src/server/grpc/wire/pack.h"
 #include "src/server/grpc/wire/split.h"
 
@@ -31,13 +32,30 @@ struct door {
 
 /* ---- questions ---- */
 
+/* What gw_client_open says of a server that was not reached. */
+static int client_grpc_not_reached(const struct gw_link *l, const struct gw_rpc *r)
+{
+    char plain[240];
+    const char *base = l->opts.base;
+    gw_rpc_said(r, plain, sizeof(plain));
+    switch (l->error) {
+    case -EACCES: return gw_error(-EACCES, "server %s: its certificate is not trusted: %s", base, plain);
+    case -EHOSTUNREACH: return gw_error(-EHOSTUNREACH, "server %s: %s; check the name", base, plain);
+    case -ETIMEDOUT:
+        return gw_error(-ETIMEDOUT, "server %s: %s; is it stopped, or out of reach?", base, plain);
+    default:
+        return gw_error(-ECONNREFUSED, "server %s: %s; is `gpuwire serve` running there, with its gRPC port?",
+                        base, plain);
+    }
+}
+
 static int question_error(const struct gw_link *l, const struct gw_rpc *r)
 {
     char why[320];
-    const char *base = l->client->url.base;
+    const char *base = l->opts.base;
     int err = gw_rpc_error(l, r, why, sizeof(why));
     if (!err) return 0;
-    if (err == -ECONNRESET) return gw_rpc_not_reached(l, r);
+    if (err == -ECONNRESET) return client_grpc_not_reached(l, r);
     if (r->status == GW_GRPC_DEADLINE_EXCEEDED)
         return gw_error(-ETIMEDOUT, "server %s: no answer in time", base);
     if (r->status == GW_GRPC_NOT_FOUND) err = -ENOENT;
@@ -89,13 +107,25 @@ static int ask_over(struct gw_client *c, struct gw_link *l, enum gw_client_quest
     }
 }
 
+static int client_grpc_open_link(const struct gw_client *c, uint64_t most, struct gw_link *l)
+{
+    const struct gw_link_opts opts = {.authority = c->url.authority,
+                                      .base = c->url.base,
+                                      .ca_file = c->ca_file,
+                                      .token = c->token,
+                                      .encrypted = c->url.encrypted,
+                                      .timeout_ns = c->http_opts.timeout_ns,
+                                      .most = most};
+    return gw_link_open(&opts, l);
+}
+
 /* Before the door is open, a connection of its own: how long its answers may be is known only then. */
 static int client_grpc_ask(struct gw_client *c, enum gw_client_question what, json_t **answer)
 {
     struct door *d = c->own;
     struct gw_link link;
     if (d) return ask_over(c, &d->link, what, answer);
-    int err = gw_link_open(c, QUESTION, &link);
+    int err = client_grpc_open_link(c, QUESTION, &link);
     if (err) return err;
     err = ask_over(c, &link, what, answer);
     gw_link_close(&link);
@@ -123,7 +153,7 @@ static int client_grpc_open_door(struct gw_client *c)
     struct door *d = c->own = calloc(1, sizeof(*d) + c->slots * sizeof(d->call[0]));
     c->in = aligned_alloc(GW_CLIENT_ALIGN, c->slots * c->in_stride);
     if (!d || !c->in) return gw_error_errno(-ENOMEM, "client");
-    return gw_link_open(c, client_grpc_answer_limit(c), &d->link);
+    return client_grpc_open_link(c, client_grpc_answer_limit(c), &d->link);
 }
 
 static void client_grpc_close_door(struct gw_client *c)

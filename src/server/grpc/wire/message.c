@@ -12,6 +12,7 @@ struct gw_grpc_message *gw_grpc_message_new(uint64_t length)
     if (length > UINT32_MAX) return NULL;
     struct gw_grpc_message *m = malloc(sizeof(*m) + GW_GRPC_PREFIX + length);
     if (!m) return NULL;
+    m->next = NULL;
     m->size = GW_GRPC_PREFIX + length;
     m->at = 0;
     m->bytes[0] = 0; /* it is not compressed */

@@ -12,8 +12,9 @@
 
 /* free() ends it. */
 struct gw_grpc_message {
-    size_t size; /* in all, with the five bytes */
-    size_t at;   /* how many of them have come, or have left */
+    struct gw_grpc_message *next; /* of the owner's list */
+    size_t size;                  /* in all, with the five bytes */
+    size_t at;                    /* how many of them have come, or have left */
     uint8_t bytes[];
 };
 
@@ -27,6 +28,14 @@ static inline uint8_t *gw_grpc_message_body(struct gw_grpc_message *m)
 static inline size_t gw_grpc_message_length(const struct gw_grpc_message *m)
 {
     return m->size - GW_GRPC_PREFIX;
+}
+
+/* Takes the first out of a list, which is not empty. */
+static inline struct gw_grpc_message *gw_grpc_message_first(struct gw_grpc_message **list)
+{
+    struct gw_grpc_message *m = *list;
+    *list = m->next;
+    return m;
 }
 
 /* The message that is coming in. Zero is a good beginning. */

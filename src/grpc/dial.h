@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Reaching a gRPC server: its addresses one after the other, and what encrypts the connection. */
-#ifndef GW_CLIENT_GRPC_DIAL_H
-#define GW_CLIENT_GRPC_DIAL_H
+#ifndef GW_GRPC_DIAL_H
+#define GW_GRPC_DIAL_H
 
 #include <netdb.h>
 #include <openssl/ssl.h>

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Connects to a gRPC server: tries its addresses in turn, and sets up TLS. */
-#include "src/client/grpc_dial.h"
+#include "src/grpc/dial.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -139,7 +139,7 @@ int gw_dial_encryption(const char *ca_file, SSL_CTX **out)
     return 0;
 }
 
-static bool grpc_dial_is_address(const char *host)
+static bool dial_is_address(const char *host)
 {
     unsigned char any[sizeof(struct in6_addr)];
     return inet_pton(AF_INET, host, any) == 1 || inet_pton(AF_INET6, host, any) == 1;
@@ -149,7 +149,7 @@ int gw_dial_expect(SSL *ssl, const char *authority)
 {
     char host[HOST];
     host_of(authority, host);
-    if (grpc_dial_is_address(host))
+    if (dial_is_address(host))
         return X509_VERIFY_PARAM_set1_ip_asc(SSL_get0_param(ssl), host) == 1 ? 0 : -ENOMEM;
     return SSL_set1_host(ssl, host) == 1 && SSL_set_tlsext_host_name(ssl, host) == 1 ? 0 : -ENOMEM;
 }

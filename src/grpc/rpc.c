@@ -1,12 +1,13 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls over a connection to a gRPC server: what is sent, what comes back, what they end with. */
-#include "src/client/grpc_rpc.h"
+#include "src/grpc/rpc.h"
 
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
+#include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
 #include "src/door/plain.h"
@@ -79,6 +80,14 @@ static void refuse_answer(struct gw_rpc *r, unsigned status, const char *why)
     forget_stream(r);
 }
 
+/* The lists are short: who sends or takes does so before there are many. */
+static void grpc_rpc_append(struct gw_grpc_message **list, struct gw_grpc_message *m)
+{
+    while (*list) list = &(*list)->next;
+    m->next = NULL;
+    *list = m;
+}
+
 static void grpc_rpc_take_answer(struct gw_rpc *r, const uint8_t *data, size_t n)
 {
     while (n && !r->seen) {
@@ -88,16 +97,16 @@ static void grpc_rpc_take_answer(struct gw_rpc *r, const uint8_t *data, size_t n
         n -= used;
         if (news == GW_GRPC_INBOX_HEAD) {
             uint32_t length = gw_grpc_inbox_length(&r->inbox);
-            if (r->in || gw_grpc_inbox_flag(&r->inbox))
+            if ((r->in && !r->is_stream) || gw_grpc_inbox_flag(&r->inbox))
                 refuse_answer(r, GW_GRPC_INTERNAL, "the answer is more than one message, or compressed");
-            else if (length > r->link->most)
+            else if (length > r->link->opts.most)
                 refuse_answer(r, GW_GRPC_RESOURCE_EXHAUSTED, "the answer is larger than max");
             else if (gw_grpc_inbox_begin(&r->inbox))
                 refuse_answer(r, GW_GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
             else if (!length)
-                r->in = gw_grpc_inbox_take(&r->inbox);
+                grpc_rpc_append(&r->in, gw_grpc_inbox_take(&r->inbox));
         } else if (news == GW_GRPC_INBOX_WHOLE) {
-            r->in = gw_grpc_inbox_take(&r->inbox);
+            grpc_rpc_append(&r->in, gw_grpc_inbox_take(&r->inbox));
         }
     }
 }
@@ -185,11 +194,15 @@ static int on_not_sent(nghttp2_session *s, const nghttp2_frame *frame, int err, 
 static ssize_t grpc_rpc_read_request(nghttp2_session *s, int32_t stream, uint8_t *to, size_t most,
                                      uint32_t *flags, nghttp2_data_source *source, void *link)
 {
-    const struct gw_rpc *r = rpc_of(s, stream);
+    struct gw_rpc *r = rpc_of(s, stream);
     (void)to, (void)source, (void)link;
     if (!r || !r->out) return NGHTTP2_ERR_TEMPORAL_CALLBACK_FAILURE; /* it was given up */
+    if (r->out->at == r->out->size && r->out->next) free(gw_grpc_message_first(&r->out));
     size_t left = r->out->size - r->out->at;
-    *flags |= NGHTTP2_DATA_FLAG_NO_COPY | (left <= most ? NGHTTP2_DATA_FLAG_EOF : 0);
+    r->is_deferred = !left;
+    if (!left) return NGHTTP2_ERR_DEFERRED;
+    int ends = left <= most && !r->is_stream;
+    *flags |= NGHTTP2_DATA_FLAG_NO_COPY | (ends ? NGHTTP2_DATA_FLAG_EOF : 0);
     return (ssize_t)(left < most ? left : most);
 }
 
@@ -206,7 +219,8 @@ static int grpc_rpc_send_data(nghttp2_session *s, nghttp2_frame *frame, const ui
 
 static int grpc_rpc_set_up(struct gw_link *l, nghttp2_session_callbacks *cb)
 {
-    uint32_t window = l->most < MAX_WINDOW - GW_GRPC_PREFIX ? (uint32_t)l->most + GW_GRPC_PREFIX : MAX_WINDOW;
+    uint32_t window =
+        l->opts.most < MAX_WINDOW - GW_GRPC_PREFIX ? (uint32_t)l->opts.most + GW_GRPC_PREFIX : MAX_WINDOW;
     const nghttp2_settings_entry settings[] = {
         {NGHTTP2_SETTINGS_ENABLE_PUSH, 0},
         {NGHTTP2_SETTINGS_INITIAL_WINDOW_SIZE,
@@ -237,9 +251,9 @@ static int grpc_rpc_submit(struct gw_link *l, struct gw_rpc *r, const char *meth
 {
     const nghttp2_data_provider request = {{.ptr = NULL}, grpc_rpc_read_request};
     char timeout[GW_GRPC_TIMEOUT], token[MAX_TOKEN];
-    nghttp2_nv head[10] = {
+    nghttp2_nv head[10 + GW_LINK_HEADERS] = {
         gw_h2_header(":method", "POST"),       gw_h2_header(":scheme", l->tls ? "https" : "http"),
-        gw_h2_header(":path", method),         gw_h2_header(":authority", l->client->url.authority),
+        gw_h2_header(":path", method),         gw_h2_header(":authority", l->opts.authority),
         gw_h2_header("te", "trailers"),        gw_h2_header("content-type", "application/grpc"),
         gw_h2_header("user-agent", "gpuwire"), gw_h2_header("grpc-accept-encoding", "identity"),
     };
@@ -249,9 +263,14 @@ static int grpc_rpc_submit(struct gw_link *l, struct gw_rpc *r, const char *meth
         gw_grpc_timeout_format(timeout, r->deadline > now ? r->deadline - now : 0);
         head[n++] = gw_h2_header("grpc-timeout", timeout);
     }
-    if (l->client->token) {
-        snprintf(token, sizeof(token), "Bearer %s", l->client->token);
+    if (l->opts.token) {
+        snprintf(token, sizeof(token), "Bearer %s", l->opts.token);
         head[n] = gw_h2_header("authorization", token);
+        head[n++].flags = NGHTTP2_NV_FLAG_NO_INDEX;
+    }
+    for (int i = 0; i < GW_LINK_HEADERS; i++) {
+        if (!l->opts.header[i][0]) continue;
+        head[n] = gw_h2_header(l->opts.header[i][0], l->opts.header[i][1]);
         head[n++].flags = NGHTTP2_NV_FLAG_NO_INDEX;
     }
     r->stream = nghttp2_submit_request(l->h2.session, NULL, head, n, &request, r);
@@ -260,13 +279,15 @@ static int grpc_rpc_submit(struct gw_link *l, struct gw_rpc *r, const char *meth
     return -ENOMEM;
 }
 
-int gw_rpc_start(struct gw_link *l, struct gw_rpc *r, const char *method, struct gw_grpc_message *message,
-                 uint64_t deadline_ns)
+static int grpc_rpc_begin(struct gw_link *l, struct gw_rpc *r, const char *method,
+                          struct gw_grpc_message *message)
 {
     if (!message) return gw_error_errno(-ENOMEM, "client");
     int err = gw_link_connect(l);
-    *r = (struct gw_rpc){
-        .link = l, .next = l->calls, .place = &l->calls, .out = message, .deadline = deadline_ns};
+    r->link = l;
+    r->next = l->calls;
+    r->place = &l->calls;
+    grpc_rpc_append(&r->out, message);
     if (r->next) r->next->place = &r->next;
     l->calls = r;
     if (err) {
@@ -279,6 +300,38 @@ int gw_rpc_start(struct gw_link *l, struct gw_rpc *r, const char *method, struct
     return gw_error_errno(err, "client");
 }
 
+int gw_rpc_start(struct gw_link *l, struct gw_rpc *r, const char *method, struct gw_grpc_message *message,
+                 uint64_t deadline_ns)
+{
+    *r = (struct gw_rpc){.deadline = deadline_ns};
+    return grpc_rpc_begin(l, r, method, message);
+}
+
+int gw_rpc_start_stream(struct gw_link *l, struct gw_rpc *r, const char *method,
+                        struct gw_grpc_message *message)
+{
+    *r = (struct gw_rpc){.deadline = GW_NEVER, .is_stream = 1};
+    return grpc_rpc_begin(l, r, method, message);
+}
+
+int gw_rpc_send(struct gw_link *l, struct gw_rpc *r, struct gw_grpc_message *message)
+{
+    if (!message) return -ENOMEM;
+    if (!r->link || r->seen || !r->stream) {
+        free(message);
+        return -ENOTCONN;
+    }
+    grpc_rpc_append(&r->out, message);
+    if (!r->is_deferred) return 0;
+    r->is_deferred = 0;
+    return nghttp2_session_resume_data(l->h2.session, r->stream) ? -ENOMEM : 0;
+}
+
+struct gw_grpc_message *gw_rpc_take(struct gw_rpc *r)
+{
+    return r->in ? gw_grpc_message_first(&r->in) : NULL;
+}
+
 void gw_rpc_end(struct gw_link *l, struct gw_rpc *r)
 {
     if (!r->link) return;
@@ -288,8 +341,8 @@ void gw_rpc_end(struct gw_link *l, struct gw_rpc *r)
     *r->place = r->next;
     if (r->next) r->next->place = r->place;
     gw_grpc_inbox_free(&r->inbox);
-    free(r->out);
-    free(r->in);
+    while (r->out) free(gw_grpc_message_first(&r->out));
+    while (r->in) free(gw_grpc_message_first(&r->in));
     *r = (struct gw_rpc){0};
 }
 
@@ -314,7 +367,7 @@ static int grpc_rpc_errno_of(const struct gw_rpc *r)
     }
 }
 
-static const char *grpc_rpc_said(const struct gw_rpc *r, char *to, size_t size)
+const char *gw_rpc_said(const struct gw_rpc *r, char *to, size_t size)
 {
     return gw_plain_text(to, size, *r->why ? r->why : "no reason given");
 }
@@ -323,32 +376,15 @@ int gw_rpc_error(const struct gw_link *l, const struct gw_rpc *r, char *why, siz
 {
     char plain[240];
     if (r->is_gone && l->error == -EBUSY) {
-        snprintf(why, size, "refused the connection: %s", grpc_rpc_said(r, plain, sizeof(plain)));
+        snprintf(why, size, "refused the connection: %s", gw_rpc_said(r, plain, sizeof(plain)));
         return -EBUSY;
     }
     if (r->is_gone) {
-        snprintf(why, size, "server %s has gone: %s", l->client->url.base,
-                 grpc_rpc_said(r, plain, sizeof(plain)));
+        snprintf(why, size, "server %s has gone: %s", l->opts.base, gw_rpc_said(r, plain, sizeof(plain)));
         return -ECONNRESET;
     }
     if (r->status == GW_GRPC_OK) return 0;
     snprintf(why, size, "refused with status %s: %s", gw_grpc_status_name(r->status),
-             grpc_rpc_said(r, plain, sizeof(plain)));
+             gw_rpc_said(r, plain, sizeof(plain)));
     return grpc_rpc_errno_of(r);
-}
-
-int gw_rpc_not_reached(const struct gw_link *l, const struct gw_rpc *r)
-{
-    char plain[240];
-    const char *base = l->client->url.base;
-    grpc_rpc_said(r, plain, sizeof(plain));
-    switch (l->error) {
-    case -EACCES: return gw_error(-EACCES, "server %s: its certificate is not trusted: %s", base, plain);
-    case -EHOSTUNREACH: return gw_error(-EHOSTUNREACH, "server %s: %s; check the name", base, plain);
-    case -ETIMEDOUT:
-        return gw_error(-ETIMEDOUT, "server %s: %s; is it stopped, or out of reach?", base, plain);
-    default:
-        return gw_error(-ECONNREFUSED, "server %s: %s; is `gpuwire serve` running there, with its gRPC port?",
-                        base, plain);
-    }
 }

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Drives the connection to a gRPC server: connects, sends, receives, and ends late calls. */
-#include "src/client/grpc_link.h"
+#include "src/grpc/link.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -9,20 +9,22 @@
 #include <string.h>
 #include <unistd.h>
 
+#include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#include "src/client/grpc_rpc.h"
+#include "src/grpc/rpc.h"
 
 #define AGAIN_NS  100000000u /* until a server that was gone is looked for again, and at most */
 #define MAX_AGAIN 1000000000u
 #define ROOM      (64u << 10)
 #define LONG_NS   1000000000u /* that a thread sleeps at most before it looks again */
+#define READS     64          /* of one turn: a server that never stops sending stops no one */
 
-int gw_link_open(const struct gw_client *c, uint64_t most, struct gw_link *l)
+int gw_link_open(const struct gw_link_opts *opts, struct gw_link *l)
 {
-    *l = (struct gw_link){.client = c, .most = most, .h2.fd = -1, .dial.fd = -1, .room = malloc(ROOM)};
+    *l = (struct gw_link){.opts = *opts, .h2.fd = -1, .dial.fd = -1, .room = malloc(ROOM)};
     int err = l->room ? 0 : gw_error_errno(-ENOMEM, "client");
-    if (!err && c->url.encrypted) err = gw_dial_encryption(c->ca_file, &l->tls);
+    if (!err && opts->encrypted) err = gw_dial_encryption(opts->ca_file, &l->tls);
     if (err) gw_link_close(l);
     return err;
 }
@@ -38,7 +40,7 @@ static void drop_connection(struct gw_link *l)
 
 void gw_link_close(struct gw_link *l)
 {
-    if (!l->client) return;
+    if (!l->room) return;
     drop_connection(l);
     SSL_CTX_free(l->tls);
     free(l->room);
@@ -75,9 +77,20 @@ int gw_link_connect(struct gw_link *l)
     l->since = gw_deadline(0);
     int err = gw_rpc_session(l);
     if (err) why = strerror(-err);
-    if (!err) err = gw_dial_begin(&l->dial, l->client->url.authority, &why);
+    if (!err) err = gw_dial_begin(&l->dial, l->opts.address ? l->opts.address : l->opts.authority, &why);
     if (err) grpc_link_lose(l, err, why);
     return err;
+}
+
+bool gw_link_is_up(const struct gw_link *l)
+{
+    return l->h2.session && l->h2.shaken && !l->is_going;
+}
+
+void gw_link_drop(struct gw_link *l, int err, const char *why)
+{
+    l->is_going = 0; /* what the caller says counts */
+    if (l->h2.session) grpc_link_lose(l, err, why);
 }
 
 static void grpc_link_connected(struct gw_link *l)
@@ -88,7 +101,7 @@ static void grpc_link_connected(struct gw_link *l)
     l->h2.shaken = !l->tls;
     l->h2.stuck = 0;
     int err = l->tls ? gw_h2_encrypt(&l->h2, l->tls, 0) : 0;
-    if (!err && l->tls) err = gw_dial_expect(l->h2.ssl, l->client->url.authority);
+    if (!err && l->tls) err = gw_dial_expect(l->h2.ssl, l->opts.authority);
     if (err) grpc_link_lose(l, err, strerror(-err));
 }
 
@@ -119,7 +132,7 @@ static void go_on_connecting(struct gw_link *l)
     }
     if (l->h2.fd >= 0 && !l->h2.shaken) shake(l);
     int connects = l->dial.fd >= 0 || (l->h2.fd >= 0 && !l->h2.shaken);
-    if (connects && gw_deadline(0) - l->since > l->client->http_opts.timeout_ns)
+    if (connects && gw_deadline(0) - l->since > l->opts.timeout_ns)
         grpc_link_lose(l, -ETIMEDOUT, "no connection in time");
 }
 
@@ -129,9 +142,11 @@ static void exchange(struct gw_link *l)
 {
     int err = gw_h2_send(&l->h2);
     if (!err || err == -EAGAIN) {
+        int reads = 0;
         do err = gw_h2_receive(&l->h2, l->room, ROOM);
-        while (!err);
-        if (err == -EAGAIN) err = gw_h2_send(&l->h2);
+        while (!err && ++reads < READS);
+        if (reads) l->heard = gw_deadline(0);
+        if (!err || err == -EAGAIN) err = gw_h2_send(&l->h2);
     }
     l->pause = 0;
     if (err && err != -EAGAIN)
@@ -162,25 +177,38 @@ static uint64_t see_deadlines(struct gw_link *l)
     return first;
 }
 
+int gw_link_fd(const struct gw_link *l, short *events)
+{
+    int connects = l->dial.fd >= 0;
+    *events = connects ? POLLOUT : l->h2.stuck ? POLLIN | POLLOUT : POLLIN;
+    return connects ? l->dial.fd : l->h2.fd;
+}
+
 static void grpc_link_sleep_until_news(const struct gw_link *l, uint64_t until)
 {
     uint64_t now = gw_deadline(0), ns = until > now ? until - now : 0;
-    int connects = l->dial.fd >= 0;
-    short out = connects || l->h2.stuck ? POLLOUT : 0;
-    struct pollfd p = {.fd = connects ? l->dial.fd : l->h2.fd,
-                       .events = (short)(out | (connects ? 0 : POLLIN))};
+    struct pollfd p;
+    p.fd = gw_link_fd(l, &p.events);
     if (ns > LONG_NS) ns = LONG_NS;
     const struct timespec left = {.tv_sec = (time_t)(ns / 1000000000u), .tv_nsec = (long)(ns % 1000000000u)};
     ppoll(&p, 1, &left, NULL);
+}
+
+uint64_t gw_link_step(struct gw_link *l)
+{
+    uint64_t first = see_deadlines(l);
+    if (l->h2.session && (l->h2.fd < 0 || !l->h2.shaken)) go_on_connecting(l);
+    if (l->h2.session && l->h2.shaken) exchange(l);
+    if (!l->h2.session || l->h2.shaken) return first;
+    uint64_t late = l->since + l->opts.timeout_ns;
+    return late < first ? late : first;
 }
 
 void gw_link_pump(struct gw_link *l, uint64_t deadline_ns)
 {
     uint32_t calls = grpc_link_under_way(l);
     for (;;) {
-        uint64_t first = see_deadlines(l);
-        if (l->h2.session && (l->h2.fd < 0 || !l->h2.shaken)) go_on_connecting(l);
-        if (l->h2.session && l->h2.shaken) exchange(l);
+        uint64_t first = gw_link_step(l);
         if (grpc_link_under_way(l) < calls || gw_deadline(0) >= deadline_ns) return;
         grpc_link_sleep_until_news(l, first < deadline_ns ? first : deadline_ns);
     }
