@@ -16,14 +16,15 @@ build=(
 )
 # The test library; the distribution's own verbs, rdma_cm and MPI programs, and servers and clients for sockets; tshark to
 # read captures; spin and tcc for models; clang for the fuzzers; Python for scripts and its package's tests; and tools for the
-# bundle and the wheel. testpmd (dpdk-dev), libcuckoo and nftables are what the balancer is compared with. Chromium (290 MB)
-# looks at the server's page.
+# bundle and the wheel. Fleets keep their state in etcd. testpmd (dpdk-dev), libcuckoo and nftables are what the balancer is
+# compared with. Chromium (290 MB) looks at the server's page.
 tests=(
     libcmocka-dev perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin fio
     openmpi-bin libopenmpi-dev libopenblas-serial-dev
     netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools libmemcached-dev redis-server redis-tools tshark spin tcc
     clang llvm jq gojq python3-venv python3-numpy openssl curl
     procps iproute2 ethtool iperf3 ccache patchelf file dpdk-dev libcuckoo-dev nftables
+    etcd-server etcd-client
 )
 # What .ci/run looks at the sources with, and builds them with for another processor.
 ci=(clang-format clang-tidy gcc-aarch64-linux-gnu libc6-dev-arm64-cross qemu-user)
@@ -101,8 +102,8 @@ echo "gpuwire: installing ${#want[@]} packages: ${want[*]}"
 mapfile -t want < <(missing)
 "${sudo[@]}" env DEBIAN_FRONTEND=noninteractive apt-get install -y -q --no-install-recommends "${want[@]}"
 # These packages start servers of their own, which the tests do not need.
-for server in memcached nginx redis-server; do
-    if [ -d /run/systemd/system ] && [[ " ${want[*]} " = *" $server "* ]]; then
+for server in memcached nginx redis-server etcd; do
+    if [ -d /run/systemd/system ] && [[ " ${want[*]} " = *" $server"* ]]; then
         "${sudo[@]}" systemctl disable -q --now "$server"
     fi
 done
