@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Moves of weights. Each model does one at a time, in the order in which they were asked for. A move from
- * disk is a job for the thread that reads, then one for the thread that maps and copies. While a page is
- * copied the next one is mapped.
+ * disk is a job for the thread that reads, then one for the thread that copies. While a page is copied
+ * another thread maps the next ones.
  */
 #include <errno.h>
 #include <stdio.h>
@@ -99,21 +99,64 @@ static int to_host(struct fleet_weights *w, struct fleet_result *r)
 
 /* ---- to the GPU, and away ---- */
 
+/* The pages of one LOAD, while they appear. */
+struct mapping {
+    struct fleet_job job;
+    struct fleet_weights *w;
+    pthread_mutex_t lock;
+    pthread_cond_t change;
+    uint32_t mapped;
+    bool over;
+    int err;
+    char why[FLEET_WHY];
+};
+
+static void map_pages(struct fleet_job *j)
+{
+    struct mapping *g = (struct mapping *)j;
+    const struct fleet_weights *w = g->w;
+    struct fleet_place_memory *m = w->pages->gpu;
+    int err = 0;
+
+    for (uint32_t i = 0; i < w->n && !err; i++) {
+        err = m->ops->map(m, w->at + i * w->pages->page, w->gpu[i]);
+        pthread_mutex_lock(&g->lock);
+        g->err = err;
+        g->mapped += !err;
+        if (err) snprintf(g->why, sizeof(g->why), "%s", gw_last_error());
+        g->over = err || g->mapped == w->n;
+        pthread_cond_signal(&g->change);
+        pthread_mutex_unlock(&g->lock); /* after the last page *g is gone */
+    }
+}
+
+/* Waits for page i, or (i as many as there are) for the end. */
+static bool map_wait(struct mapping *g, uint32_t i)
+{
+    pthread_mutex_lock(&g->lock);
+    while (g->mapped <= i && !g->over) pthread_cond_wait(&g->change, &g->lock);
+    bool is = g->mapped > i;
+    pthread_mutex_unlock(&g->lock);
+    return is;
+}
+
 static int copy_pages(struct fleet_weights *w)
 {
     struct fleet_place_memory *m = w->pages->gpu;
-    uint32_t mapped = 0;
+    struct mapping g = {.job = {.run = map_pages},
+                        .w = w,
+                        .lock = PTHREAD_MUTEX_INITIALIZER,
+                        .change = PTHREAD_COND_INITIALIZER};
     int err = 0, late;
 
-    for (uint32_t i = 0; i < w->n && !err; i++) {
-        char *at = w->at + i * w->pages->page;
-        if ((err = m->ops->map(m, at, w->gpu[i]))) break;
-        mapped++;
-        err = m->ops->copy(m, at, host_page(w, i), fleet_weights_part(w, i));
-    }
+    fleet_lane_add(w->pages->map, &g.job);
+    for (uint32_t i = 0; i < w->n && !err && map_wait(&g, i); i++)
+        err = m->ops->copy(m, w->at + i * w->pages->page, host_page(w, i), fleet_weights_part(w, i));
     late = m->ops->wait(m);
     err = err ? err : late;
-    if (err && mapped) m->ops->unmap(m, w->at, mapped * w->pages->page);
+    map_wait(&g, w->n);
+    if (!err && g.err) err = gw_error(g.err, "%s", g.why);
+    if (err && g.mapped) m->ops->unmap(m, w->at, g.mapped * w->pages->page);
     return err;
 }
 

@@ -11,6 +11,8 @@
 #include "src/fleet/pages/pages_impl.h"
 #include "src/fleet/plan/plan.h"
 
+#define PAGES_PIECE (1 << 20)
+
 bool fleet_free_take(struct fleet_free *f, uint32_t n, uint32_t *of)
 {
     if (n > f->n) return false;
@@ -64,7 +66,11 @@ static int pages_fit(const struct fleet_pages *p)
 static int pages_take(struct fleet_pages *p)
 {
     const struct fleet_pages_opts *o = &p->opts;
-    const struct fleet_place_opts place = {o->exec, o->gpu_pages, p->page, o->delay_ns};
+    const struct fleet_place_opts place = {.exec = o->exec,
+                                           .pages = o->gpu_pages,
+                                           .page = p->page,
+                                           .delay_ns = o->delay_ns,
+                                           .piece = o->piece ? o->piece : PAGES_PIECE};
     const struct fleet_place_ops *ops =
         gw_exec_kind(o->exec) == GW_EXEC_GPU ? &fleet_place_gpu : &fleet_place_cpu;
     int err = pages_fit(p);
@@ -97,6 +103,7 @@ int fleet_pages_create(const struct fleet_pages_opts *opts, struct fleet_pages *
     int err = pages_take(p);
     if (!err) err = fleet_lane_create("gw-weights-disk", &p->disk);
     if (!err) err = fleet_lane_create("gw-weights-bus", &p->bus);
+    if (!err) err = fleet_lane_create("gw-weights-map", &p->map);
     if (err)
         fleet_pages_destroy(p);
     else
@@ -122,9 +129,10 @@ void fleet_pages_stop(struct fleet_pages *p)
     pthread_mutex_lock(&p->lock);
     p->over = true;
     pthread_mutex_unlock(&p->lock);
-    fleet_lane_destroy(p->disk); /* first: it gives jobs to the other */
+    fleet_lane_destroy(p->disk); /* in this order: each gives jobs to the next */
     fleet_lane_destroy(p->bus);
-    p->disk = p->bus = NULL;
+    fleet_lane_destroy(p->map);
+    p->disk = p->bus = p->map = NULL;
 }
 
 void fleet_pages_destroy(struct fleet_pages *p)

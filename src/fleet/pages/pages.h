@@ -12,7 +12,8 @@
  *     fleet_weights_seal(w, gw_weights_bytes(shared));       // from now on the pages come and go
  *     fleet_weights_move(w, &move);                          // move.done is called
  *
- * Two threads do all moves: one reads files, one maps and copies. Moves of one model keep their order.
+ * Three threads do all moves: one reads files, one copies, one maps pages ahead of it. Moves of one model
+ * keep their order.
  *
  * Threads: fleet_weights_move, _where and fleet_pages_used may be called by any; the others by one at a time.
  * Functions return 0 or a negative errno, and say why in gw_last_error().
@@ -35,7 +36,8 @@ struct fleet_pages_opts {
     uint32_t gpu_pages, host_pages; /* of the two arenas */
     uint32_t page;                  /* bytes of a page; 0: FLEET_PAGE */
     int64_t delay_ns;               /* CPU threads: what the copy of a page takes at least */
-    const char *folder;             /* where files of weights are kept; it exists */
+    uint32_t piece; /* GPU: bytes that are copied at once, so that others' copies get in between; 0: 1 MiB */
+    const char *folder; /* where files of weights are kept; it exists */
     /* The weights are in place: the model may run. Called by a move. */
     void (*arrived)(void *ctx, void *user);
     /* Keeps the model from running, and returns when it does not: 0. An error: it may still run, and the
@@ -79,7 +81,7 @@ enum fleet_weights_move {
 };
 
 struct fleet_pages_move {
-    void (*done)(struct fleet_pages_move *m); /* on one of the two threads; once */
+    void (*done)(struct fleet_pages_move *m); /* on one of the threads; once */
     enum fleet_weights_move kind;
     int64_t earliest_at, latest_at; /* when it may begin, by CLOCK_MONOTONIC; 0 and INT64_MAX: any time */
     struct fleet_result result;     /* but `model` */

@@ -44,7 +44,7 @@ struct fleet_pages {
     uint32_t made;                                /* pages that there are on the GPU */
     bool moved;                                   /* a model was moved: the arena is not for plans any more */
     bool over;
-    struct fleet_lane *disk, *bus;
+    struct fleet_lane *disk, *bus, *map;
     struct fleet_weights *weights;
 };
 

@@ -25,6 +25,7 @@ struct fleet_place_opts {
     uint32_t pages;   /* that are there from the start */
     size_t page;      /* bytes of one; a multiple of what the place maps at least */
     int64_t delay_ns; /* CPU: a page's copy takes as long at least; as a bus would */
+    size_t piece;     /* GPU: bytes that are copied at once */
 };
 
 /* Functions return 0 or a negative errno, and say why in gw_last_error(). */
@@ -40,7 +41,8 @@ struct fleet_place_ops {
     /* A page appears at an address; and all pages of a range go. */
     int (*map)(struct fleet_place_memory *m, char *at, uint32_t page);
     int (*unmap)(struct fleet_place_memory *m, char *at, size_t bytes);
-    /* Begins to copy from pinned host memory; `wait` returns when all copies are done. */
+    /* Begins to copy from pinned host memory, or waits until it can. `wait` returns when all copies are done.
+     */
     int (*copy)(struct fleet_place_memory *m, char *at, const void *from, size_t bytes);
     int (*wait)(struct fleet_place_memory *m);
 };

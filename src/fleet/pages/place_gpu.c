@@ -1,8 +1,12 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Pages on a GPU, by the driver's virtual memory: each page is an allocation of its own, made at the start
- * and mapped where a model's weights belong. The copies have a stream of their own. None of these calls waits
+ * and mapped where a model's weights belong. The copies have streams of their own. None of these calls waits
  * for a resident kernel.
+ *
+ * A GPU copies in the order in which it is told to, whatever the stream. A request's few bytes would wait
+ * until all weights before them are there. So weights are copied in pieces, of which two are under way at a
+ * time: while one is copied the next one stands ready, and others' copies get in between.
  */
 #include "src/fleet/pages/place.h"
 
@@ -17,7 +21,9 @@ struct place_gpu {
     const struct gw_cuda_driver *cu;
     struct gw_cu_location where;
     gw_cu_ctx context;
-    gw_cu_stream stream;
+    gw_cu_stream stream[2]; /* take turns: a piece each */
+    unsigned turn;
+    size_t piece;
     gw_cu_memory *of; /* the pages */
     uint32_t pages, cap;
     size_t page;
@@ -56,13 +62,7 @@ static int page_more(struct place_gpu *p)
 {
     const struct gw_cu_memory_prop prop = {.type = GW_CU_PINNED, .location = p->where};
 
-    if (p->pages == p->cap) {
-        uint32_t more = p->cap ? 2 * p->cap : 64;
-        gw_cu_memory *of = (gw_cu_memory *)realloc(p->of, more * sizeof(*of));
-        if (!of) return -ENOMEM;
-        p->of = of;
-        p->cap = more;
-    }
+    if (p->pages == p->cap) return gw_error(-ENOMEM, "there are %u pages already", p->cap);
     int err = place_error(p, p->cu->mem_create(&p->of[p->pages], p->page, &prop, 0), "no memory for a page");
     if (!err) p->pages++;
     return err;
@@ -73,7 +73,8 @@ static void place_gpu_close(struct fleet_place_memory *m)
     struct place_gpu *p = (struct place_gpu *)m;
     bool in = p->context && !place_enter(p);
 
-    if (p->stream) p->cu->stream_destroy(p->stream);
+    for (int i = 0; i < 2; i++)
+        if (p->stream[i]) p->cu->stream_destroy(p->stream[i]);
     while (p->pages) p->cu->mem_release(p->of[--p->pages]);
     if (in) place_leave(p);
     free(p->of);
@@ -85,7 +86,9 @@ static int place_gpu_make(struct place_gpu *p, const struct fleet_place_opts *op
     int err = place_error(p, p->cu->primary_ctx_retain(&p->context, p->where.id), "cannot use it");
 
     if (err || (err = place_enter(p))) return err;
-    err = place_error(p, p->cu->stream_create(&p->stream, GW_CU_STREAM_NON_BLOCKING), "cannot make a stream");
+    for (int i = 0; i < 2 && !err; i++)
+        err = place_error(p, p->cu->stream_create(&p->stream[i], GW_CU_STREAM_NON_BLOCKING),
+                          "cannot make a stream");
     for (uint32_t i = 0; i < opts->pages && !err; i++) err = page_more(p);
     place_leave(p);
     return err;
@@ -97,10 +100,14 @@ static int place_gpu_open(const struct fleet_place_opts *opts, struct fleet_plac
     struct place_gpu *p = (struct place_gpu *)calloc(1, sizeof(*p));
 
     if (!p) return -ENOMEM;
+    /* Room for as many more: other threads read the list while it grows. */
     *p = (struct place_gpu){.memory = {&fleet_place_gpu},
+                            .of = (gw_cu_memory *)calloc(opts->pages, 2 * sizeof(gw_cu_memory)),
+                            .cap = 2 * opts->pages,
                             .cu = cu,
                             .where = {GW_CU_LOCATION_DEVICE, (int)gw_exec_device(opts->exec)},
-                            .page = opts->page};
+                            .page = opts->page,
+                            .piece = opts->piece};
     int err = can_map(cu) ? place_gpu_make(p, opts)
                           : gw_error(-ENOTSUP, "the CUDA driver is too old to map memory");
     if (err)
@@ -180,13 +187,25 @@ static int place_gpu_unmap(struct fleet_place_memory *m, char *at, size_t bytes)
     return err;
 }
 
+/* One piece, when the last but one is done. */
+static int piece_copy(struct place_gpu *p, gw_cu_ptr at, const char *from, size_t bytes)
+{
+    gw_cu_stream stream = p->stream[p->turn++ % 2];
+    int err = place_error(p, p->cu->stream_wait(stream), "a copy failed");
+
+    return err ? err : place_error(p, p->cu->copy_to_device(at, from, bytes, stream), "cannot copy a page");
+}
+
 static int place_gpu_copy(struct fleet_place_memory *m, char *at, const void *from, size_t bytes)
 {
     struct place_gpu *p = (struct place_gpu *)m;
     int err = place_enter(p);
 
     if (err) return err;
-    err = place_error(p, p->cu->copy_to_device((uintptr_t)at, from, bytes, p->stream), "cannot copy a page");
+    for (size_t i = 0; i < bytes && !err; i += p->piece) {
+        size_t part = bytes - i < p->piece ? bytes - i : p->piece;
+        err = piece_copy(p, (uintptr_t)at + i, (const char *)from + i, part);
+    }
     place_leave(p);
     return err;
 }
@@ -197,7 +216,10 @@ static int place_gpu_wait(struct fleet_place_memory *m)
     int err = place_enter(p);
 
     if (err) return err;
-    err = place_error(p, p->cu->stream_wait(p->stream), "a copy failed");
+    for (int i = 0; i < 2; i++) {
+        int failed = place_error(p, p->cu->stream_wait(p->stream[i]), "a copy failed");
+        if (failed) err = failed;
+    }
     place_leave(p);
     return err;
 }
