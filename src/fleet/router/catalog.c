@@ -87,20 +87,32 @@ static struct fleet_catalog_model *catalog_take(struct fleet_catalog *c, const c
     return m;
 }
 
-int fleet_catalog_set(struct fleet_catalog *c, const struct fleet_catalog_item *list, size_t n)
+/* Those whose grace is over are not served any more. The others stay in their order. */
+static void catalog_age(struct fleet_catalog *c, int64_t now)
+{
+    size_t kept = 0;
+    for (size_t i = 0; i < c->serving; i++) {
+        struct fleet_catalog_model *m = c->served[i];
+        m->listed = now - m->seen_at < FLEET_CATALOG_GRACE_NS;
+        if (m->listed) c->served[kept++] = m;
+    }
+    c->serving = kept;
+}
+
+int fleet_catalog_set(struct fleet_catalog *c, const struct fleet_catalog_item *list, size_t n, int64_t now)
 {
     pthread_mutex_lock(&c->lock);
     int err = catalog_grow(c, n);
+    for (size_t i = 0; !err && i < n; i++) {
+        struct fleet_catalog_model *m = catalog_take(c, list[i].name);
+        if (!m) continue;
+        m->seen_at = now;
+        if (!m->described) m->version = list[i].version;
+        if (!m->listed) c->served[c->serving++] = m;
+        m->listed = true;
+    }
     if (!err) {
-        for (size_t i = 0; i < c->serving; i++) c->served[i]->listed = false;
-        c->serving = 0;
-        for (size_t i = 0; i < n; i++) {
-            struct fleet_catalog_model *m = catalog_take(c, list[i].name);
-            if (!m || m->listed) continue;
-            m->listed = true;
-            if (!m->described) m->version = list[i].version;
-            c->served[c->serving++] = m;
-        }
+        catalog_age(c, now);
         c->known = true;
     }
     pthread_mutex_unlock(&c->lock);

@@ -20,6 +20,7 @@ struct fleet_catalog_model {
     char name[FLEET_MODEL];
     unsigned version; /* under the catalog's lock, as the next two; 0: not known */
     bool listed, described;
+    int64_t seen_at;                   /* in a list */
     struct fleet_client_model *client; /* once it is described */
     struct fleet_metadata metadata;    /* once `described` was seen to be true, it stays as it is */
     pthread_mutex_t lock;              /* of the rest */
@@ -43,9 +44,11 @@ struct fleet_catalog_item {
     const char *name;
     unsigned version; /* 0: not known */
 };
-/* These models are there, and no others. 0; -ENOMEM: the list stays as it was. Names that no model can have
- * are skipped. */
-int fleet_catalog_set(struct fleet_catalog *c, const struct fleet_catalog_item *list, size_t n);
+#define FLEET_CATALOG_GRACE_NS 30000000000 /* in which a model that is not listed any more is found */
+
+/* These models are there at that time. Others stay for the grace: a worker may be on its way to another
+ * controller. 0; -ENOMEM: the list stays as it was. Names that no model can have are skipped. */
+int fleet_catalog_set(struct fleet_catalog *c, const struct fleet_catalog_item *list, size_t n, int64_t now);
 bool fleet_catalog_is_known(struct fleet_catalog *c);
 
 /* The model of that name, described: so it may wait for a worker. 0, or -1 with *error. */

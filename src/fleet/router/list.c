@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * list.c: a thread with a connection to the leading controller, on which it asks "models" as `gpuwire fleet`
- * does. A controller that leads no more, is silent or talks nonsense is left, and the next round asks the
- * leader of then.
+ * list.c: a thread with a connection to the leading controller, on which it asks for the table that
+ * `gpuwire fleet` shows. A controller that leads no more, is silent or talks nonsense is left. The next round
+ * asks the leader of then.
  */
 #include "src/fleet/router/list.h"
 
@@ -21,10 +21,10 @@
 #include "src/fleet/wire/conn.h"
 
 #define LIST_FIRST_NS  100000000   /* between two rounds until a list has come */
-#define LIST_EVERY_NS  2000000000  /* and afterwards */
+#define LIST_EVERY_NS  3000000000  /* and afterwards */
 #define LIST_ANSWER_NS 5000000000  /* for an answer */
 #define LIST_BYTES     (64u << 20) /* of an answer */
-#define LIST_QUESTION  "models"
+#define LIST_QUESTION  "table"
 
 struct fleet_list {
     struct fleet_loop *loop;
@@ -58,7 +58,7 @@ static int list_take(struct fleet_list *l, const json_t *models)
         item[i].name = name ? name : "";
         item[i].version = version > 0 && version <= UINT32_MAX ? (unsigned)version : 0;
     }
-    int err = fleet_catalog_set(l->catalog, item, n);
+    int err = fleet_catalog_set(l->catalog, item, n, fleet_loop_now(l->loop));
     free(item);
     return err;
 }
@@ -66,7 +66,7 @@ static int list_take(struct fleet_list *l, const json_t *models)
 static void list_read(struct fleet_list *l)
 {
     json_t *j = l->answer.broken ? NULL : json_loadb(l->answer.at, l->answer.bytes, 0, NULL);
-    const json_t *models = json_is_array(j) ? j : json_object_get(j, "models");
+    const json_t *models = json_object_get(j, "models");
     if (!json_is_array(models))
         gw_say(&l->said, "the controller's list of models makes no sense; the one before is used");
     else if (list_take(l, models))

@@ -225,7 +225,7 @@ int fleet_list_open(const struct fleet_client_opts *o, struct fleet_client *c, s
         snprintf(name[i], sizeof(name[i]), "m-%d", i);
         item[SPECIAL + i] = (struct fleet_catalog_item){name[i], 3};
     }
-    return fleet_catalog_set(catalog, item, SPECIAL + MANY);
+    return fleet_catalog_set(catalog, item, SPECIAL + MANY, now());
 }
 
 void fleet_list_close(struct fleet_list *l)
