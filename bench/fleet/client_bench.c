@@ -34,7 +34,7 @@ static void bench_choose(uint32_t leases)
     static struct fleet_peer peer[MOST_LEASES];
     static struct fleet_holding holding[MOST_LEASES], *at[MOST_LEASES];
     struct fleet_client_model m = {.client = &c};
-    struct fleet_job j = {.model = &m, .r.rows = 1};
+    struct fleet_query j = {.model = &m, .r.rows = 1};
     int64_t now = bench_clock(CLOCK_MONOTONIC), when = 0;
     for (uint32_t i = 0; i < leases; i++) {
         peer[i] = (struct fleet_peer){.client = &c, .serial = i + 1, .open = true};

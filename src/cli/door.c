@@ -84,15 +84,29 @@ static int cli_door_read_token(struct gw_door_options *d)
     return 0;
 }
 
-/* Controllers, or the etcd that knows them: http://HOST:PORT. */
+/* Controllers, or the etcd that knows them: http://HOST:PORT[,http://HOST:PORT]. */
 static int cli_door_fleet(struct gw_door_options *d)
 {
-    bool etcd = !strncmp(d->fleet, "http://", 7);
+    static const char http[] = "http://";
+    const size_t skip = sizeof(http) - 1;
+    bool etcd = !strncmp(d->fleet, http, skip);
     if (d->server) return gw_error(-EINVAL, "--server and --fleet do not go together");
-    int n = snprintf(d->url, sizeof(d->url), "%s%s", etcd ? "fleet+etcd://" : "fleet://",
-                     d->fleet + (etcd ? 7 : 0));
+    if (strlen(d->fleet) + sizeof("fleet+etcd://") > sizeof(d->url))
+        return gw_error(-EINVAL, "--fleet: it is too long");
+    char *to = stpcpy(d->url, etcd ? "fleet+etcd://" : "fleet://");
+    bool begins = true; /* an address */
+    for (const char *at = d->fleet; *at; at++) {
+        if (etcd && begins && !strncmp(at, http, skip)) {
+            at += skip - 1;
+            begins = false;
+            continue;
+        }
+        begins = *at == ',';
+        *to++ = *at;
+    }
+    *to = 0;
     d->server = d->url;
-    return n < (int)sizeof(d->url) ? 0 : gw_error(-EINVAL, "--fleet: it is too long");
+    return 0;
 }
 
 int gw_door_options_use(struct gw_door_options *d, struct gw_client_opts *opts)

@@ -92,6 +92,21 @@ static struct fleet_door_slot *client_fleet_next(struct fleet_door *d, uint64_t 
 
 /* ---- opening ---- */
 
+/* http://HOST:PORT[,http://HOST:PORT], of the HOST:PORT[,HOST:PORT] of an URL; or NULL: no memory. */
+static char *client_fleet_etcd(const char *hosts)
+{
+    const size_t more = strlen("http://");
+    size_t n = 1;
+    for (const char *at = hosts; *at; at++) n += *at == ',';
+    char *text = malloc(strlen(hosts) + n * more + 1), *to = text;
+    for (const char *at = hosts; text; at += strcspn(at, ",") + 1) {
+        size_t length = strcspn(at, ",");
+        to += sprintf(to, "http://%.*s%s", (int)length, at, at[length] ? "," : "");
+        if (!at[length]) break;
+    }
+    return text;
+}
+
 static int client_fleet_begin(struct gw_client *c)
 {
     struct fleet_door *d = c->own = calloc(1, sizeof(*d));
@@ -102,26 +117,28 @@ static int client_fleet_begin(struct gw_client *c)
     pthread_cond_init(&d->news, &clock);
     pthread_condattr_destroy(&clock);
     pthread_mutex_init(&d->lock, NULL);
-    const struct fleet_client_opts opts = {.controllers = c->url.etcd ? NULL : c->url.authority,
-                                           .etcd = c->url.etcd ? c->url.authority : NULL,
-                                           .token = c->token,
-                                           .rdma = 1,
-                                           .patience_ns = (int64_t)c->http_opts.timeout_ns};
     char *end = NULL;
     unsigned long version = c->version ? strtoul(c->version, &end, 10) : 0;
     if (c->version && (!version || *end || version > UINT32_MAX))
         return gw_error(-EINVAL, "model %s: %s is not a version; a fleet's are whole numbers", c->name,
                         c->version);
+    char *etcd = c->url.etcd ? client_fleet_etcd(c->url.authority) : NULL;
+    if (c->url.etcd && !etcd) return gw_error_errno(-ENOMEM, "client");
+    const struct fleet_client_opts opts = {.controllers = c->url.etcd ? NULL : c->url.authority,
+                                           .etcd = etcd,
+                                           .token = c->token,
+                                           .rdma = 1,
+                                           .patience_ns = (int64_t)c->http_opts.timeout_ns};
     int err = fleet_client_open(&opts, &d->fleet);
+    free(etcd);
     return err ? err : fleet_client_model(d->fleet, c->name, (uint32_t)version, &d->model);
 }
 
 /* Waits for the metadata as long as a step of set-up may take. */
 static int client_fleet_wait_described(struct gw_client *c, struct fleet_door_slot **s)
 {
-    struct fleet_door *d = c->own;
-    while (
-        !(*s = client_fleet_next(d, gw_deadline(FLEET_LOOK_NS)))) /* it comes by its deadline in any case */
+    /* It comes by its deadline in any case. */
+    while (!(*s = client_fleet_next(c->own, gw_deadline(FLEET_LOOK_NS))))
         if (c->http_opts.give_up && c->http_opts.give_up()) return gw_error(-EINTR, "interrupted");
     return 0;
 }

@@ -101,17 +101,17 @@ static void client_take_inbox(void *ctx)
 {
     struct fleet_client *c = ctx;
     pthread_mutex_lock(&c->lock);
-    struct fleet_job *j = c->inbox.first;
-    c->inbox = (struct fleet_jobs){0};
+    struct fleet_query *j = c->inbox.first;
+    c->inbox = (struct fleet_queries){0};
     pthread_mutex_unlock(&c->lock);
     while (j) {
-        struct fleet_job *next = j->next;
-        fleet_job_begin(j);
+        struct fleet_query *next = j->next;
+        fleet_query_begin(j);
         j = next;
     }
 }
 
-static int client_leave(struct fleet_client_model *m, struct fleet_job *j)
+static int client_leave(struct fleet_client_model *m, struct fleet_query *j)
 {
     struct fleet_client *c = m->client;
     int err = 0;
@@ -122,7 +122,7 @@ static int client_leave(struct fleet_client_model *m, struct fleet_job *j)
         err = -EIO;
     else if (!c->inbox.first)
         err = fleet_loop_call(c->loop, client_take_inbox, c);
-    if (!err) fleet_jobs_add(&c->inbox, j);
+    if (!err) fleet_queries_add(&c->inbox, j);
     pthread_mutex_unlock(&c->lock);
     if (!err) return 0;
     free(j);
@@ -134,7 +134,7 @@ int fleet_client_submit(struct fleet_client_model *m, const struct fleet_client_
     if (!r->done || (!r->in && r->bytes) || r->bytes > FLEET_MAX_FRAME - sizeof(struct fleet_request))
         return gw_error(-EINVAL, "fleet: a request of %llu bytes; it may have %d MiB",
                         (unsigned long long)r->bytes, FLEET_MAX_FRAME >> 20);
-    struct fleet_job *j = calloc(1, sizeof *j);
+    struct fleet_query *j = calloc(1, sizeof *j);
     if (!j) return gw_error_errno(-ENOMEM, "fleet: a request");
     j->r = *r;
     if (!j->r.rows) j->r.rows = 1;
@@ -144,7 +144,7 @@ int fleet_client_submit(struct fleet_client_model *m, const struct fleet_client_
 int fleet_client_describe(struct fleet_client_model *m, int64_t deadline_at,
                           void (*done)(void *ctx, const struct fleet_client_reply *reply), void *ctx)
 {
-    struct fleet_job *j = calloc(1, sizeof *j);
+    struct fleet_query *j = calloc(1, sizeof *j);
     if (!j) return gw_error_errno(-ENOMEM, "fleet: a request");
     j->r = (struct fleet_client_request){.rows = 1, .deadline_at = deadline_at, .done = done, .ctx = ctx};
     j->describes = true;
@@ -185,12 +185,12 @@ void fleet_client_stats(struct fleet_client *c, struct fleet_client_stats *out)
 
 /* ---- its begin and its end ---- */
 
-static void client_cancel(struct fleet_jobs *l, int err, const char *why)
+static void client_cancel(struct fleet_queries *l, int err, const char *why)
 {
     while (l->first) {
-        struct fleet_job *j = l->first;
-        if (j->state == FLEET_JOB_FLIES && !fleet_job_landed(j)) continue;
-        fleet_job_fail(j, err, why, 0);
+        struct fleet_query *j = l->first;
+        if (j->state == FLEET_QUERY_FLIES && !fleet_query_landed(j)) continue;
+        fleet_query_fail(j, err, why, 0);
     }
 }
 
@@ -199,18 +199,18 @@ static void client_end_all(struct fleet_client *c, int err, const char *why)
 {
     pthread_mutex_lock(&c->lock);
     c->ended = true;
-    struct fleet_job *j = c->inbox.first;
-    c->inbox = (struct fleet_jobs){0};
+    struct fleet_query *j = c->inbox.first;
+    c->inbox = (struct fleet_queries){0};
     pthread_cond_broadcast(&c->answered);
     pthread_mutex_unlock(&c->lock);
-    for (struct fleet_job *next; j; j = next) {
+    for (struct fleet_query *next; j; j = next) {
         next = j->next;
-        fleet_job_fail(j, err, why, 0);
+        fleet_query_fail(j, err, why, 0);
     }
     for (struct fleet_client_model *m = c->all; m; m = m->next) client_cancel(&m->waiting, err, why);
-    for (uint32_t i = 0; i < c->jobs; i++) {
-        j = c->job[i].job;
-        if (j && fleet_job_landed(j)) fleet_job_fail(j, err, why, 0);
+    for (uint32_t i = 0; i < c->queries; i++) {
+        j = c->query[i].query;
+        if (j && fleet_query_landed(j)) fleet_query_fail(j, err, why, 0);
     }
 }
 
@@ -257,6 +257,7 @@ static int client_start(struct fleet_client *c)
 
 static void client_free(struct fleet_client *c)
 {
+    fleet_found_end(c);
     fleet_rdma_end_all(c);
     for (uint32_t i = 0; i < c->leases.slots; i++)
         while (c->leases.slot[i]) fleet_lease_drop((struct fleet_holding *)c->leases.slot[i]);
@@ -276,7 +277,7 @@ static void client_free(struct fleet_client *c)
     fleet_leader_end(c);
     pthread_mutex_destroy(&c->lock);
     pthread_cond_destroy(&c->answered);
-    free(c->job);
+    free(c->query);
     free(c->token);
     free(c);
 }
@@ -289,7 +290,7 @@ int fleet_client_open(const struct fleet_client_opts *opts, struct fleet_client 
     pthread_cond_init(&c->answered, NULL);
     int err = client_options(c, opts);
     if (!err) err = fleet_loop_create(&c->loop);
-    if (!err) err = fleet_leader_begin(c, opts->controllers ? opts->controllers : "");
+    if (!err) err = fleet_leader_begin(c, opts->controllers, opts->etcd);
     if (!err) err = client_start(c);
     if (err) {
         client_free(c);

@@ -21,34 +21,34 @@
 #define FLEET_SECOND 1000000000
 
 enum {
-    FLEET_JOB_TRIES = 2,    /* workers that a request is sent to, when they refuse it */
+    FLEET_QUERY_TRIES = 2,  /* workers that a request is sent to, when they refuse it */
     FLEET_DEMANDS_KEPT = 4, /* of each model: a GRANTED may answer any of these */
 };
 
-struct fleet_jobs {
-    struct fleet_job *first, *last;
+struct fleet_queries {
+    struct fleet_query *first, *last;
     uint32_t n;
 };
 
 /* ---- a request, or a question for metadata */
 
-enum fleet_job_state { FLEET_JOB_NEW, FLEET_JOB_WAITS, FLEET_JOB_FLIES };
+enum fleet_query_state { FLEET_QUERY_NEW, FLEET_QUERY_WAITS, FLEET_QUERY_FLIES };
 
-struct fleet_job {
+struct fleet_query {
     struct fleet_client_request r;
     struct fleet_client_model *model;
-    struct fleet_holding *lease;   /* it flies on; NULL for a question */
-    struct fleet_peer *peer;       /* it flies to */
-    struct fleet_job *next, *prev; /* in the inbox, its model's `waiting`, or its peer's `flying` */
+    struct fleet_holding *lease;     /* it flies on; NULL for a question */
+    struct fleet_peer *peer;         /* it flies to */
+    struct fleet_query *next, *prev; /* in the inbox, its model's `waiting`, or its peer's `flying` */
     struct fleet_timer timer;
-    uint64_t id;  /* its place in the client's `job` and that place's generation */
+    uint64_t id;  /* its place in the client's `query` and that place's generation */
     uint64_t seq; /* of a question's frame */
     int64_t begun_at, sent_at;
     int64_t limit_at;    /* the deadline, or when patience ends */
     bool written;        /* it went over RDMA */
     uint64_t refused_by; /* the worker that has refused it: its `serial` */
     uint32_t tries;
-    uint8_t state;  /* enum fleet_job_state */
+    uint8_t state;  /* enum fleet_query_state */
     bool describes; /* the question */
     bool told;      /* its callback was called, and only the slot is not free yet */
     int refusal;    /* of the last try: a negative errno */
@@ -86,7 +86,7 @@ struct fleet_client_model {
     char name[FLEET_MODEL];
     uint32_t version;
     struct fleet_holdings held[2]; /* leases: for all requests, and for those that others refuse */
-    struct fleet_jobs waiting;
+    struct fleet_queries waiting;
     struct fleet_timer wake; /* when a lease has budget again, while requests wait */
     struct fleet_admit admit;
     int64_t exec_ns;      /* p99 of one sample, as the last grant says */
@@ -126,16 +126,18 @@ struct fleet_peer {
     struct fleet_rdma *rdma; /* a session over RDMA; NULL: none */
     int64_t rdma_at;         /* none is tried before */
     uint32_t holds;          /* leases, and functions that are at work on it */
-    struct fleet_jobs flying;
+    struct fleet_queries flying;
 };
 
 /* ---- the controllers */
 
 struct fleet_leader {
-    char (*address)[FLEET_ADDRESS];
+    char (*address)[FLEET_ADDRESS]; /* that the user gave; or none, and etcd tells */
     uint32_t addresses, at;
     char leader[FLEET_ADDRESS]; /* that a controller named; "": none did */
-    uint32_t hops;              /* of such names, one after the other */
+    char found[FLEET_ADDRESS];  /* the leader's, as etcd has it; "": not yet, or there is no etcd */
+    struct fleet_registry *registry;
+    uint32_t hops; /* of such names, one after the other */
     struct fleet_conn *conn;
     bool welcome; /* it leads, and takes DEMAND */
     struct fleet_timer timer;
@@ -155,18 +157,18 @@ struct fleet_client {
     struct fleet_table models, peers, leases; /* models: under the lock */
     struct fleet_client_model *all;           /* under the lock */
     /* Requests by number: an answer names one. */
-    struct fleet_job_place {
-        struct fleet_job *job;
+    struct fleet_query_place {
+        struct fleet_query *query;
         uint32_t generation, next_free;
-    } * job;
-    uint32_t jobs, jobs_free;
+    } * query;
+    uint32_t queries, queries_free;
     struct fleet_client_stats stats;
     struct fleet_rdma *sessions; /* also those whose threads have not ended yet */
     bool rdma;                   /* sessions are wished for */
     pthread_mutex_t lock;
-    pthread_cond_t answered; /* a question for statistics was */
-    struct fleet_jobs inbox; /* under the lock */
-    bool ended;              /* under the lock: the thread runs no more */
+    pthread_cond_t answered;    /* a question for statistics was */
+    struct fleet_queries inbox; /* under the lock */
+    bool ended;                 /* under the lock: the thread runs no more */
 };
 
 /* ---- client.c */
@@ -175,24 +177,24 @@ uint32_t fleet_client_random(struct fleet_client *c, uint32_t below);
 /* The model that a message names, or NULL. */
 struct fleet_client_model *fleet_client_named(struct fleet_client *c, const char *name);
 
-/* ---- job.c */
+/* ---- query.c */
 
-void fleet_jobs_add(struct fleet_jobs *l, struct fleet_job *j);
-void fleet_jobs_take(struct fleet_jobs *l, struct fleet_job *j);
+void fleet_queries_add(struct fleet_queries *l, struct fleet_query *j);
+void fleet_queries_take(struct fleet_queries *l, struct fleet_query *j);
 /* A request comes from its thread. */
-void fleet_job_begin(struct fleet_job *j);
+void fleet_query_begin(struct fleet_query *j);
 /* Calls back, and frees it unless a worker still has it. */
-void fleet_job_end(struct fleet_job *j, const struct fleet_client_reply *reply);
+void fleet_query_end(struct fleet_query *j, const struct fleet_client_reply *reply);
 /* The same without an answer. */
-void fleet_job_fail(struct fleet_job *j, int err, const char *why, int64_t retry_ns);
+void fleet_query_fail(struct fleet_query *j, int err, const char *why, int64_t retry_ns);
 /* The request of that id which flies to this worker, or NULL. */
-struct fleet_job *fleet_job_flying(const struct fleet_peer *p, uint64_t id);
+struct fleet_query *fleet_query_flying(const struct fleet_peer *p, uint64_t id);
 /* It has come back: its slot is free. False: its callback was called before, and it is freed. */
-bool fleet_job_landed(struct fleet_job *j);
+bool fleet_query_landed(struct fleet_query *j);
 /* It came back without an answer, and goes elsewhere if time is left; or fails with what j->refusal says. */
-void fleet_job_again(struct fleet_job *j);
+void fleet_query_again(struct fleet_query *j);
 /* Sends what waits, as far as leases allow. */
-void fleet_job_drain(struct fleet_client_model *m);
+void fleet_query_drain(struct fleet_client_model *m);
 
 /* ---- lease.c */
 
@@ -204,7 +206,7 @@ void fleet_lease_drop(struct fleet_holding *h);
 void fleet_lease_put(struct fleet_holding *h);
 /* A lease for this request, with a slot and a token of its budget taken; or NULL, and in *when a time when
  * one may have budget again (0: unknown). */
-struct fleet_holding *fleet_lease_pick(struct fleet_job *j, int64_t now, int64_t *when);
+struct fleet_holding *fleet_lease_pick(struct fleet_query *j, int64_t now, int64_t *when);
 
 /* ---- peer.c */
 
@@ -216,21 +218,29 @@ void fleet_peer_free(struct fleet_peer *p);
 /* Half of the time of a round trip, as far as is known. */
 int64_t fleet_peer_way(const struct fleet_peer *p);
 /* How long an answer is worth something at the worker; 0: there is no deadline. */
-uint64_t fleet_peer_budget(const struct fleet_peer *p, const struct fleet_job *j, int64_t now);
+uint64_t fleet_peer_budget(const struct fleet_peer *p, const struct fleet_query *j, int64_t now);
 /* The request's way back is gone: it is tried elsewhere. */
-void fleet_peer_lost_job(struct fleet_job *j);
+void fleet_peer_lost_query(struct fleet_query *j);
 /* The answer to a request which flies to this worker; a->bytes of data. */
-void fleet_peer_answered(struct fleet_peer *p, struct fleet_job *j, const struct fleet_answer *a,
+void fleet_peer_answered(struct fleet_peer *p, struct fleet_query *j, const struct fleet_answer *a,
                          const void *data);
 /* Sends a request on its lease (a question: on any connection). 0, or it was not sent. */
-int fleet_peer_send(struct fleet_peer *p, struct fleet_job *j, int64_t now);
+int fleet_peer_send(struct fleet_peer *p, struct fleet_query *j, int64_t now);
 
 /* ---- leader.c */
 
-int fleet_leader_begin(struct fleet_client *c, const char *controllers);
+/* One of both: the controllers' addresses, or etcd's URL. */
+int fleet_leader_begin(struct fleet_client *c, const char *controllers, const char *etcd);
+/* Etcd says who leads. */
+void fleet_leader_found(struct fleet_client *c, const char *address);
 void fleet_leader_end(struct fleet_client *c);
 /* The options of all our connections, to peers of that role. */
 void fleet_leader_opts(const struct fleet_client *c, uint8_t role, struct fleet_conn_opts *o);
+
+/* ---- found.c, or found_none.c */
+
+int fleet_found_begin(struct fleet_client *c, const char *etcd);
+void fleet_found_end(struct fleet_client *c);
 
 /* ---- demand.c */
 

@@ -42,6 +42,12 @@ static void leader_dial_at(struct fleet_client *c, int64_t at)
     if (fleet_timer_set(c->loop, &c->leader.timer, at, leader_dial, c)) leader_dial(c);
 }
 
+/* Whom to dial: "": none is known yet. */
+static const char *leader_target(const struct fleet_leader *l)
+{
+    return l->leader[0] ? l->leader : l->addresses ? l->address[l->at] : l->found;
+}
+
 /* This one is of no use: the next, at once if it is another one, else after a pause. */
 static void leader_next(struct fleet_client *c)
 {
@@ -53,7 +59,7 @@ static void leader_next(struct fleet_client *c)
     c->stats.has_controller = 0;
     if (l->leader[0])
         l->leader[0] = 0; /* the address that was named is gone: ask the others */
-    else
+    else if (l->addresses)
         l->at = (l->at + 1) % l->addresses;
     l->pause_ns = l->pause_ns ? 2 * l->pause_ns : LEADER_PAUSE_NS;
     if (l->pause_ns > LEADER_LONGEST_NS) l->pause_ns = LEADER_LONGEST_NS;
@@ -108,7 +114,7 @@ static void leader_welcome(struct fleet_client *c)
     l->pause_ns = 0;
     l->missed_at = now;
     c->stats.has_controller = 1;
-    memcpy(c->stats.controller, l->leader[0] ? l->leader : l->address[l->at], FLEET_ADDRESS);
+    memcpy(c->stats.controller, leader_target(l), FLEET_ADDRESS);
     fleet_demand_all(c);
 }
 
@@ -143,7 +149,7 @@ static void leader_nothing(struct fleet_client *c, const struct fleet_nothing *n
     if (n->error != -ENOENT) return;
     m->absent_until = now + m->retry_ns;
     while (m->waiting.first)
-        fleet_job_fail(m->waiting.first, -ENOENT, "no worker of the fleet has such a model", m->retry_ns);
+        fleet_query_fail(m->waiting.first, -ENOENT, "no worker of the fleet has such a model", m->retry_ns);
 }
 
 static bool leader_hears(struct fleet_client *c, const struct fleet_frame *f, const void *body)
@@ -206,8 +212,8 @@ static void leader_dial(void *ctx)
     struct fleet_leader *l = &c->leader;
     struct fleet_conn_opts o;
     fleet_leader_opts(c, FLEET_IS_CONTROLLER, &o);
-    const char *to = l->leader[0] ? l->leader : l->address[l->at];
-    if (fleet_dial(c->loop, &o, to, &leader_handler, c, &l->conn)) {
+    if (!leader_target(l)[0]) return; /* etcd will tell */
+    if (fleet_dial(c->loop, &o, leader_target(l), &leader_handler, c, &l->conn)) {
         leader_next(c);
         return;
     }
@@ -216,6 +222,17 @@ static void leader_dial(void *ctx)
 }
 
 /* ---- addresses ---- */
+
+void fleet_leader_found(struct fleet_client *c, const char *address)
+{
+    struct fleet_leader *l = &c->leader;
+    if (!strcmp(l->found, address)) return;
+    memcpy(l->found, address, sizeof l->found);
+    l->leader[0] = 0;
+    l->pause_ns = 0;
+    if (l->conn) leader_leave(c, 0, NULL);
+    leader_dial_at(c, fleet_loop_now(c->loop));
+}
 
 static int leader_addresses(struct fleet_leader *l, const char *controllers)
 {
@@ -233,9 +250,10 @@ static int leader_addresses(struct fleet_leader *l, const char *controllers)
     return l->addresses ? 0 : gw_error(-EINVAL, "a fleet's controllers: HOST:PORT[,HOST:PORT]");
 }
 
-int fleet_leader_begin(struct fleet_client *c, const char *controllers)
+int fleet_leader_begin(struct fleet_client *c, const char *controllers, const char *etcd)
 {
-    int err = leader_addresses(&c->leader, controllers);
+    if (etcd && !controllers) return fleet_found_begin(c, etcd);
+    int err = leader_addresses(&c->leader, controllers ? controllers : "");
     if (!err) err = fleet_timer_set(c->loop, &c->leader.timer, 1, leader_dial, c);
     return err;
 }

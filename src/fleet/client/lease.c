@@ -159,7 +159,7 @@ void fleet_lease_granted(struct fleet_client *c, uint64_t seq, const struct flee
     if (fleet_timer_set(c->loop, &h->timer, h->until_at, lease_is_over, h))
         fleet_lease_drop(h);
     else
-        fleet_job_drain(m);
+        fleet_query_drain(m);
 }
 
 void fleet_lease_revoked(struct fleet_client *c, const struct fleet_revoked *r)
@@ -177,13 +177,13 @@ void fleet_lease_revoked(struct fleet_client *c, const struct fleet_revoked *r)
 
 /* ---- choosing */
 
-static bool lease_open(const struct fleet_holding *h, const struct fleet_job *j, int64_t now)
+static bool lease_open(const struct fleet_holding *h, const struct fleet_query *j, int64_t now)
 {
     return h->peer->open && h->until_at > now && h->peer->serial != j->refused_by;
 }
 
 /* Takes a slot's token, or says when there is one. */
-static bool lease_take(struct fleet_holding *h, const struct fleet_job *j, int64_t now, int64_t *when)
+static bool lease_take(struct fleet_holding *h, const struct fleet_query *j, int64_t now, int64_t *when)
 {
     if (!lease_open(h, j, now)) return false;
     if (j->describes) return true;
@@ -200,7 +200,7 @@ static struct fleet_use lease_use(const struct fleet_holding *h, int64_t now)
 }
 
 /* The better of two by chance; if neither can, the first of all that can. */
-static struct fleet_holding *lease_among(const struct fleet_holdings *l, const struct fleet_job *j,
+static struct fleet_holding *lease_among(const struct fleet_holdings *l, const struct fleet_query *j,
                                          int64_t now, int64_t *when)
 {
     struct fleet_client *c = j->model->client;
@@ -219,7 +219,7 @@ static struct fleet_holding *lease_among(const struct fleet_holdings *l, const s
     return lease_take(a, j, now, when) ? a : NULL;
 }
 
-struct fleet_holding *fleet_lease_pick(struct fleet_job *j, int64_t now, int64_t *when)
+struct fleet_holding *fleet_lease_pick(struct fleet_query *j, int64_t now, int64_t *when)
 {
     const struct fleet_client_model *m = j->model;
     int first = j->refused_by != 0; /* what was refused goes where a lease is for it, if one is */

@@ -91,13 +91,13 @@ static void peer_dial_later(struct fleet_peer *p)
     fleet_timer_set(c->loop, &p->timer, fleet_loop_now(c->loop) + p->pause_ns, peer_dial, p);
 }
 
-void fleet_peer_lost_job(struct fleet_job *j)
+void fleet_peer_lost_query(struct fleet_query *j)
 {
-    if (!fleet_job_landed(j)) return;
+    if (!fleet_query_landed(j)) return;
     j->refusal = -ECONNRESET;
     j->why = "the worker that had the request has gone";
     j->retry_ns = 0;
-    fleet_job_again(j);
+    fleet_query_again(j);
 }
 
 /* What it had is tried elsewhere. */
@@ -108,7 +108,7 @@ static void peer_lost(struct fleet_peer *p)
     p->open = false;
     p->holds++;
     fleet_rdma_end(p);
-    while (p->flying.first) fleet_peer_lost_job(p->flying.first);
+    while (p->flying.first) fleet_peer_lost_query(p->flying.first);
     peer_dial_later(p);
     fleet_peer_left(p);
 }
@@ -124,7 +124,7 @@ static void peer_lies(struct fleet_peer *p, const char *why)
 /* ---- answers ---- */
 
 /* A refusal: what it says of the lease, and of the request's next try. */
-static void peer_refused(struct fleet_job *j, const struct fleet_answer *a, int64_t now)
+static void peer_refused(struct fleet_query *j, const struct fleet_answer *a, int64_t now)
 {
     struct fleet_holding *h = j->lease;
     int64_t retry = a->retry_ns > 0 && a->retry_ns < FLEET_SECOND * 10ll ? a->retry_ns : 0;
@@ -169,7 +169,7 @@ static int peer_error_of(uint32_t status, const char **why)
     }
 }
 
-static void peer_finish(struct fleet_peer *p, struct fleet_job *j, const struct fleet_answer *a,
+static void peer_finish(struct fleet_peer *p, struct fleet_query *j, const struct fleet_answer *a,
                         const void *data)
 {
     struct fleet_client_reply r = {.seen_at = fleet_loop_now(p->client->loop), .batch = a->batch};
@@ -185,28 +185,28 @@ static void peer_finish(struct fleet_peer *p, struct fleet_job *j, const struct 
     memcpy(r.worker, p->name, sizeof r.worker);
     if (a->started_at > a->arrived_at) r.queued_ns = a->started_at - a->arrived_at;
     if (a->done_at > a->started_at) r.model_ns = a->done_at - a->started_at;
-    fleet_job_end(j, &r);
+    fleet_query_end(j, &r);
 }
 
-void fleet_peer_answered(struct fleet_peer *p, struct fleet_job *j, const struct fleet_answer *a,
+void fleet_peer_answered(struct fleet_peer *p, struct fleet_query *j, const struct fleet_answer *a,
                          const void *data)
 {
     struct fleet_client_model *m = j->model;
     bool refused = peer_is_refusal(a->status);
     if (refused) peer_refused(j, a, fleet_loop_now(p->client->loop));
-    if (fleet_job_landed(j)) {
+    if (fleet_query_landed(j)) {
         if (refused)
-            fleet_job_again(j);
+            fleet_query_again(j);
         else
             peer_finish(p, j, a, data);
     }
-    if (m->waiting.n) fleet_job_drain(m);
+    if (m->waiting.n) fleet_query_drain(m);
 }
 
 static void peer_answer(struct fleet_peer *p, const struct fleet_frame *f, const void *body)
 {
     const struct fleet_answer *a = FLEET_BODY(struct fleet_answer, f, body);
-    struct fleet_job *j = a ? fleet_job_flying(p, a->id) : NULL;
+    struct fleet_query *j = a ? fleet_query_flying(p, a->id) : NULL;
     if (j && a->bytes == f->bytes - sizeof *a)
         fleet_peer_answered(p, j, a, a + 1);
     else
@@ -217,7 +217,7 @@ static void peer_answer(struct fleet_peer *p, const struct fleet_frame *f, const
 static void peer_described(struct fleet_peer *p, const struct fleet_frame *f, const void *body)
 {
     bool has = f->kind == FLEET_DESCRIBED && f->bytes;
-    struct fleet_job *j = p->flying.first;
+    struct fleet_query *j = p->flying.first;
     while (j && !(j->describes && j->seq == f->seq)) j = j->next;
     if (!j) {
         peer_lies(p, "metadata that was not asked for");
@@ -229,12 +229,12 @@ static void peer_described(struct fleet_peer *p, const struct fleet_frame *f, co
         m->json = memcpy(copy, body, f->bytes);
         m->json_bytes = f->bytes;
     }
-    if (!fleet_job_landed(j)) return;
+    if (!fleet_query_landed(j)) return;
     struct fleet_client_reply r = {.error = -ENOENT, .why = "the worker has no such model"};
     if (has) r = (struct fleet_client_reply){.why = "", .data = body, .bytes = f->bytes};
     r.seen_at = fleet_loop_now(p->client->loop);
     memcpy(r.worker, p->name, sizeof r.worker);
-    fleet_job_end(j, &r);
+    fleet_query_end(j, &r);
 }
 
 /* ---- the connection ---- */
@@ -257,7 +257,7 @@ static void peer_open(void *ctx, struct fleet_conn *conn)
     struct fleet_client_model *m = c->all;
     pthread_mutex_unlock(&c->lock);
     for (; m; m = m->next)
-        if (m->waiting.n) fleet_job_drain(m);
+        if (m->waiting.n) fleet_query_drain(m);
 }
 
 static void peer_message(void *ctx, struct fleet_conn *conn, const struct fleet_frame *f, const void *body)
@@ -299,14 +299,14 @@ static void peer_dial(void *ctx)
 }
 
 /* The worker counts from the request's arrival, and the answer has a way, too. */
-uint64_t fleet_peer_budget(const struct fleet_peer *p, const struct fleet_job *j, int64_t now)
+uint64_t fleet_peer_budget(const struct fleet_peer *p, const struct fleet_query *j, int64_t now)
 {
     if (!j->r.deadline_at) return 0;
     int64_t budget = j->r.deadline_at - now - 2 * fleet_peer_way(p);
     return budget > 0 ? (uint64_t)budget : 1;
 }
 
-int fleet_peer_send(struct fleet_peer *p, struct fleet_job *j, int64_t now)
+int fleet_peer_send(struct fleet_peer *p, struct fleet_query *j, int64_t now)
 {
     j->written = !j->describes && fleet_rdma_send(p->rdma, j, now);
     if (j->written) {

@@ -22,7 +22,7 @@
 enum { RDMA_SLOTS = 64 };
 
 struct rdma_slot {
-    struct fleet_job *job; /* NULL: it is free */
+    struct fleet_query *query; /* NULL: it is free */
     uint32_t next_free;
 };
 
@@ -176,9 +176,9 @@ void fleet_rdma_end(struct fleet_peer *p)
     p->rdma_at = fleet_loop_now(p->client->loop) + RDMA_AGAIN_NS;
     rdma_stop(s);
     for (uint32_t i = 0; i < s->slots; i++) {
-        struct fleet_job *j = s->slot[i].job;
-        s->slot[i].job = NULL;
-        if (j) fleet_peer_lost_job(j);
+        struct fleet_query *j = s->slot[i].query;
+        s->slot[i].query = NULL;
+        if (j) fleet_peer_lost_query(j);
     }
     fleet_peer_left(p);
 }
@@ -305,7 +305,7 @@ void fleet_rdma_begin(struct fleet_peer *p, const struct fleet_holding *h, uint6
 
 /* ---- requests and answers ---- */
 
-bool fleet_rdma_send(struct fleet_rdma *s, struct fleet_job *j, int64_t now)
+bool fleet_rdma_send(struct fleet_rdma *s, struct fleet_query *j, int64_t now)
 {
     struct ibv_wc wc;
     uint64_t bytes = sizeof(struct gw_serve_request) + j->r.bytes;
@@ -338,14 +338,14 @@ bool fleet_rdma_send(struct fleet_rdma *s, struct fleet_job *j, int64_t now)
     }
     if (gw_post_send(gw_qp_handle(s->qp), &wr, &bad)) return false;
     s->free = s->slot[slot].next_free;
-    s->slot[slot].job = j;
+    s->slot[slot].query = j;
     return true;
 }
 
 /* False: no worker answers so. */
 static bool rdma_answer(struct fleet_rdma *s, uint32_t slot)
 {
-    struct fleet_job *j = slot < s->slots ? s->slot[slot].job : NULL;
+    struct fleet_query *j = slot < s->slots ? s->slot[slot].query : NULL;
     const uint8_t *at = (const uint8_t *)s->out.host + slot * s->out_stride;
     if (!j || gw_recv_empty(gw_qp_handle(s->qp), 1, 0)) return false;
     struct gw_serve_reply r = *(const struct gw_serve_reply *)at; /* it can change while we look */

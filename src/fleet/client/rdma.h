@@ -19,7 +19,7 @@ void fleet_rdma_begin(struct fleet_peer *p, const struct fleet_holding *h, uint6
 /* Ends it: what flies on it is lost, and tried elsewhere. */
 void fleet_rdma_end(struct fleet_peer *p);
 /* Writes the request into a free slot. False: it cannot go this way now. */
-bool fleet_rdma_send(struct fleet_rdma *s, struct fleet_job *j, int64_t now);
+bool fleet_rdma_send(struct fleet_rdma *s, struct fleet_query *j, int64_t now);
 /* The loop runs no more: waits for the threads of all sessions and frees them. */
 void fleet_rdma_end_all(struct fleet_client *c);
 
