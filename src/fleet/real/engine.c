@@ -47,7 +47,8 @@ static void real_facts(const struct fleet_engine *e, struct fleet_hello_worker *
                                        .host_pages = r->o.host_pages,
                                        .slots = r->o.sessions * r->o.slots,
                                        .leases = r->o.leases,
-                                       .models = real_models(r)};
+                                       .models = real_models(r),
+                                       .reply_bytes = r->reply_bytes};
 }
 
 static uint64_t real_largest(const struct fleet_engine *e)
@@ -280,6 +281,7 @@ static int engine_make_loop(struct real *r)
         if (in > many.in_bytes) many.in_bytes = in;
         if (out > many.out_bytes) many.out_bytes = out;
     }
+    r->reply_bytes = many.out_bytes;
     int err = gw_many_create(&many, &r->many);
     if (!err) err = add_all(r);
     if (!err) err = gw_many_start(r->many);

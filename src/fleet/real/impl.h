@@ -57,6 +57,7 @@ struct real {
     struct gw_plan_arena *arena; /* of all models: one batch runs at a time */
     struct gw_many *many;
     struct gw_calls *calls;
+    uint64_t reply_bytes;      /* that a client's slot must hold, beside the header */
     pthread_mutex_t host;      /* of what one thread at a time may tell the loop */
     struct real_model **model; /* by number; room for o.max_models */
     uint32_t models;           /* atomic; grows */
