@@ -29,7 +29,7 @@ struct gw_session_pool *world_begin(struct stream *faults);
 void world_end(void);
 
 /* The same with several models and leases. No model is there, and no lease. All models copy. */
-struct gw_session_pool *world_begin_tables(uint32_t leases);
+struct gw_session_pool *world_begin_tables(struct stream *faults, uint32_t leases);
 /* What the host says of a model or a lease; what the kernel has answered of a model. */
 void world_order(const struct gw_serve_order *order);
 uint32_t world_seen(uint32_t model);

@@ -62,7 +62,7 @@ static void place(uint32_t model, enum gw_model_state state)
 static int begin(void **state)
 {
     (void)state;
-    pool = world_begin_tables(LEASES);
+    pool = world_begin_tables(NULL, LEASES);
     answers = 0;
     for (uint32_t i = 1; i <= WORLD_SESSIONS; i++) open_session(i);
     world_listen(hear);
