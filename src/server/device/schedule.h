@@ -176,18 +176,19 @@ GW_DEV bool gw_serve_schedule(const struct gw_serve_args *a)
     while (!w->items || w->rows < a->variant[w->end - 1].rows) {
         uint32_t at = gw_serve_next(a);
         if (at == GW_SERVE_NONE) break;
-        struct gw_serve_arrival r = *gw_serve_waiting(a, at);
-        if (!gw_serve_has_room(a, &a->session[r.session])) {
+        const struct gw_serve_arrival *r =
+            gw_serve_waiting(a, at); /* it stays there until it is given back */
+        if (!gw_serve_has_room(a, &a->session[r->session])) {
             gw_serve_park(a, at);
             continue;
         }
         if (gw_serve_turned_away(a, at, now)) continue;
-        if (!w->items) gw_serve_begin(a, &r, now);
-        uint32_t variant = gw_serve_variant_for(a, w->variant, w->end, w->rows + r.rows);
-        uint64_t first = r.deadline < deadline ? r.deadline : deadline;
+        if (!w->items) gw_serve_begin(a, r, now);
+        uint32_t variant = gw_serve_variant_for(a, w->variant, w->end, w->rows + r->rows);
+        uint64_t first = r->deadline < deadline ? r->deadline : deadline;
         if (w->items && (variant == w->end || gw_serve_ends_late(a, variant, first, now))) break;
-        gw_serve_dequeue(a, at);
-        gw_serve_take(a, &r);
+        gw_serve_take(a, r);
+        gw_serve_give_back(a, gw_serve_leave(a, at));
         w->variant = variant;
         deadline = first;
     }
