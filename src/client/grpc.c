@@ -9,7 +9,7 @@
 
 #include "src/client/grpc_answer.h"
 #include "src/client/impl.h"
-#include "src/grpc/link.h"
+#include "src/grpc/call.h"
 #include "src/server/grpc/wire/pack.h"
 #include "src/server/grpc/wire/split.h"
 

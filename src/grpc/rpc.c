@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Calls over a connection to a gRPC server: what is sent, what comes back, what they end with. */
+/* The streams of calls in HTTP/2: what is sent, what comes back, and what ends them. */
 #include "src/grpc/rpc.h"
 
 #include <errno.h>
@@ -32,7 +32,7 @@ void gw_rpc_lost(struct gw_rpc *r, const char *why)
 }
 
 /* The server learns that the client no longer waits. */
-static void forget_stream(struct gw_rpc *r)
+void gw_rpc_forget(struct gw_rpc *r)
 {
     nghttp2_session *s = r->link->h2.session;
     if (!s || !r->stream) return;
@@ -43,7 +43,7 @@ static void forget_stream(struct gw_rpc *r)
 
 void gw_rpc_late(struct gw_rpc *r)
 {
-    forget_stream(r);
+    gw_rpc_forget(r);
     r->has_status = 0;
     end_rpc(r, GW_GRPC_DEADLINE_EXCEEDED, "Deadline Exceeded");
 }
@@ -77,11 +77,11 @@ static void refuse_answer(struct gw_rpc *r, unsigned status, const char *why)
 {
     r->has_status = 0;
     end_rpc(r, status, why);
-    forget_stream(r);
+    gw_rpc_forget(r);
 }
 
 /* The lists are short: who sends or takes does so before there are many. */
-static void grpc_rpc_append(struct gw_grpc_message **list, struct gw_grpc_message *m)
+void gw_rpc_append(struct gw_grpc_message **list, struct gw_grpc_message *m)
 {
     while (*list) list = &(*list)->next;
     m->next = NULL;
@@ -104,9 +104,9 @@ static void grpc_rpc_take_answer(struct gw_rpc *r, const uint8_t *data, size_t n
             else if (gw_grpc_inbox_begin(&r->inbox))
                 refuse_answer(r, GW_GRPC_RESOURCE_EXHAUSTED, "no memory for the answer");
             else if (!length)
-                grpc_rpc_append(&r->in, gw_grpc_inbox_take(&r->inbox));
+                gw_rpc_append(&r->in, gw_grpc_inbox_take(&r->inbox));
         } else if (news == GW_GRPC_INBOX_WHOLE) {
-            grpc_rpc_append(&r->in, gw_grpc_inbox_take(&r->inbox));
+            gw_rpc_append(&r->in, gw_grpc_inbox_take(&r->inbox));
         }
     }
 }
@@ -245,9 +245,9 @@ int gw_rpc_session(struct gw_link *l)
     return err;
 }
 
-/* ---- a call's life ---- */
+/* ---- how a call begins ---- */
 
-static int grpc_rpc_submit(struct gw_link *l, struct gw_rpc *r, const char *method)
+int gw_rpc_submit(struct gw_link *l, struct gw_rpc *r, const char *method)
 {
     const nghttp2_data_provider request = {{.ptr = NULL}, grpc_rpc_read_request};
     char timeout[GW_GRPC_TIMEOUT], token[MAX_TOKEN];
@@ -277,114 +277,4 @@ static int grpc_rpc_submit(struct gw_link *l, struct gw_rpc *r, const char *meth
     if (r->stream >= 0) return 0;
     r->stream = 0;
     return -ENOMEM;
-}
-
-static int grpc_rpc_begin(struct gw_link *l, struct gw_rpc *r, const char *method,
-                          struct gw_grpc_message *message)
-{
-    if (!message) return gw_error_errno(-ENOMEM, "client");
-    int err = gw_link_connect(l);
-    r->link = l;
-    r->next = l->calls;
-    r->place = &l->calls;
-    grpc_rpc_append(&r->out, message);
-    if (r->next) r->next->place = &r->next;
-    l->calls = r;
-    if (err) {
-        gw_rpc_lost(r, l->why);
-        return 0;
-    }
-    err = grpc_rpc_submit(l, r, method);
-    if (!err) return 0;
-    gw_rpc_end(l, r);
-    return gw_error_errno(err, "client");
-}
-
-int gw_rpc_start(struct gw_link *l, struct gw_rpc *r, const char *method, struct gw_grpc_message *message,
-                 uint64_t deadline_ns)
-{
-    *r = (struct gw_rpc){.deadline = deadline_ns};
-    return grpc_rpc_begin(l, r, method, message);
-}
-
-int gw_rpc_start_stream(struct gw_link *l, struct gw_rpc *r, const char *method,
-                        struct gw_grpc_message *message)
-{
-    *r = (struct gw_rpc){.deadline = GW_NEVER, .is_stream = 1};
-    return grpc_rpc_begin(l, r, method, message);
-}
-
-int gw_rpc_send(struct gw_link *l, struct gw_rpc *r, struct gw_grpc_message *message)
-{
-    if (!message) return -ENOMEM;
-    if (!r->link || r->seen || !r->stream) {
-        free(message);
-        return -ENOTCONN;
-    }
-    grpc_rpc_append(&r->out, message);
-    if (!r->is_deferred) return 0;
-    r->is_deferred = 0;
-    return nghttp2_session_resume_data(l->h2.session, r->stream) ? -ENOMEM : 0;
-}
-
-struct gw_grpc_message *gw_rpc_take(struct gw_rpc *r)
-{
-    return r->in ? gw_grpc_message_first(&r->in) : NULL;
-}
-
-void gw_rpc_end(struct gw_link *l, struct gw_rpc *r)
-{
-    if (!r->link) return;
-    int under_way = !r->seen;
-    forget_stream(r);
-    if (under_way) gw_link_pump(l, 0); /* the server gets it */
-    *r->place = r->next;
-    if (r->next) r->next->place = r->place;
-    gw_grpc_inbox_free(&r->inbox);
-    while (r->out) free(gw_grpc_message_first(&r->out));
-    while (r->in) free(gw_grpc_message_first(&r->in));
-    *r = (struct gw_rpc){0};
-}
-
-/* ---- what they end with ---- */
-
-static int grpc_rpc_errno_of(const struct gw_rpc *r)
-{
-    switch (r->status) {
-    case GW_GRPC_UNAUTHENTICATED:
-    case GW_GRPC_PERMISSION_DENIED: return -EACCES;
-    case GW_GRPC_DEADLINE_EXCEEDED: return -ETIME;
-    case GW_GRPC_RESOURCE_EXHAUSTED: return strstr(r->why, "larger than max") ? -EINVAL : -EBUSY;
-    case GW_GRPC_UNAVAILABLE:
-        return strcasestr(r->why, "timeout") || strcasestr(r->why, "deadline") ? -ETIME : -ESHUTDOWN;
-    case GW_GRPC_INVALID_ARGUMENT:
-    case GW_GRPC_NOT_FOUND:
-    case GW_GRPC_ALREADY_EXISTS:
-    case GW_GRPC_FAILED_PRECONDITION:
-    case GW_GRPC_OUT_OF_RANGE:
-    case GW_GRPC_UNIMPLEMENTED: return -EINVAL;
-    default: return -EREMOTEIO;
-    }
-}
-
-const char *gw_rpc_said(const struct gw_rpc *r, char *to, size_t size)
-{
-    return gw_plain_text(to, size, *r->why ? r->why : "no reason given");
-}
-
-int gw_rpc_error(const struct gw_link *l, const struct gw_rpc *r, char *why, size_t size)
-{
-    char plain[240];
-    if (r->is_gone && l->error == -EBUSY) {
-        snprintf(why, size, "refused the connection: %s", gw_rpc_said(r, plain, sizeof(plain)));
-        return -EBUSY;
-    }
-    if (r->is_gone) {
-        snprintf(why, size, "server %s has gone: %s", l->opts.base, gw_rpc_said(r, plain, sizeof(plain)));
-        return -ECONNRESET;
-    }
-    if (r->status == GW_GRPC_OK) return 0;
-    snprintf(why, size, "refused with status %s: %s", gw_grpc_status_name(r->status),
-             gw_rpc_said(r, plain, sizeof(plain)));
-    return grpc_rpc_errno_of(r);
 }

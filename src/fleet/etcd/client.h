@@ -8,7 +8,7 @@
 #include "etcd.pb-c.h"
 #include "src/fleet/etcd/etcd.h"
 #include "src/fleet/etcd/urls.h"
-#include "src/grpc/link.h"
+#include "src/grpc/call.h"
 #include "src/server/grpc/wire/arena.h"
 #include "src/server/grpc/wire/pack.h"
 
