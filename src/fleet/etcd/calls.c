@@ -1,13 +1,19 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Calls of one question and one answer: they wait for a connection, are sent, sent again, and end. */
+#include "src/fleet/etcd/calls.h"
+
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#include "src/fleet/etcd/client.h"
+#include "src/fleet/etcd/health.h"
+#include "src/fleet/etcd/status.h"
+#include "src/grpc/call.h"
+#include "src/server/grpc/wire/pack.h"
 
 #define DEADLINE_NS 5000000000
 #define MAX_REQUEST (16u << 20) /* bytes; etcd itself takes 1.5 MiB if not told otherwise */
@@ -94,7 +100,12 @@ static void calls_ended(struct fleet_etcd_call *c)
             calls_fail(c, gw_error(-ECONNRESET, "etcd (%s): %s; it may have been done", e->all, why));
         return;
     }
+    e->is_refused = fleet_etcd_errno(status, why) == -EACCES && status != GW_GRPC_OK;
     fleet_etcd_well(e);
+    if (e->is_refused) {
+        snprintf(e->why, sizeof(e->why), "%s", why);
+        fleet_etcd_doubt(e);
+    }
     if (status == GW_GRPC_OK) {
         calls_answered(c);
     } else if (status == GW_GRPC_UNAUTHENTICATED && e->user && again) {

@@ -1,7 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The client's connection: which member of etcd it speaks to, and when it goes on to the next one. */
-#include "src/fleet/etcd/client.h"
-
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -12,68 +10,21 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#define URLS         "http://127.0.0.1:2379"
-#define SILENT_NS    600000000  /* with members to go on to: below a third of a leader's lease of 2 s */
-#define ALONE_NS     2000000000 /* with one: a slow disk is not a dead one */
-#define CONNECT_NS   1000000000u
-#define MAX_PATIENCE 3         /* doublings */
-#define AGAIN_NS     50000000u /* after no member could be reached; it doubles */
-#define MAX_AGAIN    4         /* doublings */
-#define RESOLVE_NS   5000000u
-#define DOWN_NS      1000000000 /* without an answer, until we say so */
-#define IDLE_NS      2000000000 /* without a word from etcd: asks it for one */
-#define CLOSE_NS     300000000u
+#include "src/fleet/etcd/calls.h"
+#include "src/fleet/etcd/health.h"
+#include "src/fleet/etcd/login.h"
+#include "src/fleet/etcd/streams.h"
+#include "src/grpc/call.h"
 
-static void client_turn(void *ctx);
-
-void fleet_etcd_kick(struct fleet_etcd *e)
-{
-    e->again = true;
-    if (!e->is_turning) fleet_timer_set(e->loop, &e->step, (int64_t)gw_deadline(0), client_turn, e);
-}
-
-uint64_t fleet_etcd_patience(const struct fleet_etcd *e)
-{
-    uint32_t rounds = e->failures / e->urls.n;
-    return (uint64_t)e->silent_ns << (rounds < MAX_PATIENCE ? rounds : MAX_PATIENCE);
-}
-
-/* ---- is etcd there? ---- */
-
-static void client_say(struct fleet_etcd *e, bool up)
-{
-    char line[1024];
-    if (e->up == up) return;
-    e->up = up;
-    if (!e->state) return;
-    if (up)
-        snprintf(line, sizeof(line), "etcd answers at %s", e->urls.base[e->at]);
-    else
-        snprintf(line, sizeof(line),
-                 "etcd (%s) does not answer: %s; what was granted goes on, and nothing new is granted; is "
-                 "etcd running there?",
-                 e->all, *e->why ? e->why : "no answer in time");
-    e->state(e->ctx, up, line);
-}
-
-static void client_down(void *ctx)
-{
-    client_say(ctx, false);
-}
-
-/* It may be gone: unless it answers within a second, we say so. */
-static void client_doubt(struct fleet_etcd *e)
-{
-    if (e->up && !e->down.at)
-        fleet_timer_set(e->loop, &e->down, (int64_t)gw_deadline(DOWN_NS), client_down, e);
-}
-
-void fleet_etcd_well(struct fleet_etcd *e)
-{
-    e->failures = 0;
-    fleet_timer_clear(e->loop, &e->down);
-    client_say(e, true);
-}
+#define URLS       "http://127.0.0.1:2379"
+#define SILENT_NS  600000000  /* with members to go on to: below a third of a leader's lease of 2 s */
+#define ALONE_NS   2000000000 /* with one: a slow disk is not a dead one */
+#define CONNECT_NS 1000000000u
+#define AGAIN_NS   50000000u /* after no member could be reached; it doubles */
+#define MAX_AGAIN  4         /* doublings */
+#define RESOLVE_NS 5000000u
+#define IDLE_NS    2000000000 /* without a word from etcd: asks it for one */
+#define CLOSE_NS   300000000u
 
 bool fleet_etcd_is_up(const struct fleet_etcd *e)
 {
@@ -102,7 +53,6 @@ static void client_open_link(struct fleet_etcd *e)
 /* The connection has gone, or did not come about. All its calls hear of it, and the next member is tried. */
 static void client_lost(struct fleet_etcd *e)
 {
-    struct fleet_etcd_stream *s;
     snprintf(e->why, sizeof(e->why), "%.60s: %.180s", e->urls.base[e->at], e->link.why);
     e->is_ready = false;
     fleet_etcd_resolve_end(e->resolve);
@@ -114,23 +64,11 @@ static void client_lost(struct fleet_etcd *e)
         if (pause > e->pause) e->pause = pause;
     }
     fleet_etcd_calls_look(e);
-    LIST_FOREACH(s, &e->streams, entry)
-    {
-        if (!s->rpc.link) continue;
-        gw_rpc_end(&e->link, &s->rpc);
-        s->ended(s->owner, true, e->why);
-    }
+    fleet_etcd_streams_lose(e);
     gw_link_close(&e->link);
     e->at = (e->at + 1) % e->urls.n;
     *e->address = 0;
-    client_doubt(e);
-}
-
-void fleet_etcd_leave(struct fleet_etcd *e, bool is_silent, const char *why)
-{
-    if (e->link.room && (e->urls.n > 1 || is_silent)) gw_link_drop(&e->link, -ETIMEDOUT, why);
-    client_doubt(e);
-    fleet_etcd_kick(e);
+    fleet_etcd_doubt(e);
 }
 
 /* Goes on towards a connection. Returns when to look again; GW_NEVER: it is under way, or there is one. */
@@ -154,48 +92,6 @@ static uint64_t client_connect(struct fleet_etcd *e)
     if (e->link.room) return GW_NEVER;
     client_lost(e); /* no memory */
     return gw_deadline(AGAIN_NS);
-}
-
-/* ---- streams ---- */
-
-void fleet_etcd_stream_add(struct fleet_etcd *e, struct fleet_etcd_stream *s)
-{
-    LIST_INSERT_HEAD(&e->streams, s, entry);
-    fleet_etcd_kick(e);
-}
-
-void fleet_etcd_stream_drop(struct fleet_etcd *e, struct fleet_etcd_stream *s)
-{
-    gw_rpc_end(&e->link, &s->rpc);
-    LIST_REMOVE(s, entry);
-    fleet_etcd_kick(e);
-}
-
-static void client_read_stream(struct fleet_etcd *e, struct fleet_etcd_stream *s)
-{
-    struct gw_grpc_message *m;
-    char why[GW_RPC_WHY];
-    while (s->rpc.link && (m = gw_rpc_take(&s->rpc))) {
-        fleet_etcd_well(e);
-        s->message(s->owner, gw_grpc_message_body(m), gw_grpc_message_length(m));
-        free(m);
-    }
-    if (!s->rpc.link || !s->rpc.seen || s->rpc.is_gone) return; /* client_lost tells of the last */
-    gw_rpc_said(&s->rpc, why, sizeof(why));
-    unsigned status = s->rpc.status;
-    gw_rpc_end(&e->link, &s->rpc);
-    s->ended(s->owner, false, why);
-    if (status == GW_GRPC_UNAUTHENTICATED) fleet_etcd_logout(e);
-    if (fleet_etcd_is_members_fault(status, why)) fleet_etcd_leave(e, false, why);
-}
-
-static void client_streams(struct fleet_etcd *e)
-{
-    struct fleet_etcd_stream *s;
-    LIST_FOREACH(s, &e->streams, entry) client_read_stream(e, s);
-    if (!e->is_ready || gw_deadline(0) < e->pause) return;
-    LIST_FOREACH(s, &e->streams, entry)
-    if (!s->rpc.link) s->ready(s->owner);
 }
 
 /* ---- a turn ---- */
@@ -237,7 +133,8 @@ static uint64_t client_once(struct fleet_etcd *e)
             if (e->token) e->link.opts.header[1][0] = "token";
             e->link.opts.header[1][1] = e->token;
         }
-        client_streams(e);
+        fleet_etcd_streams_look(e);
+        if (e->is_ready && gw_deadline(0) >= e->pause) fleet_etcd_streams_start(e);
         fleet_etcd_calls_look(e);
         if (gw_deadline(0) >= e->pause || e->login) fleet_etcd_calls_start(e);
         next = gw_link_step(&e->link); /* sends what was added */
@@ -259,7 +156,7 @@ static void client_arm(struct fleet_etcd *e, uint64_t next)
         if (epoll_ctl(e->epoll, EPOLL_CTL_MOD, fd, &wish)) epoll_ctl(e->epoll, EPOLL_CTL_ADD, fd, &wish);
     }
     if (next != GW_NEVER)
-        fleet_timer_set(e->loop, &e->step, (int64_t)next, client_turn, e);
+        fleet_timer_set(e->loop, &e->step, (int64_t)next, e->turn, e);
     else
         fleet_timer_clear(e->loop, &e->step);
 }
@@ -315,6 +212,7 @@ int fleet_etcd_open(struct fleet_loop *loop, const struct fleet_etcd_opts *opts,
     struct fleet_etcd *e = calloc(1, sizeof(*e));
     if (!e) return gw_error_errno(-ENOMEM, "etcd");
     e->loop = loop;
+    e->turn = client_turn;
     e->epoll = -1;
     e->up = -1;
     e->state = opts->state;
@@ -327,7 +225,7 @@ int fleet_etcd_open(struct fleet_loop *loop, const struct fleet_etcd_opts *opts,
         fleet_etcd_close(e);
         return err;
     }
-    client_doubt(e);
+    fleet_etcd_doubt(e);
     fleet_etcd_kick(e);
     *out = e;
     return 0;

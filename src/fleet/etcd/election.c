@@ -12,9 +12,9 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#include "src/fleet/etcd/client.h"
 #include "src/fleet/etcd/lease.h"
 #include "src/fleet/etcd/mirror.h"
+#include "src/fleet/etcd/state.h"
 
 #define SECOND_NS 1000000000
 #define MARGIN    7 /* a part of the lease: what two clocks and a late thread may differ by */

@@ -6,7 +6,8 @@
 
 #include <gpuwire/error.h>
 
-#include "src/fleet/etcd/client.h"
+#include "etcd.pb-c.h"
+#include "src/fleet/etcd/calls.h"
 
 #define MAX_OPS 128 /* of one txn, etcd's own limit */
 
@@ -100,8 +101,9 @@ static void kv_fill_compare(Etcd__Compare *to, const struct fleet_etcd_compare *
 
 static bool kv_header(const Etcd__ResponseHeader *h, struct fleet_etcd_answer *a)
 {
-    if (h) a->revision = h->revision;
-    return h != NULL;
+    if (!h || h->revision < 0 || h->revision == INT64_MAX) return false;
+    a->revision = h->revision;
+    return true;
 }
 
 static bool kv_read_get(const Etcd__RangeResponse *r, struct gw_grpc_arena *arena,

@@ -10,9 +10,14 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#include "src/fleet/etcd/client.h"
+#include "etcd.pb-c.h"
+#include "src/fleet/etcd/health.h"
+#include "src/fleet/etcd/streams.h"
+#include "src/grpc/call.h"
+#include "src/server/grpc/wire/pack.h"
 
 #define SECOND_NS  1000000000
+#define MAX_TTL_S  1000000    /* that we believe */
 #define AGAIN_NS   500000000u /* after a refusal */
 #define GRANT_NS   5000000000
 #define REVOKE_NS  2000000000
@@ -42,6 +47,11 @@ static void lease_wait(struct fleet_etcd_lease *l, uint64_t at)
 
 /* ---- taking one ---- */
 
+static uint64_t lease_ns(int64_t ttl_s)
+{
+    return (uint64_t)(ttl_s < MAX_TTL_S ? ttl_s : MAX_TTL_S) * SECOND_NS;
+}
+
 static void lease_held(struct fleet_etcd_lease *l, uint64_t ttl_ns)
 {
     l->id = l->next;
@@ -60,11 +70,11 @@ static void lease_granted(void *ctx, int err, const struct fleet_etcd_answer *a)
     l->call = NULL;
     /* It is there: an attempt whose answer was lost has made it, with this time or a longer one. */
     if (err == -EEXIST)
-        lease_held(l, (uint64_t)(l->ttl_s * SECOND_NS));
+        lease_held(l, lease_ns(l->ttl_s));
     else if (err)
         lease_wait(l, gw_deadline(AGAIN_NS));
     else
-        lease_held(l, (uint64_t)(a->ttl_s * SECOND_NS));
+        lease_held(l, lease_ns(a->ttl_s));
 }
 
 static void lease_grant(struct fleet_etcd_lease *l)
@@ -139,7 +149,7 @@ static void lease_message(void *owner, const uint8_t *message, size_t bytes)
         return;
     }
     if (!l->asked) return; /* an answer to nothing renews nothing */
-    l->ttl_ns = (uint64_t)(ttl_s * SECOND_NS);
+    l->ttl_ns = lease_ns(ttl_s);
     l->until = l->asked + l->ttl_ns;
     lease_wait(l, l->asked + l->ttl_ns / 3);
     l->asked = 0;

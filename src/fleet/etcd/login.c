@@ -1,5 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Changes a user's password into the token that etcd wants to see with each call. */
+#include "src/fleet/etcd/login.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +10,9 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#include "src/fleet/etcd/client.h"
+#include "etcd.pb-c.h"
+#include "src/fleet/etcd/calls.h"
+#include "src/fleet/etcd/health.h"
 
 #define AGAIN_NS 2000000000u /* after a refusal: the user may be made while we run */
 
@@ -42,7 +46,7 @@ static void login_done(void *ctx, int err, const struct fleet_etcd_answer *a)
         return;
     }
     snprintf(e->why, sizeof(e->why), "%s", gw_last_error());
-    e->pause = gw_deadline(AGAIN_NS);
+    if (err == -EACCES) e->pause = gw_deadline(AGAIN_NS);
 }
 
 int fleet_etcd_login(struct fleet_etcd *e)
@@ -59,14 +63,4 @@ int fleet_etcd_login(struct fleet_etcd *e)
     TAILQ_REMOVE(&e->waiting, e->login, entry);
     TAILQ_INSERT_HEAD(&e->waiting, e->login, entry);
     return -EAGAIN;
-}
-
-void fleet_etcd_logout(struct fleet_etcd *e)
-{
-    e->is_ready = false;
-    e->link.opts.header[1][0] = NULL;
-    e->link.opts.header[1][1] = NULL;
-    free(e->token);
-    e->token = NULL;
-    fleet_etcd_kick(e);
 }

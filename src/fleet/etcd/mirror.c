@@ -9,7 +9,11 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#include "src/fleet/etcd/client.h"
+#include "etcd.pb-c.h"
+#include "src/fleet/etcd/health.h"
+#include "src/fleet/etcd/streams.h"
+#include "src/grpc/call.h"
+#include "src/server/grpc/wire/pack.h"
 
 #define PAGE     1000 /* keys of one answer */
 #define READ_NS  10000000000
@@ -132,7 +136,8 @@ static void mirror_ready(void *owner)
 static void mirror_event(struct fleet_etcd_mirror *m, const Etcd__Event *event)
 {
     const Etcd__KeyValue *f = event->kv;
-    if (!f || f->mod_revision < m->next) return; /* it was seen */
+    if (!f || f->mod_revision < m->next || f->mod_revision == INT64_MAX)
+        return; /* it was seen, or is a lie */
     const struct fleet_etcd_kv kv = {{f->key.data, f->key.len},
                                      {f->value.data, f->value.len},
                                      f->create_revision,
@@ -148,7 +153,7 @@ static void mirror_event(struct fleet_etcd_mirror *m, const Etcd__Event *event)
 static void mirror_take(struct fleet_etcd_mirror *m, const Etcd__WatchResponse *r)
 {
     /* A store that is older than what was seen is another one, or was set back. */
-    bool is_older = r->created && r->header && r->header->revision + 1 < m->next;
+    bool is_older = r->created && r->header && r->header->revision < m->next - 1;
     if (is_older || (r->canceled && r->compact_revision)) {
         mirror_begin(m);
         if (is_older) mirror_pause(m);
@@ -162,7 +167,8 @@ static void mirror_take(struct fleet_etcd_mirror *m, const Etcd__WatchResponse *
     /* Events of one revision come in one message. */
     for (size_t i = 0; i < r->n_events; i++) mirror_event(m, r->events[i]);
     const Etcd__Event *last = r->n_events ? r->events[r->n_events - 1] : NULL;
-    if (last && last->kv && last->kv->mod_revision >= m->next) m->next = last->kv->mod_revision + 1;
+    int64_t revision = last && last->kv ? last->kv->mod_revision : 0;
+    if (revision >= m->next && revision < INT64_MAX) m->next = revision + 1;
 }
 
 static void mirror_message(void *owner, const uint8_t *message, size_t bytes)

@@ -1,9 +1,11 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* What etcd's refusals mean. Its texts tell more than gRPC's numbers. */
+#include "src/fleet/etcd/status.h"
+
 #include <errno.h>
 #include <string.h>
 
-#include "src/fleet/etcd/client.h"
+#include "src/server/grpc/wire/status.h"
 
 bool fleet_etcd_is_members_fault(unsigned status, const char *why)
 {

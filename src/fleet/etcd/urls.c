@@ -89,6 +89,7 @@ void fleet_etcd_urls_free(struct fleet_etcd_urls *urls)
 struct fleet_etcd_resolve {
     struct gaicb request, *list[1];
     struct addrinfo wish;
+    bool is_number;
     char host[HOST], port[8];
 };
 
@@ -102,6 +103,12 @@ struct fleet_etcd_resolve *fleet_etcd_resolve_begin(const char *authority)
              authority + bracket);
     snprintf(r->port, sizeof(r->port), "%s", colon + 1);
     r->wish.ai_socktype = SOCK_STREAM;
+    r->wish.ai_flags = AI_NUMERICHOST;
+    if (!getaddrinfo(r->host, r->port, &r->wish, &r->request.ar_result)) { /* a number needs no thread */
+        r->is_number = true;
+        return r;
+    }
+    r->wish.ai_flags = 0;
     r->request = (struct gaicb){.ar_name = r->host, .ar_service = r->port, .ar_request = &r->wish};
     r->list[0] = &r->request;
     if (!getaddrinfo_a(GAI_NOWAIT, r->list, 1, NULL)) return r;
@@ -112,7 +119,7 @@ struct fleet_etcd_resolve *fleet_etcd_resolve_begin(const char *authority)
 int fleet_etcd_resolve_look(struct fleet_etcd_resolve *r, char *address, size_t size, const char **why)
 {
     char host[INET6_ADDRSTRLEN];
-    int err = gai_error(&r->request);
+    int err = r->is_number ? 0 : gai_error(&r->request);
     if (err == EAI_INPROGRESS) return -EAGAIN;
     const struct addrinfo *a = r->request.ar_result;
     if (!err) err = getnameinfo(a->ai_addr, a->ai_addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST);

@@ -1,12 +1,14 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A worker's part of the registry: its entry on its lease, put again whenever it is not there. */
+#include "src/fleet/registry/enlist.h"
+
 #include <errno.h>
 #include <string.h>
 
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
-#include "src/fleet/registry/impl.h"
+#include "src/fleet/registry/say.h"
 
 #define AGAIN_NS 200000000u /* after a refusal */
 
@@ -33,8 +35,10 @@ static void enlist_answer(void *ctx, int err, const struct fleet_etcd_answer *a)
     struct fleet_registry *r = ctx;
     struct fleet_registry_entry *en = &r->entry;
     en->call = NULL;
-    if (err == -EINVAL || err == -EACCES || err == -ENOSPC)
+    bool is_refused = err == -EINVAL || err == -EACCES || err == -ENOSPC;
+    if (is_refused && !en->was_refused)
         fleet_registry_trouble(r, "worker %s is not registered: %s", en->worker.name, gw_last_error());
+    en->was_refused = is_refused;
     if (!err && a->succeeded) {
         if (a->revision > en->mod) en->mod = a->revision;
         enlist_tell(r, true);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Inside the registry: what watches (registry.c), a controller's part (leader.c), a worker's (enlist.c). */
+/* The registry's insides: what it watches, a controller's part, a worker's part. */
 #ifndef GW_FLEET_REGISTRY_IMPL_H
 #define GW_FLEET_REGISTRY_IMPL_H
 
@@ -19,11 +19,12 @@ struct fleet_registry_entry {
     struct fleet_etcd_call *call;
     struct fleet_timer again;
     int64_t lease_id;
-    int64_t mod;     /* of the entry that is there; 0: there is none */
-    bool is_read;    /* whether there is one is known */
-    bool is_foreign; /* another life has it */
-    bool is_there;   /* ours is there, as it shall be */
-    bool was_told;   /* that another life has the name */
+    int64_t mod;      /* of the entry that is there; 0: there is none */
+    bool is_read;     /* whether there is one is known */
+    bool is_foreign;  /* another life has it */
+    bool is_there;    /* ours is there, as it shall be */
+    bool was_told;    /* that another life has the name */
+    bool was_refused; /* and that was told */
 };
 
 struct fleet_registry {
@@ -35,25 +36,14 @@ struct fleet_registry {
     struct fleet_etcd_mirror *mirror;
     struct fleet_known known;
     struct fleet_timer later;
+    void (*settle)(void *registry); /* ends and begins what was asked for since */
     int64_t leader_ttl_s, worker_ttl_s;
 
-    bool campaigns;
+    bool campaigns, resigns; /* resigns: the election is to be closed */
     struct fleet_registry_leader me;
     struct fleet_etcd_election *election;
 
     struct fleet_registry_entry entry;
 };
-
-void fleet_registry_trouble(struct fleet_registry *r, const char *format, ...)
-    __attribute__((format(printf, 2, 3)));
-/* Has fleet_registry_leader_settle and fleet_registry_worker_settle called soon: handlers must not close what
- * calls them. */
-void fleet_registry_settle(struct fleet_registry *r);
-
-/* ---- leader.c: ends a campaign that was given up, and begins one that was asked for since. */
-void fleet_registry_leader_settle(struct fleet_registry *r);
-
-/* ---- enlist.c: the same of a registration. */
-void fleet_registry_worker_settle(struct fleet_registry *r);
 
 #endif

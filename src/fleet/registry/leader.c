@@ -1,25 +1,27 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* A controller's part of the registry: it runs for leadership, and writes under its term. */
+#include "src/fleet/registry/leader.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 
 #include <gpuwire/error.h>
 
-#include "src/fleet/registry/impl.h"
+#include "src/fleet/registry/say.h"
 
 /* ---- leadership ---- */
 
 static void registry_leader_leads(void *ctx, uint64_t term)
 {
     struct fleet_registry *r = ctx;
-    if (r->campaigns && r->handler.leads) r->handler.leads(r->ctx, term);
+    if (r->campaigns && !r->resigns && r->handler.leads) r->handler.leads(r->ctx, term);
 }
 
 static void registry_leader_lost(void *ctx, uint64_t term, const char *why)
 {
     struct fleet_registry *r = ctx;
-    if (r->campaigns && r->handler.lost) r->handler.lost(r->ctx, term, why);
+    if (r->campaigns && !r->resigns && r->handler.lost) r->handler.lost(r->ctx, term, why);
 }
 
 static const struct fleet_etcd_election_handler registry_leader_handler = {.leads = registry_leader_leads,
@@ -45,7 +47,7 @@ int fleet_registry_campaign(struct fleet_registry *r, const struct fleet_registr
     if (n < 0) return n;
     r->me = *me;
     r->campaigns = true;
-    if (r->election) return 0; /* an old campaign ends first */
+    if (r->election) return 0; /* the one that was given up ends first */
     int err = registry_leader_open(r);
     if (err) r->campaigns = false;
     return err;
@@ -54,19 +56,25 @@ int fleet_registry_campaign(struct fleet_registry *r, const struct fleet_registr
 void fleet_registry_resign(struct fleet_registry *r)
 {
     r->campaigns = false;
+    r->resigns = true;
     fleet_registry_settle(r);
 }
 
 void fleet_registry_leader_settle(struct fleet_registry *r)
 {
-    if (r->campaigns) return;
-    fleet_etcd_election_close(r->election);
-    r->election = NULL;
+    if (r->resigns) {
+        fleet_etcd_election_close(r->election);
+        r->election = NULL;
+    }
+    r->resigns = false;
+    if (!r->campaigns || r->election || !registry_leader_open(r)) return;
+    r->campaigns = false;
+    fleet_registry_trouble(r, "this controller is no candidate: %s", gw_last_error());
 }
 
 uint64_t fleet_registry_term(const struct fleet_registry *r)
 {
-    return r->campaigns && r->election ? fleet_etcd_election_term(r->election) : 0;
+    return r->campaigns && !r->resigns && r->election ? fleet_etcd_election_term(r->election) : 0;
 }
 
 /* ---- writes ---- */

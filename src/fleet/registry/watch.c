@@ -1,9 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The registry: watches a fleet's keys, and tells the handler what they say. */
-#include "src/fleet/registry/registry.h"
-
 #include <errno.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -11,23 +8,16 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
+#include "src/fleet/registry/enlist.h"
 #include "src/fleet/registry/impl.h"
+#include "src/fleet/registry/leader.h"
+#include "src/fleet/registry/say.h"
 
 #define LEADER_TTL_S 2
 #define WORKER_TTL_S 5
 #define MAX_TTL_S    86400
 
 /* ---- what is said ---- */
-
-void fleet_registry_trouble(struct fleet_registry *r, const char *format, ...)
-{
-    char line[640];
-    va_list args;
-    va_start(args, format);
-    vsnprintf(line, sizeof(line), format, args);
-    va_end(args);
-    if (r->handler.trouble) r->handler.trouble(r->ctx, line);
-}
 
 static void registry_state(void *ctx, bool up, const char *line)
 {
@@ -206,11 +196,6 @@ static void registry_settle(void *ctx)
     fleet_registry_worker_settle(r);
 }
 
-void fleet_registry_settle(struct fleet_registry *r)
-{
-    fleet_timer_set(r->loop, &r->later, (int64_t)gw_deadline(0), registry_settle, r);
-}
-
 static int registry_set_up(struct fleet_registry *r, const struct fleet_registry_opts *opts)
 {
     char key[FLEET_ENTRY_KEY];
@@ -243,6 +228,7 @@ int fleet_registry_open(struct fleet_loop *loop, const struct fleet_registry_opt
     r->loop = loop;
     r->handler = *handler;
     r->ctx = ctx;
+    r->settle = registry_settle;
     int err = registry_set_up(r, opts);
     if (err) {
         fleet_registry_close(r);
@@ -256,6 +242,7 @@ void fleet_registry_close(struct fleet_registry *r)
 {
     if (!r) return;
     r->campaigns = r->entry.is_wanted = false;
+    r->resigns = true;
     fleet_timer_clear(r->loop, &r->later);
     registry_settle(r);
     fleet_etcd_mirror_close(r->mirror);
