@@ -60,8 +60,10 @@ static void rig_exec(struct rig *r, int i)
                             peer,     "--initial-advertise-peer-urls",
                             peer,     "--initial-cluster",
                             cluster,  "--initial-cluster-state",
-                            "new"};
-    int n = 21;
+                            "new",    "--heartbeat-interval",
+                            "50",     "--election-timeout",
+                            "500"};
+    int n = 25;
     for (int k = 0; r->more[k]; k++) argv[n++] = r->more[k];
     execvp("etcd", (char *const *)argv);
     _exit(127);

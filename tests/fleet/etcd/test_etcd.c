@@ -259,7 +259,7 @@ static void test_lease(void **state)
     assert_int_equal(get(TEXT("on")).on_lease, log.id);
     /* Longer than it lives alone. */
     assert_true(rig_until(&rig, was_renewed, &log, PATIENCE_MS));
-    rig_run(&rig, 2500);
+    rig_run(&rig, 1500);
     assert_int_equal(get(TEXT("on")).kvs, 1);
     assert_int_equal(log.ended, 0);
     struct heard t = {0};
@@ -457,6 +457,51 @@ static void test_urls(void **state)
     fleet_etcd_close(NULL);
 }
 
+/* etcd with TLS, whose certificate must be one that we trust. */
+static void test_tls(void **state)
+{
+    (void)state;
+    char folder[] = "/tmp/gpuwire-etcd-tls.XXXXXX", command[512], cert[64], key[64];
+    struct rig secret = {0};
+    struct heard h = {0};
+    struct fleet_etcd *e;
+    assert_non_null(mkdtemp(folder));
+    snprintf(cert, sizeof(cert), "%s/cert", folder);
+    snprintf(key, sizeof(key), "%s/key", folder);
+    snprintf(
+        command, sizeof(command),
+        "openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout %s -out %s -days 2 "
+        "-subj /CN=etcd -addext subjectAltName=IP:127.0.0.1 2>/dev/null",
+        key, cert);
+    assert_int_equal(system(command), 0);
+    secret.more[0] = "--cert-file";
+    secret.more[1] = cert;
+    secret.more[2] = "--key-file";
+    secret.more[3] = key;
+    assert_int_equal(rig_open(&secret, 1), 0);
+    const struct fleet_etcd_op op = {.what = FLEET_ETCD_PUT, .key = TEXT("s"), .value = TEXT("v")};
+    struct fleet_etcd_how how = {hear, &h, 20000000000, true};
+    struct fleet_etcd_opts opts = {.urls = secret.urls, .ca_file = cert};
+    assert_int_equal(fleet_etcd_open(rig.loop, &opts, &e), 0);
+    assert_int_equal(fleet_etcd_do(e, &op, &how, NULL), 0);
+    if (wait_for(&h).err) fail_msg("%s", gw_last_error());
+    fleet_etcd_close(e);
+    opts.ca_file = NULL;
+    h.is = false;
+    how.deadline_ns = 500000000;
+    assert_int_equal(fleet_etcd_open(rig.loop, &opts, &e), 0);
+    assert_int_equal(fleet_etcd_do(e, &op, &how, NULL), 0);
+    assert_int_equal(wait_for(&h).err, -ETIMEDOUT);
+    assert_non_null(strstr(gw_last_error(), "self"));
+    fleet_etcd_close(e);
+    opts.ca_file = key;
+    assert_int_equal(fleet_etcd_open(rig.loop, &opts, &e), -EACCES);
+    rig_close(&secret);
+    unlink(cert);
+    unlink(key);
+    rmdir(folder);
+}
+
 /* A user with a password, last: the others have none. */
 static void test_user(void **state)
 {
@@ -504,10 +549,11 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_urls), cmocka_unit_test(test_keys),   cmocka_unit_test(test_bytes),
-        cmocka_unit_test(test_txn),  cmocka_unit_test(test_cancel), cmocka_unit_test(test_lease),
-        cmocka_unit_test(test_many), cmocka_unit_test(test_mirror), cmocka_unit_test(test_user)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_urls),   cmocka_unit_test(test_keys),
+                                       cmocka_unit_test(test_bytes),  cmocka_unit_test(test_txn),
+                                       cmocka_unit_test(test_cancel), cmocka_unit_test(test_lease),
+                                       cmocka_unit_test(test_many),   cmocka_unit_test(test_mirror),
+                                       cmocka_unit_test(test_tls),    cmocka_unit_test(test_user)};
     if (!rig_has_etcd()) return 77;
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -214,15 +214,15 @@ static void test_faults(void **state)
     /* Another member falls silent: its clients go on to the next. */
     int silent = (raft + 1) % RIG_MEMBERS;
     kill(rig.pid[silent], SIGSTOP);
-    rig_run(&rig, 2500);
+    rig_run(&rig, 1500);
     print_message("a member silent: 30 writes more after %.2f s\n", wait_for_writes(&h));
     kill(rig.pid[silent], SIGCONT);
 
     /* All fall silent, as when a network is cut. */
     for (int k = 0; k < RIG_MEMBERS; k++) kill(rig.pid[k], SIGSTOP);
-    rig_run(&rig, 3000);
+    rig_run(&rig, 5000);
     for (int k = 0; k < RIG_MEMBERS; k++) kill(rig.pid[k], SIGCONT);
-    print_message("all members silent for 3 s: 30 writes more after %.2f s\n", wait_for_writes(&h));
+    print_message("all members silent for 5 s: 30 writes more after %.2f s\n", wait_for_writes(&h));
 
     print_message("%d writes of %d terms\n", h.writes, h.terms);
     assert_false(h.is_wrong);
