@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -282,39 +283,20 @@ static void add_model(const char *name, const char *version, const char *file)
     copy(from, path);
 }
 
-/* A model comes while others are served, and another version of one that is there. */
-static int64_t find_soon(const char *name, int64_t not_this)
+/* A model of its own, which is measured: the file with a text in it. */
+static void add_other(const char *name, char text)
 {
-    for (int i = 0; i < 1000; i++) {
-        int64_t model = engine->ops->find(engine, name);
-        if (model >= 0 && model != not_this) return model;
-        usleep(10000);
-    }
-    fail_msg("%s is not served", name);
-    return -1;
-}
+    const char extra[] = {0x32, 1, text}; /* ModelProto.doc_string */
+    char path[512], hidden[512];
 
-static void test_new(void **state)
-{
-    struct fleet_hello_worker f;
-    struct fleet_has_model m;
-
-    (void)state;
-    add_model("late", "3", "mlp.onnx");
-    int64_t late = find_soon("late", -1);
-    engine->ops->facts(engine, &f);
-    assert_int_equal(f.models, MODELS + 1);
-    engine->ops->model(engine, (uint32_t)late, &m);
-    assert_int_equal(m.where, UINT32_MAX);
-    add_model("mlp-3", "4", "mlp.onnx");
-    int64_t fresh = find_soon("mlp-3", 3);
-    engine->ops->model(engine, (uint32_t)fresh, &m);
-    assert_int_equal(m.version, 4);
-    lease(12, (uint32_t)late, 3, now() + 60000000000);
-    answers(12, 3, 1, GW_SERVE_NOT_THERE);
-    moves((uint32_t)late, FLEET_LOAD, FLEET_DONE);
-    answers(12, 3, 3, GW_SERVE_OK);
-    assert_int_equal(engine->ops->find(engine, "mlp-2"), 2);
+    add_model(".hidden", "3", "mlp.onnx");
+    snprintf(hidden, sizeof(hidden), "%s/.hidden", models);
+    snprintf(path, sizeof(path), "%s/.hidden/3/model.onnx", models);
+    int fd = open(path, O_WRONLY | O_APPEND);
+    assert_int_equal(write(fd, extra, sizeof(extra)), sizeof(extra));
+    close(fd);
+    snprintf(path, sizeof(path), "%s/%s", models, name);
+    assert_int_equal(rename(hidden, path), 0);
 }
 
 /* Two models take turns on the pages of one, while a third answers: there is always a request of it. */
@@ -388,6 +370,52 @@ static void test_cycles(void **state)
     moves(0, FLEET_EVICT, FLEET_DONE);
 }
 
+/* A model comes while others are served, and another version of one that is there. */
+static int64_t find_soon(struct beside *b, const char *name, int64_t not_this)
+{
+    for (int i = 0; i < 20000000; i++) {
+        beside_look(b);
+        int64_t model = engine->ops->find(engine, name);
+        if (model >= 0 && model != not_this) return model;
+        if (i % 64 == 63) sched_yield();
+    }
+    fail_msg("%s is not served", name);
+    return -1;
+}
+
+static void test_new(void **state)
+{
+    struct fleet_hello_worker f;
+    struct fleet_has_model m;
+    struct beside b = {.c = {.wait = wait_new()}};
+
+    (void)state;
+    lease(7, 0, 70, now() + 600000000000);
+    moves(0, FLEET_LOAD, FLEET_DONE);
+    add_model("late", "3", "mlp.onnx");
+    int64_t late = find_soon(&b, "late", -1);
+    engine->ops->facts(engine, &f);
+    assert_int_equal(f.models, MODELS + 1);
+    engine->ops->model(engine, (uint32_t)late, &m);
+    assert_int_equal(m.where, UINT32_MAX);
+    add_model("mlp-3", "4", "mlp.onnx");
+    int64_t fresh = find_soon(&b, "mlp-3", 3);
+    engine->ops->model(engine, (uint32_t)fresh, &m);
+    assert_int_equal(m.version, 4);
+    for (char c = 'a'; c < 'c'; c++) { /* they are planned and measured while others are served */
+        char name[] = {'o', 't', 'h', 'e', 'r', '-', c, '\0'};
+        add_other(name, c);
+        find_soon(&b, name, -1);
+    }
+    lease(12, (uint32_t)late, 3, now() + 60000000000);
+    answers(12, 3, 1, GW_SERVE_NOT_THERE);
+    moves((uint32_t)late, FLEET_LOAD, FLEET_DONE);
+    answers(12, 3, 3, GW_SERVE_OK);
+    assert_int_equal(engine->ops->find(engine, "mlp-2"), 2);
+    wait_for(&b.c.wait);
+    engine->ops->release(engine, &b.c.call);
+}
+
 /* A recalled call ends, whatever way. */
 static void test_recall(void **state)
 {
@@ -404,6 +432,7 @@ static void test_recall(void **state)
         assert_true(c.call.answer.status == GW_SERVE_OK || c.call.answer.status == GW_SERVE_RECALLED);
         engine->ops->release(engine, &c.call);
     }
+    moves(3, FLEET_EVICT, FLEET_DONE);
 }
 
 /* A session that goes nowhere is refused, with a reason. */

@@ -25,6 +25,7 @@ struct real_model {
     struct gw_many_batch batch[FLEET_SIZES];
     uint32_t batches;
     struct gw_weights *shared;
+    struct gw_plan_arena *arena; /* its own if it came while others were served; else NULL */
     struct fleet_weights *weights;
     struct fleet_has_model facts; /* but `where` */
     uint64_t told;                /* requests that telemetry has told of */
@@ -54,7 +55,7 @@ struct real {
     struct fleet_engine engine; /* first: its ops are handed this struct */
     struct fleet_real_opts o;
     struct fleet_pages *pages;
-    struct gw_plan_arena *arena; /* of all models: one batch runs at a time */
+    struct gw_plan_arena *arena; /* of all models that were there at first: one batch runs at a time */
     struct gw_many *many;
     struct gw_calls *calls;
     uint64_t reply_bytes;      /* that a client's slot must hold, beside the header */

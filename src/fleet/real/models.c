@@ -104,7 +104,7 @@ static int models_make_plan(struct real_model *m, uint32_t i)
         .memory = r->o.memory,
         .rows = m->batch[i].rows,
         .weights = m->shared,
-        .arena = r->arena,
+        .arena = m->arena ? m->arena : r->arena,
     };
     int err = gw_plan_create(m->model, &o, &m->batch[i].plan, why, sizeof(why));
 
@@ -129,6 +129,8 @@ static int models_make_plans(struct real_model *m)
 {
     int err = gw_weights_create(fleet_weights_range(m->weights), &m->shared);
 
+    /* Making plans and measuring runs them. The loop may be at work in the arena of all. */
+    if (!err && m->real->many) err = gw_plan_arena_create(NULL, &m->arena);
     for (uint32_t i = m->batches; i-- && !err;) err = models_make_plan(m, i);
     if (!err) err = real_measure(m);
     int sealed = fleet_weights_seal(m->weights, err ? 0 : gw_weights_bytes(m->shared));
@@ -166,6 +168,7 @@ void real_model_close(struct real_model *m)
     for (uint32_t i = 0; i < m->batches; i++)
         if (m->batch[i].plan) gw_plan_free(m->batch[i].plan);
     gw_weights_free(m->shared);
+    gw_plan_arena_free(m->arena);
     gw_model_close(m->model);
     free(m);
 }
