@@ -56,7 +56,7 @@ struct fleet_agent {
     uint64_t term;
     bool troubled; /* the log knows that no leader is there */
     int64_t backoff_ns;
-    struct fleet_timer dial_timer;
+    struct fleet_timer dial_timer, grow_timer;
 
     /* ACTIONs: agent_moves.c */
     struct agent_ring moves;

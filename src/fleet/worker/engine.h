@@ -69,7 +69,7 @@ struct fleet_session {
 
 struct fleet_engine_ops {
     /* What the worker tells of itself: pages, slots, leases, models, emulated. `address` is the agent's.
-     * Nothing of this changes in the engine's life. */
+     * Only the number of models may change in the engine's life: it may grow. */
     void (*facts)(const struct fleet_engine *e, struct fleet_hello_worker *out);
 
     /* Bytes of the largest request that a model takes, with all samples. */
