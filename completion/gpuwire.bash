@@ -117,6 +117,31 @@ _gpuwire()
         'serve --metrics-port')
             return
             ;;
+        'serve --fleet')
+            return
+            ;;
+        'serve --fleet-name')
+            return
+            ;;
+        'serve --fleet-address')
+            return
+            ;;
+        'serve --fleet-folder')
+            mapfile -t COMPREPLY < <(compgen -d -- "$cur")
+            return
+            ;;
+        'serve --worker')
+            return
+            ;;
+        'serve --gpu-pages')
+            return
+            ;;
+        'serve --host-pages')
+            return
+            ;;
+        'serve --leases')
+            return
+            ;;
         'serve --drain-seconds')
             return
             ;;
@@ -319,6 +344,9 @@ _gpuwire()
         'fleet-emulate --controller')
             return
             ;;
+        'fleet-emulate --etcd')
+            return
+            ;;
         'fleet-emulate --workers')
             return
             ;;
@@ -346,7 +374,7 @@ _gpuwire()
         'fleet-emulate --threads')
             return
             ;;
-        'fleet-emulate --fleet')
+        'fleet-emulate --fleet-name')
             return
             ;;
         'fleet-emulate --name')
@@ -522,7 +550,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --connections-per-client --trusted-proxy --host-name --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --model-control --watch --drain-seconds --access-log --log-level -h --help'
+            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --connections-per-client --trusted-proxy --host-name --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --fleet --fleet-name --fleet-address --fleet-folder --worker --gpu-pages --host-pages --leases --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
         router)
             options='--controller --etcd --fleet --fleet-token-file --name --deadline --memory --listen --port --grpc --connections-per-client --trusted-proxy --host-name --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --drain-seconds --access-log --log-level -h --help'
@@ -557,7 +585,7 @@ _gpuwire()
             ((COMP_CWORD == 2)) && words='emulate'
             ;;
         fleet-emulate)
-            options='--controller --workers --models --profile --gpu-pages --host-pages --slots --leases --cold --slow --seed --threads --fleet --name --host --token-file --drain-seconds --quiet -h --help'
+            options='--controller --etcd --workers --models --profile --gpu-pages --host-pages --slots --leases --cold --slow --seed --threads --fleet-name --name --host --token-file --drain-seconds --quiet -h --help'
             ;;
         perf)
             options='--loopback --exec --gpu -o --op -s --size -a --all -n --iters -D --duration -q --qp -t --tx-depth -l --post_list -Q --cq-mod --blocks --threads --warps --by --shared --rate -b --bidirectional -I --inline_size -e --events --buffers --queues --verify -d --ib-dev -p --port -m --mtu -u --qp-timeout -x --gid-index -i --ib-port --csv --json -F -R -N -z --report_gbits -c -h --help'

@@ -15,6 +15,7 @@
 #include "src/cli/options.h"
 #include "src/cli/serve_args.h"
 #include "src/cli/serve_balancer.h"
+#include "src/cli/serve_fleet.h"
 #include "src/server/http/http.h"
 #include "src/server/requests/infer.h"
 #include "src/server/requests/local.h"
@@ -132,6 +133,7 @@ int gw_cli_serve(int argc, char **argv)
 
     gw_cli_doors_keep_memory();
     gw_catch_signals();
+    if (all.fleet.fleet) return gw_cli_serve_fleet(&all);
     int err = serve_start(&all, &r);
     if (err) {
         done = gw_failed("serve");

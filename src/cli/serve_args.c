@@ -76,6 +76,23 @@ static const char usage[] =
     "                   where the balancer reaches it (default: as it reaches the balancer)\n"
     "  --balancer-token-file FILE\n"
     "                   the token of the balancer's API\n"
+    "  --fleet LIST     this server is a worker of a fleet: its controllers, HOST:PORT with commas, or the "
+    "etcd that knows\n"
+    "                   them, http://HOST:PORT. It has no HTTP and no gRPC then: clients of the fleet come "
+    "to "
+    "--listen and\n"
+    "                   --port, and --token-file has the fleet's token\n"
+    "  --fleet-name NAME\n"
+    "                   the fleet's name (default {fleet-name})\n"
+    "  --fleet-address HOST:PORT\n"
+    "                   where clients of the fleet reach this worker (default: where it listens)\n"
+    "  --fleet-folder DIR\n"
+    "                   where the fleet's weights are kept, in pages (default: gpuwire/fleet in the user's "
+    "cache)\n"
+    "  --worker NAME    this worker's name in the fleet (default: the host's)\n"
+    "  --gpu-pages N    memory for weights on the GPU, in pages of 16 MiB (default {gpu-pages})\n"
+    "  --host-pages N   pinned memory for weights, the same (default {host-pages})\n"
+    "  --leases N       leases of clients at once (default {leases})\n"
     "  --model-control  clients may load and unload models of the repository\n"
     "  --watch          models and versions that come into the repository are served, those that go are not "
     "any more\n"
@@ -110,6 +127,14 @@ enum {
     BALANCER,
     BALANCER_ADDRESS,
     BALANCER_TOKEN,
+    FLEET,
+    OF_FLEET,
+    FLEET_AT,
+    FLEET_IN,
+    WORKER,
+    GPU_PAGES,
+    HOST_PAGES,
+    LEASES,
     CONFIG
 };
 
@@ -134,6 +159,14 @@ static const struct option options[] = {
     {"balancer", 1, NULL, BALANCER},
     {"balancer-address", 1, NULL, BALANCER_ADDRESS},
     {"balancer-token-file", 1, NULL, BALANCER_TOKEN},
+    {"fleet", 1, NULL, FLEET},
+    {"fleet-name", 1, NULL, OF_FLEET},
+    {"fleet-address", 1, NULL, FLEET_AT},
+    {"fleet-folder", 1, NULL, FLEET_IN},
+    {"worker", 1, NULL, WORKER},
+    {"gpu-pages", 1, NULL, GPU_PAGES},
+    {"host-pages", 1, NULL, HOST_PAGES},
+    {"leases", 1, NULL, LEASES},
     {"config", 1, NULL, CONFIG},
     {"help", 0, NULL, 'h'},
     {0},
@@ -144,10 +177,15 @@ static const struct option options[] = {
 static const struct {
     int id;
     const char *value;
-} defaults[] = {
-    {EXEC, "auto"},   {GPU, "0"},          {GW_CLI_PORT, "8000"}, {SESSIONS, "16"},      {IDLE, "300"},
-    {SLOTS, "8"},     {BATCH, "1"},        {DELAY, "0"},          {THREADS, "1"},        {RESIDENT, "never"},
-    {MEMORY, "2048"}, {GW_CLI_BODY, "64"}, {GW_CLI_DRAIN, "30"},  {GW_CLI_LEVEL, "info"}};
+} defaults[] = {{EXEC, "auto"},        {GPU, "0"},
+                {GW_CLI_PORT, "8000"}, {SESSIONS, "16"},
+                {IDLE, "300"},         {SLOTS, "8"},
+                {BATCH, "1"},          {DELAY, "0"},
+                {THREADS, "1"},        {RESIDENT, "never"},
+                {MEMORY, "2048"},      {GW_CLI_BODY, "64"},
+                {GW_CLI_DRAIN, "30"},  {GW_CLI_LEVEL, "info"},
+                {OF_FLEET, "default"}, {GPU_PAGES, "128"},
+                {HOST_PAGES, "256"},   {LEASES, "4096"}};
 
 /* Options that are whole numbers, from min to max. */
 static const struct {
@@ -163,6 +201,9 @@ static const struct {
     {DELAY, 0, 10000000},
     {IDLE, 0, 1000000},
     {MEMORY, 1, 1u << 30},
+    {GPU_PAGES, 1, 1u << 24},
+    {HOST_PAGES, 1, 1u << 24},
+    {LEASES, 1, 1u << 20},
 };
 
 /* -1: the option is no number. Otherwise as `set`. */
@@ -184,6 +225,9 @@ static int serve_args_set_number(struct gw_cli_serving *all, int id, const char 
     case DELAY: o->batch_delay_ns = n * 1000; break;
     case IDLE: o->idle_ns = n * 1000000000u; break;
     case MEMORY: o->model_memory = n << 20; break;
+    case GPU_PAGES: all->fleet.gpu_pages = (uint32_t)n; break;
+    case HOST_PAGES: all->fleet.host_pages = (uint32_t)n; break;
+    case LEASES: all->fleet.leases = (uint32_t)n; break;
     }
     return wrong;
 }
@@ -223,6 +267,11 @@ static int set(struct gw_cli_serving *all, int id, const char *name, const char 
     case BALANCER: all->balancer.url = value; break;
     case BALANCER_ADDRESS: all->balancer.address = value; break;
     case BALANCER_TOKEN: all->balancer.token_file = value; break;
+    case FLEET: all->fleet.fleet = value; break;
+    case OF_FLEET: all->fleet.name = value; break;
+    case FLEET_AT: all->fleet.address = value; break;
+    case FLEET_IN: all->fleet.folder = value; break;
+    case WORKER: all->fleet.worker = value; break;
     }
     return 0;
 }

@@ -9,10 +9,21 @@
 #include "src/cli/doors.h"
 #include "src/server/lifecycle/server.h"
 
+/* This server is a worker of a fleet. */
+struct gw_cli_fleet_opts {
+    const char *fleet;   /* controllers: "HOST:PORT,...", or etcds: "http://HOST:PORT,..."; NULL: none */
+    const char *name;    /* the fleet's */
+    const char *worker;  /* this worker's name; NULL: the host's */
+    const char *address; /* that clients are told; NULL: where it listens */
+    const char *folder;  /* where weights and measurements are kept; NULL: the user's cache */
+    uint32_t gpu_pages, host_pages, leases;
+};
+
 struct gw_cli_serving {
     struct gw_server_opts server;
     struct gw_cli_doors doors;
     struct gw_cli_balancer_opts balancer;
+    struct gw_cli_fleet_opts fleet;
     int control;      /* clients may load and unload models */
     int watch;        /* the repository's changes are served */
     uint64_t in_file; /* a bit for each option that the file has set */

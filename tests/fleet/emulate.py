@@ -15,7 +15,7 @@ def refused(*args):
     return done.stderr
 
 
-assert "--controller is missing" in refused()
+assert "either --controller or --etcd" in refused()
 assert "HOST:PORT" in refused("--controller", "here")
 assert "a number" in refused("--controller", "127.0.0.1:1", "--workers", "0")
 assert "no such word" in refused("--controller", "127.0.0.1:1", "now")

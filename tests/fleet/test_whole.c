@@ -139,6 +139,9 @@ static void test_two_leaders(void **state)
     for (int i = 0; i < 50; i++) whole_turn();
     fleet_control_yield(whole.control[0], "another one leads");
     fleet_control_elsewhere(whole.control[0], address);
+    /* The old one had no workers: a client that asked it then hears that no worker has such a model, and
+     * believes it for a second. */
+    for (int64_t end = rig_now() + 3 * SECOND / 2; rig_now() < end;) whole_turn();
     whole_load(500);
     whole_settle();
 }

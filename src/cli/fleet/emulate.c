@@ -16,6 +16,7 @@
 #include "src/door/secret.h"
 #include "src/fleet/worker/agent.h"
 #include "src/fleet/worker/emulated.h"
+#include "src/fleet/worker/enrol.h"
 
 #define EMULATE_SECOND INT64_C(1000000000)
 enum { EMULATE_STAGGER_NS = 2000000 }; /* between two beginnings on one thread */
@@ -27,6 +28,7 @@ struct emulate_part {
     const char *token;
     struct fleet_loop *loop;
     struct fleet_agent **agent;
+    struct fleet_enrol **entry; /* in etcd; NULL: none */
     uint32_t first, n, left;
     struct fleet_watch *signals;
     pthread_t thread;
@@ -58,9 +60,11 @@ static void emulate_signal(void *ctx)
 
 static void emulate_end(struct emulate_part *p)
 {
+    for (uint32_t i = 0; p->entry && i < p->n; i++) fleet_enrol_close(p->entry[i]);
     for (uint32_t i = 0; p->agent && i < p->n; i++) fleet_agent_destroy(p->agent[i]);
     if (p->loop) fleet_loop_run(p->loop, 0); /* what is owed to the agents' threads */
     fleet_loop_destroy(p->loop);
+    free(p->entry);
     free(p->agent);
 }
 
@@ -101,7 +105,14 @@ static int emulate_worker(struct emulate_part *p, uint32_t i)
         engine->ops->stop(engine);
         engine->ops->destroy(engine);
     }
-    return err;
+    const struct fleet_registry_opts registry = {.etcd = e->etcd, .fleet = e->fleet};
+    const struct fleet_enrol_opts entry = {.loop = p->loop,
+                                           .agent = p->agent[i],
+                                           .name = name,
+                                           .registry = &registry,
+                                           .say = emulate_say,
+                                           .ctx = p};
+    return err || !e->etcd ? err : fleet_enrol_open(&entry, &p->entry[i]);
 }
 
 /* One after the other, so that a thousand do not tell the leader of all their models in one moment. */
@@ -109,7 +120,8 @@ static int emulate_begin(struct emulate_part *p)
 {
     int err = fleet_loop_create(&p->loop);
     p->agent = calloc(p->n, sizeof(struct fleet_agent *));
-    if (!err && !p->agent) err = gw_error(-ENOMEM, "no memory for %u workers", p->n);
+    p->entry = calloc(p->n, sizeof(struct fleet_enrol *));
+    if (!err && (!p->agent || !p->entry)) err = gw_error(-ENOMEM, "no memory for %u workers", p->n);
     if (!err) err = fleet_watch_add(p->loop, gw_interrupt_fd(), emulate_signal, p, &p->signals);
     for (uint32_t i = 0; !err && i < p->n; i++) {
         err = emulate_worker(p, i);

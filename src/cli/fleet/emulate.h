@@ -14,7 +14,7 @@ struct gw_emulate {
     double slow;
     uint64_t seed;
     uint32_t drain_s;
-    const char *controller, *fleet, *name, *host, *token_file;
+    const char *controller, *etcd, *fleet, *name, *host, *token_file;
 };
 
 /* Reads the command line. -1: go on; else the exit code. */

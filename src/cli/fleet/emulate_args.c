@@ -11,12 +11,14 @@
 
 static const char usage[] =
     "usage: gpuwire fleet emulate --controller HOST:PORT[,HOST:PORT] [OPTION...]\n"
+    "       gpuwire fleet emulate --etcd URL[,URL] [OPTION...]\n"
     "\n"
     "Runs workers in this process that compute nothing, and take the time that was measured of a model. They "
     "obey the\n"
     "leader, admit and refuse as GPUs do, and answer with zeros.\n"
     "\n"
     "  --controller LIST the controllers: HOST:PORT, with commas\n"
+    "  --etcd LIST      or the etcd that knows the leader: http://HOST:PORT, with commas\n"
     "  --workers N      how many (default 1)\n"
     "  --models N       models that each of them can load (default 40)\n"
     "  --profile NAME   what a model takes: resnet50-v100, resnet50-h200, or a file (default resnet50-v100)\n"
@@ -28,7 +30,7 @@ static const char usage[] =
     "  --slow FACTOR    batches take this times what the profile says (default 1)\n"
     "  --seed N         of the durations (default 1)\n"
     "  --threads N      threads that share the workers (default 1)\n"
-    "  --fleet NAME     the fleet's name (default default)\n"
+    "  --fleet-name NAME the fleet's name (default default)\n"
     "  --name PREFIX    workers are called PREFIX-0, PREFIX-1 and so on (default emulated)\n"
     "  --host ADDRESS   where their data ports listen, each on any free port (default 127.0.0.1)\n"
     "  --token-file FILE the fleet's token; without one all peers must be on this host\n"
@@ -42,6 +44,7 @@ static const char usage[] =
 
 enum {
     CONTROLLER = 256,
+    ETCD,
     WORKERS,
     MODELS,
     PROFILE,
@@ -74,7 +77,8 @@ static const struct option options[] = {
     {"slow", 1, NULL, SLOW},
     {"seed", 1, NULL, SEED},
     {"threads", 1, NULL, THREADS},
-    {"fleet", 1, NULL, FLEET},
+    {"etcd", 1, NULL, ETCD},
+    {"fleet-name", 1, NULL, FLEET},
     {"name", 1, NULL, NAME},
     {"host", 1, NULL, HOST},
     {"token-file", 1, NULL, TOKEN},
@@ -109,6 +113,7 @@ static int emulate_option(struct gw_emulate *e, int option)
 {
     switch (option) {
     case CONTROLLER: e->controller = optarg; return 0;
+    case ETCD: e->etcd = optarg; return 0;
     case PROFILE: e->profile = optarg; return 0;
     case COLD: e->cold = true; return 0;
     case QUIET: e->quiet = true; return 0;
@@ -149,7 +154,7 @@ int gw_emulate_args(int argc, char **argv, struct gw_emulate *e)
         if ((wrong = emulate_option(e, option))) return wrong;
     }
     if (optind < argc) return gw_usage_error(EMULATE, "%s: no such word", argv[optind]);
-    if (!e->controller) return gw_usage_error(EMULATE, "--controller is missing");
+    if (!e->controller == !e->etcd) return gw_usage_error(EMULATE, "give either --controller or --etcd");
     if (e->threads > e->workers) e->threads = e->workers;
     return -1;
 }
