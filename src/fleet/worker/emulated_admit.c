@@ -8,6 +8,7 @@
 
 #include <gpuwire/error.h>
 
+#define ADMIT_SLOWEST 1e-3f /* samples a second */
 enum { ADMIT_FIRST = 64 };
 
 /* Makes room for a lease of that number. */
@@ -45,12 +46,13 @@ int emulated_lease(struct fleet_engine *engine, const struct fleet_lease *l, int
     at->lease.key = 0;
     if (!until_at) return 0;
     if (!same) {
-        at->tokens = l->slots;
-        at->filled_at = fleet_loop_now(e->o.loop);
+        at->next_at = 0;
         at->in_flight = 0;
     }
     at->lease = *l;
     at->until_at = until_at;
+    at->interval_ns =
+        l->rate > 0 ? (int64_t)(1e9 / (double)(l->rate < ADMIT_SLOWEST ? ADMIT_SLOWEST : l->rate)) : 0;
     p->of_batch[admit_batch_of(l)]++;
     return 0;
 }
@@ -65,26 +67,26 @@ static struct emulated_lease *admit_lease(struct emulated *e, const struct fleet
     return good ? l : NULL;
 }
 
-/* Whether the lease has a slot left, and tokens for these samples; else when it will have. A rate of 0 is
- * no limit. */
-static bool admit_budget(struct emulated *e, struct emulated_lease *l, uint32_t rows, int64_t now,
+/* Whether the lease has a slot and budget left; else when it will have. As on the device: `next_at` is when
+ * a client that sends at the lease's rate would have sent all that came, and it may run ahead of the clock by
+ * `slots` samples. A rate of 0 is no limit. */
+static bool admit_budget(const struct emulated *e, const struct emulated_lease *l, int64_t now,
                          int64_t *retry_ns)
 {
-    l->tokens += (double)l->lease.rate * (double)(now - l->filled_at) * 1e-9;
-    if (l->tokens > l->lease.slots) l->tokens = l->lease.slots;
-    l->filled_at = now;
-    *retry_ns = 0;
+    int64_t ahead = l->interval_ns * (int64_t)(l->lease.slots - 1);
     if (l->in_flight >= l->lease.slots) {
         int64_t left = e->ends_at - now;
         *retry_ns = e->running && left > 0 ? left : fleet_profile_exec(&e->o.zoo->profile, 1);
         return false;
     }
-    if (l->lease.rate > 0 && l->tokens < rows) {
-        double wait = (rows - l->tokens) / (double)l->lease.rate * 1e9;
-        *retry_ns = wait < 1e10 ? (int64_t)wait : INT64_C(10000000000);
-        return false;
-    }
-    return true;
+    *retry_ns = l->next_at - ahead - now;
+    return *retry_ns <= 0;
+}
+
+static void admit_charge(struct emulated_lease *l, uint32_t rows, int64_t now)
+{
+    l->next_at = (l->next_at > now ? l->next_at : now) + l->interval_ns * rows;
+    l->in_flight++;
 }
 
 /* The device's order: the lease, the message, the model, the budget, the deadline. */
@@ -103,15 +105,17 @@ static enum gw_serve_status admit_request(struct emulated *e, struct fleet_call 
         *retry_ns = f->load_ns;
         return GW_SERVE_NOT_THERE;
     }
-    if (r->rows > admit_batch_of(&l->lease) || !admit_budget(e, l, r->rows, c->arrived_at, retry_ns))
+    if (r->rows > admit_batch_of(&l->lease) || !admit_budget(e, l, c->arrived_at, retry_ns))
         return GW_SERVE_OVER_BUDGET;
     int64_t deadline = INT64_MAX;
     if (r->budget_ns && r->budget_ns < (uint64_t)(INT64_MAX - c->arrived_at))
         deadline = c->arrived_at + (int64_t)r->budget_ns;
-    if (deadline != INT64_MAX && emulated_estimate(e, e->place[l->lease.model], c, deadline) > deadline) {
-        *retry_ns = emulated_drained_at(e) - c->arrived_at;
+    int64_t done = deadline == INT64_MAX ? 0 : emulated_estimate(e, e->place[l->lease.model], c, deadline);
+    if (done > deadline) {
+        *retry_ns = done - deadline;
         return GW_SERVE_LATE;
     }
+    *retry_ns = 0;
     *lease = l;
     return GW_SERVE_OK;
 }
@@ -133,7 +137,6 @@ void emulated_submit(struct fleet_engine *engine, struct fleet_call *c)
         emulated_answer(e, c, status, retry_ns);
         return;
     }
-    l->tokens -= c->request.rows;
-    l->in_flight++;
+    admit_charge(l, c->request.rows, c->arrived_at);
     emulated_look(e);
 }

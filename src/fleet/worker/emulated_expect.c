@@ -34,11 +34,3 @@ int64_t emulated_estimate(const struct emulated *e, const struct emulated_place 
     }
     return at + expect_time(e, expect_rows_before(p, rank) + c->request.rows, emulated_most(p));
 }
-
-int64_t emulated_drained_at(const struct emulated *e)
-{
-    int64_t at = expect_free_at(e);
-    for (uint32_t i = 0; i < e->nbusy; i++)
-        at += expect_time(e, expect_rows_before(e->busy[i], UINT64_MAX), emulated_most(e->busy[i]));
-    return at;
-}

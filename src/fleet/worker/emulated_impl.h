@@ -41,8 +41,8 @@ struct emulated_place {
 
 struct emulated_lease {
     struct fleet_lease lease; /* key 0: there is none */
-    int64_t until_at, filled_at;
-    double tokens;
+    int64_t until_at;
+    int64_t interval_ns, next_at; /* of its budget: between samples; the next one is due */
     uint32_t in_flight;
 };
 
@@ -118,8 +118,6 @@ void emulated_flush(struct emulated *e, struct emulated_place *p, enum gw_serve_
  * and what its own model has before it. */
 int64_t emulated_estimate(const struct emulated *e, const struct emulated_place *p,
                           const struct fleet_call *c, int64_t deadline_at);
-/* When all that waits now will have been served. */
-int64_t emulated_drained_at(const struct emulated *e);
 
 /* ---- emulated_admit.c */
 
