@@ -581,10 +581,14 @@ static void test_leave(void **state)
     assert_int_equal(k.of_status[GW_SERVE_OK], 50);
     assert_int_equal(rig.left, 0); /* the lease is in force */
     same.left_ns = 0;
-    rig_lease(&ctl, &same);
+    uint64_t ended = rig_lease(&ctl, &same);
+    rig_until(&rig, rig_outcome(&ctl, ended) == FLEET_DONE);
+    rig_client_request(&k, 1, 0x1001, 98, 0); /* its client does not know yet */
+    rig_until(&rig, k.answers == 51);
+    assert_int_equal(k.last.status, GW_SERVE_OK);
     rig_until(&rig, view().leases == 0);
     rig_client_request(&k, 1, 0x1001, 99, 0); /* one that was on its way */
-    rig_until(&rig, k.answers == 51);
+    rig_until(&rig, k.answers == 52);
     assert_int_equal(k.last.status, GW_SERVE_NO_LEASE);
     rig_until(&rig, rig.left == 1);
     rig_until(&rig, k.closed && ctl.closed == 1);

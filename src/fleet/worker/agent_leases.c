@@ -14,8 +14,9 @@
 #include <gpuwire/detail/assert.h>
 #include <gpuwire/error.h>
 
-#define LEASES_LOOK (250 * AGENT_MS)      /* between looks for those that have ended */
-#define LEASES_MAX  (3600 * AGENT_SECOND) /* the longest lease */
+#define LEASES_LOOK  (250 * AGENT_MS)      /* between looks for those that have ended */
+#define LEASES_GRACE (100 * AGENT_MS)      /* of one that is taken back from a worker that leaves */
+#define LEASES_MAX   (3600 * AGENT_SECOND) /* the longest lease */
 enum { LEASES_FIRST = 64 };
 
 static void leases_drop(struct fleet_agent *a, uint32_t number)
@@ -117,6 +118,21 @@ static enum fleet_outcome leases_enter(struct fleet_agent *a, const struct fleet
     return FLEET_DONE;
 }
 
+/* The leader takes it back. The client hears of it later than we do. A worker that leaves gives its slots to
+ * no one else, so requests that are on their way may still come in. */
+static void leases_take_back(struct fleet_agent *a, uint32_t number)
+{
+    struct agent_lease *l = &a->lease[number];
+    int64_t until = agent_now(a) + LEASES_GRACE;
+    if (!a->leaving) {
+        leases_drop(a, number);
+    } else if (until < l->until_at) {
+        l->until_at = until;
+        a->o.engine->ops->lease(a->o.engine, &l->lease, until);
+        if (until < a->next_end_at) a->next_end_at = until;
+    }
+}
+
 void agent_leases_set(struct fleet_agent *a, uint64_t seq, const struct fleet_lease *l)
 {
     char why[FLEET_WHY];
@@ -127,7 +143,7 @@ void agent_leases_set(struct fleet_agent *a, uint64_t seq, const struct fleet_le
         if (l->left_ns)
             outcome = leases_enter(a, l, why);
         else if (l->lease < a->leases && a->lease[l->lease].lease.key)
-            leases_drop(a, l->lease);
+            leases_take_back(a, l->lease);
     }
     agent_result(a, seq, l->model, outcome, why);
 }
