@@ -8,6 +8,8 @@
 
 #include "src/server/device/cost.h"
 
+#define PAST_FIRST 64 /* models that there is room for at first */
+
 void gw_past_open(struct gw_past *p)
 {
     memset(p, 0, sizeof(*p));
@@ -16,7 +18,8 @@ void gw_past_open(struct gw_past *p)
 
 void gw_past_close(struct gw_past *p)
 {
-    for (size_t i = 0; i < GW_SERVER_MODELS; i++) free(p->model[i]);
+    for (size_t i = 0; i < p->models; i++) free(p->model[i]);
+    free(p->model);
     pthread_mutex_destroy(&p->lock);
 }
 
@@ -30,15 +33,32 @@ bool gw_past_begin(struct gw_past *p, uint64_t now_ns)
     return true;
 }
 
-/* Its place; a new one if need be. NULL: there is none, or no memory. */
+/* A place that is empty; NULL: no memory. */
+static struct gw_past_model **past_grow(struct gw_past *p)
+{
+    size_t more = p->models + (p->models ? p->models : PAST_FIRST);
+    struct gw_past_model **all = realloc(p->model, more * sizeof(*all));
+    if (!all) return NULL;
+    memset(all + p->models, 0, (more - p->models) * sizeof(*all));
+    struct gw_past_model **empty = all + p->models;
+    p->model = all;
+    p->models = more;
+    return empty;
+}
+
+/* Its place; a new one if need be. NULL: no memory. */
 static struct gw_past_model *past_find(struct gw_past *p, const char *name, uint32_t version)
 {
     struct gw_past_model **empty = NULL;
-    for (size_t i = 0; i < GW_SERVER_MODELS; i++) {
+    for (size_t n = 0, i = p->near; n < p->models; n++, i++) {
+        if (i >= p->models) i = 0;
         struct gw_past_model *m = p->model[i];
-        if (m && m->version == version && !strcmp(m->name, name)) return m;
         if (!m && !empty) empty = &p->model[i];
+        if (!m || m->version != version || strcmp(m->name, name)) continue;
+        p->near = i + 1;
+        return m;
     }
+    if (!empty) empty = past_grow(p);
     struct gw_past_model *m = empty ? calloc(1, sizeof(*m)) : NULL;
     if (!m) return NULL;
     snprintf(m->name, sizeof(m->name), "%s", name);
@@ -102,7 +122,7 @@ void gw_past_end(struct gw_past *p, uint64_t now_ns)
     p->known[p->next % GW_PAST_SLOTS] = true;
     p->slot = p->next;
     p->taken_ns = now_ns;
-    for (size_t i = 0; i < GW_SERVER_MODELS; i++) {
+    for (size_t i = 0; i < p->models; i++) {
         if (!p->model[i] || p->model[i]->seen == p->slot) continue;
         free(p->model[i]); /* it is not served any more */
         p->model[i] = NULL;
@@ -156,7 +176,7 @@ json_t *gw_past_json(struct gw_past *p, uint64_t now_ns)
     json_t *models = json_array();
     pthread_mutex_lock(&p->lock);
     uint64_t age = p->slot && now_ns > p->taken_ns ? now_ns - p->taken_ns : 0;
-    for (size_t i = 0; p->slot && i < GW_SERVER_MODELS; i++)
+    for (size_t i = 0; p->slot && i < p->models; i++)
         if (p->model[i]) json_array_append_new(models, past_model(p, p->model[i]));
     pthread_mutex_unlock(&p->lock);
     return json_pack("{s:I, s:I, s:o}", "every_ms", (json_int_t)(GW_PAST_NS / 1000000), "age_ms",

@@ -35,8 +35,10 @@ struct gw_past {
     pthread_mutex_t lock;
     uint64_t slot, next; /* the last one that is full, and the one that is being filled; 0: none */
     uint64_t taken_ns;
-    bool known[GW_PAST_SLOTS]; /* a client looked at the models in this slot */
-    struct gw_past_model *model[GW_SERVER_MODELS];
+    bool known[GW_PAST_SLOTS];    /* a client looked at the models in this slot */
+    struct gw_past_model **model; /* some are NULL */
+    size_t models;
+    size_t near; /* the place where the next one is likely: models come in the same order each time */
 };
 
 void gw_past_open(struct gw_past *p);
