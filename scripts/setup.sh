@@ -69,23 +69,28 @@ if ! command -v apt-get >/dev/null; then
     echo "gpuwire: setup needs Debian or Ubuntu (no apt-get here); docs/building.md lists the libraries to install by hand" >&2
     exit 1
 fi
-# NVIDIA's own client for the Open Inference Protocol comes from PyPI, and lies outside the tree. The tests that use it
-# are skipped when it is not there.
+# Some of what the tests use comes from PyPI, and lies outside the tree. The tests that use it are skipped when it is not
+# there. from_pypi FOLDER MODULES PACKAGE: to import the modules would take seconds, so they are only looked for.
 home=~
-client=${XDG_CACHE_HOME:-$home/.cache}/gpuwire/tritonclient
-triton_client() {
-    [[ " ${packages[*]} " = *" python3-venv "* ]] || return 0
-    # To import it would take three seconds.
-    "$client/bin/python" -c 'from importlib.util import find_spec as f; f("tritonclient.http") and f("tritonclient.grpc") or 1 / 0' \
+from_pypi() {
+    local folder=${XDG_CACHE_HOME:-$home/.cache}/gpuwire/$1 modules=$2 package=$3
+    # shellcheck disable=SC2086  # words
+    "$folder/bin/python" -c 'import sys; from importlib.util import find_spec; all(map(find_spec, sys.argv[1:])) or 1 / 0' $modules \
         2>/dev/null && return 0
-    echo "gpuwire: installing tritonclient into $client"
-    { python3 -m venv "$client" && "$client/bin/pip" -q install 'tritonclient[http,grpc]==2.*'; } ||
-        echo "gpuwire: tritonclient is not to be had: its tests will be skipped" >&2
+    echo "gpuwire: installing $package into $folder"
+    { python3 -m venv "$folder" && "$folder/bin/pip" -q install "$package"; } ||
+        echo "gpuwire: $package is not to be had: its tests will be skipped" >&2
+}
+# NVIDIA's own client for the Open Inference Protocol, and Kubernetes' schemas (23 MB).
+all_from_pypi() {
+    [[ " ${packages[*]} " = *" python3-venv "* ]] || return 0
+    from_pypi tritonclient 'tritonclient.http tritonclient.grpc' 'tritonclient[http,grpc]==2.*'
+    from_pypi kubernetes kubernetes_validate 'kubernetes-validate==1.*'
 }
 
 mapfile -t want < <(missing)
 if [ "${#want[@]}" -eq 0 ]; then
-    triton_client
+    all_from_pypi
     exit 0
 fi
 
@@ -107,4 +112,4 @@ for server in memcached nginx redis-server etcd; do
         "${sudo[@]}" systemctl disable -q --now "$server"
     fi
 done
-triton_client
+all_from_pypi
