@@ -518,15 +518,25 @@ static void test_many(void **state)
     fleet_pages_destroy(p);
 }
 
-/* A new model's plans are made while the arena is full. */
+/* A new model's plans are made while the arena is full; at first they are made in the arena. */
 static void test_new_model(void **state)
 {
     struct fleet_pages *p = pages_new((struct fleet_pages_opts){.gpu_pages = 3, .host_pages = 9});
+    struct fleet_weights *probe;
     struct model a, b;
 
     (void)state;
     model_open(&a, p, "mlp.onnx");
+    moves(a.weights, FLEET_TO_GPU, FLEET_DONE, FLEET_GPU); /* a load is measured */
+    moves(a.weights, FLEET_TO_DISK, FLEET_DONE, FLEET_ON_DISK);
+    assert_int_equal(fleet_weights_create(p, "probe", NULL, &probe), 0);
+    const struct gw_range *range = fleet_weights_range(probe);
+    assert_int_equal(range->back(range->ctx, 2 * PAGE), 0);
+    used(p, 2, 0);
+    assert_int_equal(fleet_weights_seal(probe, 0), 0);
+    used(p, 0, 0);
     moves(a.weights, FLEET_TO_GPU, FLEET_DONE, FLEET_GPU);
+    fleet_pages_serve(p);
     for (int i = 0; i < 20; i++) {
         model_open(&b, p, "net resnet");
         used(p, fleet_weights_pages(a.weights), fleet_weights_pages(a.weights));

@@ -207,7 +207,6 @@ static void move_start(struct fleet_weights *w)
     const struct fleet_pages_move *m = w->first;
     bool reads = w->where == FLEET_ON_DISK && w->n && (m->kind == FLEET_TO_GPU || m->kind == FLEET_TO_HOST);
 
-    w->pages->moved = true;
     w->job = (struct fleet_job){.run = reads ? run_on_disk : run_on_bus, .earliest_at = m->earliest_at};
     fleet_lane_add(reads ? w->pages->disk : w->pages->bus, &w->job);
 }

@@ -124,6 +124,13 @@ static void weights_free(struct fleet_weights *w)
     free(w);
 }
 
+void fleet_pages_serve(struct fleet_pages *p)
+{
+    pthread_mutex_lock(&p->lock);
+    p->serving = true;
+    pthread_mutex_unlock(&p->lock);
+}
+
 void fleet_pages_stop(struct fleet_pages *p)
 {
     pthread_mutex_lock(&p->lock);
@@ -166,11 +173,11 @@ void fleet_pages_used(const struct fleet_pages *p, uint32_t *gpu, uint32_t *host
 
 /* ---- a model's weights ---- */
 
-/* A page for plans: of the arena while no model uses it; else a spare one, or one more. */
+/* A page for plans: of the arena at first; later a spare one, or one more. */
 static int plan_page(struct fleet_pages *p, uint32_t *page)
 {
     pthread_mutex_lock(&p->lock);
-    bool got = fleet_free_take(&p->spare, 1, page) || (!p->moved && fleet_free_take(&p->free_gpu, 1, page));
+    bool got = fleet_free_take(&p->spare, 1, page) || (!p->serving && fleet_free_take(&p->free_gpu, 1, page));
     pthread_mutex_unlock(&p->lock);
     if (got) return 0;
     /* One at a time makes plans; so the spare list's room is enough. */

@@ -48,6 +48,9 @@ struct fleet_pages_opts {
 
 /* Takes the arenas. -ENOMEM: they are not to be had. */
 int fleet_pages_create(const struct fleet_pages_opts *opts, struct fleet_pages **out);
+/* Loads begin: plans of further models are made in pages beside the arena, which is all for loads now. Those
+ * are taken when they are needed, as many as the largest of these models wants. */
+void fleet_pages_serve(struct fleet_pages *p);
 /* Ends the move that is under way; those that have not begun end with FLEET_BROKEN. No move may follow. */
 void fleet_pages_stop(struct fleet_pages *p);
 /* The same, and gives all memory back. All models' plans must be gone, and no loop may run. NULL is allowed.

@@ -42,7 +42,7 @@ struct fleet_pages {
     pthread_mutex_t lock;
     struct fleet_free free_gpu, free_host, spare; /* spare: beyond the arena; plans are made there */
     uint32_t made;                                /* pages that there are on the GPU */
-    bool moved;                                   /* a model was moved: the arena is not for plans any more */
+    bool serving;                                 /* the arena is not for plans any more */
     bool over;
     struct fleet_lane *disk, *bus, *map;
     struct fleet_weights *weights;

@@ -284,6 +284,7 @@ static int engine_make_loop(struct real *r)
     r->reply_bytes = many.out_bytes;
     int err = gw_many_create(&many, &r->many);
     if (!err) err = add_all(r);
+    fleet_pages_serve(r->pages);
     if (!err) err = gw_many_start(r->many);
     r->calls = r->many ? gw_many_calls(r->many) : NULL;
     return err;
