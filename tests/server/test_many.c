@@ -19,7 +19,7 @@
 
 #define MS        1000000u
 #define TOLERANCE 1e-3f
-enum { MODELS = 3, BATCHES = 3, MAX_ROWS = 8, ROUNDS = 60, LEASES = 10000, OWNER = 5 };
+enum { MODELS = 3, MORE = 4, BATCHES = 3, MAX_ROWS = 8, ROUNDS = 60, LEASES = 10000, OWNER = 5 };
 
 /* ---- models in C: y = factor * x ---- */
 
@@ -157,7 +157,7 @@ static int begin_many(void)
                                    .slots = 16,
                                    .in_bytes = 1 << 16,
                                    .out_bytes = 1 << 16,
-                                   .max_models = MODELS,
+                                   .max_models = MODELS + MORE,
                                    .max_rows = MAX_ROWS,
                                    .max_leases = LEASES,
                                    .own_sessions = 2,
@@ -201,6 +201,7 @@ static int end(void **state)
 
 struct question {
     uint32_t model, rows, lease; /* lease: number + 1 */
+    uint32_t number;             /* of the same model, added once more; 0: as it was added first */
     uint64_t key, budget_ns;
     float first;
 };
@@ -216,8 +217,9 @@ static void must(int err)
 static struct gw_call *submit(struct question q)
 {
     const struct subject *s = &subject[q.model];
+    uint64_t number = q.number ? q.number : s->number;
     const struct gw_call_target t = {&s->layout[0], &s->layout[1], MAX_ROWS, q.lease,
-                                     q.lease ? q.key : s->number};
+                                     q.lease ? q.key : number};
     const struct gw_call_ask ask = {.rows = q.rows, .budget_ns = q.budget_ns};
     struct gw_call *call;
     uint64_t bytes;
@@ -327,6 +329,42 @@ static void models_take_turns(void **state)
     assert_true(t.executions < t.successes);
     assert_true(gw_many_p99(many, subject[0].number, 0) + gw_many_p99(many, subject[0].number, 1) > 0);
     print_message("%u requests in %u runs\n", (unsigned)t.successes, (unsigned)t.executions);
+}
+
+/* A model is added beside the loop, which goes on, and is there at once. The number of failures. */
+static void *add_more(void *unused)
+{
+    uintptr_t wrong = 0;
+    (void)unused;
+    for (uint32_t i = 0; i < MORE; i++) {
+        struct gw_many_model m = description(i % MODELS);
+        struct question q = {.model = i % MODELS, .rows = 2, .first = (float)i};
+        uint64_t start = gw_deadline(0);
+        must(gw_many_add(many, &m, &q.number));
+        print_message("measured: added in %u us\n", (unsigned)((gw_deadline(0) - start) / 1000));
+        must(gw_many_place(many, q.number, GW_MODEL_PRESENT, 0));
+        struct gw_call *call = ended(submit(q));
+        wrong += !is_right(call, q);
+        gw_call_give(call);
+    }
+    return (void *)wrong;
+}
+
+static void models_come_under_load(void **state)
+{
+    struct gw_serve_model_counters c;
+    pthread_t thread;
+    void *wrong;
+    (void)state;
+    for (uint32_t i = 0; i < MODELS; i++) takes(i, 200000);
+    assert_int_equal(pthread_create(&thread, NULL, add_more, NULL), 0);
+    run_callers(ask_all);
+    pthread_join(thread, &wrong);
+    assert_null(wrong);
+    for (uint32_t i = 0; i < MORE; i++) {
+        assert_int_equal(gw_many_counters(many, MODELS + i, &c), 0);
+        assert_int_equal(c.answered, 1);
+    }
 }
 
 static int on_lease(uint32_t lease, uint64_t key)
@@ -510,10 +548,11 @@ static void limits_are_told(void **state)
     struct gw_many_lease l = {.key = 1, .model = subject[0].number, .slots = 1, .owner = OWNER};
     uint32_t number;
     (void)state;
+    for (uint32_t i = 0; i < MORE; i++) assert_int_equal(gw_many_add(many, &m, &number), 0);
     assert_int_equal(gw_many_add(many, &m, &number), -ENOSPC);
     m.batch[2].rows = 1;
     assert_int_equal(gw_many_add(many, &m, &number), -EINVAL);
-    assert_int_equal(gw_many_place(many, MODELS, GW_MODEL_PRESENT, 0), -EINVAL);
+    assert_int_equal(gw_many_place(many, MODELS + MORE, GW_MODEL_PRESENT, 0), -EINVAL);
     assert_int_equal(gw_many_lease(many, LEASES, &l), -EINVAL);
     assert_int_equal(gw_many_lease_end(many, LEASES), -EINVAL);
     l.slots = 0;
@@ -546,6 +585,8 @@ int main(int argc, char **argv)
         WITH(models_take_turns, &one),
         WITH(models_take_turns, &four),
         WITH(models_take_turns, &most),
+        WITH(models_come_under_load, &one),
+        WITH(models_come_under_load, &four),
         WITH(leases_are_looked_at, &one),
         WITH(budgets_hold, &one),
         WITH(budgets_hold, &four),
