@@ -1,100 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* The planner on small states made by hand, then its rules on random ones. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdlib.h>
-#include <string.h>
-#include <cmocka.h>
-
-#include "src/fleet/plan/central.h"
+#include "tests/fleet/plan_rig.h"
 #include "tests/rnd.h"
-
-#define MS INT64_C(1000000)
-enum { MAX_ACTIONS = 4096 };
-
-static struct fleet_action actions[MAX_ACTIONS];
-static void *memory;
-
-/* Workers of 100 pages; models of 10 pages and 1 ms, 0.2 ms for each further request, and deadlines of 20
- * ms. */
-static struct fleet_state *make(uint32_t workers, uint32_t models)
-{
-    struct fleet_limits l = {workers, models, workers * models};
-    size_t bytes = (fleet_state_size(&l) + 63) / 64 * 64;
-    free(memory);
-    memory = aligned_alloc(64, bytes);
-    assert_non_null(memory);
-    struct fleet_state *s = fleet_state_init(memory, &l);
-    for (uint32_t i = 0; i < workers; i++) {
-        s->workers[i].gpu_pages = 100;
-        s->workers[i].host_pages = 10000;
-        s->workers[i].slots = 1024;
-        s->workers[i].health = FLEET_ACTIVE;
-    }
-    for (uint32_t i = 0; i < models; i++) {
-        s->models[i].pages = 10;
-        s->models[i].load_ns = 10 * MS;
-        for (int k = 0; k < FLEET_SIZES; k++) s->models[i].exec_ns[k] = MS + MS / 5 * ((1 << k) - 1);
-        s->demand[i].class[0].deadline_ns = 20 * MS;
-        assert_true(fleet_profile_ok(&s->models[i]));
-    }
-    return s;
-}
-
-static void rate(struct fleet_state *s, uint32_t model, float rate)
-{
-    for (int i = 0; i < FLEET_WINDOWS; i++) s->demand[model].rate[i] = rate;
-    s->demand[model].class[0].rate = rate;
-}
-
-static uint32_t plan(struct fleet_state *s, int64_t now)
-{
-    struct fleet_tuning t;
-    fleet_tuning_default(&t);
-    return fleet_plan(s, &t, now, actions, MAX_ACTIONS);
-}
-
-/* What workers do with the actions: all succeeds at once. */
-static void obey(struct fleet_state *s, uint32_t n, int64_t now)
-{
-    for (uint32_t i = 0; i < n; i++) {
-        const struct fleet_action *a = &actions[i];
-        if (a->kind == FLEET_EVICT) fleet_place_move(s, a->place, FLEET_HOST, now);
-        if (a->kind == FLEET_LOAD) fleet_loaded(s, a->place, true, now);
-        if (a->kind == FLEET_DROP) fleet_place_remove(s, a->place);
-    }
-    fleet_state_check(s);
-}
-
-/* Rounds of 20 ms until one has nothing to do. Returns the time after. */
-static int64_t settle(struct fleet_state *s, int64_t now)
-{
-    for (int i = 0; i < 100; i++, now += 20 * MS) {
-        uint32_t n = plan(s, now);
-        if (!n) return now;
-        obey(s, n, now);
-    }
-    fail_msg("the planner does not settle");
-    return 0;
-}
-
-static uint32_t count(const struct fleet_state *s, uint32_t model, bool leased)
-{
-    uint32_t n = 0;
-    for (uint32_t i = s->models[model].first; i != FLEET_NONE; i = s->places[i].next_of_model) {
-        n += s->places[i].where == FLEET_GPU && (!leased || (s->places[i].slots && !s->places[i].spill));
-    }
-    return n;
-}
-
-static uint32_t kinds(uint32_t n, enum fleet_kind kind)
-{
-    uint32_t k = 0;
-    for (uint32_t i = 0; i < n; i++) k += actions[i].kind == kind;
-    return k;
-}
 
 static void test_batches(void **state)
 {
@@ -278,15 +185,6 @@ static void test_sheds_the_tightest(void **state)
     assert_int_equal(s->demand[0].admitted[1], FLEET_ALL);
 }
 
-static uint32_t count_spill(const struct fleet_state *s, uint32_t model)
-{
-    uint32_t n = 0;
-    for (uint32_t i = s->models[model].first; i != FLEET_NONE; i = s->places[i].next_of_model) {
-        n += s->places[i].slots && s->places[i].spill;
-    }
-    return n;
-}
-
 static void test_leases_for_what_others_refuse(void **state)
 {
     (void)state;
@@ -351,87 +249,6 @@ static void test_random_states(void **state)
     }
 }
 
-static void test_queue_is_by_deadline(void **state)
-{
-    (void)state;
-    struct fleet_link links[64];
-    struct fleet_queue q = FLEET_QUEUE_EMPTY;
-    struct rnd r = {7};
-    for (uint32_t i = 0; i < 64; i++) {
-        links[i].deadline_ns = rnd_below(&r, 10);
-        fleet_queue_add(&q, links, i);
-    }
-    uint32_t before = FLEET_NONE;
-    for (int i = 0; i < 64; i++) {
-        uint32_t now = fleet_queue_take(&q, links);
-        if (before != FLEET_NONE) {
-            assert_true(links[before].deadline_ns <= links[now].deadline_ns);
-            if (links[before].deadline_ns == links[now].deadline_ns) assert_true(before < now);
-        }
-        before = now;
-    }
-    assert_int_equal(q.n, 0);
-}
-
-/* One GPU, a model on it, and requests that come 1 ms apart with deadlines of 20 ms. */
-static struct fleet_central *central(struct fleet_state *s, struct fleet_link *links, bool deferred)
-{
-    struct fleet_central_options o = {deferred ? &fleet_deferred : &fleet_clockwork, deferred ? 0 : 5 * MS,
-                                      0};
-    static void *more;
-    free(more);
-    more = aligned_alloc(64, (fleet_central_size(&s->limits, 64) + 63) / 64 * 64);
-    assert_non_null(more);
-    uint32_t place = fleet_place_add(s, 0, 0, 0);
-    fleet_place_move(s, place, FLEET_GPU, 0);
-    return fleet_central_init(more, s, links, 64, &o);
-}
-
-static void test_clockwork_begins_at_once(void **state)
-{
-    (void)state;
-    struct fleet_link links[64];
-    struct fleet_central *c = central(make(1, 1), links, false);
-    links[0].deadline_ns = 20 * MS;
-    fleet_central_request(c, 0, 0, 0);
-    assert_int_equal(fleet_central_step(c, 0, actions, MAX_ACTIONS), 1);
-    assert_int_equal(actions[0].kind, FLEET_INFER);
-    assert_int_equal(actions[0].batch, 1);
-    assert_int_equal(actions[0].earliest_ns, 0);
-    assert_int_equal(actions[0].latest_ns, 19 * MS);
-}
-
-static void test_deferred_begins_late(void **state)
-{
-    (void)state;
-    struct fleet_link links[64];
-    struct fleet_central *c = central(make(1, 1), links, true);
-    for (uint32_t i = 0; i < 10; i++) {
-        links[i].deadline_ns = 20 * MS + i * MS;
-        fleet_central_request(c, i, 0, i * MS);
-        assert_int_equal(fleet_central_step(c, i * MS, actions, MAX_ACTIONS), 0);
-    }
-    /* Ten take 2.8 ms and eleven 3: it begins 3 ms before the first deadline. */
-    assert_int_equal(fleet_central_step(c, 17 * MS - 1, actions, MAX_ACTIONS), 0);
-    assert_int_equal(fleet_central_step(c, 17 * MS, actions, MAX_ACTIONS), 1);
-    assert_int_equal(actions[0].batch, 10);
-    assert_int_equal(actions[0].latest_ns, 20 * MS - 2800000);
-}
-
-static void test_central_refuses_the_late(void **state)
-{
-    (void)state;
-    for (int deferred = 0; deferred < 2; deferred++) {
-        struct fleet_link links[64];
-        struct fleet_central *c = central(make(1, 1), links, deferred);
-        links[0].deadline_ns = MS / 2;
-        fleet_central_request(c, 0, 0, 0);
-        assert_int_equal(fleet_central_step(c, 0, actions, MAX_ACTIONS), 1);
-        assert_int_equal(actions[0].kind, FLEET_REFUSE);
-        assert_int_equal(actions[0].batch, 1);
-    }
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -450,10 +267,6 @@ int main(void)
         cmocka_unit_test(test_leases_for_what_others_refuse),
         cmocka_unit_test(test_same_state_same_plan),
         cmocka_unit_test(test_random_states),
-        cmocka_unit_test(test_queue_is_by_deadline),
-        cmocka_unit_test(test_clockwork_begins_at_once),
-        cmocka_unit_test(test_deferred_begins_late),
-        cmocka_unit_test(test_central_refuses_the_late),
     };
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
     free(memory);
