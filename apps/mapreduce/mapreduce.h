@@ -84,10 +84,10 @@ enum mr_flags {
 };
 
 enum {
-    MR_MAX_KEY = 1024,   /* bytes of a key */
+    MR_MAX_KEY = 16384,  /* bytes of a key */
     MR_MAX_VALUE = 8192, /* bytes of a value */
     MR_MAX_LINE = 65536, /* bytes of a line */
-    MR_MAX_WORD = 4096,
+    MR_MAX_WORD = MR_MAX_KEY,
     MR_MAX_RECORD = 16 << 20, /* bytes of a record or row */
 };
 

@@ -74,8 +74,16 @@ mkdir -p round/below && ln -s .. round/below/up && printf 'a b\na' >round/below/
 job wordcount round --workers 2 && sort got | cmp - <(printf 'a\t2\nb\t1\n') || fail "a circle of links"
 head -c 1000000 /dev/zero | tr '\0' w >long
 refused 1 "too long" wordcount long
-head -c 1023 long >longest
+head -c 16385 long >longer
+refused 1 "too long" wordcount longer
+head -c 16384 long >longest
 job wordcount longest && same "the longest word" got <(cat longest; printf '\t1\n')
+# Long words at every place of the pieces that are read: each line has one of 1 to 16384 bytes.
+"$python" -c 'for i in range(400): print(str(i).zfill(1 + i * 7919 % 16384))' >words
+for how in "--workers 2 --lanes 4" "--workers 1 --memory 64M"; do
+    # shellcheck disable=SC2086  # several options
+    job wordcount words words $how && same "long words: $how" <(LC_ALL=C sort got) <(LC_ALL=C sort words | sed 's/$/\t2/')
+done
 refused 1 "missing" wordcount missing
 refused 1 "records" sort texts/one
 refused 1 "not an .npy file" kmeans texts/zipf
