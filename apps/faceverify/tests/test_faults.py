@@ -219,9 +219,40 @@ def room(port):
         c.close()
 
 
+def ends(client):
+    """Reads what is left; the server must have closed."""
+    try:
+        while client.s.recv(65536):
+            pass
+    except ConnectionError:
+        pass
+    client.close()
+
+
+def restart(memcached, options):
+    """A server that is killed, or ended, under load begins again at its port at once."""
+    port = 0
+    for how, code in ((signal.SIGKILL, -9), (signal.SIGTERM, 130)):
+        server = Server([memcached.port], "-l", f"127.0.0.1:{port}", *options)
+        port = server.port
+        until("it serves", lambda: room(port))
+        busy = [Client(port, 60) for _ in range(30)]
+        for i, c in enumerate(busy):
+            c.send(request(GOOD, FACE, i) * 3 + request(GOOD, FACE, i)[:1000 * i])
+        assert busy[7].reply().verdict == MATCH
+        server.process.send_signal(how)
+        assert server.process.wait(60 * PATIENCE) == code, server.process.returncode
+        for c in busy:
+            ends(c)
+    server = Server([memcached.port], "-l", f"127.0.0.1:{port}", *options)
+    until("it serves again", lambda: room(port))
+    server.stop()
+
+
 def clients(options):
     m = Memcached()
     m.set(b"face:" + GOOD, value(GOOD, FACE))
+    restart(m, options)
     for limits, tests in ((["--stall", "60"], (malformed, dying, thousand, never_reads)), (["--stall", "1", "--idle", "2"], (silent,))):
         server = Server([m.port], *limits, *options)
         until("memcached is connected", lambda: room(server.port))
