@@ -28,7 +28,11 @@ def load(where, *more, rdma=True):
 
 
 def right(what, p):
-    out = p.communicate(timeout=2 * rig.PATIENCE)[0]
+    try:
+        out = p.communicate(timeout=rig.PATIENCE)[0]
+    except subprocess.TimeoutExpired:
+        os.killpg(p.pid, signal.SIGKILL)
+        out = p.communicate()[0]
     r = json.loads(out) if out else {}
     seen = [r.get(v, 0) for v in ("match", "no_match", "unknown")]
     rig.check(what, p.returncode == 0 and r["wrong"] == 0 and all(seen), f"rc {p.returncode}: {r}")
