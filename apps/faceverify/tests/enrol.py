@@ -8,6 +8,7 @@ import socket
 import threading
 
 import rig
+import with_numpy  # noqa: F401
 import numpy as np
 import reference
 import png_file

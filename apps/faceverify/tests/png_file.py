@@ -3,6 +3,7 @@
 import struct
 import zlib
 
+import with_numpy  # noqa: F401
 import numpy as np
 
 

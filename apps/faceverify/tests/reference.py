@@ -12,6 +12,7 @@ import sys
 import threading
 import time
 
+import with_numpy  # noqa: F401
 import numpy as np
 
 SIDE, GRID, CELL, BINS = 136, 8, 17, 59

@@ -6,6 +6,7 @@ import re
 import xml.dom.minidom
 
 import rig
+import with_numpy  # noqa: F401
 import numpy as np
 import reference
 import png_file
