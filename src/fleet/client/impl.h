@@ -22,6 +22,7 @@
 
 enum {
     FLEET_QUERY_TRIES = 2,  /* workers that a request is sent to, when they refuse it */
+    FLEET_QUERY_DEATHS = 3, /* the same, when they die: one that kills workers shall not kill all of them */
     FLEET_DEMANDS_KEPT = 4, /* of each model: a GRANTED may answer any of these */
 };
 
@@ -89,9 +90,10 @@ struct fleet_client_model {
     struct fleet_queries waiting;
     struct fleet_timer wake; /* when a lease has budget again, while requests wait */
     struct fleet_admit admit;
-    int64_t exec_ns;      /* p99 of one sample, as the last grant says */
-    int64_t absent_until; /* no worker has it, the leader said: requests fail until then */
-    const char *why;      /* why there is no lease, as far as is known */
+    int64_t exec_ns;       /* p99 of one sample, as the last grant says */
+    uint64_t sample_bytes; /* of a request, the same; 0: not known */
+    int64_t absent_until;  /* no worker has it, the leader said: requests fail until then */
+    const char *why;       /* why there is no lease, as far as is known */
     int64_t retry_ns;
     char *json; /* its metadata; NULL: not asked yet */
     size_t json_bytes;

@@ -149,6 +149,7 @@ void fleet_lease_granted(struct fleet_client *c, uint64_t seq, const struct flee
     h->max_batch = g->max_batch;
     fleet_bucket_set(&h->bucket, g->rate, lease_burst(h->slots), now);
     m->exec_ns = g->exec_ns < FLEET_SECOND * 60ll ? g->exec_ns : 0;
+    m->sample_bytes = g->request_bytes;
     m->absent_until = 0;
     m->why = NULL;
     m->retry_ns = 0;

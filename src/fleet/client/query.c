@@ -7,9 +7,11 @@
 #include <gpuwire/error.h>
 
 #include "src/fleet/client/impl.h"
+#include "src/server/wire/wire.h"
 
 #define QUERY_NO_PLACE UINT32_MAX
-#define QUERY_RETRY_NS 50000000 /* when none is known better: a round or two of the planner */
+#define QUERY_GAPS     (16 * GW_SERVE_ALIGN) /* between a request's tensors, at most */
+#define QUERY_RETRY_NS 50000000              /* when none is known better: a round or two of the planner */
 
 void fleet_queries_add(struct fleet_queries *l, struct fleet_query *j)
 {
@@ -259,7 +261,7 @@ void fleet_query_again(struct fleet_query *j)
     struct fleet_client_model *m = j->model;
     int64_t now = fleet_loop_now(m->client->loop);
     bool died = j->refusal == -ECONNRESET;
-    if ((!died && j->tries >= FLEET_QUERY_TRIES) || now >= query_last_call(j)) {
+    if (j->tries >= (died ? FLEET_QUERY_DEATHS : FLEET_QUERY_TRIES) || now >= query_last_call(j)) {
         query_give_up(j);
         return;
     }
@@ -272,6 +274,12 @@ void fleet_query_again(struct fleet_query *j)
 }
 
 /* ---- its begin */
+
+static bool query_too_long(const struct fleet_query *j)
+{
+    uint64_t sample = j->model->sample_bytes;
+    return sample && j->r.bytes > QUERY_GAPS && (j->r.bytes - QUERY_GAPS) / j->r.rows > sample;
+}
 
 static void query_describe(struct fleet_query *j)
 {
@@ -307,6 +315,8 @@ void fleet_query_begin(struct fleet_query *j)
         c->stats.shed++;
         fleet_query_fail(j, -EAGAIN, "the fleet sheds requests of this deadline: it has too much to do",
                          m->retry_ns ? m->retry_ns : QUERY_RETRY_NS);
+    } else if (query_too_long(j)) {
+        fleet_query_fail(j, -EINVAL, "the request is longer than the model's inputs", 0);
     } else if (now >= query_last_call(j)) {
         fleet_query_fail(j, -ETIME, "the deadline is too near for this model", 0);
     } else if (m->waiting.n || !query_try(j)) {

@@ -346,6 +346,29 @@ static void test_worker_lies(void **state)
     assert_int_equal(a.times, 1);
 }
 
+/* A request that ends each connection that it comes on gets no more than three of them. */
+static void test_poison(void **state)
+{
+    struct asked a;
+    static uint8_t long_one[4096];
+    (void)state;
+    fake_grant(&f, 0, 8, 1e6f);
+    fake_grant(&f, 1, 8, 1e6f);
+    open_client(f.controller[0].address);
+    assert_int_equal(asker_ask(m, PATIENT, &a), 0);
+    f.worker[0].lie = f.worker[1].lie = FAKE_CUT;
+    unsigned before = f.worker[0].requests + f.worker[1].requests;
+    assert_int_equal(asker_ask(m, PATIENT, &a), -ECONNRESET);
+    assert_int_equal(a.reply.tries, 3);
+    assert_int_equal(f.worker[0].requests + f.worker[1].requests, before + 3);
+    /* One that is longer than the model's inputs is not sent at all. */
+    asker_prepare(&a);
+    struct fleet_client_request r = {.in = long_one, .bytes = sizeof long_one, .done = asker_done, .ctx = &a};
+    assert_int_equal(fleet_client_submit(m, &r), 0);
+    assert_int_equal(asker_wait(&a), -EINVAL);
+    assert_int_equal(f.worker[0].requests + f.worker[1].requests, before + 3);
+}
+
 /* A worker that takes all and answers nothing gets no more than its slots, and other requests go on. */
 static void test_mute_worker(void **state)
 {
@@ -482,6 +505,7 @@ int main(int argc, char **argv)
         FLEET_TEST(test_keeps_its_budget),
         FLEET_TEST(test_worker_dies),
         FLEET_TEST(test_worker_lies),
+        FLEET_TEST(test_poison),
         FLEET_TEST(test_mute_worker),
         FLEET_TEST(test_closes_in_flight),
         FLEET_TEST(test_bad_arguments),
