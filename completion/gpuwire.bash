@@ -139,6 +139,9 @@ _gpuwire()
         'serve --host-pages')
             return
             ;;
+        'serve --load-delay')
+            return
+            ;;
         'serve --leases')
             return
             ;;
@@ -550,7 +553,7 @@ _gpuwire()
             options='--exec --picture --out -h --help'
             ;;
         serve)
-            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --connections-per-client --trusted-proxy --host-name --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --fleet --fleet-name --fleet-address --fleet-folder --worker --gpu-pages --host-pages --leases --model-control --watch --drain-seconds --access-log --log-level -h --help'
+            options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --connections-per-client --trusted-proxy --host-name --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --fleet --fleet-name --fleet-address --fleet-folder --worker --gpu-pages --host-pages --load-delay --leases --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
         router)
             options='--controller --etcd --fleet --fleet-token-file --name --deadline --memory --listen --port --grpc --connections-per-client --trusted-proxy --host-name --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --drain-seconds --access-log --log-level -h --help'

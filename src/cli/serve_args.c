@@ -92,6 +92,8 @@ static const char usage[] =
     "  --worker NAME    this worker's name in the fleet (default: the host's)\n"
     "  --gpu-pages N    memory for weights on the GPU, in pages of 16 MiB (default {gpu-pages})\n"
     "  --host-pages N   pinned memory for weights, the same (default {host-pages})\n"
+    "  --load-delay US  with --exec cpu, how long a page's way to where models run takes at least (default "
+    "{load-delay})\n"
     "  --leases N       leases of clients at once (default {leases})\n"
     "  --model-control  clients may load and unload models of the repository\n"
     "  --watch          models and versions that come into the repository are served, those that go are not "
@@ -134,6 +136,7 @@ enum {
     WORKER,
     GPU_PAGES,
     HOST_PAGES,
+    LOAD_DELAY,
     LEASES,
     CONFIG
 };
@@ -166,6 +169,7 @@ static const struct option options[] = {
     {"worker", 1, NULL, WORKER},
     {"gpu-pages", 1, NULL, GPU_PAGES},
     {"host-pages", 1, NULL, HOST_PAGES},
+    {"load-delay", 1, NULL, LOAD_DELAY},
     {"leases", 1, NULL, LEASES},
     {"config", 1, NULL, CONFIG},
     {"help", 0, NULL, 'h'},
@@ -185,7 +189,8 @@ static const struct {
                 {MEMORY, "2048"},      {GW_CLI_BODY, "64"},
                 {GW_CLI_DRAIN, "30"},  {GW_CLI_LEVEL, "info"},
                 {OF_FLEET, "default"}, {GPU_PAGES, "128"},
-                {HOST_PAGES, "256"},   {LEASES, "4096"}};
+                {HOST_PAGES, "256"},   {LOAD_DELAY, "0"},
+                {LEASES, "4096"}};
 
 /* Options that are whole numbers, from min to max. */
 static const struct {
@@ -203,6 +208,7 @@ static const struct {
     {MEMORY, 1, 1u << 30},
     {GPU_PAGES, 1, 1u << 24},
     {HOST_PAGES, 1, 1u << 24},
+    {LOAD_DELAY, 0, 1000000},
     {LEASES, 1, 1u << 20},
 };
 
@@ -227,6 +233,7 @@ static int serve_args_set_number(struct gw_cli_serving *all, int id, const char 
     case MEMORY: o->model_memory = n << 20; break;
     case GPU_PAGES: all->fleet.gpu_pages = (uint32_t)n; break;
     case HOST_PAGES: all->fleet.host_pages = (uint32_t)n; break;
+    case LOAD_DELAY: all->fleet.load_delay_us = (uint32_t)n; break;
     case LEASES: all->fleet.leases = (uint32_t)n; break;
     }
     return wrong;

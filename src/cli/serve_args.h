@@ -17,6 +17,7 @@ struct gw_cli_fleet_opts {
     const char *address; /* that clients are told; NULL: where it listens */
     const char *folder;  /* where weights and measurements are kept; NULL: the user's cache */
     uint32_t gpu_pages, host_pages, leases;
+    uint32_t load_delay_us; /* CPU threads: what a page's copy takes at least */
 };
 
 struct gw_cli_serving {

@@ -108,6 +108,7 @@ static int fleet_make_engine(struct fleet_serving *s, struct fleet_engine **engi
                                          .folder = s->folder,
                                          .gpu_pages = s->all->fleet.gpu_pages,
                                          .host_pages = s->all->fleet.host_pages,
+                                         .load_delay_ns = (int64_t)s->all->fleet.load_delay_us * 1000,
                                          .sessions = o->sessions,
                                          .slots = o->slots,
                                          .calls = FLEET_CALLS,
