@@ -127,11 +127,15 @@ bool fleet_catalog_is_known(struct fleet_catalog *c)
     return known;
 }
 
-struct fleet_catalog_model *fleet_catalog_at(struct fleet_catalog *c, size_t i, unsigned *version)
+struct fleet_catalog_model *fleet_catalog_at(struct fleet_catalog *c, size_t i, unsigned *version,
+                                             bool *described)
 {
     pthread_mutex_lock(&c->lock);
     struct fleet_catalog_model *m = i < c->serving ? c->served[i] : NULL;
-    if (m) *version = m->version;
+    if (m) {
+        *version = m->version;
+        *described = m->described;
+    }
     pthread_mutex_unlock(&c->lock);
     return m;
 }

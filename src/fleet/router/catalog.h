@@ -54,7 +54,8 @@ bool fleet_catalog_is_known(struct fleet_catalog *c);
 /* The model of that name, described: so it may wait for a worker. 0, or -1 with *error. */
 int fleet_catalog_find(struct fleet_catalog *c, const char *name, struct fleet_catalog_model **out,
                        struct gw_infer_error *error);
-/* The i-th that is listed, described or not, and its version; NULL: there are fewer. */
-struct fleet_catalog_model *fleet_catalog_at(struct fleet_catalog *c, size_t i, unsigned *version);
+/* The i-th that is listed, its version, and whether it is described; NULL: there are fewer. */
+struct fleet_catalog_model *fleet_catalog_at(struct fleet_catalog *c, size_t i, unsigned *version,
+                                             bool *described);
 
 #endif

@@ -86,9 +86,11 @@ static bool router_model(void *ctx, size_t i, struct gw_infer_model *out)
 {
     struct fleet_router *r = ctx;
     unsigned version;
-    struct fleet_catalog_model *m = fleet_catalog_at(&r->catalog, i, &version);
+    bool described;
+    struct fleet_catalog_model *m = fleet_catalog_at(&r->catalog, i, &version, &described);
     if (!m) return false;
-    *out = (struct gw_infer_model){.name = m->name, .version = version, .own = m};
+    *out = (struct gw_infer_model){
+        .name = m->name, .version = version, .model = described ? m->metadata.model : NULL, .own = m};
     return true;
 }
 

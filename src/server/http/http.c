@@ -29,7 +29,7 @@ static void http_look_at_models(struct gw_api *api)
     uint64_t now = gw_deadline(0);
     if (!gw_past_begin(&api->past, now)) return;
     gw_infer_enter(api->infer);
-    for (size_t i = 0; gw_infer_model(api->infer, i, &m); i++) {
+    for (size_t i = 0; gw_infer_known_model(api->infer, &i, &m);) {
         gw_infer_stats(api->infer, &m, &s);
         gw_past_add(&api->past, m.name, m.version, &s);
     }

@@ -109,7 +109,7 @@ static void write_each_batch(struct gw_text *t, struct gw_api *api, const char *
 {
     struct gw_infer_model m;
     struct gw_infer_stats s;
-    for (size_t i = 0; gw_infer_model(api->infer, i, &m); i++) {
+    for (size_t i = 0; gw_infer_known_model(api->infer, &i, &m);) {
         gw_infer_stats(api->infer, &m, &s);
         for (uint32_t k = 0; k < s.batches; k++) {
             write_model(t, name, &m);
@@ -145,7 +145,7 @@ static void write_latencies(struct gw_text *t, struct gw_api *api)
     struct gw_infer_stats s;
     http_metrics_write_head(t, "gpuwire_request_duration_seconds", "histogram",
                             "Time of answered requests, from arrival until the answer was posted");
-    for (size_t i = 0; gw_infer_model(api->infer, i, &m); i++) {
+    for (size_t i = 0; gw_infer_known_model(api->infer, &i, &m);) {
         gw_infer_stats(api->infer, &m, &s);
         write_latency(t, &m, &s);
     }
@@ -256,7 +256,7 @@ unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, co
     if (strcmp(r->method, "GET")) return gw_http_fail(405, reply, "GET only");
     for (size_t m = 0; m < sizeof(metrics) / sizeof(metrics[0]); m++) {
         http_metrics_write_head(&t, metrics[m].name, metrics[m].type, metrics[m].help);
-        for (size_t i = 0; gw_infer_model(api->infer, i, &model); i++) {
+        for (size_t i = 0; gw_infer_known_model(api->infer, &i, &model);) {
             gw_infer_stats(api->infer, &model, &s);
             write_model(&t, metrics[m].name, &model);
             gw_text_printf(&t, "} %llu\n", (unsigned long long)http_metrics_value_of(&s, (enum what)m));

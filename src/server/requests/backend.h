@@ -48,8 +48,8 @@ struct gw_infer_backend {
     void (*leave)(void *ctx);
     /* It may wait for another host. */
     int (*find)(void *ctx, const char *name, struct gw_infer_model *out, struct gw_infer_error *error);
-    /* False: there are fewer. A backend on other hosts leaves `model` NULL, and adds models at the end while
-     * others look. */
+    /* False: there are fewer. A backend on other hosts leaves `model` NULL until it knows the tensors. It
+     * adds models at the end while others look. */
     bool (*model)(void *ctx, size_t i, struct gw_infer_model *out);
     /* The i-th one that is there and not served; NULL: there are fewer. */
     const struct gw_missing_model *(*missing)(void *ctx, size_t i);

@@ -145,6 +145,15 @@ bool gw_infer_model(struct gw_infer *f, size_t i, struct gw_infer_model *out)
     return f->opts.backend->model(f->opts.ctx, i, out);
 }
 
+bool gw_infer_known_model(struct gw_infer *f, size_t *i, struct gw_infer_model *out)
+{
+    while (gw_infer_model(f, *i, out)) {
+        ++*i;
+        if (out->model) return true;
+    }
+    return false;
+}
+
 const struct gw_missing_model *gw_infer_missing(struct gw_infer *f, size_t i)
 {
     return f->opts.backend->missing(f->opts.ctx, i);

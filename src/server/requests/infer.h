@@ -66,6 +66,9 @@ int gw_infer_find(struct gw_infer *infer, const char *model, const char *version
                   struct gw_infer_error *error);
 /* The i-th model that is served; false: there are fewer. */
 bool gw_infer_model(struct gw_infer *infer, size_t i, struct gw_infer_model *out);
+/* The first one from the *i-th on whose tensors are known, and *i is the number after it. So those of other
+ * hosts that no request has named yet are skipped. False: there are no more. */
+bool gw_infer_known_model(struct gw_infer *infer, size_t *i, struct gw_infer_model *out);
 /* What a model that gw_infer_find or gw_infer_model has given did so far. */
 void gw_infer_stats(struct gw_infer *infer, const struct gw_infer_model *m, struct gw_infer_stats *out);
 /* The i-th model that is there and not served; NULL: there are fewer. */

@@ -95,6 +95,7 @@ ask 200 'gpuwire_router_leases 7' /metrics
 grep -q '^gpuwire_server_info{.*executor="fleet"} 1' "$work/answer" || fail 'metrics do not say where models run'
 grep -q '^nv_inference_request_success{model="slow",version="3"} 1$' "$work/answer" || fail 'the answer of slow is not counted'
 grep -q '^gpuwire_request_late{model="never",version="3"} 2$' "$work/answer" || fail 'late requests are not counted'
+! grep -q 'model="mute"' "$work/answer" || fail 'metrics have a model that no request has reached'
 ask 200 '"success":\{"count":1,' /v2/models/slow/stats
 grep -q '"model":"full".*"status":503' "$work/access" || fail 'the access log lacks a refusal'
 
