@@ -61,7 +61,8 @@ int gw_many_create(const struct gw_many_opts *opts, struct gw_many **out);
 /* Starts to serve; also after gw_many_stop. On a GPU this and gw_many_destroy need that no other loop
  * runs. */
 int gw_many_start(struct gw_many *m);
-/* From now on each request that comes is answered with GW_SERVE_CLOSING; those that wait are served. */
+/* Each request that comes is answered with GW_SERVE_CLOSING as soon as the device has seen it; those that
+ * wait are served. */
 void gw_many_close(struct gw_many *m);
 /* Stops and waits. -ETIMEDOUT: it is still at work on a batch at the deadline. */
 int gw_many_stop(struct gw_many *m, uint64_t deadline_ns);
