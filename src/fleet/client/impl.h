@@ -51,6 +51,7 @@ struct fleet_query {
     uint32_t tries;
     uint8_t state;  /* enum fleet_query_state */
     bool describes; /* the question */
+    bool later;     /* it was refused for what a moment mends: its lease's budget or end */
     bool told;      /* its callback was called, and only the slot is not free yet */
     int refusal;    /* of the last try: a negative errno */
     int64_t retry_ns;

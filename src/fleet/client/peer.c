@@ -131,6 +131,7 @@ static void peer_refused(struct fleet_query *j, const struct fleet_answer *a, in
     j->refused_by = j->peer->serial;
     j->retry_ns = retry;
     j->refusal = -EAGAIN;
+    j->later = a->status == GW_SERVE_NO_LEASE || a->status == GW_SERVE_OVER_BUDGET;
     switch (a->status) {
     case GW_SERVE_LATE:
         j->refusal = -ETIME;
@@ -302,8 +303,9 @@ static void peer_dial(void *ctx)
 uint64_t fleet_peer_budget(const struct fleet_peer *p, const struct fleet_query *j, int64_t now)
 {
     if (!j->r.deadline_at) return 0;
-    int64_t budget = j->r.deadline_at - now - 2 * fleet_peer_way(p);
-    return budget > 0 ? (uint64_t)budget : 1;
+    /* What is known of the way may be far too much, on a machine that was busy then. */
+    int64_t left = j->r.deadline_at - now, ways = 2 * fleet_peer_way(p);
+    return left > 4 ? (uint64_t)(left - (ways < left / 4 ? ways : left / 4)) : 1;
 }
 
 int fleet_peer_send(struct fleet_peer *p, struct fleet_query *j, int64_t now)

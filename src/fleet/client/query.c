@@ -267,10 +267,12 @@ void fleet_query_again(struct fleet_query *j)
     }
     if (!j->describes) m->client->stats.retried++;
     if (query_try(j)) return;
-    if (died || j->describes)
+    if (died || j->describes || j->later) {
+        j->refused_by = 0;
         query_wait(j);
-    else
+    } else {
         query_give_up(j); /* one that was refused does not wait for another lease: its client knows sooner */
+    }
 }
 
 /* ---- its begin */

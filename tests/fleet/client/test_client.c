@@ -272,6 +272,29 @@ static void test_tries_elsewhere(void **state)
     assert_int_equal(asker_ask(m, PATIENT, &a), -EREMOTEIO);
 }
 
+/* The only worker is over its budget for a moment, as when a lease becomes smaller: the request waits. */
+static void over_budget_ends(struct fake *fake, void *arg)
+{
+    (void)arg;
+    fake->worker[0].status = GW_SERVE_OK;
+}
+
+static void test_waits_for_budget(void **state)
+{
+    struct asked a;
+    (void)state;
+    fake_grant(&f, 0, 8, 1e6f);
+    open_client(f.controller[0].address);
+    assert_int_equal(asker_ask(m, PATIENT, &a), 0);
+    f.worker[0].status = GW_SERVE_OVER_BUDGET;
+    f.worker[0].retry_ns = 300 * MS;
+    assert_int_equal(asker_send(m, PATIENT, &a), 0);
+    while (f.worker[0].requests < 2) asker_sleep(MS);
+    fake_do(&f, over_budget_ends, NULL);
+    assert_int_equal(asker_wait(&a), 0);
+    assert_int_equal(a.reply.tries, 2);
+}
+
 /* 40 a second with bursts of 7: what a client sends stays below. */
 static void test_keeps_its_budget(void **state)
 {
@@ -502,6 +525,7 @@ int main(int argc, char **argv)
         FLEET_TEST(test_revoked_and_shed),
         FLEET_TEST(test_babble),
         FLEET_TEST(test_tries_elsewhere),
+        FLEET_TEST(test_waits_for_budget),
         FLEET_TEST(test_keeps_its_budget),
         FLEET_TEST(test_worker_dies),
         FLEET_TEST(test_worker_lies),
