@@ -249,9 +249,37 @@ static void test_random_states(void **state)
     }
 }
 
+/* A model comes only to a worker that has its file. A copy of the state decides as the state does. */
+static void test_files(void **state)
+{
+    (void)state;
+    static uint64_t files[8], none[8], memory_of_copy[1 << 16] __attribute__((aligned(64)));
+    struct fleet_state *s = make(4, 65);
+    assert_true(fleet_state_files_size(&s->limits) <= sizeof files);
+    assert_true(fleet_state_size(&s->limits) <= sizeof memory_of_copy);
+    assert_true(fleet_state_has_file(s, 3, 64));
+    s->files = files;
+    rate(s, 64, 10);
+    assert_int_equal(plan(s, MS), 0);
+    fleet_state_set_file(s, 2, 64, true);
+    assert_true(fleet_state_has_file(s, 2, 64) && !fleet_state_has_file(s, 2, 63));
+    struct fleet_state *copy = fleet_state_init(memory_of_copy, &s->limits);
+    fleet_state_copy(copy, s);
+    struct fleet_tuning t;
+    fleet_tuning_default(&t);
+    assert_int_equal(fleet_plan(copy, &t, 2 * MS, actions, MAX_ACTIONS), 1);
+    fleet_state_check(copy);
+    assert_int_equal(plan(s, 2 * MS), 1);
+    assert_true(actions[0].kind == FLEET_LOAD && actions[0].worker == 2 && actions[0].model == 64);
+    fleet_state_set_file(s, 2, 64, false);
+    assert_memory_equal(files, none, sizeof files);
+    s->files = NULL;
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_files),
         cmocka_unit_test(test_batches),
         cmocka_unit_test(test_hot_model_gets_replicas),
         cmocka_unit_test(test_load_before_the_peak),

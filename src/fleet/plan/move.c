@@ -77,6 +77,7 @@ static float move_score(const struct fleet_round *r, uint32_t worker, uint32_t m
     const struct fleet_model *m = &r->s->models[model];
     if (!fleet_stays(w) || o->mark == r->s->scratch->marks || w->loading >= r->t->worker_loads) return -1;
     if (o->leases >= w->slots / FLEET_SLOTS_EACH || m->pages > w->gpu_pages) return -1;
+    if (!fleet_state_has_file(r->s, worker, model)) return -1;
     /* Clients that wait come first on the bus. For a model without a place that no client waits for,
      * nothing is pushed out. */
     const struct fleet_need *need = &r->s->scratch->need[model];

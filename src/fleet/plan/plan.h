@@ -112,6 +112,7 @@ struct fleet_state {
     struct fleet_model *models;
     struct fleet_place *places;
     struct fleet_demand *demand;
+    uint64_t *files; /* NULL: each worker has the files of all models; else a bit for each pair */
     uint32_t free_place, places_used;
     struct fleet_scratch *scratch;
 };
@@ -156,6 +157,15 @@ size_t fleet_state_size(const struct fleet_limits *limits);
 /* Makes an empty state in `memory`, of fleet_state_size() bytes, aligned to 64. Workers are GONE, models
  * have no pages. */
 struct fleet_state *fleet_state_init(void *memory, const struct fleet_limits *limits);
+
+/* Bytes that `files` needs. The caller gives the memory, all zero: no worker has a file. */
+size_t fleet_state_files_size(const struct fleet_limits *limits);
+/* The worker has the model's file, or has it no more. Without `files` nothing happens. */
+void fleet_state_set_file(struct fleet_state *s, uint32_t worker, uint32_t model, bool has);
+bool fleet_state_has_file(const struct fleet_state *s, uint32_t worker, uint32_t model);
+
+/* Makes `to`, of the same limits, equal to `from`, but for the scratch. `files` are shared. */
+void fleet_state_copy(struct fleet_state *to, const struct fleet_state *from);
 
 /* Whether a model's numbers are such that the planner can count with them. */
 bool fleet_profile_ok(const struct fleet_model *m);

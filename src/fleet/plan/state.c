@@ -59,6 +59,43 @@ struct fleet_state *fleet_state_init(void *memory, const struct fleet_limits *l)
     return s;
 }
 
+size_t fleet_state_files_size(const struct fleet_limits *l)
+{
+    return ((uint64_t)l->workers * l->models + 63) / 64 * sizeof(uint64_t);
+}
+
+static uint64_t state_file(const struct fleet_state *s, uint32_t worker, uint32_t model, uint64_t *bit)
+{
+    uint64_t at = (uint64_t)worker * s->limits.models + model;
+    *bit = UINT64_C(1) << at % 64;
+    return at / 64;
+}
+
+void fleet_state_set_file(struct fleet_state *s, uint32_t worker, uint32_t model, bool has)
+{
+    uint64_t bit, word = state_file(s, worker, model, &bit);
+    if (!s->files) return;
+    s->files[word] = has ? s->files[word] | bit : s->files[word] & ~bit;
+}
+
+bool fleet_state_has_file(const struct fleet_state *s, uint32_t worker, uint32_t model)
+{
+    uint64_t bit, word = state_file(s, worker, model, &bit);
+    return !s->files || s->files[word] & bit;
+}
+
+void fleet_state_copy(struct fleet_state *to, const struct fleet_state *from)
+{
+    const struct fleet_limits *l = &from->limits;
+    memcpy(to->workers, from->workers, l->workers * sizeof *to->workers);
+    memcpy(to->models, from->models, l->models * sizeof *to->models);
+    memcpy(to->places, from->places, l->places * sizeof *to->places);
+    memcpy(to->demand, from->demand, l->models * sizeof *to->demand);
+    to->files = from->files;
+    to->free_place = from->free_place;
+    to->places_used = from->places_used;
+}
+
 bool fleet_profile_ok(const struct fleet_model *m)
 {
     const int64_t longest = INT64_C(3600) * 1000000000;
