@@ -1,0 +1,77 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * control.h: a fleet's controller. It plans which model lies on which GPU, tells workers, and shares each
+ * worker's time among clients by leases. No request and no tensor passes it.
+ *
+ * One leads at a time. The others send workers, clients and tools to it. The controller does not know why it
+ * leads: fleet_control_lead() says so, with a term that no earlier leader had.
+ *
+ * Who may call: the loop's thread. Nothing blocks. Functions return 0 or a negative errno, and say why in
+ * gw_last_error(). Times are CLOCK_MONOTONIC in nanoseconds.
+ */
+#ifndef GW_FLEET_CONTROL_H
+#define GW_FLEET_CONTROL_H
+
+#include <jansson.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "src/door/text.h"
+#include "src/fleet/plan/plan.h"
+#include "src/fleet/wire/conn.h"
+
+struct fleet_control;
+
+struct fleet_control_opts {
+    struct fleet_loop *loop;
+    const char *fleet;                 /* its name */
+    const char *name;                  /* of this controller, or "" */
+    const char *token;                 /* the fleet's secret; NULL: none */
+    const uint8_t *id;                 /* FLEET_ID bytes: this life of the controller */
+    const char *listen;                /* "HOST:PORT" */
+    struct fleet_limits limits;        /* what it can hold; 0: 1,024 workers, 16,384 models, 262,144 places */
+    const struct fleet_tuning *tuning; /* NULL: the default */
+    int64_t telemetry_ns;              /* how often workers tell; 0: 10 ms */
+    int64_t settle_ns; /* a new leader waits for its workers before it plans, at most for this; 0: 1 s */
+    bool dry_run;      /* it decides and says what, and sends nothing */
+    /* NULL: not asked for. A line for people; an action, of which the caller keeps no reference. */
+    void (*say)(void *ctx, const char *line);
+    void (*audit)(void *ctx, json_t *action);
+    void *ctx;
+};
+
+int fleet_control_open(const struct fleet_control_opts *opts, struct fleet_control **out);
+/* NULL is allowed. */
+void fleet_control_close(struct fleet_control *c);
+uint16_t fleet_control_port(const struct fleet_control *c);
+
+/* ---- who leads */
+
+/* This one leads, with a term larger than any before. It knows nothing yet: workers tell what they hold. */
+void fleet_control_lead(struct fleet_control *c, uint64_t term);
+/* It leads no more: peers are sent away, and all that it knew is forgotten. */
+void fleet_control_yield(struct fleet_control *c, const char *why);
+/* The address of the one that leads, for peers that come here; "": not known. */
+void fleet_control_elsewhere(struct fleet_control *c, const char *leader);
+/* True: what was granted goes on, and nothing new is granted (etcd is away). */
+void fleet_control_freeze(struct fleet_control *c, bool frozen);
+/* While it settles: workers that shall be there. It plans when all of them are. */
+void fleet_control_expect(struct fleet_control *c, const char *worker, bool is);
+
+/* ---- what people ask for */
+
+/* Gives the worker nothing new and moves away what it has, or ends that. It holds for workers that are not
+ * there yet, too. -ENOMEM, or -EINVAL: no name. */
+int fleet_control_drain(struct fleet_control *c, const char *worker, bool drains);
+/* Called when a tool asks for a drain, before it is done: to write it where the next leader finds it. */
+void fleet_control_on_drain(struct fleet_control *c, void (*f)(void *ctx, const char *worker, bool drains),
+                            void *ctx);
+
+/* Workers, models, places and deadlines kept. A new reference, or NULL without memory. */
+json_t *fleet_control_table(struct fleet_control *c);
+/* What the planner would do now. A new reference, or NULL without memory. */
+json_t *fleet_control_plan(struct fleet_control *c);
+/* The same numbers in the format of Prometheus. */
+void fleet_control_metrics(struct fleet_control *c, struct gw_text *out);
+
+#endif
