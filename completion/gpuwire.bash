@@ -4,7 +4,7 @@ _gpuwire()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options words=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'demo serve router infer load check balance app info nic fleet perf cat hwcheck run help --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'demo serve router infer load check balance app info nic controller fleet perf cat hwcheck run help --help --version' -- "$cur")
         return
     fi
     [[ $command == fleet && ${COMP_WORDS[2]} == emulate ]] && ((COMP_CWORD > 2)) && command=fleet-emulate
@@ -344,6 +344,39 @@ _gpuwire()
             mapfile -t COMPREPLY < <(compgen -W 'device-fatal port-err port-active' -- "$cur")
             return
             ;;
+        'controller --listen')
+            return
+            ;;
+        'controller --address')
+            return
+            ;;
+        'controller --fleet')
+            return
+            ;;
+        'controller --name')
+            return
+            ;;
+        'controller --http')
+            return
+            ;;
+        'controller --telemetry')
+            return
+            ;;
+        'controller --max-workers')
+            return
+            ;;
+        'controller --max-models')
+            return
+            ;;
+        'controller --max-places')
+            return
+            ;;
+        'fleet --controller')
+            return
+            ;;
+        'fleet --fleet')
+            return
+            ;;
         'fleet-emulate --controller')
             return
             ;;
@@ -583,9 +616,12 @@ _gpuwire()
         nic)
             options='--pid --qp --json --watch --fault --event -h --help'
             ;;
+        controller)
+            options='--standalone --listen --address --fleet --name --token-file --http --http-token-file --audit --dry-run --telemetry --max-workers --max-models --max-places -h --help'
+            ;;
         fleet)
-            options='-h --help'
-            ((COMP_CWORD == 2)) && words='emulate'
+            options='--controller --fleet --token-file --once --json -h --help'
+            ((COMP_CWORD == 2)) && words='drain undrain plan emulate'
             ;;
         fleet-emulate)
             options='--controller --etcd --workers --models --profile --gpu-pages --host-pages --slots --leases --cold --slow --seed --threads --fleet-name --name --host --token-file --drain-seconds --quiet -h --help'
@@ -608,7 +644,7 @@ _gpuwire()
             options='--nic --fault -h --help'
             [[ $cur == -* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
             ;;
-        help) words='demo serve router infer load check balance app info nic fleet perf cat hwcheck run' ;;
+        help) words='demo serve router infer load check balance app info nic controller fleet perf cat hwcheck run' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

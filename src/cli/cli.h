@@ -10,6 +10,7 @@ int gw_cli_app(int argc, char **argv);
 int gw_cli_balance(int argc, char **argv);
 int gw_cli_cat(int argc, char **argv);
 int gw_cli_check(int argc, char **argv);
+int gw_cli_controller(int argc, char **argv);
 int gw_cli_demo(int argc, char **argv);
 int gw_cli_fleet(int argc, char **argv);
 int gw_cli_hwcheck(int argc, char **argv);

@@ -50,6 +50,8 @@ static const struct gw_command commands[] = {
      .in = ROUTING},
     {"balance", BALANCE("spread clients over workers: TCP, UDP and RoCEv2, each connection where it began"),
      .in = BALANCING},
+    {"controller", FLEETS("decide which model lies on which GPU of a fleet, and who may ask it"),
+     .in = FLEET},
     {"fleet", FLEETS("workers, models and deadlines of many GPUs: see them, drain them, emulate them"),
      .in = FLEET},
     {"app", APPS("run an application whose kernels use the network: a server of matrices, faces, MapReduce"),

@@ -33,8 +33,9 @@
 #define TEXT      128 /* bytes of a stranger's word that are kept */
 
 struct gw_access {
-    char *path; /* NULL: standard output */
-    int fd;     /* the writer's */
+    const char *option; /* for messages */
+    char *path;         /* NULL: standard output */
+    int fd;             /* the writer's */
     pthread_t thread;
     pthread_mutex_t lock; /* of all that follows; held for a few instructions */
     pthread_cond_t news;
@@ -50,10 +51,10 @@ struct gw_access {
 
 /* ---- the writer ---- */
 
-static int open_file(const char *path)
+static int open_file(const char *option, const char *path)
 {
     int fd = open(path, O_WRONLY | O_APPEND | O_CREAT | O_CLOEXEC | O_NONBLOCK | O_NOCTTY, 0640);
-    return fd < 0 ? gw_error_errno(-errno, "--access-log %s", path) : fd;
+    return fd < 0 ? gw_error_errno(-errno, "%s %s", option, path) : fd;
 }
 
 static void access_log_lose(struct gw_access *a, const char *data, size_t bytes, const char *why)
@@ -61,7 +62,7 @@ static void access_log_lose(struct gw_access *a, const char *data, size_t bytes,
     uint64_t lines = 0;
     for (size_t i = 0; i < bytes; i++) lines += data[i] == '\n';
     gw_add_relaxed_u64(&a->dropped, lines);
-    gw_say(&a->said, "access log: %llu lines are lost: %s", (unsigned long long)lines, why);
+    gw_say(&a->said, "%s: %llu lines are lost: %s", a->option, (unsigned long long)lines, why);
 }
 
 /* Shall the writer give up what it cannot write? */
@@ -96,7 +97,7 @@ static void put_out(struct gw_access *a, const char *data, size_t bytes)
 
 static void access_log_open_again(struct gw_access *a)
 {
-    int fd = a->path ? open_file(a->path) : -1;
+    int fd = a->path ? open_file(a->option, a->path) : -1;
     if (!a->path) return;
     if (fd < 0) {
         gw_say(&a->said, "%s; the old file goes on", gw_last_error());
@@ -172,7 +173,7 @@ static void put_in(struct gw_access *a, const char *line, size_t bytes)
     pthread_mutex_unlock(&a->lock);
     if (fits) return;
     gw_add_relaxed_u64(&a->dropped, 1); /* a number by itself */
-    gw_say(&a->said, "access log: lines are lost: they come faster than the file takes them");
+    gw_say(&a->said, "%s: lines are lost: they come faster than the file takes them", a->option);
 }
 
 /* The beginning of a stranger's word. What is no UTF-8 becomes question marks. */
@@ -290,6 +291,14 @@ void gw_access_log_session(struct gw_access *a, const struct gw_access_session *
     access_log_end(a, line);
 }
 
+void gw_access_json(struct gw_access *a, const json_t *more)
+{
+    if (!a) return;
+    json_t *line = access_log_begin(NULL, NULL);
+    if (line) json_object_update(line, (json_t *)more);
+    access_log_end(a, line);
+}
+
 /* ---- opening and closing ---- */
 
 static int access_log_start(struct gw_access *a, const char *path)
@@ -297,11 +306,11 @@ static int access_log_start(struct gw_access *a, const char *path)
     int is_file = strcmp(path, "-") != 0;
     a->buffer = malloc(a->room);
     if (is_file) a->path = strdup(path);
-    if (!a->buffer || (is_file && !a->path)) return gw_error(-ENOMEM, "--access-log: out of memory");
-    a->fd = is_file ? open_file(path) : STDOUT_FILENO;
+    if (!a->buffer || (is_file && !a->path)) return gw_error(-ENOMEM, "%s: out of memory", a->option);
+    a->fd = is_file ? open_file(a->option, path) : STDOUT_FILENO;
     if (a->fd < 0) return a->fd;
     int err = -pthread_create(&a->thread, NULL, write_lines, a);
-    return err ? gw_error_errno(err, "--access-log: cannot start a thread") : 0;
+    return err ? gw_error_errno(err, "%s: cannot start a thread", a->option) : 0;
 }
 
 static void free_access(struct gw_access *a)
@@ -317,8 +326,14 @@ static void free_access(struct gw_access *a)
 
 int gw_access_open(const char *path, size_t room, struct gw_access **out)
 {
+    return gw_access_open_as("--access-log", path, room, out);
+}
+
+int gw_access_open_as(const char *option, const char *path, size_t room, struct gw_access **out)
+{
     struct gw_access *a = calloc(1, sizeof(*a));
-    if (!a) return gw_error(-ENOMEM, "--access-log: out of memory");
+    if (!a) return gw_error(-ENOMEM, "%s: out of memory", option);
+    a->option = option;
     a->fd = -1;
     a->room = room < GW_ACCESS_LINE ? GW_ACCESS_LINE : room;
     gw_access_shares_open(&a->shares);

@@ -5,6 +5,7 @@
 #ifndef GW_DOOR_ACCESS_H
 #define GW_DOOR_ACCESS_H
 
+#include <jansson.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -34,6 +35,8 @@ struct gw_access_session {
 /* Appends to the file at `path`, which it makes when there is none; "-" is standard output. `room` is what
  * the buffer holds, in bytes. 0 or a negative errno with the reason in gw_last_error(). */
 int gw_access_open(const char *path, size_t room, struct gw_access **out);
+/* The same for another log than a door's: `option` names it in messages, in place of --access-log. */
+int gw_access_open_as(const char *option, const char *path, size_t room, struct gw_access **out);
 /* Writes what there is, for a fifth of a second at most. NULL is allowed. */
 void gw_access_close(struct gw_access *a);
 /* Opens the file's name again, once the lines until now are written: the old file was moved away. */
@@ -43,6 +46,9 @@ void gw_access_reopen(struct gw_access *a);
  * while their client's share lasts (access_share.h). One line a second says how many were left out. */
 void gw_access_log(struct gw_access *a, const struct gw_access_request *r);
 void gw_access_log_session(struct gw_access *a, const struct gw_access_session *s);
+/* Any line, which has the time and then what is in the object; the reference stays the caller's. NULL as the
+ * log: nothing happens. */
+void gw_access_json(struct gw_access *a, const json_t *line);
 /* Lines that were lost or left out so far. 0 for NULL. */
 uint64_t gw_access_dropped(const struct gw_access *a);
 

@@ -1,6 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* gpuwire fleet: finds the word. */
-#include <stdio.h>
 #include <string.h>
 
 #include "src/cli/cli.h"
@@ -8,30 +7,19 @@
 #include "src/cli/options.h"
 
 static const struct {
-    const char *name, *what;
+    const char *name;
     int (*run)(int argc, char **argv);
 } words[] = {
-    {"emulate", "workers that compute nothing, and take the time that a model would", gw_fleet_emulate},
+    {"drain", gw_fleet_drain},
+    {"emulate", gw_fleet_emulate},
+    {"plan", gw_fleet_plan},
+    {"undrain", gw_fleet_undrain},
 };
 enum { WORDS = sizeof(words) / sizeof(words[0]) };
 
-static void fleet_usage(FILE *f)
-{
-    fprintf(f, "usage: gpuwire fleet WORD [OPTION...]\n\n");
-    for (int i = 0; i < WORDS; i++) fprintf(f, "  %-10s %s\n", words[i].name, words[i].what);
-    fprintf(f, "\n  -h, --help this text; `gpuwire fleet WORD --help` says more about a word\n");
-}
-
 int gw_cli_fleet(int argc, char **argv)
 {
-    if (argc < 2) {
-        fleet_usage(stderr);
-        return GW_EXIT_USAGE;
-    }
-    if (!strcmp(argv[1], "-h") || !strcmp(argv[1], "--help")) {
-        fleet_usage(stdout);
-        return GW_EXIT_OK;
-    }
+    if (argc < 2 || argv[1][0] == '-') return gw_fleet_show(argc, argv);
     for (int i = 0; i < WORDS; i++)
         if (!strcmp(argv[1], words[i].name)) return words[i].run(argc - 1, argv + 1);
     return gw_usage_error("fleet", "%s: no such word", argv[1]);

@@ -3,7 +3,8 @@
 #include "src/cli/cli.h"
 #include "src/cli/dispatch.h"
 
-static const struct gw_command commands[] = {{"fleet", .run = gw_cli_fleet}, {.name = NULL}};
+static const struct gw_command commands[] = {
+    {"controller", .run = gw_cli_controller}, {"fleet", .run = gw_cli_fleet}, {.name = NULL}};
 
 int main(int argc, char **argv)
 {

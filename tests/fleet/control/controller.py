@@ -1,0 +1,115 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""gpuwire controller and gpuwire fleet, as a user runs them, with emulated workers: controller.py GPUWIRE"""
+import contextlib
+import json
+import os
+import pathlib
+import re
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import urllib.error
+import urllib.request
+
+GPUWIRE = sys.argv[1]
+
+
+def run(*args, code=0):
+    done = subprocess.run([GPUWIRE, *args], capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == code, (args, done)
+    return done.stdout if code == 0 else done.stderr
+
+
+@contextlib.contextmanager
+def program(*args, log):
+    with open(log, "ab") as out, subprocess.Popen([GPUWIRE, *args], stdout=subprocess.PIPE, stderr=out, text=True) as p:
+        try:
+            yield p
+        finally:
+            p.kill()
+
+
+def until(what, seconds=30):
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+    return found
+
+
+def get(url):
+    with urllib.request.urlopen(url, timeout=20) as answer:
+        return answer.read().decode()
+
+
+def table(where):
+    return json.loads(run("fleet", "--json", "--controller", where))
+
+
+def active(where):
+    return [w["name"] for w in table(where)["workers"] if w["state"] == "active"]
+
+
+def main(folder):
+    log, audit = folder / "log", folder / "audit"
+    assert "--standalone" in run("controller", code=2)
+    assert "no such option" in run("controller", "--standalone", "--nothing", code=2)
+    assert "refused" in run("fleet", "--once", "--controller", "127.0.0.1:1", code=1)
+    assert "which worker" in run("fleet", "drain", code=2)
+    with program("controller", "--standalone", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--audit", str(audit), log=log) as c:
+        where, page = re.fullmatch(r"listening on (\S+), (\S+)\n", c.stdout.readline()).groups()
+        assert "in use" in run("controller", "--standalone", "--listen", where, "--http", "off", code=1)
+        with program("fleet", "emulate", "--controller", where, "--workers", "3", "--models", "5", log=log) as workers:
+            until(lambda: len(active(where)) == 3)
+            text = run("fleet", "--once", "--controller", where)
+            assert "emulated-0" in text and "fleet default, term" in text, text
+            fleet = json.loads(get(page + "v1/fleet"))
+            assert fleet["models_known"] == 5 and fleet["leads"], fleet
+            assert "actions" in json.loads(get(page + "v1/plan"))
+            assert "gpuwire_fleet_workers 3\n" in get(page + "metrics")
+            assert "<title>gpuwire fleet</title>" in get(page) and "watch(" in get(page + "fleet.js")
+            for path, status in (("nothing", 404), ("v1/fleet?x", 404)):
+                try:
+                    get(page + path)
+                    assert path == "v1/fleet?x"
+                except urllib.error.HTTPError as e:
+                    assert e.code == status, (path, e)
+            run("fleet", "drain", "emulated-1", "--controller", where)
+            until(lambda: sorted(active(where)) == ["emulated-0", "emulated-2"])
+            assert "no such worker" in run("fleet", "drain", "nobody", "--controller", where, code=1)
+            run("fleet", "undrain", "emulated-1", "--controller", where)
+            until(lambda: len(active(where)) == 3)
+            # The audit log is moved away and opened again.
+            audit.rename(folder / "audit.1")
+            c.send_signal(signal.SIGHUP)
+            run("fleet", "drain", "emulated-2", "--controller", where)
+            until(audit.exists)
+            until(lambda: "emulated-2" in audit.read_text())
+            lines = [json.loads(line) for line in (folder / "audit.1").read_text().splitlines() + audit.read_text().splitlines()]
+            said = {(line["action"], line.get("worker")) for line in lines}
+            assert {("lead", None), ("worker", "emulated-0"), ("drain", "emulated-1"), ("undrain", "emulated-1")} <= said, said
+            assert all(line["time"] and line["term"] for line in lines)
+            workers.send_signal(signal.SIGTERM)
+            assert workers.wait(30) == 0
+        until(lambda: not active(where))
+        c.send_signal(signal.SIGTERM)
+        assert c.wait(20) == 0
+    # A full disk is a line, and no end.
+    if os.path.exists("/dev/full"):
+        with program("controller", "--standalone", "--listen", "127.0.0.1:0", "--http", "off", "--audit", "/dev/full", log=log) as c:
+            where = re.fullmatch(r"listening on (\S+)\n", c.stdout.readline())[1]
+            until(lambda: "--audit: " in log.read_text() and "No space left" in log.read_text())
+            assert table(where)["leads"]
+            c.send_signal(signal.SIGTERM)
+            assert c.wait(20) == 0
+
+
+with tempfile.TemporaryDirectory() as name:
+    try:
+        main(pathlib.Path(name))
+    except BaseException:
+        sys.stderr.write((pathlib.Path(name) / "log").read_text(errors="replace"))
+        raise
