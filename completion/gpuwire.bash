@@ -344,6 +344,9 @@ _gpuwire()
             mapfile -t COMPREPLY < <(compgen -W 'device-fatal port-err port-active' -- "$cur")
             return
             ;;
+        'controller --etcd')
+            return
+            ;;
         'controller --listen')
             return
             ;;
@@ -617,7 +620,7 @@ _gpuwire()
             options='--pid --qp --json --watch --fault --event -h --help'
             ;;
         controller)
-            options='--standalone --listen --address --fleet --name --token-file --http --http-token-file --audit --dry-run --telemetry --max-workers --max-models --max-places -h --help'
+            options='--etcd --standalone --listen --address --fleet --name --token-file --http --http-token-file --audit --dry-run --telemetry --max-workers --max-models --max-places -h --help'
             ;;
         fleet)
             options='--controller --fleet --token-file --once --json -h --help'

@@ -17,12 +17,16 @@
 #include "src/door/log.h"
 #include "src/door/secret.h"
 #include "src/fleet/control/door.h"
+#ifdef GW_HAVE_FLEET_REGISTRY
+#include "src/fleet/control/lead.h"
+#endif
 
 struct controller_run {
     const struct gw_controller_args *a;
     struct fleet_loop *loop;
     struct fleet_control *control;
     struct fleet_door *door;
+    struct fleet_lead *lead;
     struct gw_access *audit;
     char *token, *http_token;
     uint8_t id[FLEET_ID];
@@ -109,9 +113,40 @@ static uint64_t controller_term(void)
     return (uint64_t)t.tv_sec * 1000000000u + (uint64_t)t.tv_nsec;
 }
 
+#ifdef GW_HAVE_FLEET_REGISTRY
+static int controller_campaign(struct controller_run *r)
+{
+    struct fleet_registry_opts o = {.etcd = r->a->etcd, .fleet = r->a->fleet};
+    struct fleet_registry_leader me = {0};
+    memcpy(me.id, r->id, sizeof(me.id));
+    memcpy(me.name, r->name, sizeof(me.name));
+    memcpy(me.address, r->address, sizeof(me.address));
+    return fleet_lead_open(r->loop, &o, &me, r->control, controller_say, &r->lead);
+}
+#else
+static int controller_campaign(struct controller_run *r)
+{
+    (void)r;
+    return gw_error(-ENOTSUP, "--etcd: this gpuwire was built without gRPC, which etcd speaks");
+}
+
+static void fleet_lead_close(struct fleet_lead *l)
+{
+    (void)l;
+}
+#endif
+
+static int controller_lead(struct controller_run *r)
+{
+    if (!r->a->standalone) return controller_campaign(r);
+    fleet_control_lead(r->control, controller_term());
+    return 0;
+}
+
 static void controller_close(struct controller_run *r)
 {
     fleet_door_close(r->door);
+    fleet_lead_close(r->lead);
     fleet_control_close(r->control);
     fleet_loop_destroy(r->loop);
     gw_access_close(r->audit);
@@ -127,8 +162,8 @@ static int controller_run(struct controller_run *r)
     if (!err) err = fleet_loop_create(&r->loop);
     if (!err) err = controller_watch(r);
     if (!err) err = controller_open(r);
+    if (!err) err = controller_lead(r);
     if (err) return err;
-    fleet_control_lead(r->control, controller_term());
     bool quiet = a->audit && !strcmp(a->audit, "-");
     if (!quiet) {
         printf("listening on %s", r->address);

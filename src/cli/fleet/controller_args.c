@@ -11,12 +11,13 @@
 #define CONTROLLER "controller"
 
 static const char usage[] =
-    "usage: gpuwire controller --standalone [OPTION...]\n"
+    "usage: gpuwire controller --etcd URL[,URL] | --standalone [OPTION...]\n"
     "\n"
     "Plans which model lies on which GPU of a fleet, and grants clients leases of its workers. No request "
     "passes "
     "it.\n"
     "\n"
+    "  --etcd LIST      etcd, as http://HOST:PORT with commas: one of several controllers leads\n"
     "  --standalone     leads alone, without etcd\n"
     "  --listen WHERE   HOST:PORT for workers and clients (default 127.0.0.1:7400)\n"
     "  --address WHERE  HOST:PORT where others reach it (default: as --listen)\n"
@@ -36,7 +37,8 @@ static const char usage[] =
     "Prints one line when it listens. SIGINT or SIGTERM ends it: what it granted goes on for ten seconds.\n";
 
 enum {
-    STANDALONE = 256,
+    ETCD = 256,
+    STANDALONE,
     LISTEN,
     ADDRESS,
     FLEET,
@@ -53,6 +55,7 @@ enum {
 };
 
 static const struct option options[] = {
+    {"etcd", 1, NULL, ETCD},
     {"standalone", 0, NULL, STANDALONE},
     {"listen", 1, NULL, LISTEN},
     {"address", 1, NULL, ADDRESS},
@@ -91,6 +94,7 @@ static int controller_http(const char *text, struct gw_controller_args *a)
 static int controller_option(int c, struct gw_controller_args *a)
 {
     switch (c) {
+    case ETCD: a->etcd = optarg; return 0;
     case STANDALONE: a->standalone = true; return 0;
     case LISTEN: a->listen = optarg; return 0;
     case ADDRESS: a->address = optarg; return 0;
@@ -129,6 +133,8 @@ int gw_controller_parse(int argc, char **argv, struct gw_controller_args *a)
     }
     if (optind < argc)
         return gw_usage_error(CONTROLLER, "%s: it is not clear what this is for", argv[optind]);
-    if (!a->standalone) return gw_usage_error(CONTROLLER, "--standalone is missing");
+    if (!a->etcd && !a->standalone) return gw_usage_error(CONTROLLER, "give --etcd URL, or --standalone");
+    if (a->etcd && a->standalone)
+        return gw_usage_error(CONTROLLER, "--etcd and --standalone exclude each other");
     return 0;
 }

@@ -26,6 +26,12 @@ static void acts_undo(struct fleet_control *c, uint32_t kind, uint32_t place)
     c->places[place].busy = false;
 }
 
+void ctl_place_told(struct fleet_control *c, uint32_t worker, uint32_t model, bool on_gpu)
+{
+    if (c->keeper.place)
+        c->keeper.place(c->keeper.ctx, c->workers[worker]->name, c->models[model].name, on_gpu);
+}
+
 static void acts_move(struct fleet_control *c, const struct fleet_action *a)
 {
     struct ctl_worker *k = c->workers[a->worker];
@@ -38,6 +44,7 @@ static void acts_move(struct fleet_control *c, const struct fleet_action *a)
         m.latest_at = acts_their_time(k, ctl_now(c) + ACTS_WINDOW, INT64_MAX);
     }
     c->places[a->place].busy = true;
+    ctl_place_told(c, a->worker, a->model, a->kind == FLEET_LOAD);
     if (m.model == FLEET_NONE || fleet_send(k->conn, FLEET_ACTION, 0, &m, sizeof(m), NULL, 0, &p.seq) ||
         ctl_pending_add(k, &p))
         acts_undo(c, a->kind, a->place);
@@ -120,11 +127,10 @@ static void acts_fail(struct ctl_worker *k, const struct ctl_pending *p, const s
     ctl_say(c, "worker %s: %s of %s failed: %s", k->name, ctl_action_names[p->kind], c->models[p->model].name,
             r->why[0] ? r->why : "no reason given");
     acts_undo(c, p->kind, p->place);
+    if (p->kind == FLEET_LOAD) ctl_place_told(c, k->number, p->model, false);
     if (r->outcome == FLEET_NO_MODEL) {
         fleet_state_set_file(c->state, k->number, p->model, false);
         ctl_place_drop(c, p->place);
-    } else if (r->outcome == FLEET_OLD_TERM) {
-        ctl_worker_cut(k, "it obeys another leader");
     } else if (p->kind != FLEET_LOAD || r->where == FLEET_GPU) {
         if (!acts_settle(c, p->place, r->where)) ctl_worker_cut(k, "a model is where no model can be");
     }

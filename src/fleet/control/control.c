@@ -210,11 +210,9 @@ int fleet_control_drain(struct fleet_control *c, const char *worker, bool drains
     return 0;
 }
 
-void fleet_control_on_drain(struct fleet_control *c, void (*f)(void *ctx, const char *worker, bool drains),
-                            void *ctx)
+void fleet_control_keep(struct fleet_control *c, const struct fleet_control_keeper *keeper)
 {
-    c->on_drain = f;
-    c->drain_ctx = ctx;
+    c->keeper = *keeper;
 }
 
 /* ---- opening and closing */

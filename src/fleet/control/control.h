@@ -63,9 +63,18 @@ void fleet_control_expect(struct fleet_control *c, const char *worker, bool is);
 /* Gives the worker nothing new and moves away what it has, or ends that. It holds for workers that are not
  * there yet, too. -ENOMEM, or -EINVAL: no name. */
 int fleet_control_drain(struct fleet_control *c, const char *worker, bool drains);
-/* Called when a tool asks for a drain, before it is done: to write it where the next leader finds it. */
-void fleet_control_on_drain(struct fleet_control *c, void (*f)(void *ctx, const char *worker, bool drains),
-                            void *ctx);
+/* What the next leader shall find. Any function may be NULL. */
+struct fleet_control_keeper {
+    /* A tool asks for a drain; before it is done. */
+    void (*drain)(void *ctx, const char *worker, bool drains);
+    /* The planner wants the model on the worker's GPU, or there no more. */
+    void (*place)(void *ctx, const char *worker, const char *model, bool on_gpu);
+    /* A first worker has the model. */
+    void (*model)(void *ctx, const struct fleet_has_model *told, const struct fleet_model *profile);
+    void *ctx;
+};
+/* `keeper` is copied; all zero: there is none. */
+void fleet_control_keep(struct fleet_control *c, const struct fleet_control_keeper *keeper);
 
 /* Workers, models, places and deadlines kept. A new reference, or NULL without memory. */
 json_t *fleet_control_table(struct fleet_control *c);

@@ -185,8 +185,7 @@ struct fleet_control {
     uint64_t rounds, nactions[FLEET_REFUSE + 1], failures;
     int64_t round_ns, longest_ns; /* time of the last round, and of the longest */
     uint64_t dry_hash;
-    void (*on_drain)(void *ctx, const char *worker, bool drains);
-    void *drain_ctx;
+    struct fleet_control_keeper keeper;
 };
 
 /* Every connection here, whatever its peer is. */
@@ -269,6 +268,8 @@ void ctl_act_result(struct ctl_worker *k, const struct ctl_pending *p, const str
 /* The model is there now on the worker, as it says. */
 void ctl_place_is(struct ctl_worker *k, uint32_t model, uint32_t where);
 void ctl_place_drop(struct fleet_control *c, uint32_t place);
+/* The keeper hears where the model shall be. */
+void ctl_place_told(struct fleet_control *c, uint32_t worker, uint32_t model, bool on_gpu);
 
 /* rounds.c */
 void ctl_round_soon(struct fleet_control *c);

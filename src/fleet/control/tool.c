@@ -27,7 +27,7 @@ static json_t *tool_drain(struct fleet_control *c, const char *worker, bool drai
 {
     if (!ctl_worker_find(c, worker) && drains)
         return json_pack("{s:s}", "error", "no such worker; `gpuwire fleet` lists them");
-    if (c->on_drain) c->on_drain(c->drain_ctx, worker, drains);
+    if (c->keeper.drain) c->keeper.drain(c->keeper.ctx, worker, drains);
     int err = fleet_control_drain(c, worker, drains);
     return err ? json_pack("{s:s}", "error", gw_last_error()) : json_pack("{s:b}", "ok", 1);
 }

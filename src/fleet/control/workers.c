@@ -91,8 +91,11 @@ void ctl_worker_gone(struct ctl_worker *k, const char *why)
         ctl_lease_end(c, k->lease[i], false);
     }
     for (uint32_t i = c->state->workers[k->number].first; i != FLEET_NONE;
-         i = c->state->places[i].next_of_worker)
+         i = c->state->places[i].next_of_worker) {
         c->places[i].busy = c->places[i].renews = false;
+        if (was && c->state->places[i].where != FLEET_HOST)
+            ctl_place_told(c, k->number, c->state->places[i].model, false);
+    }
     fleet_worker_gone(c->state, k->number);
     for (uint32_t i = 0; i < k->nhas; i++) workers_set_file(k, k->has[i].model, false);
     ctl_pending_forget(k);
@@ -258,6 +261,8 @@ static const char *workers_has(struct ctl_worker *k, const struct fleet_has_mode
     }
     if ((why = workers_place(k, model->number, m->where))) return why;
     workers_insert(k, (struct ctl_has){model->number, m->model});
+    if (model->workers == 1 && c->keeper.model)
+        c->keeper.model(c->keeper.ctx, m, &c->state->models[model->number]);
     return NULL;
 }
 
@@ -324,7 +329,9 @@ static void workers_result(struct ctl_worker *k, const struct fleet_frame *f, co
     if (!p) return; /* of a lease that was ended */
     struct ctl_pending was = *p;
     ctl_pending_free(k, p);
-    if (was.key)
+    if (r->outcome == FLEET_OLD_TERM)
+        ctl_worker_cut(k, "it obeys a leader with a larger term");
+    else if (was.key)
         ctl_lease_result(k, &was, r);
     else
         ctl_act_result(k, &was, r);

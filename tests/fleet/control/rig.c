@@ -69,6 +69,7 @@ static void worker_result(struct rig_worker *w, uint64_t seq, uint32_t model, ui
 {
     struct fleet_result r = {.outcome = outcome, .model = model, .began_at = 1, .ended_at = 2};
     if (model < RIG_MODELS) r.where = w->where[model];
+    if (w->obeys_another) r.outcome = FLEET_OLD_TERM;
     if (outcome) strcpy(r.why, "the rig says no");
     fleet_send(w->conn, FLEET_RESULT, seq, &r, sizeof(r), NULL, 0, NULL);
 }

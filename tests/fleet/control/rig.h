@@ -23,6 +23,7 @@ struct rig_worker {
     uint64_t term;
     uint32_t fails, loads, evicts, leases, cut;
     bool silent; /* it answers no action */
+    bool obeys_another;
     char why[FLEET_WHY], leader[FLEET_ADDRESS];
 };
 

@@ -133,17 +133,17 @@ static void test_renewal(void **state)
     static struct rig_client c;
     (void)state;
     fleet_control_close(control);
-    open_control(8, false, 400 * MS);
+    open_control(8, false, 1200 * MS);
     rig_worker_dial(&w, "w1", 1);
     rig_client_dial(&c, "m0", 10);
     RIG_UNTIL(c.held == 1);
     uint64_t key = c.last.key;
     uint32_t granted = c.granted;
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 20; i++) {
         rig_run(100);
         assert_true(w.until[c.last.lease] > fleet_clock_now());
     }
-    assert_true(c.granted >= granted + 3 && c.last.key == key && c.revoked == 0);
+    assert_true(c.granted >= granted + 2 && c.last.key == key && c.revoked == 0);
 }
 
 /* Clients share a place by what they offer. */
@@ -304,19 +304,37 @@ static void test_yield(void **state)
     RIG_UNTIL(c.welcomes == 2 && table_number("leases") == 1);
 }
 
+/* A worker that has seen a larger term refuses all: this controller knows then that it has no say there. */
+static void test_two_leaders(void **state)
+{
+    static struct rig_worker w;
+    static struct rig_client c;
+    (void)state;
+    rig_worker_dial(&w, "w1", 2);
+    w.obeys_another = true;
+    rig_client_dial(&c, "m0", 10);
+    RIG_UNTIL(w.cut == 1);
+    assert_non_null(strstr(w.why, "larger term"));
+    assert_int_equal(c.granted, 0);
+    w.where[0] = FLEET_GPU; /* the same with a LEASE */
+    rig_worker_again(&w);
+    RIG_UNTIL(w.cut == 2);
+    assert_int_equal(c.granted, 0);
+}
+
 static void test_frozen(void **state)
 {
     static struct rig_worker w;
     static struct rig_client c, other;
     (void)state;
     fleet_control_close(control);
-    open_control(8, false, 600 * MS);
+    open_control(8, false, 1200 * MS);
     rig_worker_dial(&w, "w1", 2);
     rig_client_dial(&c, "m0", 10);
     RIG_UNTIL(c.held == 1);
     fleet_control_freeze(control, true);
     rig_client_dial(&other, "m0", 10);
-    for (int i = 0; i < 10; i++) {
+    for (int i = 0; i < 15; i++) {
         rig_run(100);
         assert_true(w.until[c.last.lease] > fleet_clock_now());
     }
@@ -562,6 +580,7 @@ int main(void)
         TEST(test_who_does_not_lead_sends_away),
         TEST(test_a_new_leader),
         TEST(test_yield),
+        TEST(test_two_leaders),
         TEST(test_frozen),
         TEST(test_a_model_that_does_not_load),
         TEST(test_a_worker_goes),

@@ -1,0 +1,111 @@
+#!/usr/bin/env python3
+# SPDX-License-Identifier: Apache-2.0
+"""Two controllers, three emulated workers and a real etcd, under load. The leader is killed, then etcd is silent for a while,
+then a worker is killed: leaders.py GPUWIRE"""
+import contextlib
+import json
+import pathlib
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+
+GPUWIRE = sys.argv[1]
+SKIP = 77
+ROW = re.compile(r"^\s+60\s+([\d.]+).*?(\d+)\s+(\d+)\s+(\d+)\s+(\d+)\s+([\d.]+)%", re.M)  # late, failed, refused, lost, kept
+
+
+def free_port():
+    with socket.socket() as s:
+        s.bind(("127.0.0.1", 0))
+        return s.getsockname()[1]
+
+
+def until(what, seconds=30):
+    end = time.monotonic() + seconds
+    while not (found := what()):
+        assert time.monotonic() < end, what
+        time.sleep(0.05)
+    return found
+
+
+class Fleet:
+    def __init__(self, folder, stack):
+        self.folder, self.stack = folder, stack
+        ports = [free_port() for _ in range(4)]
+        self.url = f"http://127.0.0.1:{ports[0]}"
+        self.where = [f"127.0.0.1:{ports[2]}", f"127.0.0.1:{ports[3]}"]
+        peer = f"http://127.0.0.1:{ports[1]}"
+        self.etcd = self.start("etcd", "etcd", "--data-dir", str(folder / "data"), "--listen-client-urls", self.url,
+                               "--advertise-client-urls", self.url, "--listen-peer-urls", peer, "--initial-advertise-peer-urls", peer,
+                               "--initial-cluster", f"default={peer}")
+        self.controllers = [self.start(f"c{i}", GPUWIRE, "controller", "--etcd", self.url, "--listen", where, "--http", "off", "--name", f"c{i}")
+                            for i, where in enumerate(self.where)]
+
+    def start(self, name, *command):
+        with open(self.folder / f"{name}.log", "wb") as log:
+            p = subprocess.Popen(command, stdout=log, stderr=log)
+        self.stack.callback(p.wait)
+        self.stack.callback(p.kill)
+        return p
+
+    def log(self, name):
+        return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def table(self, where):
+        done = subprocess.run([GPUWIRE, "fleet", "--json", "--controller", where], capture_output=True, text=True, timeout=30, check=False)
+        return json.loads(done.stdout) if done.returncode == 0 else None
+
+    def leader(self, workers):
+        """The leader's number and term, when these workers are with it. Whichever is asked names the leader."""
+        for where in self.where:
+            t = self.table(where)
+            if t and sum(w["state"] == "active" for w in t["workers"]) == workers:
+                return int(t["controller"][1]), t["term"]
+        return None
+
+
+def main(fleet):
+    lists = ",".join(fleet.where)
+    workers = [fleet.start(f"w{i}", GPUWIRE, "fleet", "emulate", "--controller", lists, "--models", "3", "--name", f"w{i}") for i in range(3)]
+    first, term = until(lambda: fleet.leader(3))
+    load = fleet.start("load", GPUWIRE, "load", "resnet50-1", "--fleet", lists, "--deadline", "400ms", "--rate", "60", "--window", "1",
+                       "--windows", "7", "--stability", "0.1")
+    until(lambda: fleet.table(fleet.where[first])["leases"] > 0)
+    time.sleep(0.5)
+    # The leader dies. The other one has a larger term, and goes on with what was granted.
+    fleet.controllers[first].kill()
+    fleet.controllers[first].wait()
+    second, later = until(lambda: fleet.leader(3))
+    assert second != first and later > term
+    # Silence of etcd: the leader knows that it may not lead, and leases go on.
+    fleet.etcd.send_signal(signal.SIGSTOP)
+    until(lambda: "leads no more" in fleet.log(f"c{second}"))
+    time.sleep(0.5)
+    fleet.etcd.send_signal(signal.SIGCONT)
+    assert until(lambda: fleet.leader(3))[1] > later
+    # A worker dies.
+    workers[0].kill()
+    until(lambda: fleet.leader(2))
+    assert load.wait(60) in (0, 1), fleet.log("load")
+    late, failed, refused, lost, kept = (float(x) for x in ROW.search(fleet.log("load")).groups()[1:])
+    print(f"late {late:g}, failed {failed:g}, refused {refused:g}, lost {lost:g}, kept {kept} %")
+    assert failed == 0 and lost <= 30 and kept > 80, fleet.log("load")
+    return 0
+
+
+if not shutil.which("etcd"):
+    sys.exit(SKIP)
+with tempfile.TemporaryDirectory() as name, contextlib.ExitStack() as stack:
+    fleet = Fleet(pathlib.Path(name), stack)
+    try:
+        sys.exit(main(fleet))
+    except BaseException as e:
+        if not isinstance(e, SystemExit) or e.code:
+            for log in sorted(pathlib.Path(name).glob("[cwl]*.log")):
+                sys.stderr.write(f"--- {log.name}\n{log.read_text(errors='replace')[-3000:]}")
+        raise
