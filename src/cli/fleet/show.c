@@ -79,7 +79,7 @@ static void show_workers(const json_t *all)
         printf("%-20s %-8s %7.0f of %4.0f %7.0f %7.0f %7.0f", show_text(w, "name"), show_text(w, "state"),
                show_number(w, "gpu_used"), show_number(w, "gpu_pages"), show_number(w, "models"),
                show_number(w, "leases"), show_number(w, "queue"));
-        show_percent(show_number(w, "late"), show_number(w, "answered"));
+        show_percent(show_number(w, "late"), show_number(w, "answered") + show_number(w, "late"));
         printf("\n");
     }
 }
@@ -108,7 +108,7 @@ static void show_model(const json_t *m)
     double refused = show_number(m, "refused"), answered = show_number(m, "answered");
     printf("%-24s %9.0f %8.0f %8.0f", show_text(m, "name"), show_number(m, "rate"), show_number(m, "clients"),
            show_number(m, "waiting"));
-    show_percent(answered - show_number(m, "late"), answered + refused);
+    show_percent(answered, answered + refused + show_number(m, "late"));
     show_places(json_object_get(m, "places"));
     printf("\n");
 }
@@ -127,9 +127,10 @@ static void show_models(const json_t *all)
 
 static void show_table(const json_t *t)
 {
-    printf("fleet %s, term %.0f: %.0f models, %.0f clients, %.0f leases; a round takes %.2f ms\n",
-           show_text(t, "fleet"), show_number(t, "term"), show_number(t, "models_known"),
-           show_number(t, "clients"), show_number(t, "leases"), show_number(t, "round_us") / 1000);
+    printf("fleet %s, term %lld: %.0f models, %.0f clients, %.0f leases; a round takes %.2f ms\n",
+           show_text(t, "fleet"), (long long)json_integer_value(json_object_get(t, "term")),
+           show_number(t, "models_known"), show_number(t, "clients"), show_number(t, "leases"),
+           show_number(t, "round_us") / 1000);
     if (json_is_true(json_object_get(t, "frozen"))) printf("etcd is away: nothing new is granted\n");
     printf("\n");
     show_workers(json_object_get(t, "workers"));

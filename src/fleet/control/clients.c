@@ -8,7 +8,7 @@
 #include "src/fleet/control/impl.h"
 
 #define CLIENTS_SILENT (5 * CTL_SECOND) /* a want that no DEMAND renews */
-#define CLIENTS_BACK   CTL_SECOND /* time to come back for one that is gone */
+#define CLIENTS_BACK   CTL_SECOND       /* time to come back for one that is gone */
 #define CLIENTS_RATE   1e7              /* requests a second of one client and model that are believed */
 
 /* ---- wants */

@@ -103,7 +103,6 @@ struct ctl_worker {
     struct fleet_table pending;
     struct ctl_link pendings;
     struct fleet_telemetry told_last;
-    uint64_t late_from[2]; /* answered and late, when late answers were counted last */
     int64_t told_at;
     uint64_t *requests; /* by its own number: what it told last */
 };

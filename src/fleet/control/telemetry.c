@@ -6,8 +6,6 @@
 
 #include "src/fleet/control/impl.h"
 
-enum { TELEMETRY_LEAST = 50 }; /* answers that say something about how many are late */
-
 /* What makes no sense at all. */
 static const char *telemetry_fault(const struct ctl_worker *k, const struct fleet_frame *f,
                                    const struct fleet_telemetry *t)
@@ -20,7 +18,7 @@ static const char *telemetry_fault(const struct ctl_worker *k, const struct flee
     if (t->told_at < 0) return "telemetry from before the worker's clock began";
     if (t->answered < last->answered || t->late < last->late || t->refused < last->refused)
         return "telemetry with counts that went back";
-    return t->late > t->answered ? "telemetry with more late answers than answers" : NULL;
+    return NULL;
 }
 
 static const char *telemetry_model_fault(const struct ctl_worker *k, const struct fleet_telemetry_model *m)
@@ -57,14 +55,7 @@ static void telemetry_take(struct ctl_worker *k, const struct fleet_telemetry *t
 {
     struct fleet_control *c = k->control;
     struct fleet_worker *w = &c->state->workers[k->number];
-    uint64_t answered = t->answered - k->late_from[0], late = t->late - k->late_from[1];
     int64_t offset, error;
-    if (answered >= TELEMETRY_LEAST) {
-        float part = late < answered ? (float)late / (float)answered : 1;
-        w->late = 0.8f * w->late + 0.2f * part;
-        k->late_from[0] = t->answered;
-        k->late_from[1] = t->late;
-    }
     k->told_last = *t;
     if (!fleet_conn_clock(k->conn, &offset, &error)) w->clock_error_ns = error;
     k->told_at = ctl_now(c);

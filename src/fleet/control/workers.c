@@ -201,7 +201,6 @@ static const char *workers_enter(struct ctl_conn *conn, const struct fleet_hello
     k->conn = conn->conn;
     k->told_last = (struct fleet_telemetry){0};
     k->told_at = 0;
-    k->late_from[0] = k->late_from[1] = 0;
     conn->worker = k;
     struct fleet_worker *s = &c->state->workers[k->number];
     *s = (struct fleet_worker){.gpu_pages = f->gpu_pages,

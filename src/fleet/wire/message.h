@@ -199,7 +199,7 @@ struct fleet_telemetry {
     uint32_t gpu_used, host_used;
     uint32_t queue;                   /* requests that wait, of all models */
     uint32_t sessions;                /* that clients have open */
-    uint64_t answered, late, refused; /* since the start */
+    uint64_t answered, late, refused; /* requests since the start; one is counted once */
     uint32_t models;
     uint32_t reserved;
 };
@@ -244,7 +244,7 @@ struct fleet_demand_message {
     uint32_t slots;   /* that it would like to have in flight */
     int64_t deadline_ns;
     int64_t since_ns;                          /* the time that the counts cover */
-    uint64_t offered, answered, late, refused; /* in it */
+    uint64_t offered, answered, late, refused; /* requests in it; late ones are not among the answered */
     uint32_t waiting;                          /* requests that wait for a lease */
     uint32_t over;                             /* 1: it wants no leases any more */
 };

@@ -413,7 +413,7 @@ static void test_lies_in_telemetry(void **state)
         struct fleet_telemetry_model m = model;
         uint32_t bytes = n;
         t.models = 1;
-        if (lie == 1) t.late = 11;
+        if (lie == 1) t.late = 0;
         if (lie == 2) t.answered = 5;
         if (lie == 3) t.seq = 1;
         if (lie == 4) t.models = UINT32_MAX;

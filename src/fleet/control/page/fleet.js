@@ -24,15 +24,15 @@ function fill(table, items, textsOf) {
   });
 }
 
-// Of the answers that clients got, how many came in time. What was refused was not kept.
+// Which part of the requests was answered in time. Clients count an answer that is late as late, not as an answer.
 function kept(m) {
-  const all = m.answered + m.refused;
-  return all ? percent((m.answered - m.late) / all) : "–";
+  const all = m.answered + m.late + m.refused;
+  return all ? percent(m.answered / all) : "–";
 }
 
 function workerTexts(w) {
   return [w.name, w.state, `${number(w.gpu_used)} of ${number(w.gpu_pages)}`, number(w.models), number(w.leases),
-    number(w.queue), w.answered ? percent(w.late / w.answered) : "–"];
+    number(w.queue), w.answered + w.late ? percent(w.late / (w.answered + w.late)) : "–"];
 }
 
 function modelTexts(m) {
