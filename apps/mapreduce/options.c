@@ -27,7 +27,7 @@ static void print_help(FILE *f)
            "  -w, --workers N       start N ranks on this host, if no launcher has started them (1)\n"
            "      --exec cpu|gpu|auto  where kernels run (auto)\n"
            "      --lanes N         CPU: threads of a block (1)\n"
-           "      --mappers N       mapper blocks of a rank (CPU: processors / ranks; GPU: multiprocessors)\n"
+           "      --mappers N       mapper blocks of a rank (CPU: processors / ranks; GPU: chosen)\n"
            "      --parts N         partitions, each a file (as many as ranks)\n"
            "      --memory BYTES    for pairs, of each rank; k, M, G allowed (six times its share of the "
            "input)\n"
