@@ -47,7 +47,7 @@ expect 2 '--image wants --out' infer superresolution --image a
 expect 2 '--image goes with --out, not' infer superresolution --image a --out b --output c
 expect 2 '--out goes with --image' infer superresolution --input a --out b
 expect 2 '--input =a: expected NAME=FILE' infer superresolution --input =a
-expect 2 '--deadline 0: must be a number' infer superresolution --input a --deadline 0
+expect 2 '--deadline 0: must be milliseconds up to' infer superresolution --input a --deadline 0
 expect 2 '--slots 0: must be a number' infer superresolution --slots 0
 expect 2 '--clients 0: must be a number' load identity --clients 0
 expect 2 '--concurrency 0: expected FROM' load identity --concurrency 0
