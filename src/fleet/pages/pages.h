@@ -36,7 +36,7 @@ struct fleet_pages_opts {
     uint32_t gpu_pages, host_pages; /* of the two arenas */
     uint32_t page;                  /* bytes of a page; 0: FLEET_PAGE */
     int64_t delay_ns;               /* CPU threads: what the copy of a page takes at least */
-    uint32_t piece; /* GPU: bytes that are copied at once, so that others' copies get in between; 0: 1 MiB */
+    uint32_t piece; /* GPU: bytes that are copied at once, so that others' copies get in between; 0: 2 MiB */
     const char *folder; /* where files of weights are kept; it exists */
     /* The weights are in place: the model may run. Called by a move. */
     void (*arrived)(void *ctx, void *user);
