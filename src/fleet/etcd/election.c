@@ -182,6 +182,12 @@ static void election_granted(void *ctx, int64_t lease)
     election_try(el);
 }
 
+static void election_refused(void *ctx, const char *why)
+{
+    struct fleet_etcd_election *el = ctx;
+    if (el->handler->refused) el->handler->refused(el->ctx, why);
+}
+
 static void election_lease_ended(void *ctx, int64_t lease)
 {
     struct fleet_etcd_election *el = ctx;
@@ -332,8 +338,10 @@ int fleet_etcd_election_write(struct fleet_etcd_election *el, const struct fleet
 
 /* ---- opening and closing ---- */
 
-static const struct fleet_etcd_lease_handler election_lease = {
-    .granted = election_granted, .renewed = election_renewed, .ended = election_lease_ended};
+static const struct fleet_etcd_lease_handler election_lease = {.granted = election_granted,
+                                                               .renewed = election_renewed,
+                                                               .ended = election_lease_ended,
+                                                               .refused = election_refused};
 static const struct fleet_etcd_mirror_handler election_mirror = {
     .begin = election_begin, .put = election_put, .gone = election_gone, .synced = election_synced};
 

@@ -19,6 +19,8 @@ struct fleet_etcd_election_handler {
     /* It leads no more, or cannot be sure of it. `leads` may follow, even with the same term: then no other
      * has led. */
     void (*lost)(void *ctx, uint64_t term, const char *why);
+    /* It cannot campaign, for a reason that time alone does not mend. NULL is allowed. */
+    void (*refused)(void *ctx, const char *why);
 };
 
 struct fleet_etcd_election_opts {

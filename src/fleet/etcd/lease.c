@@ -31,6 +31,7 @@ struct fleet_etcd_lease {
     uint64_t until;   /* etcd does not end it before */
     uint64_t asked;   /* when what has no answer yet was sent; 0: nothing */
     struct fleet_timer timer;
+    bool was_refused;
     struct fleet_etcd_call *call;
     struct fleet_etcd_stream stream;
     const struct fleet_etcd_lease_handler *handler;
@@ -68,6 +69,9 @@ static void lease_granted(void *ctx, int err, const struct fleet_etcd_answer *a)
 {
     struct fleet_etcd_lease *l = ctx;
     l->call = NULL;
+    bool is_refused = err == -EACCES || err == -ENOSPC || err == -EINVAL;
+    if (is_refused && !l->was_refused && l->handler->refused) l->handler->refused(l->ctx, gw_last_error());
+    l->was_refused = is_refused;
     /* It is there: an attempt whose answer was lost has made it, with this time or a longer one. */
     if (err == -EEXIST)
         lease_held(l, lease_ns(l->ttl_s));

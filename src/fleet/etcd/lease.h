@@ -14,6 +14,9 @@ struct fleet_etcd_lease_handler {
     void (*renewed)(void *ctx);
     /* etcd says that it has ended. Another one is asked for. */
     void (*ended)(void *ctx, int64_t lease);
+    /* etcd gives none, for a reason that time alone does not mend. It is asked again, and this comes once.
+     * NULL is allowed. */
+    void (*refused)(void *ctx, const char *why);
 };
 
 /* Of ttl_s seconds, or what etcd makes of it. -ENOMEM. */

@@ -90,8 +90,14 @@ static void enlist_lease_ended(void *ctx, int64_t lease)
     enlist_tell(r, false);
 }
 
-static const struct fleet_etcd_lease_handler enlist_lease = {.granted = enlist_granted,
-                                                             .ended = enlist_lease_ended};
+static void enlist_refused(void *ctx, const char *why)
+{
+    struct fleet_registry *r = ctx;
+    fleet_registry_trouble(r, "worker %s is not registered: %s", r->entry.worker.name, why);
+}
+
+static const struct fleet_etcd_lease_handler enlist_lease = {
+    .granted = enlist_granted, .ended = enlist_lease_ended, .refused = enlist_refused};
 
 /* ---- what is there under our name ---- */
 

@@ -24,8 +24,13 @@ static void registry_leader_lost(void *ctx, uint64_t term, const char *why)
     if (r->campaigns && !r->resigns && r->handler.lost) r->handler.lost(r->ctx, term, why);
 }
 
-static const struct fleet_etcd_election_handler registry_leader_handler = {.leads = registry_leader_leads,
-                                                                           .lost = registry_leader_lost};
+static void registry_leader_refused(void *ctx, const char *why)
+{
+    fleet_registry_trouble(ctx, "this controller cannot lead: %s", why);
+}
+
+static const struct fleet_etcd_election_handler registry_leader_handler = {
+    .leads = registry_leader_leads, .lost = registry_leader_lost, .refused = registry_leader_refused};
 
 static int registry_leader_open(struct fleet_registry *r)
 {

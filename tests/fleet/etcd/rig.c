@@ -41,7 +41,7 @@ static void rig_exec(struct rig *r, int i)
     char name[8], data[128], client[64], peer[64], cluster[256] = "", log[128];
     snprintf(name, sizeof(name), "m%d", i);
     snprintf(data, sizeof(data), "%s/m%d", r->folder, i);
-    snprintf(client, sizeof(client), "%s://127.0.0.1:%u", r->more[0] ? "https" : "http", r->port[i]);
+    snprintf(client, sizeof(client), "%s://127.0.0.1:%u", r->secret ? "https" : "http", r->port[i]);
     snprintf(peer, sizeof(peer), "http://127.0.0.1:%u", r->peer[i]);
     for (int k = 0; k < r->n; k++)
         snprintf(cluster + strlen(cluster), sizeof(cluster) - strlen(cluster), "%sm%d=http://127.0.0.1:%u",
@@ -122,7 +122,7 @@ static int rig_wait(struct rig *r)
 {
     char out[4096] = "";
     for (uint64_t until = gw_deadline((uint64_t)START_MS * MS); gw_deadline(0) < until; usleep(50000))
-        if (r->more[0] || !rig_ctl(r, "endpoint health", out, sizeof(out))) return 0;
+        if (r->secret || !rig_ctl(r, "endpoint health", out, sizeof(out))) return 0;
     fprintf(stderr, "etcd did not start: %s\n", out);
     return -1;
 }
@@ -136,7 +136,7 @@ int rig_open(struct rig *r, int n)
         r->port[i] = rig_free_port();
         r->peer[i] = rig_free_port();
         snprintf(r->urls + strlen(r->urls), sizeof(r->urls) - strlen(r->urls), "%s%s://127.0.0.1:%u",
-                 i ? "," : "", r->more[0] ? "https" : "http", r->port[i]);
+                 i ? "," : "", r->secret ? "https" : "http", r->port[i]);
     }
     for (int i = 0; i < n; i++)
         if (rig_start(r, i)) return -1;

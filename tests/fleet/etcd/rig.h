@@ -19,6 +19,7 @@ struct rig {
     pid_t pid[RIG_MEMBERS]; /* 0: it does not run */
     char urls[256];         /* of all members */
     const char *more[8];    /* options for etcd */
+    bool secret;            /* by TLS, for which `more` has the files */
 };
 
 /* Is there an etcd on this host? Otherwise the test is skipped (77). */

@@ -228,8 +228,8 @@ static void lease_log_ended(void *ctx, int64_t lease)
     assert_int_equal(lease, log->id);
     log->ended++;
 }
-static const struct fleet_etcd_lease_handler lease_handler = {lease_log_granted, lease_log_renewed,
-                                                              lease_log_ended};
+static const struct fleet_etcd_lease_handler lease_handler = {
+    .granted = lease_log_granted, .renewed = lease_log_renewed, .ended = lease_log_ended};
 
 static bool was_granted(void *log)
 {
@@ -474,6 +474,7 @@ static void test_tls(void **state)
         "-subj /CN=etcd -addext subjectAltName=IP:127.0.0.1 2>/dev/null",
         key, cert);
     assert_int_equal(system(command), 0);
+    secret.secret = true;
     secret.more[0] = "--cert-file";
     secret.more[1] = cert;
     secret.more[2] = "--key-file";

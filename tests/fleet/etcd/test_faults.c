@@ -62,7 +62,8 @@ static void candidate_lost(void *ctx, uint64_t term, const char *why)
 
 static int candidate_run(const char *urls)
 {
-    static const struct fleet_etcd_election_handler handler = {candidate_leads, candidate_lost};
+    static const struct fleet_etcd_election_handler handler = {.leads = candidate_leads,
+                                                               .lost = candidate_lost};
     struct candidate c = {0};
     char value[32];
     snprintf(value, sizeof(value), "%d", (int)getpid());

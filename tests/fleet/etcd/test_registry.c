@@ -170,6 +170,16 @@ static void tally(void *ctx, int err)
     t->last = err;
 }
 
+static void compact_all(void)
+{
+    char out[4096], compact[64];
+    assert_int_equal(rig_ctl(&rig, "get x -w fields", out, sizeof(out)), 0);
+    const char *at = strstr(out, "\"Revision\" : ");
+    assert_non_null(at);
+    snprintf(compact, sizeof(compact), "compact %lld", atoll(at + 13));
+    assert_int_equal(rig_ctl(&rig, compact, out, sizeof(out)), 0);
+}
+
 /* ---- controllers */
 
 static const struct fleet_registry_model model = {.name = "résnet/50 %\"",
@@ -310,11 +320,7 @@ static void test_many(void **state)
     for (int i = 0; i < 400 && rig_ctl(&rig, "del --prefix gpuwire/many/places/", out, sizeof(out)); i++)
         usleep(50000);
     assert_int_equal(rig_ctl(&rig, "put x y", out, sizeof(out)), 0);
-    assert_int_equal(rig_ctl(&rig, "get x -w fields", out, sizeof(out)), 0);
-    char *at = strstr(out, "\"Revision\" : "), compact[64];
-    assert_non_null(at);
-    snprintf(compact, sizeof(compact), "compact %lld", atoll(at + 13));
-    assert_int_equal(rig_ctl(&rig, compact, out, sizeof(out)), 0);
+    compact_all();
     WAIT(&b, ear_is_synced_again);
     assert_int_equal(b.places, 0);
     ear_close(&b);
@@ -408,11 +414,52 @@ static void test_away(void **state)
     WAIT(&c, ear_leads_now);
     WAIT(&c, ear_was_up_twice);
     WAIT(&w, ear_was_up_twice);
-    for (int i = 0; i < 300; i++) rig_run(&rig, 10);
+    rig_run(&rig, 600);
     assert_true(w.is_registered);
     assert_int_equal(c.workers, 1);
     ear_close(&w);
     ear_close(&c);
+}
+
+/* etcd's quota is used up: it gives no leases, and says so; mended, all resumes. */
+static void test_full(void **state)
+{
+    (void)state;
+    struct rig mine = rig, full = {.more = {"--quota-backend-bytes", "100000"}};
+    struct ear w, c;
+    char out[512];
+    assert_int_equal(rig_open(&full, 1), 0);
+    for (int i = 0; i < 40; i++) {
+        char command[128];
+        snprintf(command, sizeof(command), "put big$(seq -s a %d %d | cut -c -50000) x", i, i + 10000);
+        rig_ctl(&full, command, out, sizeof(out));
+        if (strstr(out, "space")) break;
+    }
+    assert_non_null(strstr(out, "space"));
+    rig = full;
+    ear_open(&w, &of_worker, "full");
+    ear_open(&c, &all, "full");
+    assert_int_equal(fleet_registry_register(w.registry, &worker), 0);
+    lead(&c, "one");
+    WAIT(&w, ear_has_trouble);
+    WAIT(&c, ear_has_trouble);
+    assert_non_null(strstr(w.line, "worker gpu 1/ä is not registered"));
+    assert_non_null(strstr(w.line, "space exceeded"));
+    assert_non_null(strstr(c.line, "this controller cannot lead"));
+    rig_run(&rig, 1500);
+    assert_int_equal(w.troubles + c.troubles, 2);
+    /* As etcd's manual says: make room, then take the alarm away. */
+    assert_int_equal(rig_ctl(&rig, "del big --prefix", NULL, 0), 0);
+    compact_all();
+    assert_int_equal(rig_ctl(&rig, "defrag", NULL, 0), 0);
+    assert_int_equal(rig_ctl(&rig, "alarm disarm", NULL, 0), 0);
+    WAIT(&w, ear_is_there);
+    WAIT(&c, ear_leads_now);
+    ear_close(&w);
+    ear_close(&c);
+    full = rig;
+    rig = mine;
+    rig_close(&full);
 }
 
 /* ---- entries that lie */
@@ -519,10 +566,11 @@ static int tear_down(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_options), cmocka_unit_test(test_any_bytes),   cmocka_unit_test(test_leader),
-        cmocka_unit_test(test_resign),  cmocka_unit_test(test_stale),       cmocka_unit_test(test_worker),
-        cmocka_unit_test(test_away),    cmocka_unit_test(test_bad_entries), cmocka_unit_test(test_many)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_options),     cmocka_unit_test(test_any_bytes),
+                                       cmocka_unit_test(test_leader),      cmocka_unit_test(test_resign),
+                                       cmocka_unit_test(test_stale),       cmocka_unit_test(test_worker),
+                                       cmocka_unit_test(test_away),        cmocka_unit_test(test_full),
+                                       cmocka_unit_test(test_bad_entries), cmocka_unit_test(test_many)};
     if (!rig_has_etcd()) return 77;
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
