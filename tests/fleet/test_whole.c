@@ -72,7 +72,7 @@ static int stop(void **state)
 static void test_serves(void **state)
 {
     (void)state;
-    whole_load(1000);
+    whole_load(400);
     whole_settle();
 }
 
@@ -86,14 +86,14 @@ static void left(void *ctx)
 static void test_rolling_upgrade(void **state)
 {
     (void)state;
-    whole_load(200);
+    whole_load(100);
     for (int i = 0; i < WORKERS; i++) {
         struct worker *w = &worker[i];
         fleet_agent_leave(w->agent, 15 * SECOND, left, w);
         whole_load_until(w->left);
         fleet_agent_destroy(w->agent);
         start_worker(i);
-        whole_load(300);
+        whole_load(150);
     }
     whole_settle();
 }
@@ -102,11 +102,11 @@ static void test_rolling_upgrade(void **state)
 static void test_workers_die(void **state)
 {
     (void)state;
-    whole_load(200);
+    whole_load(100);
     for (int i = 0; i < WORKERS - 1; i++) {
         fleet_agent_destroy(worker[i].agent);
         worker[i].agent = NULL;
-        whole_load(300);
+        whole_load(150);
     }
     whole_settle();
 }
@@ -115,14 +115,14 @@ static void test_workers_die(void **state)
 static void test_leader_changes(void **state)
 {
     (void)state;
-    whole_load(200);
+    whole_load(100);
     fleet_control_close(whole.control[0]);
     whole.control[0] = NULL;
-    whole_load(300); /* on the leases that were there */
+    whole_load(150); /* on the leases that were there */
     fleet_control_lead(whole.control[1], 2);
     struct fleet_agent_view v = {0};
     whole_load_until((fleet_agent_view(worker[0].agent, &v), v.term == 2 && v.leader[0]));
-    whole_load(300);
+    whole_load(150);
     whole_settle();
 }
 
@@ -131,7 +131,7 @@ static void test_two_leaders(void **state)
 {
     (void)state;
     char address[FLEET_ADDRESS];
-    whole_load(200);
+    whole_load(100);
     whole_settle();
     fleet_control_lead(whole.control[1], 2);
     snprintf(address, sizeof(address), "127.0.0.1:%u", fleet_control_port(whole.control[1]));
@@ -142,7 +142,7 @@ static void test_two_leaders(void **state)
     /* The old one had no workers: a client that asked it then hears that no worker has such a model, and
      * believes it for a second. */
     for (int64_t end = rig_now() + 3 * SECOND / 2; rig_now() < end;) whole_turn();
-    whole_load(500);
+    whole_load(250);
     whole_settle();
 }
 

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Controllers and a client that counts, for tests of whole fleets. */
+#include <errno.h>
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,14 +15,11 @@
 struct whole whole;
 
 static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER; /* of what the client's thread counts */
-static uint32_t done, good, failed;
+static uint32_t done, good, failed, again;               /* again: refused, and sent once more */
+static uint32_t waits[WHOLE_MODELS];                     /* refused ones */
+static int64_t again_at;                                 /* when they go */
 static char first_failure[512];
 static char input[1 << 18];
-
-void whole_turn(void)
-{
-    fleet_loop_run(whole.loop, rig_now() + MS / 2);
-}
 
 void whole_say(void *ctx, const char *line)
 {
@@ -61,7 +59,8 @@ void whole_start(const char *prefix, uint32_t models, uint32_t input_bytes)
         snprintf(name, sizeof(name), models > 1 ? "%s-%u" : "%s", prefix, i);
         assert_int_equal(fleet_client_model(whole.client, name, 0, &whole.model[i]), 0);
     }
-    done = good = failed = 0;
+    done = good = failed = again = 0;
+    memset(waits, 0, sizeof(waits));
     first_failure[0] = 0;
 }
 
@@ -79,10 +78,17 @@ void whole_stop(void)
     fleet_loop_destroy(whole.loop);
 }
 
-/* The client's thread. */
+/* The client's thread. A refusal says that the request was not run: it is sent again a little later. */
 static void answered(void *ctx, const struct fleet_client_reply *r)
 {
-    (void)ctx;
+    bool refused = r->error == -EAGAIN && again < WHOLE_REQUESTS / 50;
+    if (refused) {
+        pthread_mutex_lock(&lock);
+        again++;
+        waits[(uintptr_t)ctx]++;
+        pthread_mutex_unlock(&lock);
+        return;
+    }
     pthread_mutex_lock(&lock);
     done++;
     good += !r->error;
@@ -101,24 +107,45 @@ uint32_t whole_good(void)
     return n;
 }
 
-void whole_request(uint32_t model)
+static void submit(uint32_t model)
 {
     struct fleet_client_request r = {.in = input,
                                      .bytes = whole.input_bytes,
                                      .rows = 1,
                                      .deadline_at = rig_now() + 10 * SECOND,
-                                     .done = answered};
+                                     .done = answered,
+                                     .ctx = (void *)(uintptr_t)model};
     assert_int_equal(fleet_client_submit(whole.model[model], &r), 0);
+}
+
+void whole_request(uint32_t model)
+{
+    submit(model);
     whole.sent++;
+}
+
+void whole_turn(void)
+{
+    fleet_loop_run(whole.loop, rig_now() + MS / 2);
+    if (rig_now() < again_at) return;
+    again_at = rig_now() + 20 * MS;
+    for (uint32_t i = 0; i < whole.models; i++) {
+        pthread_mutex_lock(&lock);
+        uint32_t n = waits[i];
+        waits[i] = 0;
+        pthread_mutex_unlock(&lock);
+        while (n--) submit(i);
+    }
 }
 
 void whole_settle(void)
 {
     for (int64_t end = rig_now() + 20 * SECOND;;) {
         pthread_mutex_lock(&lock);
-        uint32_t n = done, bad = failed;
+        uint32_t n = done, bad = failed, refused = again;
         pthread_mutex_unlock(&lock);
         if (bad) fail_msg("%u of %u failed, the first with %s", bad, whole.sent, first_failure);
+        if (refused > whole.sent / 20 + 10) fail_msg("%u refusals of %u requests", refused, whole.sent);
         if (n == whole.sent) return;
         if (rig_now() > end) fail_msg("%u of %u are answered", n, whole.sent);
         whole_turn();

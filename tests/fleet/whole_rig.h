@@ -38,7 +38,8 @@ void whole_turn(void);
 void whole_request(uint32_t model);
 /* How many have been answered well. */
 uint32_t whole_good(void);
-/* Waits until all are answered; the test fails if one failed. */
+/* Waits until all are answered; the test fails if one failed, or many were refused. One that was refused is
+ * sent again. */
 void whole_settle(void);
 /* A line for people who look: with GW_TEST_SAY. */
 void whole_say(void *ctx, const char *line);
