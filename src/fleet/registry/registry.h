@@ -109,8 +109,8 @@ struct fleet_registry_opts {
  * this build has no gRPC. */
 int fleet_registry_open(struct fleet_loop *loop, const struct fleet_registry_opts *opts,
                         const struct fleet_registry_handler *handler, void *ctx, struct fleet_registry **out);
-/* Gives up leadership and the worker's entry, as far as one write to the socket can. It waits for no answer,
- * and calls no handler. NULL is allowed. */
+/* Gives up leadership and the worker's entry, and waits for etcd's answer for 0.3 s at most. It calls no
+ * handler. NULL is allowed. */
 void fleet_registry_close(struct fleet_registry *r);
 /* Does etcd answer? */
 bool fleet_registry_is_up(const struct fleet_registry *r);
