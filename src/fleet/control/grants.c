@@ -72,7 +72,7 @@ struct ctl_lease *ctl_lease_adopt(struct ctl_worker *k, const struct fleet_held 
                h->slots > k->facts.slots - k->slots || !isfinite(h->rate) || h->rate < 0 || h->left_ns <= 0 ||
                h->left_ns > 3600 * CTL_SECOND || h->spill > 1;
     if (odd || k->lease[h->lease] || k->model_of[h->model] == FLEET_NONE) return NULL;
-    uint32_t place = fleet_place_find(c->state, k->number, k->model_of[h->model]);
+    uint32_t place = ctl_worker_place(k, h->model);
     if (place == FLEET_NONE || c->state->places[place].where != FLEET_GPU) return NULL;
     *why = "no memory";
     struct ctl_client *client = ctl_client_take(c, h->client);

@@ -96,6 +96,7 @@ struct ctl_worker {
     int64_t left_at, gone_at;
     struct fleet_hello_worker facts;
     uint32_t *model_of; /* by its own number; FLEET_NONE: not told */
+    uint32_t *place_of; /* the same: the planner's place, as far as it was looked up; ctl_worker_place() */
     struct ctl_has *has;
     uint32_t nhas, told;                 /* told: HAS_MODEL messages */
     struct ctl_lease **lease;            /* by number; NULL: free */
@@ -255,6 +256,9 @@ struct ctl_worker *ctl_worker_find(struct fleet_control *c, const char *name);
 struct ctl_worker *ctl_worker_make(struct fleet_control *c, const char *name);
 void ctl_worker_health(struct ctl_worker *k);
 uint32_t ctl_worker_number(const struct ctl_worker *k, uint32_t model);
+/* The place of a model by the worker's own number, or FLEET_NONE. Looking again takes no walk through the
+ * places of the model. */
+uint32_t ctl_worker_place(struct ctl_worker *k, uint32_t number);
 /* It did what no worker does: it is cut off. */
 void ctl_worker_cut(struct ctl_worker *k, const char *why);
 

@@ -46,8 +46,8 @@ static void telemetry_model(struct ctl_worker *k, const struct fleet_telemetry_m
     bool used = m->requests > k->requests[m->model];
     k->requests[m->model] = m->requests;
     if (model == FLEET_NONE) return; /* it was left out */
-    uint32_t place = fleet_place_find(c->state, k->number, model);
-    if (used && place != FLEET_NONE) c->state->places[place].used_ns = ctl_now(c);
+    uint32_t place = used ? ctl_worker_place(k, m->model) : FLEET_NONE;
+    if (place != FLEET_NONE) c->state->places[place].used_ns = ctl_now(c);
     ctl_model_learn(c, model, m->p99_ns);
 }
 

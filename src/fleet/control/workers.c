@@ -53,11 +53,13 @@ struct ctl_worker *ctl_worker_make(struct fleet_control *c, const char *name)
 static void workers_free_arrays(struct ctl_worker *k)
 {
     free(k->model_of);
+    free(k->place_of);
     free(k->has);
     free(k->lease);
     free(k->free_number);
     free(k->requests);
     k->model_of = NULL;
+    k->place_of = NULL;
     k->has = NULL;
     k->lease = NULL;
     k->free_number = NULL;
@@ -144,6 +146,16 @@ uint32_t ctl_worker_number(const struct ctl_worker *k, uint32_t model)
     return h ? h->number : FLEET_NONE;
 }
 
+/* Places come and go as the planner decides, so what was looked up is checked. */
+uint32_t ctl_worker_place(struct ctl_worker *k, uint32_t number)
+{
+    const struct fleet_state *s = k->control->state;
+    uint32_t model = k->model_of[number], at = k->place_of[number];
+    if (at != FLEET_NONE && s->places[at].worker == k->number && s->places[at].model == model) return at;
+    k->place_of[number] = fleet_place_find(s, k->number, model);
+    return k->place_of[number];
+}
+
 /* ---- WORKER */
 
 static bool workers_facts_ok(const struct fleet_hello_worker *f)
@@ -158,15 +170,16 @@ static bool workers_make_arrays(struct ctl_worker *k)
 {
     const struct fleet_hello_worker *f = &k->facts;
     k->model_of = malloc((f->models + 1) * sizeof(*k->model_of));
+    k->place_of = malloc((f->models + 1) * sizeof(*k->place_of));
     k->has = malloc((f->models + 1) * sizeof(*k->has));
     k->requests = calloc(f->models + 1, sizeof(*k->requests));
     k->lease = calloc(f->leases, sizeof(struct ctl_lease *));
     k->free_number = malloc(f->leases * sizeof(*k->free_number));
-    if (!k->model_of || !k->has || !k->requests || !k->lease || !k->free_number) {
+    if (!k->model_of || !k->place_of || !k->has || !k->requests || !k->lease || !k->free_number) {
         workers_free_arrays(k);
         return false;
     }
-    for (uint32_t i = 0; i < f->models; i++) k->model_of[i] = FLEET_NONE;
+    for (uint32_t i = 0; i < f->models; i++) k->model_of[i] = k->place_of[i] = FLEET_NONE;
     for (uint32_t i = 0; i < f->leases; i++) k->free_number[i] = f->leases - 1 - i;
     k->nfree = f->leases;
     return true;
