@@ -95,8 +95,9 @@ struct gw_many_model {
 };
 
 /* Adds a model to the table; it is absent at first. Also while the loop serves: on a GPU its graphs are made
- * beside it. *number is its place, from 0 on. -ENOSPC: the table is full, of models or of batch sizes;
- * -EFBIG: its tensors do not fit into a slot; -EINVAL: no such batch sizes; and what CUDA reports. */
+ * beside it, and its plans must be of own kernels then (GW_PLAN_OWN). *number is its place, from 0 on.
+ * -ENOSPC: the table is full, of models or of batch sizes; -EFBIG: its tensors do not fit into a slot;
+ * -EINVAL: no such batch sizes; and what CUDA reports. */
 int gw_many_add(struct gw_many *m, const struct gw_many_model *model, uint32_t *number);
 
 /* Says whether a model is there. Its requests are served from GW_MODEL_PRESENT on, when its weights must be
