@@ -106,8 +106,12 @@ int real_scan_open(struct real *r)
 
     if (err) return err;
     for (size_t i = 0; i < all.count && r->models < r->o.max_models; i++) {
+        int64_t began = real_now();
         struct real_model *m = scan_open(r, &all.entry[i]);
-        if (m) r->model[r->models++] = m;
+        if (!m) continue;
+        r->model[r->models++] = m;
+        real_say(r, "model %s: planned and measured in %.1f s; %zu of %zu", all.entry[i].name,
+                 (double)(real_now() - began) / 1e9, i + 1, all.count);
     }
     if (all.count > r->o.max_models)
         real_say(r, "%s: only the first %u models are served", r->o.models, r->o.max_models);
