@@ -78,6 +78,8 @@ void fleet_control_keep(struct fleet_control *c, const struct fleet_control_keep
 
 /* Workers, models, places and deadlines kept. A new reference, or NULL without memory. */
 json_t *fleet_control_table(struct fleet_control *c);
+/* The models whose files some worker has, each with `name` and `version`: for routers. As above. */
+json_t *fleet_control_models(struct fleet_control *c);
 /* What the planner would do now. A new reference, or NULL without memory. */
 json_t *fleet_control_plan(struct fleet_control *c);
 /* The same numbers in the format of Prometheus. */

@@ -112,6 +112,16 @@ json_t *fleet_control_table(struct fleet_control *c)
     return o;
 }
 
+json_t *fleet_control_models(struct fleet_control *c)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < c->nmodels; i++)
+        if (c->models[i].workers)
+            json_array_append_new(
+                all, json_pack("{s:s,s:i}", "name", c->models[i].name, "version", (int)c->models[i].version));
+    return json_pack("{s:o}", "models", all);
+}
+
 json_t *fleet_control_plan(struct fleet_control *c)
 {
     json_t *all = json_array();

@@ -46,6 +46,8 @@ void ctl_tool_message(struct ctl_conn *k, const struct fleet_frame *f, const voi
     }
     if (!strcmp(line, "table"))
         answer = fleet_control_table(c);
+    else if (!strcmp(line, "models"))
+        answer = fleet_control_models(c);
     else if (!strcmp(line, "plan"))
         answer = fleet_control_plan(c);
     else if (!strncmp(line, "drain ", 6))

@@ -1,8 +1,7 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * list.c: a thread with a connection to the leading controller, on which it asks for the table that
- * `gpuwire fleet` shows. A controller that leads no more, is silent or talks nonsense is left. The next round
- * asks the leader of then.
+ * list.c: a thread with a connection to the leading controller, on which it asks for "models". A controller
+ * that leads no more, is silent or talks nonsense is left. The next round asks the leader of then.
  */
 #include "src/fleet/router/list.h"
 
@@ -24,7 +23,7 @@
 #define LIST_EVERY_NS  3000000000  /* and afterwards */
 #define LIST_ANSWER_NS 5000000000  /* for an answer */
 #define LIST_BYTES     (64u << 20) /* of an answer */
-#define LIST_QUESTION  "table"
+#define LIST_QUESTION  "models"
 
 struct fleet_list {
     struct fleet_loop *loop;
