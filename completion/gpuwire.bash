@@ -7,6 +7,7 @@ _gpuwire()
         mapfile -t COMPREPLY < <(compgen -W 'demo serve router infer load check balance app info nic controller fleet perf cat hwcheck run help --help --version' -- "$cur")
         return
     fi
+    [[ $command == fleet && ${COMP_WORDS[2]} == demo ]] && ((COMP_CWORD > 2)) && command=fleet-demo
     [[ $command == fleet && ${COMP_WORDS[2]} == emulate ]] && ((COMP_CWORD > 2)) && command=fleet-emulate
     [[ $command == perf && ${COMP_WORDS[2]} == sock ]] && ((COMP_CWORD > 2)) && command=perf-sock
     if [[ $command == run ]]; then
@@ -380,6 +381,12 @@ _gpuwire()
         'fleet --fleet')
             return
             ;;
+        'fleet-demo --deadline')
+            return
+            ;;
+        'fleet-demo --rate')
+            return
+            ;;
         'fleet-emulate --controller')
             return
             ;;
@@ -624,7 +631,10 @@ _gpuwire()
             ;;
         fleet)
             options='--controller --fleet --token-file --once --json -h --help'
-            ((COMP_CWORD == 2)) && words='drain undrain plan emulate'
+            ((COMP_CWORD == 2)) && words='drain undrain plan emulate demo'
+            ;;
+        fleet-demo)
+            options='--deadline --rate --quick -h --help'
             ;;
         fleet-emulate)
             options='--controller --etcd --workers --models --profile --gpu-pages --host-pages --slots --leases --cold --slow --seed --threads --fleet-name --name --host --token-file --drain-seconds --quiet -h --help'

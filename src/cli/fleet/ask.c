@@ -136,5 +136,6 @@ int gw_fleet_ask(const struct gw_fleet_ask *a, const char *line, json_t **answer
         }
     }
     if (!err) err = ask_parse(&text, answer);
+    if (err && a->quiet) return GW_EXIT_FAILURE;
     return err ? gw_failed(a->command) : 0;
 }

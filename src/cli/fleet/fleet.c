@@ -10,10 +10,8 @@ static const struct {
     const char *name;
     int (*run)(int argc, char **argv);
 } words[] = {
-    {"drain", gw_fleet_drain},
-    {"emulate", gw_fleet_emulate},
-    {"plan", gw_fleet_plan},
-    {"undrain", gw_fleet_undrain},
+    {"demo", gw_fleet_demo}, {"drain", gw_fleet_drain},     {"emulate", gw_fleet_emulate},
+    {"plan", gw_fleet_plan}, {"undrain", gw_fleet_undrain},
 };
 enum { WORDS = sizeof(words) / sizeof(words[0]) };
 

@@ -3,6 +3,7 @@
 #ifndef GW_CLI_FLEET_H
 #define GW_CLI_FLEET_H
 
+int gw_fleet_demo(int argc, char **argv);
 int gw_fleet_drain(int argc, char **argv);
 int gw_fleet_emulate(int argc, char **argv);
 int gw_fleet_plan(int argc, char **argv);

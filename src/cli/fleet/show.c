@@ -26,6 +26,7 @@ static const char show_usage[] =
     "       gpuwire fleet undrain WORKER [OPTION...]    let it take part again\n"
     "       gpuwire fleet plan [OPTION...]              what the planner would do now, as JSON\n"
     "       gpuwire fleet emulate [OPTION...]           workers that compute nothing\n"
+    "       gpuwire fleet demo [OPTION...]              a fleet on this host, parts of which die\n"
     "\n"
     "Without a word it shows workers, models, places and deadlines kept, again every second.\n"
     "\n"
@@ -205,7 +206,7 @@ static int show_run(const char *command, int argc, char **argv, const char *word
     int code = show_parse(command, argc, argv, wants_worker, &a);
     if (code) return code < 0 ? GW_EXIT_OK : code;
     if (a.token_file && gw_secret_take_token(NULL, a.token_file, &token)) return gw_failed(command);
-    struct gw_fleet_ask ask = {command, a.controllers, a.fleet, token};
+    struct gw_fleet_ask ask = {command, a.controllers, a.fleet, token, .quiet = false};
     snprintf(line, sizeof(line), "%s%s%s", word, a.worker ? " " : "", a.worker ? a.worker : "");
     code = show_ask(&ask, &a, line, !strcmp(word, "table"));
     gw_secret_forget(token);
