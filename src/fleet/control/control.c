@@ -20,7 +20,7 @@ static void control_send_away(struct fleet_conn *conn, const struct fleet_contro
 
 static void control_opened(void *ctx, struct fleet_conn *conn)
 {
-    struct fleet_control *c = ctx;
+    struct fleet_control *c = ((struct ctl_conn *)ctx)->control;
     struct ctl_conn *k = calloc(1, sizeof(*k));
     if (!k) {
         fleet_conn_close(conn, -ENOMEM, "no memory");
@@ -63,12 +63,11 @@ static void control_heard(void *ctx, struct fleet_conn *conn, const struct fleet
     control_free(k);
 }
 
-/* A stranger that never was open has the controller as its context. */
 static void control_lost(void *ctx, struct fleet_conn *conn, int err, const char *why)
 {
-    (void)err;
-    if (!fleet_conn_peer(conn)->version) return;
     struct ctl_conn *k = ctx;
+    (void)conn, (void)err;
+    if (!k->conn) return; /* a stranger, which never was open */
     if (k->worker) ctl_worker_gone(k->worker, why);
     if (k->client) ctl_client_closed(k->client);
     control_free(k);
@@ -238,7 +237,8 @@ static int control_listen(struct fleet_control *c)
                                    .backlog = (size_t)64 << 20,
                                    .silent_ns = 2 * CTL_SECOND,
                                    .connections = c->o.limits.workers + 16384};
-    return fleet_listen(c->o.loop, &opts, c->o.listen, &control_handler, c, &c->listener);
+    c->stranger.control = c;
+    return fleet_listen(c->o.loop, &opts, c->o.listen, &control_handler, &c->stranger, &c->listener);
 }
 
 int fleet_control_open(const struct fleet_control_opts *opts, struct fleet_control **out)

@@ -161,8 +161,18 @@ struct ctl_drain {
     char worker[FLEET_NAME];
 };
 
+/* Every connection here, whatever its peer is. */
+struct ctl_conn {
+    struct ctl_link link;
+    struct fleet_control *control;
+    struct fleet_conn *conn;
+    struct ctl_worker *worker;
+    struct ctl_client *client;
+};
+
 struct fleet_control {
     struct fleet_control_opts o;
+    struct ctl_conn stranger; /* stands for all that have not proved themselves */
     struct fleet_listener *listener;
     uint64_t term; /* 0: it does not lead */
     bool frozen, settled;
@@ -186,15 +196,6 @@ struct fleet_control {
     int64_t round_ns, longest_ns; /* time of the last round, and of the longest */
     uint64_t dry_hash;
     struct fleet_control_keeper keeper;
-};
-
-/* Every connection here, whatever its peer is. */
-struct ctl_conn {
-    struct ctl_link link;
-    struct fleet_control *control;
-    struct fleet_conn *conn;
-    struct ctl_worker *worker;
-    struct ctl_client *client;
 };
 
 static inline int64_t ctl_now(const struct fleet_control *c)

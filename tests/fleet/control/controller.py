@@ -97,6 +97,17 @@ def main(folder):
         until(lambda: not active(where))
         c.send_signal(signal.SIGTERM)
         assert c.wait(20) == 0
+    # Who has no token, or another one, learns that, and the controller lives.
+    for name in ("right", "wrong"):
+        (folder / name).write_text(f"the {name} token of a fleet\n")
+        (folder / name).chmod(0o600)
+    right = ("--token-file", str(folder / "right"))
+    with program("controller", "--standalone", "--listen", "127.0.0.1:0", "--http", "off", *right, log=log) as c:
+        where = re.fullmatch(r"listening on (\S+)\n", c.stdout.readline())[1]
+        for token in ((), ("--token-file", str(folder / "wrong"))):
+            said = run("fleet", "--once", "--controller", where, *token, code=1)
+            assert "does not prove that it has the fleet's token" in said, said
+        assert "fleet default" in run("fleet", "--once", "--controller", where, *right)
     # A full disk is a line, and no end.
     if os.path.exists("/dev/full"):
         with program("controller", "--standalone", "--listen", "127.0.0.1:0", "--http", "off", "--audit", "/dev/full", log=log) as c:
