@@ -16,7 +16,7 @@ void fleet_clock_pong(struct fleet_clock *c, const struct fleet_ping *pong, int6
     if (out <= 0 || back < out || back > LATEST) return;
     int64_t delay = (now - pong->sent_at) - (back - out);
     if (delay < 0) return;
-    int64_t offset = ((out - pong->sent_at) + (back - now)) / 2, best, error;
+    int64_t offset = ((out - pong->sent_at) + (back - now)) / 2, best = 0, error = 0;
     /* A clock that jumped: what was measured before counts no more. */
     if (!fleet_clock_read(c, now, &best, &error) && llabs(best - offset) > error + delay / 2 + 1) c->n = 0;
     c->sample[c->n++ % FLEET_CLOCK_SAMPLES] = (struct fleet_clock_sample){offset, delay / 2 + 1, now};
