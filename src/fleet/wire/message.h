@@ -17,6 +17,9 @@
  *     worker  -> client       DESCRIBED, or NOTHING if it has no such model; OPENED, ANSWER
  *     tool    -> controller   ASK (a table, a drain, a dry run)      controller -> tool   TOLD
  *
+ * The baseline (bench/fleet/baseline.c): a client sends REQUEST to the controller, with the model's number in
+ * `lease`. The controller sends BATCH to a worker, which answers BATCHED. The controller's ANSWER follows.
+ *
  * Each connection begins with HELLO and PROOF in both directions (conn.h). PING and PONG may come at any
  * time, for clocks and to see that a peer lives.
  *
@@ -329,6 +332,28 @@ struct fleet_answer {
     uint64_t bytes;                          /* of tensors that follow */
 };
 
+/* ---- the baseline: tensors pass the controller */
+
+/* One sample of a batch; `bytes` of its tensors follow. The frames of a batch repeat its seq and come in
+ * order, with no other BATCH between them. */
+struct fleet_batch {
+    uint32_t model;
+    uint32_t sample, samples; /* which one, 0 and up; how many there are */
+    uint32_t reserved;
+    int64_t earliest_at, latest_at; /* when the batch may begin */
+    uint64_t bytes;
+};
+
+/* How a batch ended; its frame repeats the seq. `bytes` follow for each sample, in their order. */
+struct fleet_batched {
+    uint32_t outcome; /* enum fleet_outcome */
+    uint32_t samples;
+    int64_t began_at, ended_at;
+    uint64_t bytes; /* of one sample's answer; 0 unless DONE */
+};
+
+static_assert(sizeof(struct fleet_batch) == 40, "no padding");
+static_assert(sizeof(struct fleet_batched) == 32, "no padding");
 static_assert(sizeof(struct fleet_frame) == 16, "a frame's header");
 static_assert(sizeof(struct fleet_hello) == 184, "no padding");
 static_assert(sizeof(struct fleet_has_model) == 264, "no padding");
