@@ -56,6 +56,7 @@ struct gw_client_opts {
      *   fleet://HOST:PORT[,HOST:PORT]  a fleet's controllers: requests go straight to whichever workers these
      *                                  lease, and elsewhere when one dies or refuses
      *   fleet+etcd://HOST:PORT[,…]     the same, with the leader's address from etcd
+     *   fleet://HOST:PORT/NAME         the same of a fleet with that name, which is not "default"
      * The port is 8000 when absent, 443 for https, and 8001 for gRPC; a fleet's must be given. */
     const char *server;
     const char *model;

@@ -126,6 +126,7 @@ static int client_fleet_begin(struct gw_client *c)
     if (c->url.etcd && !etcd) return gw_error_errno(-ENOMEM, "client");
     const struct fleet_client_opts opts = {.controllers = c->url.etcd ? NULL : c->url.authority,
                                            .etcd = etcd,
+                                           .fleet = c->url.fleet,
                                            .token = c->token,
                                            .rdma = 1,
                                            .patience_ns = (int64_t)c->http_opts.timeout_ns};

@@ -65,15 +65,17 @@ static bool url_is_hosts(const char *hosts)
 static int url_parse_fleet(const char *server, const struct scheme *s, struct gw_url *url)
 {
     const char *hosts = server + strlen(s->name);
-    size_t length = strlen(hosts);
-    if (length && hosts[length - 1] == '/') length--;
+    size_t length = strcspn(hosts, "/");
+    const char *fleet = hosts[length] ? hosts + length + 1 : "";
     url->door = s->door;
     url->etcd = !strcmp(s->base, "fleet+etcd");
     url->base = strdup(server);
     url->authority = strndup(hosts, length);
-    if (!url->base || !url->authority) return gw_error_errno(-ENOMEM, "server %s", server);
-    if (url_is_hosts(url->authority)) return 0;
-    return gw_error(-EINVAL, "server %s: expected %sHOST:PORT[,HOST:PORT]", server, s->name);
+    url->fleet = *fleet ? strdup(fleet) : NULL;
+    if (!url->base || !url->authority || (*fleet && !url->fleet))
+        return gw_error_errno(-ENOMEM, "server %s", server);
+    if (url_is_hosts(url->authority) && !strchr(fleet, '/')) return 0;
+    return gw_error(-EINVAL, "server %s: expected %sHOST:PORT[,HOST:PORT][/FLEET]", server, s->name);
 }
 
 int gw_url_parse(const char *server, struct gw_url *url)
@@ -110,5 +112,6 @@ void gw_url_free(struct gw_url *url)
 {
     free(url->base);
     free(url->authority);
-    url->base = url->authority = NULL;
+    free(url->fleet);
+    url->base = url->authority = url->fleet = NULL;
 }

@@ -11,6 +11,7 @@ struct gw_url {
     int etcd;        /* a fleet whose leader stands in the etcd at `authority` */
     char *base;      /* what paths are appended to: "http://worker7:8000/"; gw_url_free */
     char *authority; /* "worker7:8000"; of a fleet "host:port[,host:port]" */
+    char *fleet;     /* its name; NULL: the default one */
 };
 
 /* 0; -EINVAL: not of that form. -ENOTSUP: another scheme. -ENOMEM. */

@@ -26,6 +26,7 @@ static const char usage[] =
     "                      grpc:// or grpcs:// (default 127.0.0.1:8000)\n"
     "  --fleet ADDRESSES   instead: a fleet's controllers, HOST:PORT[,HOST:PORT], or http://HOST:PORT of its "
     "etcd\n"
+    "                      (with /NAME at its end for a fleet that is not called default)\n"
     "  --token-file FILE   a file with the server's bearer token\n"
     "  --ca-file FILE      who may sign the server's certificate (PEM; default: the system's)\n"
     "  --model-version V   of the model (default: the server's choice)\n"

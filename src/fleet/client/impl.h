@@ -142,7 +142,8 @@ struct fleet_leader {
     struct fleet_registry *registry;
     uint32_t hops; /* of such names, one after the other */
     struct fleet_conn *conn;
-    bool welcome; /* it leads, and takes DEMAND */
+    bool welcome;                        /* it leads, and takes DEMAND */
+    char why[FLEET_ADDRESS + FLEET_WHY]; /* the last connection ended; "": there was none, or all is well */
     struct fleet_timer timer;
     int64_t pause_ns, heard_at;
     int64_t missed_at; /* since then a request waits for a lease, and the leader says nothing; 0: none */

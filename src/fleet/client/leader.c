@@ -3,6 +3,7 @@
  * controllers say of the leader. A controller that is silent, or cannot help, is left for the next one. */
 #include <errno.h>
 #include <stdlib.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <gpuwire/error.h>
@@ -110,6 +111,7 @@ static void leader_welcome(struct fleet_client *c)
     struct fleet_leader *l = &c->leader;
     int64_t now = fleet_loop_now(c->loop);
     l->welcome = true;
+    l->why[0] = 0;
     l->hops = 0;
     l->pause_ns = 0;
     l->missed_at = now;
@@ -198,10 +200,10 @@ static void leader_message(void *ctx, struct fleet_conn *conn, const struct flee
 
 static void leader_closed(void *ctx, struct fleet_conn *conn, int err, const char *why)
 {
-    (void)conn;
+    struct fleet_client *c = ctx;
     (void)err;
-    (void)why;
-    leader_next(ctx);
+    snprintf(c->leader.why, sizeof c->leader.why, "%s: %s", fleet_conn_text(conn), why);
+    leader_next(c);
 }
 
 static const struct fleet_handler leader_handler = {leader_open, leader_message, leader_closed};

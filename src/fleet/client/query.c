@@ -147,6 +147,7 @@ static void query_give_up(struct fleet_query *j)
     const char *why = m->held[0].n + m->held[1].n ? "no lease had a free slot and budget in time"
                       : m->why                    ? m->why
                       : m->client->leader.welcome ? "the controller has granted no lease in time"
+                      : m->client->leader.why[0]  ? m->client->leader.why
                                                   : "no controller of the fleet answers";
     fleet_query_fail(j, -EAGAIN, why, m->retry_ns ? m->retry_ns : QUERY_RETRY_NS);
 }

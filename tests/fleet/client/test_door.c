@@ -50,6 +50,25 @@ static void fill(struct gw_client *c, uint32_t slot, uint32_t rows, float value)
     for (uint32_t i = 0; i < rows * 4; i++) to[i] = value + (float)i;
 }
 
+/* The URL names the fleet; who asks the wrong one learns that. */
+static void test_names_the_fleet(void **state)
+{
+    char other[sizeof server + 16];
+    struct gw_client_opts opts = {.server = other, .model = "mirror", .timeout_ns = 300 * MS};
+    struct gw_client *c = NULL;
+    (void)state;
+    fake_grant(&f, 0, 8, 1e6f);
+    snprintf(other, sizeof other, "%sother", server);
+    assert_true(gw_client_open(&opts, &c) < 0);
+    if (!strstr(gw_last_error(), "it belongs to another fleet")) fail_msg("%s", gw_last_error());
+    snprintf(other, sizeof other, "%sa/b", server);
+    assert_int_equal(gw_client_open(&opts, &c), -EINVAL);
+    snprintf(other, sizeof other, "%sdefault", server);
+    opts.timeout_ns = 0;
+    assert_int_equal(gw_client_open(&opts, &c), 0);
+    gw_client_close(c);
+}
+
 static void test_answers(void **state)
 {
     struct gw_client_reply r;
@@ -123,7 +142,7 @@ static void test_opening(void **state)
     assert_int_equal(opens("fleet://", "mirror", NULL), -EINVAL);
     assert_int_equal(opens("fleet://host", "mirror", NULL), -EINVAL);
     assert_int_equal(opens("fleet://host:1,", "mirror", NULL), -EINVAL);
-    assert_int_equal(opens("fleet://host:1/path", "mirror", NULL), -EINVAL);
+    assert_int_equal(opens("fleet://host:1/a/b", "mirror", NULL), -EINVAL);
     assert_int_equal(opens("fleet://ho st:1", "mirror", NULL), -EINVAL);
     assert_int_equal(opens(server, "mirror", "one"), -EINVAL);
     assert_int_equal(opens("fleet://127.0.0.1:1", "mirror", NULL), -ETIMEDOUT);
@@ -138,6 +157,7 @@ static void test_opening(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test_setup_teardown(test_names_the_fleet, begin, end),
         cmocka_unit_test_setup_teardown(test_answers, begin, end),
         cmocka_unit_test_setup_teardown(test_refusals, begin, end),
         cmocka_unit_test_setup_teardown(test_opening, begin, end),
