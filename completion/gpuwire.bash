@@ -366,6 +366,9 @@ _gpuwire()
         'controller --telemetry')
             return
             ;;
+        'controller --device')
+            return
+            ;;
         'controller --max-workers')
             return
             ;;
@@ -627,7 +630,7 @@ _gpuwire()
             options='--pid --qp --json --watch --fault --event -h --help'
             ;;
         controller)
-            options='--etcd --standalone --listen --address --fleet --name --token-file --http --http-token-file --audit --dry-run --telemetry --max-workers --max-models --max-places -h --help'
+            options='--etcd --standalone --listen --address --fleet --name --token-file --http --http-token-file --audit --dry-run --telemetry --device --max-workers --max-models --max-places -h --help'
             ;;
         fleet)
             options='--controller --fleet --token-file --once --json -h --help'

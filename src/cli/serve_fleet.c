@@ -17,6 +17,7 @@
 #include "src/cli/serve_args.h"
 #include "src/door/log.h"
 #include "src/door/secret.h"
+#include "src/fleet/pipe/pipe.h"
 #include "src/fleet/real/real.h"
 #include "src/fleet/worker/agent.h"
 #include "src/fleet/worker/enrol.h"
@@ -27,6 +28,7 @@ struct fleet_serving {
     const struct gw_cli_serving *all;
     struct gw_exec *exec, *own_exec;
     struct gw_device *dev, *own_dev;
+    struct fleet_pipes *pipes; /* on own_dev, for telemetry */
     struct fleet_loop *loop;
     struct fleet_agent *agent;
     struct fleet_enrol *entry;
@@ -153,6 +155,7 @@ static int fleet_make_agent(struct fleet_serving *s)
                                        .listen = listen,
                                        .address = f->address,
                                        .controllers = strstr(f->fleet, "://") ? NULL : f->fleet,
+                                       .pipes = s->pipes,
                                        .say = fleet_say};
     err = fleet_agent_create(&o, &s->agent);
     if (!err) return 0;
@@ -169,6 +172,7 @@ static int fleet_start(struct fleet_serving *s)
     if (!err) err = fleet_find_folder(s);
     if (!err) err = fleet_loop_create(&s->loop);
     if (!err) err = fleet_open_devices(s);
+    if (!err) err = fleet_pipes_on(s->own_dev, &s->pipes);
     if (!err) err = fleet_make_agent(s);
     if (!err) err = fleet_watch_add(s->loop, gw_interrupt_fd(), fleet_signal, s, &s->signals);
     if (err || !strstr(f->fleet, "://")) return err;
@@ -184,6 +188,7 @@ static void fleet_end(struct fleet_serving *s)
     fleet_agent_destroy(s->agent);
     if (s->loop) fleet_loop_run(s->loop, 0); /* what it owes to the engine's threads */
     fleet_loop_destroy(s->loop);
+    fleet_pipes_close(s->pipes);
     if (s->own_dev) gw_device_close(s->own_dev);
     gw_exec_destroy(s->own_exec);
     if (s->dev) gw_device_close(s->dev);

@@ -91,6 +91,7 @@ static int controller_open(struct controller_run *r)
                                    .listen = a->listen,
                                    .limits = a->limits,
                                    .telemetry_ns = a->telemetry_ms * INT64_C(1000000),
+                                   .device = a->device,
                                    .dry_run = a->dry_run,
                                    .say = controller_say,
                                    .audit = r->audit ? controller_audit : NULL,

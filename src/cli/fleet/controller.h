@@ -18,6 +18,7 @@ struct gw_controller_args {
     uint16_t http_port;
     bool http, dry_run;
     uint32_t telemetry_ms;
+    const char *device; /* NULL: none */
     struct fleet_limits limits;
 };
 

@@ -29,6 +29,9 @@ static const char usage[] =
     "  --audit FILE     a line of JSON for each action, - for standard output; SIGHUP opens the file again\n"
     "  --dry-run        says what it would do, and sends nothing\n"
     "  --telemetry MS   how often workers tell of themselves (default 10)\n"
+    "  --device NAME    a NIC of this host, or softnic: workers with a NIC write their telemetry to it by "
+    "RDMA\n"
+    "                   (default off: all send it over TCP)\n"
     "  --max-workers N  (default 1024)\n"
     "  --max-models N   (default 16384)\n"
     "  --max-places N   models on workers, in GPU or host memory (default 262144)\n"
@@ -49,6 +52,7 @@ enum {
     AUDIT,
     DRY_RUN,
     TELEMETRY,
+    DEVICE,
     MAX_WORKERS,
     MAX_MODELS,
     MAX_PLACES
@@ -67,6 +71,7 @@ static const struct option options[] = {
     {"audit", 1, NULL, AUDIT},
     {"dry-run", 0, NULL, DRY_RUN},
     {"telemetry", 1, NULL, TELEMETRY},
+    {"device", 1, NULL, DEVICE},
     {"max-workers", 1, NULL, MAX_WORKERS},
     {"max-models", 1, NULL, MAX_MODELS},
     {"max-places", 1, NULL, MAX_PLACES},
@@ -106,6 +111,7 @@ static int controller_option(int c, struct gw_controller_args *a)
     case AUDIT: a->audit = optarg; return 0;
     case DRY_RUN: a->dry_run = true; return 0;
     case TELEMETRY: return gw_option_u32(CONTROLLER, "--telemetry", optarg, 1, 10000, &a->telemetry_ms);
+    case DEVICE: a->device = strcmp(optarg, "off") ? optarg : NULL; return 0;
     case MAX_WORKERS:
         return gw_option_u32(CONTROLLER, "--max-workers", optarg, 1, 1 << 16, &a->limits.workers);
     case MAX_MODELS: return gw_option_u32(CONTROLLER, "--max-models", optarg, 1, 1 << 20, &a->limits.models);

@@ -250,10 +250,12 @@ int fleet_control_open(const struct fleet_control_opts *opts, struct fleet_contr
     ctl_link_init(&c->all_workers);
     ctl_link_init(&c->dirty);
     ctl_link_init(&c->conns);
+    ctl_link_init(&c->piped);
     fleet_tuning_default(&c->tuning);
     if (opts->tuning) c->tuning = *opts->tuning;
     int err = getrandom(&c->seed, sizeof(c->seed), 0) == sizeof(c->seed) ? 0 : -EIO;
     if (!err) err = control_allocate(c);
+    if (!err) err = ctl_targets_open(c);
     if (!err) err = control_listen(c);
     if (err)
         fleet_control_close(c);
@@ -268,6 +270,7 @@ void fleet_control_close(struct fleet_control *c)
     fleet_listener_close(c->listener);
     control_close_all(c, false);
     if (c->state) control_forget(c);
+    ctl_targets_close(c);
     while (!ctl_link_alone(&c->all_workers))
         ctl_worker_free(CTL_OF(struct ctl_worker, link, c->all_workers.next));
     for (uint32_t i = 0; i < c->drains.slots; i++)

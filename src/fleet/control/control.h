@@ -32,6 +32,7 @@ struct fleet_control_opts {
     struct fleet_limits limits;        /* what it can hold; 0: 1,024 workers, 16,384 models, 262,144 places */
     const struct fleet_tuning *tuning; /* NULL: the default */
     int64_t telemetry_ns;              /* how often workers tell; 0: 10 ms */
+    const char *device;                /* a NIC, which workers write their telemetry to; NULL: they send it */
     int64_t settle_ns; /* a new leader waits for its workers before it plans, at most for this; 0: 1 s */
     bool dry_run;      /* it decides and says what, and sends nothing */
     /* NULL: not asked for. A line for people; an action, of which the caller keeps no reference. */

@@ -5,6 +5,7 @@
 #define GW_FLEET_CONTROL_IMPL_H
 
 #include "src/fleet/control/control.h"
+#include "src/fleet/pipe/record.h"
 #include "src/fleet/wire/table.h"
 
 #define CTL_MS     INT64_C(1000000)
@@ -105,7 +106,11 @@ struct ctl_worker {
     struct ctl_link pendings;
     struct fleet_telemetry told_last;
     int64_t told_at;
-    uint64_t *requests; /* by its own number: what it told last */
+    uint64_t *requests;        /* by its own number: what it told last */
+    struct fleet_pipe *pipe;   /* what it writes its telemetry to; NULL: it sends it */
+    struct ctl_link pipe_link; /* of the controller's list of those */
+    bool offered, targeted;    /* WELCOME told of the pipe; TARGETED told that it is open */
+    uint64_t record_seq;       /* of the record that was read last */
 };
 
 struct ctl_place {
@@ -156,6 +161,9 @@ struct ctl_lease {
     struct fleet_timer timer;
 };
 
+/* How telemetry comes. */
+enum ctl_way { CTL_BY_TCP, CTL_BY_RDMA, CTL_WAYS };
+
 struct ctl_drain {
     struct fleet_entry entry;
     char worker[FLEET_NAME];
@@ -196,6 +204,10 @@ struct fleet_control {
     int64_t round_ns, longest_ns; /* time of the last round, and of the longest */
     uint64_t dry_hash;
     struct fleet_control_keeper keeper;
+    struct fleet_pipes *pipes; /* NULL: workers send their telemetry */
+    struct ctl_link piped;     /* workers with a pipe */
+    struct fleet_timer look;   /* at their records */
+    uint64_t told[CTL_WAYS];   /* records of telemetry that were taken */
 };
 
 static inline int64_t ctl_now(const struct fleet_control *c)
@@ -264,7 +276,16 @@ uint32_t ctl_worker_place(struct ctl_worker *k, uint32_t number);
 void ctl_worker_cut(struct ctl_worker *k, const char *why);
 
 /* telemetry.c */
-void ctl_telemetry(struct ctl_worker *k, const struct fleet_frame *f, const void *body);
+/* A record: struct fleet_telemetry and its models. It may cut the worker off. */
+void ctl_telemetry(struct ctl_worker *k, const void *record, size_t bytes, enum ctl_way way);
+
+/* targets.c: telemetry that workers write into this process's memory */
+int ctl_targets_open(struct fleet_control *c);
+void ctl_targets_close(struct fleet_control *c);
+void ctl_target_begin(struct ctl_worker *k);
+void ctl_target_end(struct ctl_worker *k);
+/* The worker's end of the pipe. NULL, or what is wrong. */
+const char *ctl_target_connect(struct ctl_worker *k, const struct fleet_endpoint *peer);
 
 /* acts.c: actions and their results */
 void ctl_act(struct fleet_control *c, const struct fleet_action *a);

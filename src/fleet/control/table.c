@@ -211,6 +211,12 @@ void fleet_control_metrics(struct fleet_control *c, struct gw_text *out)
     for (int i = 0; i <= FLEET_SHED; i++)
         gw_text_printf(out, "gpuwire_fleet_actions_total{action=\"%s\"} %llu\n", ctl_action_names[i],
                        (unsigned long long)c->nactions[i]);
+    gw_text_printf(out,
+                   "# HELP gpuwire_fleet_telemetry_total records of workers, by the way that they came\n"
+                   "# TYPE gpuwire_fleet_telemetry_total counter\n"
+                   "gpuwire_fleet_telemetry_total{way=\"tcp\"} %llu\n"
+                   "gpuwire_fleet_telemetry_total{way=\"rdma\"} %llu\n",
+                   (unsigned long long)c->told[CTL_BY_TCP], (unsigned long long)c->told[CTL_BY_RDMA]);
     table_model_metrics(c, out);
     table_worker_metrics(c, out);
 }

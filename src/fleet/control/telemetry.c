@@ -7,12 +7,11 @@
 #include "src/fleet/control/impl.h"
 
 /* What makes no sense at all. */
-static const char *telemetry_fault(const struct ctl_worker *k, const struct fleet_frame *f,
-                                   const struct fleet_telemetry *t)
+static const char *telemetry_fault(const struct ctl_worker *k, const struct fleet_telemetry *t, size_t bytes)
 {
     const struct fleet_telemetry *last = &k->told_last;
-    if (!t) return "telemetry that is too short";
-    if (f->bytes != sizeof(*t) + (uint64_t)t->models * sizeof(struct fleet_telemetry_model))
+    if (bytes < sizeof(*t)) return "telemetry that is too short";
+    if (bytes != sizeof(*t) + (uint64_t)t->models * sizeof(struct fleet_telemetry_model))
         return "telemetry of another length than it says";
     if (t->seq != t->seq_again) return "telemetry that is not whole";
     if (t->told_at < 0) return "telemetry from before the worker's clock began";
@@ -63,16 +62,17 @@ static void telemetry_take(struct ctl_worker *k, const struct fleet_telemetry *t
         telemetry_lies(k, "it says that it uses more pages than it has");
 }
 
-void ctl_telemetry(struct ctl_worker *k, const struct fleet_frame *f, const void *body)
+void ctl_telemetry(struct ctl_worker *k, const void *record, size_t bytes, enum ctl_way way)
 {
-    const struct fleet_telemetry *t = FLEET_BODY(struct fleet_telemetry, f, body);
-    const struct fleet_telemetry_model *m = t ? (const void *)(t + 1) : NULL;
-    const char *why = telemetry_fault(k, f, t);
+    const struct fleet_telemetry *t = record;
+    const struct fleet_telemetry_model *m = (const void *)(t + 1);
+    const char *why = telemetry_fault(k, t, bytes);
     for (uint32_t i = 0; !why && i < t->models; i++) why = telemetry_model_fault(k, &m[i]);
     if (why) {
         ctl_worker_cut(k, why);
         return;
     }
+    k->control->told[way]++;
     if (!k->ready) return;
     for (uint32_t i = 0; i < t->models; i++) telemetry_model(k, &m[i]);
     telemetry_take(k, t);

@@ -87,6 +87,7 @@ void ctl_worker_gone(struct ctl_worker *k, const char *why)
 {
     struct fleet_control *c = k->control;
     bool was = k->ready;
+    ctl_target_end(k);
     for (uint32_t i = 0; i < k->facts.leases && k->lease; i++) {
         if (!k->lease[i]) continue;
         ctl_model_dirty(c, k->lease[i]->model);
@@ -222,6 +223,7 @@ static const char *workers_enter(struct ctl_conn *conn, const struct fleet_hello
                                .health = FLEET_GONE,
                                .first = FLEET_NONE};
     fleet_send(k->conn, FLEET_WELCOME, 0, &w, sizeof(w), NULL, 0, NULL);
+    ctl_target_begin(k);
     return NULL;
 }
 
@@ -354,6 +356,7 @@ static const char *workers_take(struct ctl_worker *k, const struct fleet_frame *
     const struct fleet_has_model *m = FLEET_BODY(struct fleet_has_model, f, body);
     const struct fleet_held *h = FLEET_BODY(struct fleet_held, f, body);
     const struct fleet_result *r = FLEET_BODY(struct fleet_result, f, body);
+    const struct fleet_endpoint *e = FLEET_BODY(struct fleet_endpoint, f, body);
     switch (f->kind) {
     case FLEET_HAS_MODEL: return m ? workers_has(k, m) : "a message is too short";
     case FLEET_HELD: return !k->ready && h ? workers_held(k, h) : "a HELD out of place";
@@ -362,7 +365,8 @@ static const char *workers_take(struct ctl_worker *k, const struct fleet_frame *
         if (!r || !fleet_text_ok(r->why, sizeof(r->why))) return "a RESULT that makes no sense";
         workers_result(k, f, r);
         return NULL;
-    case FLEET_TELEMETRY: ctl_telemetry(k, f, body); return NULL;
+    case FLEET_TELEMETRY: ctl_telemetry(k, body, f->bytes, CTL_BY_TCP); return NULL;
+    case FLEET_TARGETED: return e ? ctl_target_connect(k, e) : "a message is too short";
     case FLEET_LEAVES:
         k->leaves = true;
         k->left_at = ctl_now(k->control);

@@ -9,8 +9,9 @@
  * Who speaks to whom:
  *
  *     worker  -> controller   WORKER; after WELCOME: HAS_MODEL ..., HELD ..., READY; then RESULT, TELEMETRY,
- *                             HAS_MODEL again, LEAVES
- *     controller -> worker    WELCOME or ELSEWHERE, which answer WORKER; ACTION, LEASE
+ *                             HAS_MODEL again, LEAVES, TARGETED
+ *     controller -> worker    WELCOME or ELSEWHERE, which answer WORKER; ACTION, LEASE; WELCOME again with a
+ *                             target, TARGETED
  *     client  -> controller   DEMAND, again and again
  *     controller -> client    WELCOME or ELSEWHERE; GRANT, REVOKE, SHED, NONE
  *     client  -> worker       DESCRIBE, OPEN, REQUEST
@@ -70,6 +71,8 @@ enum fleet_message {
     FLEET_TELEMETRY,
     FLEET_LEAVES, /* the worker ends soon: it gets nothing new, its leases are ended; no struct. It goes when
                    * it has no leases and no requests, or when it will wait no longer */
+    FLEET_TARGETED, /* the worker's endpoint, for the target of WELCOME: struct fleet_endpoint. The controller
+                     * answers with its own when it is connected; from then on the worker may write */
     FLEET_ACTION = 32,
     FLEET_LEASE,
     FLEET_DEMAND = 48,
@@ -107,14 +110,20 @@ struct fleet_proof {
     uint8_t proof[FLEET_PROOF]; /* zeros where the fleet has no token */
 };
 
+/* How a peer reaches a queue pair. */
+struct fleet_endpoint {
+    uint8_t gid[FLEET_GID];
+    uint32_t qpn, psn, mtu, lid;
+};
+
 /* Where a worker writes its telemetry by RDMA. All zero: it sends TELEMETRY instead. */
 struct fleet_target {
-    uint8_t gid[FLEET_GID];
-    uint32_t qpn, psn;
+    struct fleet_endpoint at;
     uint64_t addr;
     uint32_t rkey, bytes;
 };
 
+/* Comes first without a target, and again when the controller's NIC is ready for this worker. */
 struct fleet_welcome {
     uint64_t term;        /* the leader's fencing token: actions of a smaller one are refused */
     int64_t telemetry_ns; /* how often the worker shall tell */
@@ -204,7 +213,7 @@ struct fleet_telemetry {
     uint32_t sessions;                /* that clients have open */
     uint64_t answered, late, refused; /* requests since the start; one is counted once */
     uint32_t models;
-    uint32_t reserved;
+    uint32_t reserved; /* by RDMA a sum of the record (src/fleet/pipe/record.h), else 0 */
 };
 
 struct fleet_telemetry_model {

@@ -15,6 +15,7 @@
 #ifndef GW_FLEET_WORKER_AGENT_H
 #define GW_FLEET_WORKER_AGENT_H
 
+#include "src/fleet/pipe/pipe.h"
 #include "src/fleet/wire/conn.h"
 #include "src/fleet/worker/engine.h"
 
@@ -32,6 +33,7 @@ struct fleet_agent_opts {
     uint32_t connections;        /* of clients, at most; 0: 4,096 */
     size_t backlog;              /* bytes of answers that may wait for a client to read; 0: 64 MiB */
     int64_t silent_ns;           /* a controller that is silent for this long is gone; 0: 2 s */
+    struct fleet_pipes *pipes;   /* for telemetry by RDMA; they outlive the agent; NULL: it goes over TCP */
     void (*say)(void *ctx, const char *line); /* for the log; NULL: no one reads it */
     void *ctx;
 };

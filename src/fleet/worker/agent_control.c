@@ -151,6 +151,7 @@ static void agent_control_message(void *ctx, struct fleet_conn *c, const struct 
         if ((b = agent_control_body(a, f, body, sizeof(struct fleet_elsewhere))))
             agent_control_elsewhere(a, b);
         break;
+    case FLEET_TARGETED: agent_write_targeted(a); break;
     case FLEET_ACTION:
         if ((b = agent_control_body(a, f, body, sizeof(struct fleet_act)))) agent_moves_action(a, f->seq, b);
         break;

@@ -3,6 +3,7 @@
 #ifndef GW_FLEET_WORKER_AGENT_IMPL_H
 #define GW_FLEET_WORKER_AGENT_IMPL_H
 
+#include "src/fleet/pipe/record.h"
 #include "src/fleet/plan/plan.h"
 #include "src/fleet/sim/random.h"
 #include "src/fleet/worker/agent.h"
@@ -12,9 +13,9 @@
 #define AGENT_SECOND INT64_C(1000000000)
 
 enum {
-    AGENT_ADDRESSES = 16,      /* of controllers */
-    AGENT_MAX_MOVES = 1 << 16, /* ACTIONs under way */
-    AGENT_TOLD = 256,          /* models of one TELEMETRY */
+    AGENT_ADDRESSES = 16,             /* of controllers */
+    AGENT_MAX_MOVES = 1 << 16,        /* ACTIONs under way */
+    AGENT_TOLD = FLEET_RECORD_MODELS, /* models of one TELEMETRY */
 };
 
 struct agent_lease {
@@ -78,6 +79,14 @@ struct fleet_agent {
         struct fleet_telemetry_model model[AGENT_TOLD];
     } told;
     uint64_t tells;
+
+    /* the same by RDMA: agent_write.c */
+    struct {
+        struct fleet_target to;
+        struct fleet_pipe *pipe; /* NULL: telemetry is sent */
+        bool told, targeted;     /* the leader knows our end; its own is connected */
+        int64_t at;              /* of the last write */
+    } write;
 
     /* the data port: agent_door.c */
     struct agent_guest stranger;
@@ -155,6 +164,25 @@ void agent_leases_end(struct fleet_agent *a);
 
 void agent_tell_start(struct fleet_agent *a, const struct fleet_welcome *w);
 void agent_tell_stop(struct fleet_agent *a);
+
+/* ---- agent_write.c */
+
+/* How the next record goes. */
+enum agent_way {
+    AGENT_SENDS,       /* over TCP */
+    AGENT_SENDS_AGAIN, /* the same, and so does the last one, which may be lost */
+    AGENT_WRITES,      /* by agent_write */
+    AGENT_WAITS,       /* the last write has not ended: there is none now */
+};
+void agent_write_start(struct fleet_agent *a, const struct fleet_target *to);
+void agent_write_stop(struct fleet_agent *a);
+/* The leader's end is connected. */
+void agent_write_targeted(struct fleet_agent *a);
+enum agent_way agent_write_way(struct fleet_agent *a);
+/* False: it has failed. */
+bool agent_write(struct fleet_agent *a, const void *record, size_t bytes);
+/* That fit into a record. */
+uint32_t agent_write_models(const struct fleet_agent *a);
 
 /* ---- agent_door.c */
 

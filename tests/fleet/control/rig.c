@@ -48,6 +48,8 @@ static void worker_tells(struct rig_worker *w, uint32_t model)
 static void worker_welcome(struct rig_worker *w, const struct fleet_welcome *welcome)
 {
     w->term = welcome->term;
+    w->target = welcome->target;
+    if (w->target.addr) return; /* it knows all */
     for (uint32_t i = 0; i < w->models; i++) worker_tells(w, i);
     for (uint32_t i = 0; i < RIG_LEASES; i++) {
         const struct fleet_lease *l = &w->lease[i];
@@ -124,6 +126,7 @@ static void worker_message(void *ctx, struct fleet_conn *conn, const struct flee
     const struct fleet_elsewhere *e = body;
     (void)conn;
     if (f->kind == FLEET_WELCOME) worker_welcome(w, body);
+    if (f->kind == FLEET_TARGETED) w->targeted = true;
     if (f->kind == FLEET_ACTION) worker_action(w, f->seq, body);
     if (f->kind == FLEET_LEASE) worker_lease(w, f->seq, body);
     if (f->kind == FLEET_ELSEWHERE) memcpy(w->leader, e->leader, sizeof(w->leader));

@@ -22,7 +22,9 @@ struct rig_worker {
     int64_t until[RIG_LEASES];
     uint64_t term;
     uint32_t fails, loads, evicts, leases, cut;
-    bool silent; /* it answers no action */
+    bool silent;                /* it answers no action */
+    struct fleet_target target; /* of the second WELCOME */
+    bool targeted;
     bool obeys_another;
     char why[FLEET_WHY], leader[FLEET_ADDRESS];
 };
