@@ -130,7 +130,9 @@ static int rig_wait(struct rig *r)
 int rig_open(struct rig *r, int n)
 {
     r->n = n;
-    snprintf(r->folder, sizeof(r->folder), "/tmp/gpuwire-etcd.XXXXXX");
+    /* etcd waits for the disk at each write, and a busy disk makes it lose leases and leaders. */
+    snprintf(r->folder, sizeof(r->folder), "%s/gpuwire-etcd.XXXXXX",
+             access("/dev/shm", W_OK) ? "/tmp" : "/dev/shm");
     if (!mkdtemp(r->folder) || fleet_loop_create(&r->loop)) return -1;
     for (int i = 0; i < n; i++) {
         r->port[i] = rig_free_port();
