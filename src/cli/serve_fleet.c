@@ -167,6 +167,9 @@ static int fleet_make_agent(struct fleet_serving *s)
 static int fleet_start(struct fleet_serving *s)
 {
     const struct gw_cli_fleet_opts *f = &s->all->fleet;
+    if (s->all->server.only)
+        return gw_error(-EINVAL, "--model %s: a worker of a fleet serves all of its repository",
+                        s->all->server.only);
     int err = gw_secret_take_token(NULL, s->all->doors.http.token_file, &s->token);
     if (!err) err = fleet_find_name(s);
     if (!err) err = fleet_find_folder(s);

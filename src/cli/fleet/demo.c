@@ -88,7 +88,11 @@ static int demo_until(struct demo_fleet *d, bool (*is)(struct demo_fleet *d), co
         if (err) return err;
         gw_wait_fds(&fd, 1, gw_deadline(DEMO_S / 20));
         if (gw_interrupted()) return gw_error(-EINTR, "interrupted");
-        if (gw_deadline(0) > end) return gw_error(-ETIMEDOUT, "%s: not within a minute", what);
+        if (gw_deadline(0) > end)
+            return gw_error(-ETIMEDOUT,
+                            "%s: not within a minute; if this host has too much other work, give a lower "
+                            "--rate or a longer --deadline",
+                            what);
     }
     return 0;
 }
