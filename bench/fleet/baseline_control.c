@@ -203,8 +203,9 @@ static void base_worker(struct base_peer *p, struct fleet_conn *c, const struct 
 {
     struct base *b = p->base;
     uint32_t i = 0;
+    if (p->worker != FLEET_NONE) return; /* it has said so before */
     while (i < b->o->workers && b->workers[i]) i++;
-    if (p->worker != FLEET_NONE || i == b->o->workers) {
+    if (i == b->o->workers) {
         fleet_conn_close(c, -1, "there are as many workers as --workers says");
         free(p);
         return;
