@@ -57,6 +57,7 @@ struct gw_loop {
     uint32_t woken;    /* gw_loop_wake was called; atomic */
     uint64_t stop_ns;  /* when gw_loop_stop was called first; atomic */
     uint64_t ended_ns; /* when the end was seen first; atomic */
+    uint32_t paused;   /* pauses begun and ended; odd: an end is not the owner's to see; atomic */
     char why[256];     /* CPU: what went wrong; written before shared->ended */
 
     struct gw_cpu_pool *pool; /* CPU */
@@ -69,6 +70,12 @@ struct gw_loop {
     void *main, *side, *fork, *join;
     uint32_t announced; /* CUDA made its last call into this struct; atomic */
 };
+
+/* Ends what runs, and lets gw_loop_resume start it again: the owner does not see an end. One thread, of a
+ * loop that was started. */
+void gw_loop_pause(struct gw_loop *loop);
+/* 0, also when the loop had ended by itself or gw_loop_stop was called: it stays so. Or as gw_loop_start. */
+int gw_loop_resume(struct gw_loop *loop);
 
 /* The loop is over: notes when, and wakes the owner. Any thread. */
 void gw_loop_note_end(struct gw_loop *loop);

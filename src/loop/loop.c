@@ -277,8 +277,42 @@ void gw_loop_wake(struct gw_loop *l)
 
 void gw_loop_note_end(struct gw_loop *l)
 {
+    if (gw_ld_relaxed_u32(&l->paused) % 2) return;
+
     gw_cas_relaxed_u64(&l->ended_ns, 0, gw_clock_ns());
     loop_poke(l->owner_fd);
+}
+
+void gw_loop_pause(struct gw_loop *l)
+{
+    uint32_t round = 0;
+
+    gw_add_release_u32(&l->paused, 1); /* before the stop: who sees the end sees why */
+    gw_st_release_u32(&l->shared->stop, 1);
+    loop_poke(l->wake_fd);
+    while (!l->ops->ended(l)) gw_pause(round++);
+}
+
+int gw_loop_resume(struct gw_loop *l)
+{
+    int err = l->ops->ended(l);
+
+    l->ops->join(l);
+    if (err > 0 && !l->shared->error && !gw_ld_relaxed_u64(&l->stop_ns)) {
+        l->shared->stop = l->shared->ended = 0;
+        loop_empty(l->wake_fd);
+        err = write_ctl(l);
+        if (!err) err = l->ops->start(l);
+        if (err) l->shared->ended = 1;
+        /* A gw_loop_stop since then has been wiped out. */
+        if (gw_ld_relaxed_u64(&l->stop_ns)) {
+            gw_st_release_u32(&l->shared->stop, 1);
+            loop_poke(l->wake_fd);
+        }
+    }
+    gw_add_release_u32(&l->paused, 1);
+    if (l->ops->ended(l)) gw_loop_note_end(l);
+    return err < 0 ? err : 0;
 }
 
 static void loop_report(struct gw_loop *l, struct gw_loop_end *end)
@@ -302,12 +336,15 @@ int gw_loop_wait(struct gw_loop *l, uint64_t deadline_ns, struct gw_loop_end *en
 {
     struct gw_loop_end unused;
     uint64_t now, next, drained;
+    uint32_t pauses;
     int64_t ready;
     int err;
 
     if (!l->started) return gw_error(-EINVAL, "%s: it was not started", l->name);
     for (;;) {
-        err = l->ops->ended(l);
+        pauses = gw_ld_acquire_u32(&l->paused); /* before the look, and again after it */
+        err = pauses % 2 ? 0 : l->ops->ended(l);
+        if (err > 0 && gw_ld_acquire_u32(&l->paused) != pauses) err = 0;
         if (err) {
             gw_loop_note_end(l); /* which also leaves gw_loop_fd readable */
             loop_report(l, end ? end : &unused);

@@ -8,14 +8,18 @@
  * thread that polls.
  */
 #include <errno.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
+#include <time.h>
 
 #include "src/exec/gpu.h"
 #include "src/loop/impl.h"
 
 #define GW_LOOP_NAME 200 /* bytes of a kernel's name in a message */
 #define GW_LOOP_WHY  360
+/* How long an instantiation may take beside a running loop; it takes 0.5 ms at most. */
+#define GW_LOOP_PATIENCE_NS 1000000
 
 /* ---- capture ------------------------------------------------------------------------------------------- */
 
@@ -212,21 +216,61 @@ static const char *culprit(struct gw_loop *l, uint32_t variant)
     return name ? name : "(all together)";
 }
 
+/* An instantiation on a thread of its own. */
+struct instance {
+    struct gw_loop *loop;
+    cudaGraph_t graph;
+    cudaGraphExec_t exec;
+    cudaError_t error;
+    char why[GW_LOOP_WHY];
+};
+
+static void *loop_gpu_instance(void *arg)
+{
+    struct instance *i = (struct instance *)arg;
+
+    i->error = cudaErrorUnknown;
+    if (!gw_gpu_use(i->loop->exec)) i->error = instantiate(i->graph, &i->exec, i->why, sizeof(i->why));
+    return NULL;
+}
+
+/* Now and then CUDA needs more memory for graphs. Then it waits until no kernel runs, and lets none begin. So
+ * a loop that serves is stopped for that moment, between two iterations. */
+static cudaError_t loop_gpu_instantiate(struct instance *i)
+{
+    struct gw_loop *l = i->loop;
+    struct timespec limit;
+    pthread_t thread;
+
+    if (!l->started || pthread_create(&thread, NULL, loop_gpu_instance, i)) {
+        loop_gpu_instance(i);
+        return i->error;
+    }
+    clock_gettime(CLOCK_REALTIME, &limit);
+    limit.tv_nsec += GW_LOOP_PATIENCE_NS;
+    limit.tv_sec += limit.tv_nsec / 1000000000;
+    limit.tv_nsec %= 1000000000;
+    if (!pthread_timedjoin_np(thread, NULL, &limit)) return i->error;
+    gw_loop_pause(l);
+    pthread_join(thread, NULL);
+    if (gw_loop_resume(l)) i->error = cudaErrorLaunchFailure;
+    return i->error;
+}
+
 static int loop_gpu_make_graph(struct gw_loop *l, uint32_t variant, cudaGraphExec_t *exec)
 {
     struct content content = {NULL, variant};
-    cudaError_t error;
-    cudaGraph_t graph;
-    char why[GW_LOOP_WHY];
-    int err = loop_gpu_capture(l, &content, &graph);
+    struct instance i = {l, NULL, NULL, cudaSuccess, ""};
+    int err = loop_gpu_capture(l, &content, &i.graph);
 
     if (err) return err;
-    error = instantiate(graph, exec, why, sizeof(why));
-    cudaGraphDestroy(graph);
+    cudaError_t error = loop_gpu_instantiate(&i);
+    cudaGraphDestroy(i.graph);
+    *exec = i.exec;
     if (error == cudaSuccess) return 0;
     return gw_error(error == cudaErrorMemoryAllocation ? -ENOMEM : -ENOTSUP,
                     "%s: stage %s cannot run in a loop on a GPU: %s (CUDA error %d, %s)", l->name,
-                    culprit(l, variant), why, (int)error, cudaGetErrorString(error));
+                    culprit(l, variant), i.why, (int)error, cudaGetErrorString(error));
 }
 
 /* ---- running ------------------------------------------------------------------------------------------- */

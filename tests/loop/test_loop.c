@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "examples/options.h"
+#include "src/loop/impl.h"
 #include "tests/loop/loop_kernels.h"
 
 #define MS 1000000u
@@ -403,6 +404,34 @@ static void test_variants(void **state)
     must(gw_loop_destroy(loop), "gw_loop_destroy");
 }
 
+/* A pause is no end for the owner; a stop during it is. */
+static void test_pause(void **state)
+{
+    struct gw_loop *loop = new_loop();
+    struct gw_loop_end end;
+    uint64_t before;
+    uint32_t i;
+
+    (void)state;
+    args.limit = UINT64_MAX;
+    add(loop, &loop_count_kernel, 1, 32);
+    must(gw_loop_start(loop), "gw_loop_start");
+    for (i = 0; i < 20; i++) {
+        gw_loop_pause(loop);
+        before = gw_loop_iterations(loop);
+        assert_int_equal(gw_loop_wait(loop, gw_deadline(MS), NULL), -ETIMEDOUT);
+        assert_int_equal(gw_loop_iterations(loop), before);
+        must(gw_loop_resume(loop), "gw_loop_resume");
+        while (gw_loop_iterations(loop) <= before) nap(MS / 10);
+    }
+    gw_loop_pause(loop);
+    gw_loop_stop(loop);
+    must(gw_loop_resume(loop), "gw_loop_resume");
+    must(gw_loop_wait(loop, soon(), &end), "gw_loop_wait");
+    assert_int_equal(end.error, 0);
+    must(gw_loop_destroy(loop), "gw_loop_destroy");
+}
+
 /* A pick that there is no variant for ends the loop. */
 static void test_no_such_variant(void **state)
 {
@@ -575,21 +604,14 @@ static int teardown(void **state)
 int main(int argc, char **argv)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_iterations),
-        cmocka_unit_test(test_requests),
-        cmocka_unit_test(test_stop_latency),
-        cmocka_unit_test(test_idle_cost),
-        cmocka_unit_test(test_end_wakes),
-        cmocka_unit_test(test_signal),
-        cmocka_unit_test(test_wake),
-        cmocka_unit_test(test_deaf),
-        cmocka_unit_test(test_beside),
-        cmocka_unit_test(test_unused),
-        cmocka_unit_test(test_errors),
-        cmocka_unit_test(test_variants),
-        cmocka_unit_test(test_extend),
-        cmocka_unit_test(test_company),
-        cmocka_unit_test(test_no_such_variant),
+        cmocka_unit_test(test_iterations),   cmocka_unit_test(test_requests),
+        cmocka_unit_test(test_stop_latency), cmocka_unit_test(test_idle_cost),
+        cmocka_unit_test(test_end_wakes),    cmocka_unit_test(test_signal),
+        cmocka_unit_test(test_wake),         cmocka_unit_test(test_deaf),
+        cmocka_unit_test(test_beside),       cmocka_unit_test(test_unused),
+        cmocka_unit_test(test_errors),       cmocka_unit_test(test_variants),
+        cmocka_unit_test(test_extend),       cmocka_unit_test(test_pause),
+        cmocka_unit_test(test_company),      cmocka_unit_test(test_no_such_variant),
     };
     const struct CMUnitTest wild[] = {cmocka_unit_test(test_wild)};
 
