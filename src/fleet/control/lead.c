@@ -18,7 +18,10 @@ struct fleet_lead {
     struct fleet_control *control;
     struct fleet_registry_leader me;
     void (*say)(void *ctx, const char *line);
-    uint64_t term;
+    uint64_t term; /* etcd confirms it */
+    /* The term that etcd does not confirm any more. The controller keeps it, and only renews what it has
+     * granted: if another one leads, workers know that one's larger term and refuse. 0: there is none. */
+    uint64_t unsure;
     struct fleet_timer look;
 };
 
@@ -32,7 +35,7 @@ static void lead_state(void *ctx, bool up, const char *line)
 {
     struct fleet_lead *l = ctx;
     lead_line(l, line);
-    fleet_control_freeze(l->control, !up);
+    fleet_control_freeze(l->control, !up || l->unsure);
 }
 
 static void lead_worker(void *ctx, const struct fleet_registry_worker *w, bool gone)
@@ -50,23 +53,37 @@ static void lead_drain(void *ctx, const struct fleet_registry_drain *d, bool gon
 static void lead_leader(void *ctx, const struct fleet_registry_leader *leader)
 {
     struct fleet_lead *l = ctx;
-    fleet_control_elsewhere(l->control,
-                            leader && memcmp(leader->id, l->me.id, FLEET_ID) ? leader->address : "");
+    bool other = leader && memcmp(leader->id, l->me.id, FLEET_ID);
+    if (other && l->unsure) {
+        l->unsure = 0;
+        fleet_control_yield(l->control, "another one leads");
+    }
+    fleet_control_elsewhere(l->control, other ? leader->address : "");
 }
 
 static void lead_lost(void *ctx, uint64_t term, const char *why)
 {
     struct fleet_lead *l = ctx;
-    (void)term;
+    char line[256];
+    if (!l->term) return;
     l->term = 0;
-    fleet_control_yield(l->control, why);
+    l->unsure = term;
+    snprintf(line, sizeof(line), "may lead no more (%s): renews what was granted, and grants nothing new",
+             why);
+    lead_line(l, line);
+    fleet_control_freeze(l->control, true);
 }
 
 static void lead_leads(void *ctx, uint64_t term)
 {
     struct fleet_lead *l = ctx;
+    bool again = l->unsure == term; /* no other one has led */
     l->term = term;
-    fleet_control_lead(l->control, term);
+    l->unsure = 0;
+    if (again)
+        lead_line(l, "leads still");
+    else
+        fleet_control_lead(l->control, term);
     fleet_control_freeze(l->control, !fleet_registry_is_up(l->registry));
 }
 
