@@ -118,7 +118,7 @@ serve full --models "$models" --access-log pipe --drain-seconds 0
 "$GPUWIRE" load echo --server "http://$server" --clients 4 --requests 8000 >load.out || fail "$(cat load.out)"
 lost() { [ "$(curl -s "http://$server/metrics" | sed -n 's/^gpuwire_access_log_lost_total //p')" -gt 100 ]; }
 eventually lost || fail 'nothing is lost, or it is not counted'
-grep -q 'warning: access log: lines are lost' full.out || fail 'nothing is said of lost lines'
+grep -q 'warning: --access-log: lines are lost' full.out || fail 'nothing is said of lost lines'
 stop_worker
 
 # What cannot be.
