@@ -150,7 +150,7 @@ void rig_close(struct rig *r)
     char command[128];
     for (int i = 0; i < r->n; i++) rig_kill(r, i);
     fleet_loop_destroy(r->loop);
-    if (!strncmp(r->folder, "/tmp/gpuwire-etcd.", 18)) {
+    if (strstr(r->folder, "/gpuwire-etcd.")) {
         snprintf(command, sizeof(command), "rm -rf %s", r->folder);
         if (system(command)) fprintf(stderr, "%s stays\n", r->folder);
     }
