@@ -22,6 +22,7 @@ struct fleet_lead {
     /* The term that etcd does not confirm any more. The controller keeps it, and only renews what it has
      * granted: if another one leads, workers know that one's larger term and refuse. 0: there is none. */
     uint64_t unsure;
+    bool other; /* as etcd said last, another one leads */
     struct fleet_timer look;
 };
 
@@ -53,20 +54,25 @@ static void lead_drain(void *ctx, const struct fleet_registry_drain *d, bool gon
 static void lead_leader(void *ctx, const struct fleet_registry_leader *leader)
 {
     struct fleet_lead *l = ctx;
-    bool other = leader && memcmp(leader->id, l->me.id, FLEET_ID);
-    if (other && l->unsure) {
+    l->other = leader && memcmp(leader->id, l->me.id, FLEET_ID);
+    if (l->other && l->unsure) {
         l->unsure = 0;
         fleet_control_yield(l->control, "another one leads");
     }
-    fleet_control_elsewhere(l->control, other ? leader->address : "");
+    fleet_control_elsewhere(l->control, l->other ? leader->address : "");
 }
 
+/* etcd may have told of the other leader before the election tells us: no second word comes then. */
 static void lead_lost(void *ctx, uint64_t term, const char *why)
 {
     struct fleet_lead *l = ctx;
     char line[256];
     if (!l->term) return;
     l->term = 0;
+    if (l->other) {
+        fleet_control_yield(l->control, "another one leads");
+        return;
+    }
     l->unsure = term;
     snprintf(line, sizeof(line), "may lead no more (%s): renews what was granted, and grants nothing new",
              why);
