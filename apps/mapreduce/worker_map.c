@@ -103,11 +103,20 @@ static int ask_task(struct worker *w)
     return worker_send(w, WIRE_ASK, &p);
 }
 
-/* May more be read now, by --rate? */
+/* What the next read of the first task has: all that is left of it, or a piece. */
+static uint32_t next_bytes(const struct worker *w)
+{
+    uint64_t left = w->task[0].bytes - w->cut;
+
+    return (uint32_t)(left < engine_piece(w->engine) ? left : engine_piece(w->engine));
+}
+
+/* May the next piece be read now, by --rate? Its own bytes count, or a task of one piece would never wait. */
 static bool within_rate(const struct worker *w)
 {
     if (!w->o.rate) return true;
-    return (double)w->read * 1e9 <= (double)w->o.rate * (double)(gw_clock_ns() - w->began_ns);
+    return (double)(w->read + next_bytes(w)) * 1e9 <=
+           (double)w->o.rate * (double)(gw_clock_ns() - w->began_ns);
 }
 
 /* Reads a piece, unless the rank has kept it: then its mapper finds it in the rank's memory. Where there is
@@ -136,7 +145,7 @@ static int pieces_start(struct worker *w, bool *moved)
     while (w->tasks && within_rate(w) && reader_busy(w->reader) < w->pieces) {
         struct task *t = &w->task[0];
         struct worker_file *f = &w->file[t->file];
-        uint64_t at = t->offset + w->cut, left = t->bytes - w->cut, ahead = f->bytes - at;
+        uint64_t at = t->offset + w->cut, ahead = f->bytes - at;
         uint32_t lead = at ? 1 : 0, record = w->job.record;
         uint8_t *to;
         struct mr_slot *s;
@@ -150,7 +159,7 @@ static int pieces_start(struct worker *w, bool *moved)
         s->file = t->file;
         s->offset = at;
         s->number = t->number + (record ? w->cut / record : 0);
-        s->bytes = (uint32_t)(left < engine_piece(w->engine) ? left : engine_piece(w->engine));
+        s->bytes = next_bytes(w);
         s->avail = (uint32_t)(ahead < engine_room(w->engine) ? ahead : engine_room(w->engine));
         if (record) s->avail = s->bytes;
         s->last = s->avail == ahead;

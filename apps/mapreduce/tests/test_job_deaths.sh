@@ -25,7 +25,7 @@ without() {
     done
     victim=$(sed -n 's/^rank 2 of 4 is process //p' error)
     [ "$i" -lt 1200 ] && [ -n "$victim" ] || fail "$job: rank 2 does not begin: $(cat error)"
-    sleep 0.1
+    sleep 0.02 # its first piece needs half a second at that rate
     kill -KILL "$victim" || fail "$job: rank 2 ended before it was killed"
     wait "$pid" || fail "$job: $(cat error)"
     pid=
