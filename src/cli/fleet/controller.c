@@ -17,6 +17,7 @@
 #include "src/door/log.h"
 #include "src/door/secret.h"
 #include "src/fleet/control/door.h"
+#include "src/fleet/wire/address.h"
 #ifdef GW_HAVE_FLEET_REGISTRY
 #include "src/fleet/control/lead.h"
 #endif
@@ -96,6 +97,8 @@ static int controller_open(struct controller_run *r)
                                    .say = controller_say,
                                    .audit = r->audit ? controller_audit : NULL,
                                    .ctx = r};
+    if (a->address && !fleet_address_ok(a->address))
+        return gw_error(-EINVAL, "--address %.80s: give HOST:PORT, or [IPV6]:PORT", a->address);
     int err = fleet_control_open(&o, &r->control);
     if (err) return err;
     /* With port 0 the one that it got. */

@@ -26,6 +26,8 @@
 
 #include "src/fleet/wire/message.h"
 
+enum { FLEET_TROUBLE = FLEET_ADDRESS + FLEET_WHY + 32 }; /* bytes of a line about a peer */
+
 struct fleet_client;
 struct fleet_client_model;
 
@@ -41,7 +43,7 @@ struct fleet_client_opts {
     uint32_t rdma;           /* 1: requests are written straight into workers, where both sides can */
 };
 
-/* -EINVAL: no addresses in `controllers`. A controller that does not answer is no error: requests wait for
+/* -EINVAL: `controllers` is no such list. A controller that does not answer is no error: requests wait for
  * one until their deadlines. */
 int fleet_client_open(const struct fleet_client_opts *opts, struct fleet_client **out);
 /* What is under way ends with -ECANCELED first. NULL is allowed. */
@@ -58,6 +60,7 @@ struct fleet_client_reply {
      *   -ETIMEDOUT   the same without a deadline: none within `patience_ns`
      *   -EAGAIN      refused: no lease, no slot or no budget in time, or the class is shed; retry_ns is set
      *   -ENOENT      no worker has such a model
+     *   -EACCES      the controllers refuse this client, for its token or its fleet's name
      *   -ECONNRESET  the worker that had it died, and no time was left to ask another
      *   -EINVAL      the worker refused its form       -EREMOTEIO   the model failed
      *   -EPROTO      the answer makes no sense         -EMSGSIZE    it is longer than `max_answer`
@@ -103,6 +106,7 @@ struct fleet_client_stats {
     uint64_t demands;          /* messages to controllers */
     uint32_t has_controller;   /* 1: the leader answers */
     char controller[FLEET_ADDRESS];
+    char trouble[FLEET_TROUBLE]; /* why none does, when all were asked; "": one does, or it is not known */
 };
 void fleet_client_stats(struct fleet_client *c, struct fleet_client_stats *out);
 

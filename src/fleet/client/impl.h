@@ -142,8 +142,13 @@ struct fleet_leader {
     struct fleet_registry *registry;
     uint32_t hops; /* of such names, one after the other */
     struct fleet_conn *conn;
-    bool welcome;                        /* it leads, and takes DEMAND */
-    char why[FLEET_ADDRESS + FLEET_WHY]; /* the last connection ended; "": there was none, or all is well */
+    bool welcome; /* it leads, and takes DEMAND */
+    /* Since the last one that took us: how many came to nothing, and why the last one did, or the first that
+     * refuses us. */
+    uint32_t failed;
+    bool refusal;            /* one of them refuses us: time alone does not mend that */
+    bool refused;            /* and all have been tried: requests learn it at once */
+    char why[FLEET_TROUBLE]; /* "": all is well, or it is not known */
     struct fleet_timer timer;
     int64_t pause_ns, heard_at;
     int64_t missed_at; /* since then a request waits for a lease, and the leader says nothing; 0: none */
@@ -237,6 +242,8 @@ int fleet_peer_send(struct fleet_peer *p, struct fleet_query *j, int64_t now);
 int fleet_leader_begin(struct fleet_client *c, const char *controllers, const char *etcd);
 /* Etcd says who leads. */
 void fleet_leader_found(struct fleet_client *c, const char *address);
+/* Why etcd does not say it. */
+void fleet_leader_trouble(struct fleet_client *c, const char *why);
 void fleet_leader_end(struct fleet_client *c);
 /* The options of all our connections, to peers of that role. */
 void fleet_leader_opts(const struct fleet_client *c, uint8_t role, struct fleet_conn_opts *o);

@@ -9,6 +9,7 @@
 #include <gpuwire/error.h>
 
 #include "src/fleet/client/impl.h"
+#include "src/fleet/wire/address.h"
 
 #define LEADER_PAUSE_NS   20000000
 #define LEADER_LONGEST_NS FLEET_SECOND
@@ -49,6 +50,44 @@ static const char *leader_target(const struct fleet_leader *l)
     return l->leader[0] ? l->leader : l->addresses ? l->address[l->at] : l->found;
 }
 
+/* None of the addresses has brought us to a leader. What waits hears it if waiting cannot help. */
+static void leader_none(struct fleet_client *c)
+{
+    struct fleet_leader *l = &c->leader;
+    memcpy(c->stats.trouble, l->why, sizeof c->stats.trouble);
+    l->refused = l->refusal;
+    l->refusal = false;
+    l->failed = 0;
+    if (!l->refused) return;
+    pthread_mutex_lock(&c->lock);
+    struct fleet_client_model *m = c->all;
+    pthread_mutex_unlock(&c->lock);
+    for (; m; m = m->next)
+        while (m->waiting.first) fleet_query_fail(m->waiting.first, -EACCES, l->why, 0);
+}
+
+/* A controller is not to be had, or refuses us. conn NULL: it could not be dialled, and `why` names it. */
+static void leader_failed(struct fleet_client *c, const struct fleet_conn *conn, int err, const char *why)
+{
+    struct fleet_leader *l = &c->leader;
+    bool refuses = err == -EACCES || err == -EPROTONOSUPPORT;
+    if (!l->refusal && !conn) snprintf(l->why, sizeof l->why, "%s", why);
+    if (!l->refusal && conn)
+        snprintf(l->why, sizeof l->why, "controller %s%s: %s", fleet_conn_text(conn),
+                 refuses ? " refuses this client" : "", why);
+    l->refusal |= refuses;
+    if (++l->failed >= l->addresses) leader_none(c);
+}
+
+/* A controller knows us, whether it leads or not. */
+static void leader_knows_us(struct fleet_client *c)
+{
+    struct fleet_leader *l = &c->leader;
+    l->failed = 0;
+    l->refusal = l->refused = false;
+    l->why[0] = c->stats.trouble[0] = 0;
+}
+
 /* This one is of no use: the next, at once if it is another one, else after a pause. */
 static void leader_next(struct fleet_client *c)
 {
@@ -69,6 +108,7 @@ static void leader_next(struct fleet_client *c)
 
 static void leader_leave(struct fleet_client *c, int err, const char *why)
 {
+    if (why) leader_failed(c, c->leader.conn, err, why);
     fleet_conn_close(c->leader.conn, err, why);
     leader_next(c);
 }
@@ -111,7 +151,7 @@ static void leader_welcome(struct fleet_client *c)
     struct fleet_leader *l = &c->leader;
     int64_t now = fleet_loop_now(c->loop);
     l->welcome = true;
-    l->why[0] = 0;
+    leader_knows_us(c);
     l->hops = 0;
     l->pause_ns = 0;
     l->missed_at = now;
@@ -124,6 +164,7 @@ static void leader_elsewhere(struct fleet_client *c, const struct fleet_elsewher
 {
     struct fleet_leader *l = &c->leader;
     bool named = fleet_text_ok(e->leader, sizeof e->leader) && e->leader[0];
+    leader_knows_us(c);
     fleet_conn_close(l->conn, 0, NULL);
     leader_next(c);
     if (!named || l->hops == LEADER_HOPS) {
@@ -201,8 +242,7 @@ static void leader_message(void *ctx, struct fleet_conn *conn, const struct flee
 static void leader_closed(void *ctx, struct fleet_conn *conn, int err, const char *why)
 {
     struct fleet_client *c = ctx;
-    (void)err;
-    snprintf(c->leader.why, sizeof c->leader.why, "%s: %s", fleet_conn_text(conn), why);
+    leader_failed(c, conn, err, why);
     leader_next(c);
 }
 
@@ -215,7 +255,9 @@ static void leader_dial(void *ctx)
     struct fleet_conn_opts o;
     fleet_leader_opts(c, FLEET_IS_CONTROLLER, &o);
     if (!leader_target(l)[0]) return; /* etcd will tell */
-    if (fleet_dial(c->loop, &o, leader_target(l), &leader_handler, c, &l->conn)) {
+    int err = fleet_dial(c->loop, &o, leader_target(l), &leader_handler, c, &l->conn);
+    if (err) {
+        leader_failed(c, NULL, err, gw_last_error());
         leader_next(c);
         return;
     }
@@ -232,8 +274,17 @@ void fleet_leader_found(struct fleet_client *c, const char *address)
     memcpy(l->found, address, sizeof l->found);
     l->leader[0] = 0;
     l->pause_ns = 0;
+    l->failed = 0;
     if (l->conn) leader_leave(c, 0, NULL);
     leader_dial_at(c, fleet_loop_now(c->loop));
+}
+
+void fleet_leader_trouble(struct fleet_client *c, const char *why)
+{
+    struct fleet_leader *l = &c->leader;
+    if (l->welcome) return;
+    snprintf(l->why, sizeof l->why, "%s", why);
+    memcpy(c->stats.trouble, l->why, sizeof c->stats.trouble);
 }
 
 static int leader_addresses(struct fleet_leader *l, const char *controllers)
@@ -243,10 +294,9 @@ static int leader_addresses(struct fleet_leader *l, const char *controllers)
         char(*more)[FLEET_ADDRESS] = realloc(l->address, (l->addresses + 1) * sizeof *more);
         if (!more) return gw_error_errno(-ENOMEM, "fleet client");
         l->address = more;
-        if (!n || n >= FLEET_ADDRESS)
-            return gw_error(-EINVAL, "fleet %s: not HOST:PORT[,HOST:PORT]", controllers);
-        memcpy(more[l->addresses], at, n);
-        more[l->addresses++][n] = 0;
+        snprintf(more[l->addresses], FLEET_ADDRESS, "%.*s", (int)n, at);
+        if (n >= FLEET_ADDRESS || !fleet_address_ok(more[l->addresses++]))
+            return gw_error(-EINVAL, "controller %.*s: give HOST:PORT, or [IPV6]:PORT", (int)n, at);
         at += n + (at[n] == ',');
     }
     return l->addresses ? 0 : gw_error(-EINVAL, "a fleet's controllers: HOST:PORT[,HOST:PORT]");

@@ -246,7 +246,12 @@ void fleet_query_drain(struct fleet_client_model *m)
 static void query_wait(struct fleet_query *j)
 {
     struct fleet_client_model *m = j->model;
+    const struct fleet_leader *l = &m->client->leader;
     int64_t last = query_last_call(j);
+    if (l->refused) {
+        fleet_query_fail(j, -EACCES, l->why, 0);
+        return;
+    }
     if (m->waiting.n >= m->client->max_waiting) {
         fleet_query_fail(j, -EAGAIN, "too many requests wait for a lease of this model", QUERY_RETRY_NS);
         return;

@@ -39,6 +39,7 @@ struct fleet_list {
     int64_t asked_at;        /* 0: no answer is due */
     struct gw_text answer;
     struct gw_say_limit said;
+    char trouble[FLEET_TROUBLE]; /* why no controller answers, as it was said last */
 };
 
 /* ---- the answer */
@@ -138,10 +139,19 @@ static const struct fleet_handler list_handler = {
 
 /* ---- rounds */
 
+/* A line for each change. */
+static void list_say_trouble(struct fleet_list *l, const struct fleet_client_stats *s)
+{
+    if (!strcmp(l->trouble, s->trouble)) return;
+    memcpy(l->trouble, s->trouble, sizeof(l->trouble));
+    if (s->trouble[0]) gw_say(&l->said, "no controller of the fleet answers: %s", s->trouble);
+}
+
 static void list_dial(struct fleet_list *l)
 {
     struct fleet_client_stats s;
     fleet_client_stats(l->client, &s);
+    list_say_trouble(l, &s);
     if (!s.has_controller || !*s.controller) return;
     if (fleet_dial(l->loop, &l->opts, s.controller, &list_handler, l, &l->conn)) l->conn = NULL;
 }

@@ -14,6 +14,7 @@ static enum gw_infer_code refuse_code(int err)
     case -ENOENT: return GW_INFER_NOT_FOUND;
     case -EINVAL: return GW_INFER_INVALID;
     case -EAGAIN:
+    case -EACCES: /* of the router itself, not of its client */
     case -ECONNRESET:
     case -ECANCELED: return GW_INFER_UNAVAILABLE;
     default: return GW_INFER_INTERNAL;

@@ -137,9 +137,12 @@ static int router_ready(void *ctx, struct gw_infer_error *error)
     struct fleet_client_stats s;
     fleet_client_stats(r->client, &s);
     if (fleet_catalog_is_known(&r->catalog) && (s.has_controller || s.leases)) return 0;
-    gw_infer_fail(error, GW_INFER_UNAVAILABLE,
-                  s.has_controller ? "no controller has told yet which models there are"
-                                   : "no controller answers, and no lease is left");
+    if (s.trouble[0])
+        gw_infer_fail(error, GW_INFER_UNAVAILABLE, "no controller of the fleet answers: %s", s.trouble);
+    else
+        gw_infer_fail(error, GW_INFER_UNAVAILABLE,
+                      s.has_controller ? "no controller has told yet which models there are"
+                                       : "no controller answers, and no lease is left");
     error->retry_ns = ROUTER_RETRY_NS;
     return -1;
 }

@@ -31,6 +31,13 @@ static bool address_cut(const char *text, char host[FLEET_ADDRESS], const char *
     return number < 65536;
 }
 
+bool fleet_address_ok(const char *text)
+{
+    char host[FLEET_ADDRESS];
+    const char *port;
+    return address_cut(text, host, &port);
+}
+
 int fleet_address_read(const char *text, bool to_listen, struct fleet_address *out)
 {
     char host[FLEET_ADDRESS];

@@ -13,6 +13,8 @@ struct fleet_address {
     socklen_t bytes;
 };
 
+/* Has it the form of "HOST:PORT" or "[IPV6]:PORT"? Nothing is looked up. */
+bool fleet_address_ok(const char *text);
 /* "HOST:PORT" or "[IPV6]:PORT". A name is looked up, which may take its time. -EINVAL with the reason. */
 int fleet_address_read(const char *text, bool to_listen, struct fleet_address *out);
 void fleet_address_text(const struct fleet_address *a, char *out, size_t room);

@@ -34,7 +34,7 @@ static const char *handshake_fault(const struct fleet_conn *c, const struct flee
     if (!memcmp(h->nonce, c->ours.nonce, sizeof(h->nonce))) return "it sends back what we sent";
     *err = -EACCES;
     if (h->role > 31 || !(o->peers >> h->role & 1)) return "no peer of this kind may connect here";
-    return strcmp(h->fleet, o->fleet) ? "it belongs to another fleet" : NULL;
+    return strcmp(h->fleet, o->fleet) ? "it belongs to another fleet: both need the same fleet's name" : NULL;
 }
 
 static int handshake_make(const struct fleet_conn *c, bool of_dialler, struct fleet_proof *out)
@@ -88,7 +88,8 @@ static bool handshake_proof(struct fleet_conn *c, const struct fleet_frame *fram
     else if (frame->bytes != sizeof(*theirs))
         fleet_link_refuse(c, -EPROTO, "its proof has another length");
     else if (!fleet_proof_equal(theirs, &right))
-        fleet_link_refuse(c, -EACCES, "it does not prove that it has the fleet's token");
+        fleet_link_refuse(c, -EACCES,
+                          "it does not prove that it has the fleet's token: both need the same token");
     else if (!c->dialled)
         handshake_prove(c);
     return c->state == FLEET_LINK_PROVES;

@@ -165,13 +165,13 @@ static void agent_control_message(void *ctx, struct fleet_conn *c, const struct 
 static void agent_control_closed(void *ctx, struct fleet_conn *c, int err, const char *why)
 {
     struct fleet_agent *a = ctx;
-    (void)err;
     if (c != a->control) return;
     if (a->welcome)
         agent_say(a, "lost the controller at %s: %s; what is leased is served until its leases end",
                   a->dialled, why ? why : "it is gone");
     else if (!a->troubled)
-        agent_say(a, "the controller at %s: %s; trying again", a->dialled, why ? why : "it is gone");
+        agent_say(a, "the controller at %s%s: %s; trying again", a->dialled,
+                  err == -EACCES ? " refuses this worker" : "", why ? why : "it is gone");
     a->troubled = !a->welcome;
     agent_control_gone(a);
     agent_control_again(a, 0);

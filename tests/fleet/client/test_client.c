@@ -9,6 +9,8 @@
 #include <stdio.h>
 #include <cmocka.h>
 
+#include <gpuwire/error.h>
+
 #include "src/fleet/client/admit.h"
 #include "src/fleet/client/bucket.h"
 #include "src/server/wire/wire.h"
@@ -455,6 +457,49 @@ static void test_bad_arguments(void **state)
     assert_int_equal(fleet_client_submit(m, &r), -EINVAL);
 }
 
+/* A controller that refuses the client: requests learn it at once, and from whom. */
+static void refused(const char *controllers, const char *by)
+{
+    const struct fleet_client_opts opts = {
+        .controllers = controllers, .token = "of another fleet", .patience_ns = PATIENT};
+    struct fleet_client_stats s;
+    struct asked a;
+    int64_t began = asker_now();
+    assert_int_equal(fleet_client_open(&opts, &c), 0);
+    assert_int_equal(fleet_client_model(c, "resnet", 0, &m), 0);
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(asker_ask(m, PATIENT, &a), -EACCES);
+        assert_non_null(strstr(a.why, by));
+        assert_non_null(strstr(a.why, "both need the same token"));
+    }
+    assert_true(asker_now() - began < PATIENT);
+    fleet_client_stats(c, &s);
+    assert_string_equal(s.trouble, a.why);
+    fleet_client_close(c);
+    c = NULL;
+}
+
+static void test_wrong_token(void **state)
+{
+    char both[2 * FLEET_ADDRESS];
+    (void)state;
+    fake_grant(&f, 0, 8, 1e6f);
+    refused(f.controller[0].address, f.controller[0].address);
+    snprintf(both, sizeof both, "127.0.0.1:1,%s", f.controller[1].address);
+    refused(both, f.controller[1].address); /* the other one is away */
+}
+
+static void test_wrong_addresses(void **state)
+{
+    static const char *const wrong[] = {"localhost", "127.0.0.1:7400,localhost", "::1:7400", "host:70000"};
+    (void)state;
+    for (size_t i = 0; i < sizeof wrong / sizeof wrong[0]; i++) {
+        const struct fleet_client_opts opts = {.controllers = wrong[i]};
+        assert_int_equal(fleet_client_open(&opts, &c), -EINVAL);
+        assert_non_null(strstr(gw_last_error(), "give HOST:PORT"));
+    }
+}
+
 /* Many threads, many clients. */
 static void *one_client(void *arg)
 {
@@ -533,6 +578,8 @@ int main(int argc, char **argv)
         FLEET_TEST(test_mute_worker),
         FLEET_TEST(test_closes_in_flight),
         FLEET_TEST(test_bad_arguments),
+        FLEET_TEST(test_wrong_token),
+        FLEET_TEST(test_wrong_addresses),
         FLEET_TEST(test_500_clients),
         cmocka_unit_test(test_bucket_and_classes),
     };

@@ -53,11 +53,17 @@ static void test_follows_the_leader(void **state)
     const struct fleet_client_opts opts = {.etcd = rig.urls};
     assert_int_equal(fleet_client_open(&opts, &c), 0); /* before anyone leads */
     assert_int_equal(fleet_client_model(c, "resnet", 0, &m), 0);
+    for (int64_t end = asker_now() + PATIENT; asker_now() < end; asker_sleep(20 * MS)) {
+        fleet_client_stats(c, &s);
+        if (s.trouble[0]) break;
+    }
+    assert_non_null(strstr(s.trouble, "knows no leader of the fleet default"));
     struct fleet_registry *one = lead(0), *two = lead(1);
     assert_int_equal(ask(m, &a), 0);
     fleet_client_stats(c, &s);
     int first = strcmp(s.controller, f.controller[0].address) ? 1 : 0;
     assert_string_equal(s.controller, f.controller[first].address);
+    assert_string_equal(s.trouble, "");
 
     f.controller[first].mood = FAKE_SILENT; /* it leads no more, and the other one does */
     fleet_registry_close(first ? two : one);

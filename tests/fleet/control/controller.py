@@ -58,6 +58,8 @@ def main(folder):
     assert "--standalone" in run("controller", code=2)
     assert "no such option" in run("controller", "--standalone", "--nothing", code=2)
     assert "refused" in run("fleet", "--once", "--controller", "127.0.0.1:1", code=1)
+    for code, *no_port in ((1, "controller", "--standalone", "--address", "host"), (2, "router", "--controller", "host"), (1, "fleet", "--controller", "host")):
+        assert "give HOST:PORT" in run(*no_port, code=code)
     assert "which worker" in run("fleet", "drain", code=2)
     with program("controller", "--standalone", "--listen", "127.0.0.1:0", "--http", "127.0.0.1:0", "--audit", str(audit), log=log) as c:
         where, page = re.fullmatch(r"listening on (\S+), (\S+)\n", c.stdout.readline()).groups()
@@ -107,6 +109,14 @@ def main(folder):
         for token in ((), ("--token-file", str(folder / "wrong"))):
             said = run("fleet", "--once", "--controller", where, *token, code=1)
             assert "does not prove that it has the fleet's token" in said, said
+            began = time.monotonic()
+            said = run("load", "identity", "--fleet", where, "--requests", "1", *token, code=1)
+            assert f"{where} refuses this client" in said and time.monotonic() - began < 8, said
+        wrong = ("--controller", where, "--fleet-token-file", str(folder / "wrong"))
+        with program("router", *wrong, "--port", "0", "--grpc", "off", log=folder / "router"):
+            until(lambda: f"{where} refuses this client" in (folder / "router").read_text())
+        with program("fleet", "emulate", "--controller", where, log=folder / "worker"):
+            until(lambda: f"{where} refuses this worker" in (folder / "worker").read_text())
         assert "fleet default" in run("fleet", "--once", "--controller", where, *right)
     # A full disk is a line, and no end.
     if os.path.exists("/dev/full"):
