@@ -630,7 +630,7 @@ _gpuwire()
             options='--pid --qp --json --watch --fault --event -h --help'
             ;;
         controller)
-            options='--etcd --standalone --listen --address --fleet --name --token-file --http --http-token-file --audit --dry-run --telemetry --device --max-workers --max-models --max-places -h --help'
+            options='--etcd --standalone --listen --address --fleet --name --models --token-file --http --http-token-file --audit --dry-run --telemetry --device --max-workers --max-models --max-places -h --help'
             ;;
         fleet)
             options='--controller --fleet --token-file --once --json -h --help'

@@ -12,6 +12,7 @@
 
 #include "src/cli/cli.h"
 #include "src/cli/fleet/controller.h"
+#include "src/cli/fleet/controller_models.h"
 #include "src/cli/options.h"
 #include "src/door/access.h"
 #include "src/door/log.h"
@@ -52,20 +53,24 @@ static void controller_stop(void *ctx)
     fleet_loop_stop(ctx);
 }
 
-static void controller_reopen(void *ctx)
+/* SIGHUP: the audit log is opened again, and --models is read again. */
+static void controller_hangup(void *ctx)
 {
     const struct controller_run *r = ctx;
     uint64_t times;
-    if (read(r->hangup_fd, &times, sizeof(times)) > 0) gw_access_reopen(r->audit);
+    if (read(r->hangup_fd, &times, sizeof(times)) <= 0) return;
+    if (r->audit) gw_access_reopen(r->audit);
+    if (r->a->models && gw_controller_models(r->a->models, r->control))
+        gw_log(GW_LOG_ERROR, "%s; the models named before are kept", gw_last_error());
 }
 
 static int controller_watch(struct controller_run *r)
 {
     struct fleet_watch *w;
     int err = fleet_watch_add(r->loop, gw_interrupt_fd(), controller_stop, r->loop, &w);
-    if (err || !r->audit) return err;
+    if (err || (!r->audit && !r->a->models)) return err;
     r->hangup_fd = gw_catch_hangup();
-    return r->hangup_fd < 0 ? r->hangup_fd : fleet_watch_add(r->loop, r->hangup_fd, controller_reopen, r, &w);
+    return r->hangup_fd < 0 ? r->hangup_fd : fleet_watch_add(r->loop, r->hangup_fd, controller_hangup, r, &w);
 }
 
 static int controller_secrets(struct controller_run *r)
@@ -166,6 +171,7 @@ static int controller_run(struct controller_run *r)
     if (!err) err = fleet_loop_create(&r->loop);
     if (!err) err = controller_watch(r);
     if (!err) err = controller_open(r);
+    if (!err && a->models) err = gw_controller_models(a->models, r->control);
     if (!err) err = controller_lead(r);
     if (err) return err;
     bool quiet = a->audit && !strcmp(a->audit, "-");

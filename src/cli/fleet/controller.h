@@ -12,6 +12,7 @@
 struct gw_controller_args {
     const char *listen, *address; /* address: where others reach it; NULL: `listen` */
     const char *etcd;             /* NULL: it leads alone */
+    const char *models;           /* NULL: no names */
     bool standalone;
     const char *fleet, *name, *token_file, *audit, *http_token_file;
     char http_host[INET6_ADDRSTRLEN];

@@ -23,6 +23,12 @@ static const char usage[] =
     "  --address WHERE  HOST:PORT where others reach it (default: as --listen)\n"
     "  --fleet NAME     the fleet's name (default default)\n"
     "  --name NAME      of this controller, for logs (default: the host's)\n"
+    "  --models PATH    models that it waits for: a model repository, or a file of JSON that also says on "
+    "how "
+    "many\n"
+    "                   GPUs each shall be: [\"NAME\", {\"name\": \"NAME\", \"replicas\": 2}]; SIGHUP reads "
+    "it "
+    "again\n"
     "  --token-file FILE the fleet's token; without one all peers must be on this host\n"
     "  --http WHERE     HOST:PORT of its page and metrics (default 127.0.0.1:7480; 0: any port, off: none)\n"
     "  --http-token-file FILE a token that each HTTP call must bring\n"
@@ -46,6 +52,7 @@ enum {
     ADDRESS,
     FLEET,
     NAME,
+    MODELS,
     TOKEN,
     HTTP,
     HTTP_TOKEN,
@@ -65,6 +72,7 @@ static const struct option options[] = {
     {"address", 1, NULL, ADDRESS},
     {"fleet", 1, NULL, FLEET},
     {"name", 1, NULL, NAME},
+    {"models", 1, NULL, MODELS},
     {"token-file", 1, NULL, TOKEN},
     {"http", 1, NULL, HTTP},
     {"http-token-file", 1, NULL, HTTP_TOKEN},
@@ -105,6 +113,7 @@ static int controller_option(int c, struct gw_controller_args *a)
     case ADDRESS: a->address = optarg; return 0;
     case FLEET: a->fleet = optarg; return 0;
     case NAME: a->name = optarg; return 0;
+    case MODELS: a->models = optarg; return 0;
     case TOKEN: a->token_file = optarg; return 0;
     case HTTP: return controller_http(optarg, a);
     case HTTP_TOKEN: a->http_token_file = optarg; return 0;

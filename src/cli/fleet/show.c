@@ -126,6 +126,17 @@ static void show_models(const json_t *all)
     free(sorted);
 }
 
+/* Models of the controller's --models. */
+static void show_missing(const json_t *names)
+{
+    size_t n = json_array_size(names);
+    if (!n) return;
+    printf("\n%zu models are named, but on no worker:", n);
+    for (size_t i = 0; i < n && i < SHOW_MODELS; i++)
+        printf(" %s", json_string_value(json_array_get(names, i)));
+    printf(n > SHOW_MODELS ? " and %zu more\n" : "\n", n - SHOW_MODELS);
+}
+
 static void show_table(const json_t *t)
 {
     printf("fleet %s, term %lld: %.0f models, %.0f clients, %.0f leases; a round takes %.2f ms\n",
@@ -136,6 +147,7 @@ static void show_table(const json_t *t)
     printf("\n");
     show_workers(json_object_get(t, "workers"));
     show_models(json_object_get(t, "models"));
+    show_missing(json_object_get(t, "missing"));
     fflush(stdout);
 }
 

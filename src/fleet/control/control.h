@@ -64,6 +64,16 @@ void fleet_control_expect(struct fleet_control *c, const char *worker, bool is);
 /* Gives the worker nothing new and moves away what it has, or ends that. It holds for workers that are not
  * there yet, too. -ENOMEM, or -EINVAL: no name. */
 int fleet_control_drain(struct fleet_control *c, const char *worker, bool drains);
+/* A model that people name, whether a worker has it or not. */
+struct fleet_control_wish {
+    char name[FLEET_MODEL];
+    uint32_t version;  /* 0: any */
+    uint32_t replicas; /* GPUs that it shall be on at least, whatever the demand; as far as memory is free */
+};
+/* Replaces all wishes. Clients that ask for a named model wait for a worker that has it; others are told that
+ * there is none. -ENOMEM, or -EINVAL: a name is none. Then the wishes are as they were. */
+int fleet_control_wishes(struct fleet_control *c, const struct fleet_control_wish *wish, uint32_t n);
+
 /* What the next leader shall find. Any function may be NULL. */
 struct fleet_control_keeper {
     /* A tool asks for a drain; before it is done. */
@@ -79,7 +89,8 @@ void fleet_control_keep(struct fleet_control *c, const struct fleet_control_keep
 
 /* Workers, models, places and deadlines kept. A new reference, or NULL without memory. */
 json_t *fleet_control_table(struct fleet_control *c);
-/* The models whose files some worker has, each with `name` and `version`: for routers. As above. */
+/* The models whose files some worker has, and those that people named, each with `name` and `version`: for
+ * routers. As above. */
 json_t *fleet_control_models(struct fleet_control *c);
 /* What the planner would do now. A new reference, or NULL without memory. */
 json_t *fleet_control_plan(struct fleet_control *c);

@@ -164,6 +164,11 @@ struct ctl_lease {
 /* How telemetry comes. */
 enum ctl_way { CTL_BY_TCP, CTL_BY_RDMA, CTL_WAYS };
 
+struct ctl_wish {
+    struct fleet_entry entry; /* by its name */
+    struct fleet_control_wish is;
+};
+
 struct ctl_drain {
     struct fleet_entry entry;
     char worker[FLEET_NAME];
@@ -197,7 +202,9 @@ struct fleet_control {
     struct ctl_place *places;
     struct fleet_table models_by_name, workers_by_name, clients_by_id, wants, drains;
     struct ctl_link all_workers, dirty, conns;
-    uint32_t nclients, nleases, nworkers;
+    uint32_t nclients, nleases, nworkers, nwishes;
+    struct ctl_wish *wishes;
+    struct fleet_table wishes_by_name;
     struct fleet_timer round;
     int64_t round_at, demand_at; /* of the last round */
     uint64_t rounds, nactions[FLEET_REFUSE + 1], failures;
@@ -228,6 +235,18 @@ struct ctl_model *ctl_model_take(struct fleet_control *c, const struct fleet_has
 /* Measured times of batches; a time that cannot be right is left out. */
 void ctl_model_learn(struct fleet_control *c, uint32_t model, const int64_t p99_ns[FLEET_SIZES]);
 void ctl_model_dirty(struct fleet_control *c, uint32_t model);
+
+/* wishes.c */
+/* The wish for that model, or NULL. version 0: any. */
+const struct fleet_control_wish *ctl_wish_find(const struct fleet_control *c, const char *name,
+                                               uint32_t version);
+/* GPUs that it shall be on at least. */
+uint32_t ctl_wish_replicas(const struct fleet_control *c, const char *name, uint32_t version);
+/* No worker has it. */
+bool ctl_wish_is_missing(struct fleet_control *c, const struct fleet_control_wish *w);
+/* A line about those that no worker has, if there are any. */
+void ctl_wishes_say(struct fleet_control *c);
+void ctl_wishes_close(struct fleet_control *c);
 
 /* grants.c: leases */
 struct ctl_lease *ctl_lease_make(struct fleet_control *c, struct ctl_want *w, uint32_t place);

@@ -27,7 +27,6 @@ static struct fleet_model names_profile(const struct fleet_has_model *h)
 {
     struct fleet_model m = {.pages = h->pages, .spread_ns = h->spread_ns, .load_ns = h->load_ns};
     m.disk_ns = h->disk_ns;
-    m.min_replicas = 0;
     m.first = FLEET_NONE;
     for (int i = 0; i < FLEET_SIZES; i++) {
         bool made = h->exec_ns[i] || !i;
@@ -69,6 +68,7 @@ static struct ctl_model *names_new(struct fleet_control *c, const struct fleet_h
     ctl_link_init(&m->wants);
     ctl_link_init(&m->dirty);
     c->state->models[m->number] = *profile;
+    c->state->models[m->number].min_replicas = ctl_wish_replicas(c, m->name, m->version);
     return m;
 }
 

@@ -147,6 +147,7 @@ static bool rounds_settled(struct fleet_control *c)
         any |= k->wanted;
     }
     c->settled = (any && !missing) || ctl_now(c) - c->lead_at >= c->o.settle_ns;
+    if (c->settled) ctl_wishes_say(c);
     return c->settled;
 }
 

@@ -77,6 +77,7 @@ static json_t *table_model(const struct fleet_control *c, const struct ctl_model
                           (double)d->rate[1], "places", table_places(c, m->number));
     if (!o) return NULL;
     table_set(o, "pages", s->pages);
+    table_set(o, "replicas", s->min_replicas);
     table_set(o, "workers", m->workers);
     table_set(o, "clients", m->nwants);
     table_set(o, "waiting", waiting);
@@ -86,6 +87,16 @@ static json_t *table_model(const struct fleet_control *c, const struct ctl_model
     table_set(o, "late", m->count.late);
     table_set(o, "refused", m->count.refused);
     return o;
+}
+
+/* Names of models that people named and no worker has. */
+static json_t *table_missing(struct fleet_control *c)
+{
+    json_t *all = json_array();
+    for (uint32_t i = 0; i < c->nwishes; i++)
+        if (ctl_wish_is_missing(c, &c->wishes[i].is))
+            json_array_append_new(all, json_string(c->wishes[i].is.name));
+    return all;
 }
 
 json_t *fleet_control_table(struct fleet_control *c)
@@ -98,9 +109,9 @@ json_t *fleet_control_table(struct fleet_control *c)
         bool shown = c->state->models[i].first != FLEET_NONE || m->nwants || m->count.offered;
         if (shown) json_array_append_new(models, table_model(c, m));
     }
-    json_t *o = json_pack("{s:s,s:s,s:b,s:b,s:b,s:o,s:o}", "fleet", c->o.fleet, "controller", c->o.name,
+    json_t *o = json_pack("{s:s,s:s,s:b,s:b,s:b,s:o,s:o,s:o}", "fleet", c->o.fleet, "controller", c->o.name,
                           "leads", c->term != 0, "frozen", c->frozen, "settled", c->settled, "workers",
-                          workers, "models", models);
+                          workers, "models", models, "missing", table_missing(c));
     if (!o) return NULL;
     table_set(o, "term", c->term);
     table_set(o, "models_known", c->nmodels);
@@ -119,6 +130,11 @@ json_t *fleet_control_models(struct fleet_control *c)
         if (c->models[i].workers)
             json_array_append_new(
                 all, json_pack("{s:s,s:i}", "name", c->models[i].name, "version", (int)c->models[i].version));
+    for (uint32_t i = 0; i < c->nwishes; i++) {
+        const struct fleet_control_wish *w = &c->wishes[i].is;
+        if (ctl_wish_is_missing(c, w))
+            json_array_append_new(all, json_pack("{s:s,s:i}", "name", w->name, "version", (int)w->version));
+    }
     return json_pack("{s:o}", "models", all);
 }
 

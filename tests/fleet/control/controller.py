@@ -118,6 +118,29 @@ def main(folder):
         with program("fleet", "emulate", "--controller", where, log=folder / "worker"):
             until(lambda: f"{where} refuses this worker" in (folder / "worker").read_text())
         assert "fleet default" in run("fleet", "--once", "--controller", where, *right)
+    # Models that are named before any worker comes.
+    names = folder / "models.json"
+    for wrong in ('{"name": "x"}', '[{"nam": "x"}]', '[{"name": "x", "replicas": -1}]', "[1]", "["):
+        names.write_text(wrong)
+        assert "models.json" in run("controller", "--standalone", "--listen", "127.0.0.1:0", "--http", "off", "--models", str(names), code=1)
+    (folder / "repository" / "identity" / "1").mkdir(parents=True)
+    (folder / "repository" / "identity" / "1" / "model.onnx").write_text("")
+    names.write_text('["other", {"name": "resnet50-0", "replicas": 2}]')
+    for path, missing in ((names, ["other"]), (folder / "repository", ["identity"])):
+        with program("controller", "--standalone", "--listen", "127.0.0.1:0", "--http", "off", "--models", str(path), log=log) as c:
+            where = re.fullmatch(r"listening on (\S+)\n", c.stdout.readline())[1]
+            with program("fleet", "emulate", "--controller", where, "--workers", "3", "--models", "2", log=log):
+                until(lambda: len(active(where)) == 3)
+                assert table(where)["missing"] == missing
+                assert "are named, but on no worker: " + missing[0] in run("fleet", "--once", "--controller", where)
+                if path is names:
+                    until(lambda: sum(w["models"] for w in table(where)["workers"]) >= 2)
+                    names.write_text("[")
+                    c.send_signal(signal.SIGHUP)
+                    until(lambda: "the models named before are kept" in log.read_text())
+                    names.write_text('["another"]')
+                    c.send_signal(signal.SIGHUP)
+                    until(lambda: table(where)["missing"] == ["another"])
     # A full disk is a line, and no end.
     if os.path.exists("/dev/full"):
         with program("controller", "--standalone", "--listen", "127.0.0.1:0", "--http", "off", "--audit", "/dev/full", log=log) as c:

@@ -126,6 +126,35 @@ static void test_unknown_models(void **state)
     assert_int_equal(c.error, -ENOENT);
 }
 
+/* Models that people name: one is loaded without a client, and clients of one that no worker has wait. */
+static void test_named_models(void **state)
+{
+    static struct rig_worker w, more;
+    static struct rig_client c, other;
+    struct fleet_control_wish wish[] = {{.name = "m0", .replicas = 1}, {.name = "m7"}};
+    (void)state;
+    assert_int_equal(fleet_control_wishes(control, wish, 2), 0);
+    rig_worker_dial(&w, "w1", 3);
+    RIG_UNTIL(w.where[0] == FLEET_GPU);
+    assert_int_equal(w.loads, 1);
+    RIG_UNTIL(strstr(said, "1 of the models of --models are on no worker: m7\n"));
+    rig_client_dial(&c, "m7", 10);
+    rig_client_dial(&other, "m8", 10);
+    RIG_UNTIL(c.nothing && other.nothing);
+    assert_int_equal(c.error, -EAGAIN);
+    assert_int_equal(other.error, -ENOENT);
+    json_t *t = fleet_control_models(control);
+    assert_int_equal(json_array_size(json_object_get(t, "models")), 4);
+    json_decref(t);
+    wish[0].name[0] = '\n'; /* refused, and nothing has changed */
+    assert_int_equal(fleet_control_wishes(control, wish, 2), -EINVAL);
+    rig_worker_dial(&more, "w2", 8);
+    RIG_UNTIL(c.held);
+    t = fleet_control_table(control);
+    assert_int_equal(json_array_size(json_object_get(t, "missing")), 0);
+    json_decref(t);
+}
+
 /* Leases are renewed at half of their length, while their clients ask. */
 static void test_renewal(void **state)
 {
@@ -571,6 +600,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         TEST(test_a_model_is_loaded_and_granted),
         TEST(test_unknown_models),
+        TEST(test_named_models),
         TEST(test_renewal),
         TEST(test_shares),
         TEST(test_500_clients),
