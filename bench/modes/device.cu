@@ -9,7 +9,7 @@
 
 #include "bench/modes/device.h"
 #include "bench/modes/header.h"
-#include "src/server/worker/captured.h"
+#include "src/loop/child.h"
 
 #define THREADS 256u
 #define BLOCKS  64u /* at most */
@@ -81,7 +81,7 @@ static int make_graph(struct modes_device *d, cudaGraph_t *graph)
     cudaError_t error = cudaStreamBeginCapture(d->stream, cudaStreamCaptureModeThreadLocal);
     if (error != cudaSuccess) return failed(error, "cannot capture");
     take_input<<<blocks_for(o->in_bytes), THREADS, 0, d->stream>>>(d->job_dev, (uint8_t *)o->in, o->in_bytes);
-    int err = gw_captured_put(d->stream, o->graph);
+    int err = gw_child_put(d->stream, o->graph);
     give_output<<<blocks_for(o->out_bytes), THREADS, 0, d->stream>>>(d->job_dev, (const uint8_t *)o->out,
                                                                      o->out_bytes, d->ended);
     error = cudaStreamEndCapture(d->stream, graph);

@@ -30,6 +30,8 @@ struct gen_net_shape {
     /* Not 0: the network knows no pages. Lane i has pages i * (its most) and on, none is shared, and the
      * number of lanes and positions is fixed. */
     uint32_t fixed_lanes, fixed_positions;
+    /* Not 0: the network brings the memory that it shares with the scheduler, with that much room. */
+    uint32_t own_lanes, own_lane_pages, own_pages;
     uint64_t weight_bytes;
 };
 
@@ -44,8 +46,8 @@ struct gen_net_memory {
 struct gen_net_ops {
     void (*shape)(const void *net, struct gen_net_shape *out);
     /*
-     * Tells the network where all of it lies, before `add`. On entry *memory has what the worker has made:
-     * a captured network, whose graphs hold addresses, puts its own there instead, and says so by 1.
+     * Tells the network where all of it lies, before `add`. On entry *memory has what the worker has made. A
+     * network with memory of its own (own_lanes) puts that there instead, and returns 1.
      */
     int (*bind)(void *net, struct gw_exec *exec, struct gen_net_memory *memory);
     /* Appends the stages that run `size` rows, one of the shape's, to a variant of the loop. */

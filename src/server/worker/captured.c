@@ -10,6 +10,8 @@
 
 #include <gpuwire/exec.h>
 
+#include "src/loop/child.h"
+
 struct captured {
     struct gw_tensor_info info[2][GW_MODEL_MAX_IO]; /* [1] are the outputs; the names are copies */
     uint32_t count[2], graphs;
@@ -93,7 +95,7 @@ static int take_graphs(const char *model, const struct gw_serving_captured *c, s
 {
     for (uint32_t k = 0; k < c->graphs; k++) {
         int err = captured_check_graph(model, c, k);
-        if (!err) err = gw_captured_clone(c->graph[k].graph, &m->graph[k].graph);
+        if (!err) err = gw_child_clone(c->graph[k].graph, &m->graph[k].graph);
         if (err) return err;
         m->graph[k].rows = c->graph[k].rows ? c->graph[k].rows : 1;
         m->graphs++;
@@ -106,7 +108,7 @@ static int take_graphs(const char *model, const struct gw_serving_captured *c, s
 static void captured_unload(void *model)
 {
     struct captured *m = model;
-    for (uint32_t k = 0; k < m->graphs; k++) gw_captured_drop(m->graph[k].graph);
+    for (uint32_t k = 0; k < m->graphs; k++) gw_child_drop(m->graph[k].graph);
     for (int o = 0; o < 2; o++)
         for (uint32_t i = 0; i < m->count[o]; i++) free((void *)m->info[o][i].name);
     free(m);
@@ -162,7 +164,7 @@ static int captured_enqueue(void *plan, void *stream, const void *const in[], vo
 static int captured_enqueue_indirect(void *plan, void *stream, const struct gw_plan_io *io)
 {
     (void)io;
-    return gw_captured_put(stream, ((struct plan *)plan)->graph);
+    return gw_child_put(stream, ((struct plan *)plan)->graph);
 }
 
 static int captured_load(const void *bytes, size_t len, const char *file, void **model, char *err,
@@ -226,7 +228,7 @@ int gw_captured_run(const struct gw_worker_fixed *f, const void *const in[], voi
     int err = g ? 0 : -EINVAL;
     for (uint32_t i = 0; !err && i < f->in->tensors; i++)
         err = gw_copy_in(f->exec, f->v->in[i], in[i], gw_layout_tensor_bytes(f->in, i, f->v->rows));
-    if (!err) err = gw_captured_launch(gw_exec_stream(f->exec), g->graph);
+    if (!err) err = gw_child_launch(gw_exec_stream(f->exec), g->graph);
     for (uint32_t i = 0; !err && i < f->out->tensors; i++)
         err = gw_copy_out(f->exec, out[i], f->v->out[i], gw_layout_tensor_bytes(f->out, i, f->v->rows));
     return err;

@@ -22,17 +22,4 @@ int gw_captured_place(void *ctx, struct gw_serve_variant *v);
 int gw_captured_run(const struct gw_worker_fixed *f, const void *const in[], void *const out[]);
 int gw_captured_example(const struct gw_worker_fixed *f, void *const in[]);
 
-/* In captured_gpu.cu, and in captured_none.c without nvcc: graphs are cudaGraph_t, `stream` is being
- * captured. 0 or a negative errno, with the reason in gw_last_error(). */
-#ifdef __cplusplus
-extern "C" {
-#endif
-int gw_captured_clone(void *graph, void **copy);
-void gw_captured_drop(void *graph);
-int gw_captured_put(void *stream, void *graph);
-int gw_captured_launch(void *stream, void *graph); /* and waits for its end */
-#ifdef __cplusplus
-}
-#endif
-
 #endif

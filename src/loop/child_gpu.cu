@@ -3,9 +3,9 @@
 #include <cuda_runtime.h>
 #include <errno.h>
 
-#include "src/server/worker/captured.h"
+#include "src/loop/child.h"
 
-static int captured_gpu_failed(cudaError_t error, const char *what)
+static int child_failed(cudaError_t error, const char *what)
 {
     if (error == cudaSuccess) return 0;
     cudaGetLastError(); /* it is reported here, and by no later call */
@@ -13,22 +13,22 @@ static int captured_gpu_failed(cudaError_t error, const char *what)
                     cudaGetErrorString(error));
 }
 
-extern "C" int gw_captured_clone(void *graph, void **copy)
+extern "C" int gw_child_clone(void *graph, void **copy)
 {
     cudaGraph_t out = NULL;
-    int err = captured_gpu_failed(cudaGraphClone(&out, (cudaGraph_t)graph), "cannot copy a captured graph");
+    int err = child_failed(cudaGraphClone(&out, (cudaGraph_t)graph), "cannot copy a captured graph");
 
     *copy = out;
     return err;
 }
 
-extern "C" void gw_captured_drop(void *graph)
+extern "C" void gw_child_drop(void *graph)
 {
     cudaGraphDestroy((cudaGraph_t)graph);
 }
 
 /* The node after all that the stream has captured so far. */
-static cudaError_t captured_gpu_put(cudaStream_t stream, cudaGraph_t child)
+static cudaError_t child_put(cudaStream_t stream, cudaGraph_t child)
 {
     enum cudaStreamCaptureStatus status;
     const cudaGraphNode_t *before = NULL;
@@ -53,13 +53,13 @@ static cudaError_t captured_gpu_put(cudaStream_t stream, cudaGraph_t child)
 #endif
 }
 
-extern "C" int gw_captured_put(void *stream, void *graph)
+extern "C" int gw_child_put(void *stream, void *graph)
 {
-    return captured_gpu_failed(captured_gpu_put((cudaStream_t)stream, (cudaGraph_t)graph),
-                               "cannot put a captured graph into the loop's");
+    return child_failed(child_put((cudaStream_t)stream, (cudaGraph_t)graph),
+                        "cannot put a captured graph into the loop's");
 }
 
-extern "C" int gw_captured_launch(void *stream, void *graph)
+extern "C" int gw_child_launch(void *stream, void *graph)
 {
     cudaGraphExec_t exec = NULL;
     cudaError_t error = cudaGraphInstantiate(&exec, (cudaGraph_t)graph, 0);
@@ -67,5 +67,5 @@ extern "C" int gw_captured_launch(void *stream, void *graph)
     if (error == cudaSuccess) error = cudaGraphLaunch(exec, (cudaStream_t)stream);
     if (error == cudaSuccess) error = cudaStreamSynchronize((cudaStream_t)stream);
     if (exec) cudaGraphExecDestroy(exec);
-    return captured_gpu_failed(error, "cannot run a captured graph");
+    return child_failed(error, "cannot run a captured graph");
 }
