@@ -313,7 +313,7 @@ void fleet_query_begin(struct fleet_query *j)
         if (j->r.deadline_at) m->deadline_ns = j->r.deadline_at - j->begun_at;
     }
     fleet_demand_used(m, now);
-    if (now < m->absent_until) {
+    if (now < m->absent_until && !m->held[0].n && !m->held[1].n) {
         fleet_query_fail(j, -ENOENT, "no worker of the fleet has such a model", m->absent_until - now);
     } else if (query_number(c, j)) {
         fleet_query_fail(j, -ENOMEM, "no memory for a request", 0);

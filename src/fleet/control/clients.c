@@ -143,7 +143,8 @@ static void clients_none(struct ctl_conn *k, const struct fleet_frame *f,
 {
     struct fleet_nothing n = {.error = -ENOENT, .retry_ns = CTL_SECOND, .why = "no worker has such a model"};
     if (!k->control->settled) return; /* its workers may come yet */
-    if (ctl_wish_find(k->control, d->model, d->version)) n.error = -EAGAIN;
+    /* While it may lead no more, its workers may be with another one. */
+    if (k->control->frozen || ctl_wish_find(k->control, d->model, d->version)) n.error = -EAGAIN;
     memcpy(n.model, d->model, sizeof(n.model));
     fleet_send(k->conn, FLEET_NOTHING, f->seq, &n, sizeof(n), NULL, 0, NULL);
 }

@@ -82,6 +82,8 @@ struct fleet_control_keeper {
     void (*place)(void *ctx, const char *worker, const char *model, bool on_gpu);
     /* A first worker has the model. */
     void (*model)(void *ctx, const struct fleet_has_model *told, const struct fleet_model *profile);
+    /* A worker leaves for another leader, at that address. */
+    void (*other)(void *ctx, const char *leader);
     void *ctx;
 };
 /* `keeper` is copied; all zero: there is none. */

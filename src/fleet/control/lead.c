@@ -51,15 +51,29 @@ static void lead_drain(void *ctx, const struct fleet_registry_drain *d, bool gon
     if (fleet_control_drain(l->control, d->worker, !gone)) lead_line(l, gw_last_error());
 }
 
+/* The controller's peers are sent to that one. */
+static void lead_other_leads(struct fleet_lead *l, const char *address)
+{
+    l->unsure = 0;
+    fleet_control_elsewhere(l->control, address);
+    fleet_control_yield(l->control, "another one leads");
+}
+
+/* A worker left for another leader. While etcd confirms that we lead, the worker is wrong. */
+static void lead_on_other(void *ctx, const char *leader)
+{
+    struct fleet_lead *l = ctx;
+    if (l->unsure) lead_other_leads(l, leader);
+}
+
 static void lead_leader(void *ctx, const struct fleet_registry_leader *leader)
 {
     struct fleet_lead *l = ctx;
     l->other = leader && memcmp(leader->id, l->me.id, FLEET_ID);
-    if (l->other && l->unsure) {
-        l->unsure = 0;
-        fleet_control_yield(l->control, "another one leads");
-    }
-    fleet_control_elsewhere(l->control, l->other ? leader->address : "");
+    if (l->other && l->unsure)
+        lead_other_leads(l, leader->address);
+    else
+        fleet_control_elsewhere(l->control, l->other ? leader->address : "");
 }
 
 /* etcd may have told of the other leader before the election tells us: no second word comes then. */
@@ -165,8 +179,8 @@ int fleet_lead_open(struct fleet_loop *loop, const struct fleet_registry_opts *o
         free(l);
         return err;
     }
-    fleet_control_keep(control,
-                       &(struct fleet_control_keeper){lead_on_drain, lead_on_place, lead_on_model, l});
+    fleet_control_keep(control, &(struct fleet_control_keeper){lead_on_drain, lead_on_place, lead_on_model,
+                                                               lead_on_other, l});
     *out = l;
     return 0;
 }

@@ -351,6 +351,15 @@ static void workers_result(struct ctl_worker *k, const struct fleet_frame *f, co
         ctl_act_result(k, &was, r);
 }
 
+/* The keeper knows whether to believe it; then all connections have ended when it returns. */
+static const char *workers_other(const struct fleet_control *c, const struct fleet_elsewhere *e)
+{
+    if (!e || !fleet_text_ok(e->leader, sizeof(e->leader)) || !e->leader[0])
+        return "an ELSEWHERE that makes no sense";
+    if (c->keeper.other) c->keeper.other(c->keeper.ctx, e->leader);
+    return NULL;
+}
+
 static const char *workers_take(struct ctl_worker *k, const struct fleet_frame *f, const void *body)
 {
     const struct fleet_has_model *m = FLEET_BODY(struct fleet_has_model, f, body);
@@ -367,6 +376,7 @@ static const char *workers_take(struct ctl_worker *k, const struct fleet_frame *
         return NULL;
     case FLEET_TELEMETRY: ctl_telemetry(k, body, f->bytes, CTL_BY_TCP); return NULL;
     case FLEET_TARGETED: return e ? ctl_target_connect(k, e) : "a message is too short";
+    case FLEET_ELSEWHERE: return workers_other(k->control, FLEET_BODY(struct fleet_elsewhere, f, body));
     case FLEET_LEAVES:
         k->leaves = true;
         k->left_at = ctl_now(k->control);

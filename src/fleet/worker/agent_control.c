@@ -49,6 +49,15 @@ static void agent_control_leave(struct fleet_agent *a, int err, const char *why,
     agent_control_again(a, wait_ns);
 }
 
+/* One that leads no more may be cut off from etcd, and not know. It sends its clients to the new one then. */
+static void agent_control_name_leader(struct fleet_agent *a)
+{
+    struct fleet_elsewhere e = {0};
+    if (!a->control || !a->open || !a->leader[0] || !strcmp(a->leader, a->dialled)) return;
+    snprintf(e.leader, sizeof(e.leader), "%s", a->leader);
+    fleet_send(a->control, FLEET_ELSEWHERE, 0, &e, sizeof(e), NULL, 0, NULL);
+}
+
 /* ---- what a leader learns first */
 
 static void agent_control_tell_all(struct fleet_agent *a)
@@ -86,6 +95,7 @@ static void agent_control_welcome(struct fleet_agent *a, const struct fleet_welc
         snprintf(why, sizeof(why), "term %llu is over: term %llu has been seen", (unsigned long long)w->term,
                  (unsigned long long)a->term);
         agent_say(a, "the controller at %s leads no more: %s", a->dialled, why);
+        agent_control_name_leader(a);
         agent_control_leave(a, -ESTALE, why, 0);
         return;
     }
@@ -244,6 +254,7 @@ void fleet_agent_leader(struct fleet_agent *a, const char *address, uint64_t ter
     if (a->left || !*address || (a->control && !strcmp(address, a->dialled))) return;
     a->backoff_ns = CONTROL_FIRST_BACKOFF;
     if (a->control) {
+        agent_control_name_leader(a);
         fleet_conn_close(a->control, 0, "another controller leads");
         agent_control_gone(a);
     }
