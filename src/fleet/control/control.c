@@ -272,6 +272,7 @@ void fleet_control_close(struct fleet_control *c)
     if (c->state) control_forget(c);
     ctl_targets_close(c);
     ctl_wishes_close(c);
+    ctl_kept_close(c);
     while (!ctl_link_alone(&c->all_workers))
         ctl_worker_free(CTL_OF(struct ctl_worker, link, c->all_workers.next));
     for (uint32_t i = 0; i < c->drains.slots; i++)

@@ -58,6 +58,9 @@ void fleet_control_elsewhere(struct fleet_control *c, const char *leader);
 void fleet_control_freeze(struct fleet_control *c, bool frozen);
 /* While it settles: workers that shall be there. It plans when all of them are. */
 void fleet_control_expect(struct fleet_control *c, const char *worker, bool is);
+/* What an earlier leader wanted: the model on the worker's GPU, or there no more. As long as such a worker is
+ * expected, its models are not loaded elsewhere. */
+void fleet_control_place(struct fleet_control *c, const char *worker, const char *model, bool is);
 
 /* ---- what people ask for */
 

@@ -164,6 +164,20 @@ struct ctl_lease {
 /* How telemetry comes. */
 enum ctl_way { CTL_BY_TCP, CTL_BY_RDMA, CTL_WAYS };
 
+/* A model that shall be on a worker's GPU, as etcd has it. */
+struct ctl_kept {
+    struct fleet_entry entry; /* by worker and model */
+    struct ctl_link link;     /* of its worker's */
+    char model[FLEET_MODEL];
+};
+
+struct ctl_keeps {
+    struct fleet_entry entry; /* by the worker's name */
+    char worker[FLEET_NAME];
+    struct fleet_table by_model;
+    struct ctl_link all;
+};
+
 struct ctl_wish {
     struct fleet_entry entry; /* by its name */
     struct fleet_control_wish is;
@@ -203,6 +217,9 @@ struct fleet_control {
     struct fleet_table models_by_name, workers_by_name, clients_by_id, wants, drains;
     struct ctl_link all_workers, dirty, conns;
     uint32_t nclients, nleases, nworkers, nwishes;
+    struct fleet_table kept; /* struct ctl_keeps of each worker */
+    uint32_t nkept;          /* of all workers */
+    bool expects;            /* a model's `expected` may not be 0 */
     struct ctl_wish *wishes;
     struct fleet_table wishes_by_name;
     struct fleet_timer round;
@@ -235,6 +252,13 @@ struct ctl_model *ctl_model_take(struct fleet_control *c, const struct fleet_has
 /* Measured times of batches; a time that cannot be right is left out. */
 void ctl_model_learn(struct fleet_control *c, uint32_t model, const int64_t p99_ns[FLEET_SIZES]);
 void ctl_model_dirty(struct fleet_control *c, uint32_t model);
+
+/* kept.c */
+/* Counts what workers have that are expected and not here: for the planner, before a round. */
+void ctl_kept_expect(struct fleet_control *c);
+/* The keeper hears what differs from what the worker has, which is here now. */
+void ctl_kept_correct(struct ctl_worker *k);
+void ctl_kept_close(struct fleet_control *c);
 
 /* wishes.c */
 /* The wish for that model, or NULL. version 0: any. */

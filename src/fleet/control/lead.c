@@ -45,6 +45,12 @@ static void lead_worker(void *ctx, const struct fleet_registry_worker *w, bool g
     fleet_control_expect(l->control, w->name, !gone);
 }
 
+static void lead_place(void *ctx, const struct fleet_registry_place *p, bool gone)
+{
+    struct fleet_lead *l = ctx;
+    fleet_control_place(l->control, p->worker, p->model, !gone && p->where == FLEET_GPU);
+}
+
 static void lead_drain(void *ctx, const struct fleet_registry_drain *d, bool gone)
 {
     struct fleet_lead *l = ctx;
@@ -156,6 +162,7 @@ static void lead_on_model(void *ctx, const struct fleet_has_model *told, const s
 static const struct fleet_registry_handler lead_handler = {.state = lead_state,
                                                            .trouble = lead_line,
                                                            .worker = lead_worker,
+                                                           .place = lead_place,
                                                            .drain = lead_drain,
                                                            .leader = lead_leader,
                                                            .leads = lead_leads,

@@ -163,6 +163,7 @@ static void rounds_run(void *ctx)
     rounds_workers(c);
     rounds_demand(c);
     if (!rounds_settled(c)) return;
+    ctl_kept_expect(c);
     rounds_decide(c);
     if (!c->o.dry_run) ctl_split(c);
     clock_gettime(CLOCK_MONOTONIC, &t);

@@ -117,6 +117,7 @@ json_t *fleet_control_table(struct fleet_control *c)
     table_set(o, "models_known", c->nmodels);
     table_set(o, "clients", c->nclients);
     table_set(o, "leases", c->nleases);
+    table_set(o, "places_in_etcd", c->nkept);
     table_set(o, "rounds", c->rounds);
     table_set(o, "round_us", (uint64_t)c->round_ns / 1000);
     table_set(o, "longest_round_us", (uint64_t)c->longest_ns / 1000);

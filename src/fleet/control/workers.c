@@ -331,6 +331,7 @@ static const char *workers_ready(struct ctl_worker *k)
     ctl_say(c, "worker %s at %s is here: %u models, %u pages on the GPU%s", k->name, k->facts.address,
             k->nhas, k->facts.gpu_pages, k->drains ? ", drains" : "");
     ctl_audit(c, "worker", k->number, FLEET_NONE, NULL);
+    ctl_kept_correct(k);
     ctl_worker_health(k);
     return NULL;
 }

@@ -60,7 +60,9 @@ static void need_of_model(const struct fleet_round *r, uint32_t model)
     if (!n->want && (n->waiting || n->rate > 0.01f)) n->want = 1;
     if (n->want < m->min_replicas) n->want = m->min_replicas;
     n->tight = best <= NEED_TIGHT;
-    if (n->want && r->t->leases) n->spills = n->tight ? r->t->tight_spills : r->t->spills;
+    n->have = m->expected;
+    /* What others refuse has time until those that are expected are here. */
+    if (n->want && r->t->leases && !m->expected) n->spills = n->tight ? r->t->tight_spills : r->t->spills;
     for (uint32_t i = m->first; i != FLEET_NONE; i = r->s->places[i].next_of_model) {
         const struct fleet_place *p = &r->s->places[i];
         if (!fleet_stays(&r->s->workers[p->worker])) continue;

@@ -50,6 +50,7 @@ enum fleet_health {
 /* What was measured of a model. */
 struct fleet_model {
     uint32_t pages;               /* of weights */
+    uint32_t expected;            /* on GPUs of workers that are not here yet, and come soon */
     uint32_t min_replicas;        /* leased places that it has at least, whatever the demand */
     int64_t exec_ns[FLEET_SIZES]; /* p99 of a batch of 1 << i */
     int64_t spread_ns;            /* p99 less p50, of the largest batch */

@@ -9,7 +9,8 @@
  * Who speaks to whom:
  *
  *     worker  -> controller   WORKER; after WELCOME: HAS_MODEL ..., HELD ..., READY; then RESULT, TELEMETRY,
- *                             HAS_MODEL again, LEAVES, TARGETED; ELSEWHERE before it leaves for another leader
+ *                             HAS_MODEL again, LEAVES, TARGETED; ELSEWHERE before it goes to
+ *                             another leader
  *     controller -> worker    WELCOME or ELSEWHERE, which answer WORKER; ACTION, LEASE; WELCOME again with a
  *                             target, TARGETED
  *     client  -> controller   DEMAND, again and again

@@ -75,7 +75,8 @@ class Fleet:
                                "--initial-cluster", f"default={peer}")
         self.wires = [Wire(ports[0]) for _ in self.where] if wires else []
         urls = [f"http://127.0.0.1:{w.port}" for w in self.wires] or [self.url] * 2
-        self.controllers = [self.start(f"c{i}", GPUWIRE, "controller", "--etcd", urls[i], "--listen", where, "--http", "off", "--name", f"c{i}")
+        self.controllers = [self.start(f"c{i}", GPUWIRE, "controller", "--etcd", urls[i], "--listen", where, "--http", "off", "--name", f"c{i}",
+                                       "--audit", str(folder / f"c{i}.audit"))
                             for i, where in enumerate(self.where)]
 
     def start(self, name, *command):
@@ -87,6 +88,11 @@ class Fleet:
 
     def log(self, name):
         return (self.folder / f"{name}.log").read_text(errors="replace")
+
+    def moves(self, name):
+        """What this controller has had moved, as leader: (action, worker, model)."""
+        lines = [json.loads(line) for line in (self.folder / f"{name}.audit").read_text().splitlines()]
+        return [(a["action"], a["worker"], a["model"]) for a in lines if a["action"] in ("LOAD", "EVICT", "DROP")]
 
     def table(self, where):
         done = subprocess.run([GPUWIRE, "fleet", "--json", "--controller", where], capture_output=True, text=True, timeout=30, check=False)

@@ -315,6 +315,73 @@ static void test_a_new_leader(void **state)
 }
 
 /* The same controller leads again: its peers come again. */
+/* A new leader finds in etcd where models are. Those of a worker that is not here yet are not loaded
+ * elsewhere, while etcd has the worker. */
+static void test_a_late_worker(void **state)
+{
+    static struct rig_worker w, late;
+    static struct rig_client c;
+    (void)state;
+    fleet_control_expect(control, "w2", true);
+    fleet_control_place(control, "w2", "m1", true);
+    fleet_control_place(control, "w2", "m2", true);
+    fleet_control_place(control, "w3", "m0", true); /* of a worker that is no more */
+    rig_worker_dial(&w, "w1", 3);
+    rig_client_dial(&c, "m1", 10);
+    c.waiting = 1;
+    RIG_UNTIL(c.welcomes);
+    rig_run(500);
+    assert_int_equal(w.loads, 0);
+    rig_worker_dial(&late, "w2", 3);
+    late.where[1] = FLEET_GPU;
+    RIG_UNTIL(c.held == 1);
+    assert_string_equal(c.last.worker, "w2");
+    assert_int_equal(late.loads, 0);
+    fleet_control_place(control, "w2", "m1", false);
+    assert_int_equal(c.held, 1); /* the worker says where it is */
+}
+
+/* The same, and it does not come back. */
+static void test_a_worker_that_does_not_come(void **state)
+{
+    static struct rig_worker w;
+    static struct rig_client c;
+    (void)state;
+    fleet_control_expect(control, "w2", true);
+    fleet_control_place(control, "w2", "m1", true);
+    rig_worker_dial(&w, "w1", 3);
+    rig_client_dial(&c, "m1", 10);
+    c.waiting = 1;
+    rig_run(200);
+    assert_int_equal(w.loads, 0);
+    fleet_control_expect(control, "w2", false); /* its entry in etcd has ended */
+    RIG_UNTIL(c.held == 1);
+}
+
+/* What etcd has of a worker's places is made right when the worker is here. */
+static char kept[256];
+
+static void keeps(void *ctx, const char *worker, const char *model, bool on_gpu)
+{
+    (void)ctx;
+    sprintf(kept + strlen(kept), "%s%s/%s ", on_gpu ? "+" : "-", worker, model);
+}
+
+static void test_places_are_corrected(void **state)
+{
+    static struct rig_worker w;
+    (void)state;
+    kept[0] = 0;
+    fleet_control_keep(control, &(struct fleet_control_keeper){.place = keeps});
+    fleet_control_place(control, "w1", "m0", true);
+    fleet_control_place(control, "w1", "m1", true);
+    rig_worker_dial(&w, "w1", 3);
+    w.where[1] = w.where[2] = FLEET_GPU;
+    RIG_UNTIL(strlen(kept) > 10);
+    if (strcmp(kept, "+w1/m2 -w1/m0 ") != 0) fail_msg("%s", kept);
+    fleet_control_keep(control, &(struct fleet_control_keeper){0});
+}
+
 static void test_yield(void **state)
 {
     static struct rig_worker w;
@@ -609,6 +676,9 @@ int main(void)
         TEST(test_dry_run),
         TEST(test_who_does_not_lead_sends_away),
         TEST(test_a_new_leader),
+        TEST(test_a_late_worker),
+        TEST(test_a_worker_that_does_not_come),
+        TEST(test_places_are_corrected),
         TEST(test_yield),
         TEST(test_two_leaders),
         TEST(test_frozen),
