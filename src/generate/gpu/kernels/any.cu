@@ -1,0 +1,4 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/* Products and attention of any types and shapes, for a GPU. */
+#include "src/generate/gpu/kernels/attend_any.h"
+#include "src/generate/gpu/kernels/square.h"
