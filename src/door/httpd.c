@@ -3,6 +3,7 @@
 #include "src/door/httpd.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <microhttpd.h>
 #include <poll.h>
 #include <stdbool.h>
@@ -14,7 +15,10 @@
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/exec.h>
 
+#include "src/door/answer.h"
+#include "src/door/depth.h"
 #include "src/door/framing.h"
 #include "src/door/inflate.h"
 #include "src/door/origin.h"
@@ -22,7 +26,6 @@
 #include "src/door/listen.h"
 #include "src/door/secret.h"
 
-#define NS               1000000000u
 #define PATIENCE_NS      20000000000u
 #define MAX_SHORT_BODY   (16u << 10) /* no call of ours comes near; a longer body is refused, not kept */
 #define MAX_DEPTH        16 /* of a body: jansson calls itself for each level, on the thread's small stack */
@@ -69,63 +72,13 @@ json_t *gw_http_error(const char *why)
 
 /* ---- answers ---- */
 
-/* The memory that a response is sent from, until it is destroyed. */
-struct parts {
-    char *text;
-    void (*release)(void *ctx);
-    void *ctx;
-};
-
-static void free_parts(void *arg)
+static struct gw_visitor *visitor_of(struct MHD_Connection *c)
 {
-    struct parts *p = arg;
-    free(p->text);
-    if (p->release) p->release(p->ctx);
-    free(p);
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
+    return info ? info->socket_context : NULL;
 }
 
-static void drop_answer(struct gw_http_answer *a)
-{
-    free(a->text);
-    if (a->release) a->release(a->ctx);
-}
-
-/* Takes what belongs to the answer, unless it returns NULL. */
-static struct MHD_Response *make_response(const struct gw_http_answer *a)
-{
-    struct MHD_IoVec iov[1 + GW_HTTP_PARTS] = {{a->text, a->bytes}};
-    char header[24];
-    struct parts *p = calloc(1, sizeof(*p));
-    if (!p) return NULL;
-    *p = (struct parts){a->text, a->release, a->ctx};
-    for (uint32_t i = 0; i < a->parts; i++) {
-        iov[1 + i].iov_base = a->part[i].data;
-        iov[1 + i].iov_len = a->part[i].bytes;
-    }
-    struct MHD_Response *r = MHD_create_response_from_iovec(iov, 1 + a->parts, free_parts, p);
-    if (!r) {
-        free(p);
-        return NULL;
-    }
-    snprintf(header, sizeof(header), "%zu", a->bytes);
-    if (a->parts) MHD_add_response_header(r, "Inference-Header-Content-Length", header);
-    MHD_add_response_header(r, "Content-Type",
-                            a->parts  ? "application/octet-stream"
-                            : a->type ? a->type
-                                      : "application/json");
-    return r;
-}
-
-/* HTTP counts whole seconds. */
-static void add_retry(struct MHD_Response *r, uint64_t retry_ns)
-{
-    char seconds[24];
-    if (!retry_ns) return;
-    snprintf(seconds, sizeof(seconds), "%llu", (unsigned long long)(retry_ns / NS + (retry_ns % NS != 0)));
-    MHD_add_response_header(r, "Retry-After", seconds);
-}
-
-static enum MHD_Result httpd_answer(struct MHD_Connection *c, struct gw_http_answer *a)
+static enum MHD_Result httpd_answer(struct gw_httpd *h, struct MHD_Connection *c, struct gw_http_answer *a)
 {
     if (json_is_string(a->json)) {
         a->text = strdup(json_string_value(a->json));
@@ -135,30 +88,33 @@ static enum MHD_Result httpd_answer(struct MHD_Connection *c, struct gw_http_ans
     }
     if (a->json && a->text) a->bytes = strlen(a->text);
     json_decref(a->json);
-    struct MHD_Response *r = make_response(a);
-    if (!r) {
-        drop_answer(a);
-        return MHD_NO;
-    }
+    struct MHD_Response *r = gw_http_response(a, &h->door, visitor_of(c));
+    if (!r) return MHD_NO;
     if (a->last) MHD_add_response_header(r, "Connection", "close");
-    add_retry(r, a->retry_ns);
     if (a->status == MHD_HTTP_UNAUTHORIZED) MHD_add_response_header(r, "WWW-Authenticate", "Bearer");
     enum MHD_Result ok = MHD_queue_response(c, a->status, r);
     MHD_destroy_response(r);
     return ok;
 }
 
-static enum MHD_Result httpd_refuse(struct MHD_Connection *c, unsigned status, const char *why)
+static json_t *refusal_of(const struct gw_httpd *h, unsigned status, const char *why)
 {
-    struct gw_http_answer a = {.status = status, .json = gw_http_error(why)};
-    return httpd_answer(c, &a);
+    return h->handler.error ? h->handler.error(status, why) : gw_http_error(why);
+}
+
+static enum MHD_Result httpd_refuse(struct gw_httpd *h, struct MHD_Connection *c, unsigned status,
+                                    const char *why)
+{
+    struct gw_http_answer a = {.status = status, .json = refusal_of(h, status, why)};
+    return httpd_answer(h, c, &a);
 }
 
 /* And no further call of this connection is read. */
-static enum MHD_Result refuse_all(struct MHD_Connection *c, unsigned status, const char *why)
+static enum MHD_Result refuse_all(struct gw_httpd *h, struct MHD_Connection *c, unsigned status,
+                                  const char *why)
 {
-    struct gw_http_answer a = {.status = status, .json = gw_http_error(why), .last = 1};
-    return httpd_answer(c, &a);
+    struct gw_http_answer a = {.status = status, .json = refusal_of(h, status, why), .last = 1};
+    return httpd_answer(h, c, &a);
 }
 
 /* ---- bodies ---- */
@@ -208,28 +164,13 @@ static void take_piece(struct call *call, const char *data, size_t bytes)
         refuse_later(call, MHD_HTTP_BAD_REQUEST, "the body is not what its Content-Encoding says");
 }
 
-/* How many arrays and objects of a text that may be JSON lie in one another. */
-static int depth_of(const char *text, size_t bytes)
-{
-    int depth = 0, deepest = 0, in_string = 0;
-    for (size_t i = 0; i < bytes; i++) {
-        if (text[i] == '"') in_string = !in_string;
-        if (in_string && text[i] == '\\') i++;
-        if (in_string) continue;
-        if (text[i] == '[' || text[i] == '{') depth++;
-        if (text[i] == ']' || text[i] == '}') depth--;
-        if (depth > deepest) deepest = depth;
-    }
-    return deepest;
-}
-
 /* The call's body, or NULL and why it is refused; an empty one is none. */
 static json_t *parse_body(const struct call *call, const char **why)
 {
     json_error_t where;
     *why = NULL;
     if (!call->bytes) return NULL;
-    if (depth_of(call->body, call->bytes) > MAX_DEPTH) {
+    if (gw_json_depth(call->body, call->bytes) > MAX_DEPTH) {
         *why = "the body is nested too deeply";
         return NULL;
     }
@@ -239,12 +180,6 @@ static json_t *parse_body(const struct call *call, const char **why)
 }
 
 /* ---- calls ---- */
-
-static struct gw_visitor *visitor_of(struct MHD_Connection *c)
-{
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(c, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
-    return info ? info->socket_context : NULL;
-}
 
 void gw_http_busy(const void *connection, int busy)
 {
@@ -263,6 +198,23 @@ int gw_http_gone(void *connection)
     const struct gw_visitor *v = visitor_of(connection);
     struct pollfd p = {.fd = v ? v->fd : -1, .events = POLLRDHUP};
     return poll(&p, 1, 0) > 0;
+}
+
+int gw_http_wait(const void *connection, int fd, uint64_t deadline_ns)
+{
+    struct gw_visitor *v = visitor_of((struct MHD_Connection *)connection);
+    if (!v) return -EPIPE;
+    int was_busy = __atomic_load_n(&v->busy, __ATOMIC_RELAXED); /* only this thread writes it */
+    gw_door_busy(v, 1);
+    struct pollfd p[] = {{.fd = v->fd, .events = POLLRDHUP}, {.fd = fd, .events = POLLIN}};
+    int n;
+    do {
+        uint64_t now = gw_deadline(0), left = deadline_ns > now ? deadline_ns - now : 0;
+        uint64_t ms = left / 1000000u + (left % 1000000u != 0);
+        n = poll(p, 2, deadline_ns == GW_NEVER ? -1 : ms < INT_MAX ? (int)ms : INT_MAX);
+    } while (n < 0 && errno == EINTR);
+    gw_door_busy(v, was_busy);
+    return n == 0 ? -ETIMEDOUT : n < 0 || p[0].revents ? -EPIPE : 0;
 }
 
 static const char *header_of(struct MHD_Connection *c, const char *name)
@@ -340,7 +292,7 @@ static enum MHD_Result refuse_page(struct gw_httpd *h, struct MHD_Connection *c,
     char text[512];
     gw_say(&h->said, "%s: %s (see %s)", who, why, h->host_option);
     snprintf(text, sizeof(text), "%s; further names of this server are set by %s", why, h->host_option);
-    return refuse_all(c, MHD_HTTP_FORBIDDEN, text);
+    return refuse_all(h, c, MHD_HTTP_FORBIDDEN, text);
 }
 
 /* True: the answer has been queued, and goes to *result. */
@@ -352,10 +304,11 @@ static bool refused_at_once(struct gw_httpd *h, struct MHD_Connection *c, struct
     int by_name = !by_token && is_owner(h, r);
     call->json_only = by_name;
     if (why) {
-        *result = refuse_all(c, MHD_HTTP_BAD_REQUEST, why);
+        *result = refuse_all(h, c, MHD_HTTP_BAD_REQUEST, why);
     } else if (!is_file && !by_token && !by_name) {
         gw_say(&h->said, "%s asks without the token, or with a wrong one", r->who);
-        *result = httpd_refuse(c, MHD_HTTP_UNAUTHORIZED, "the call needs a token: Authorization: Bearer …");
+        *result =
+            httpd_refuse(h, c, MHD_HTTP_UNAUTHORIZED, "the call needs a token: Authorization: Bearer …");
     } else if (!is_file && (!h->token || by_name) && (why = foreign(h, c, r->path))) {
         *result = refuse_page(h, c, r->who, why);
     } else {
@@ -409,22 +362,22 @@ static enum MHD_Result httpd_finish(struct gw_httpd *h, struct MHD_Connection *c
         refuse_later(call, MHD_HTTP_UNSUPPORTED_MEDIA_TYPE,
                      "the body must be Content-Type: application/json");
     if (call->refused && call->stream) h->handler.refuse(call->stream, call->refused, call->why);
-    if (call->reason[0]) return refuse_all(c, call->refused, call->why);
-    if (call->refused) return httpd_refuse(c, call->refused, call->why);
+    if (call->reason[0]) return refuse_all(h, c, call->refused, call->why);
+    if (call->refused) return httpd_refuse(h, c, call->refused, call->why);
     const struct gw_http_file *file = httpd_find_file(h, r);
     if (file) return answer_file(c, file);
     if (call->stream) {
         h->handler.finish(call->stream, &a);
-        return httpd_answer(c, &a);
+        return httpd_answer(h, c, &a);
     }
     const char *why;
     struct gw_http_request with_body = *r;
     json_t *body = parse_body(call, &why);
-    if (why) return httpd_refuse(c, MHD_HTTP_BAD_REQUEST, why);
+    if (why) return httpd_refuse(h, c, MHD_HTTP_BAD_REQUEST, why);
     with_body.body = body;
     a.status = h->handler.call(h->handler.ctx, &with_body, &a.json);
     json_decref(body);
-    return httpd_answer(c, &a);
+    return httpd_answer(h, c, &a);
 }
 
 /* libmicrohttpd calls this once per call with the headers, then with pieces of the body, then without. */

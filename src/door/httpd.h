@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "src/door/answer.h"
 #include "src/door/proxies.h"
 
 struct gw_httpd;
@@ -28,32 +29,13 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name);
 bool gw_http_is_here(const struct gw_http_request *r);
 /* Has the client closed its end of the connection, or gone? Its calls need not be answered. */
 int gw_http_gone(void *connection);
+/* Waits until the descriptor is readable: 0. -EPIPE: the client has gone, as gw_http_gone tells. -ETIMEDOUT:
+ * at deadline_ns. The time does not count against the client. On the thread of the connection's call. */
+int gw_http_wait(const void *connection, int fd, uint64_t deadline_ns);
 /* While it is busy, the time that passes does not count against the client. A call sets it, and ends it. */
 void gw_http_busy(const void *connection, int busy);
 /* {"error": why}; what is no UTF-8 in it becomes a question mark. */
 json_t *gw_http_error(const char *why);
-
-/* Bytes that are sent from where they lie. */
-struct gw_http_part {
-    const void *data;
-    size_t bytes;
-};
-#define GW_HTTP_PARTS 16
-
-struct gw_http_answer {
-    unsigned status;
-    int last;          /* 1: the connection is closed after it */
-    uint64_t retry_ns; /* of a refusal: when it is worth trying again; 0: it does not say */
-    json_t *json;      /* the reference is the server's; or */
-    char *text;        /* the server frees it; JSON unless `type` says otherwise */
-    size_t bytes;
-    const char *type;
-    /* The bytes after the text: an answer of the binary tensor data extension. */
-    uint32_t parts;
-    struct gw_http_part part[GW_HTTP_PARTS];
-    void (*release)(void *ctx); /* NULL, or called once when all has been sent, or nothing more will be */
-    void *ctx;
-};
 
 /* A part of the page that browsers show. */
 struct gw_http_file {
@@ -79,6 +61,8 @@ struct gw_httpd_handler {
     void (*finish)(void *stream, struct gw_http_answer *answer);
     void (*refuse)(void *stream, unsigned status, const char *why);
     void (*drop)(void *stream);
+    /* The body of a refusal that the door itself makes, as a new reference; NULL: gw_http_error. */
+    json_t *(*error)(unsigned status, const char *why);
     /* Files that are answered without a token, to GET and HEAD: a page. It ends with one that has no path.
      * NULL: none. */
     const struct gw_http_file *files;
