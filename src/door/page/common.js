@@ -104,7 +104,7 @@ async function get(path) {
   if (answer.status === 401) throw new TokenWanted();
   if (answer.ok) return answer;
   const why = (await answer.json().catch(() => ({}))).error;
-  throw new Error(why || `status ${answer.status}`, { cause: "refused" });
+  throw new Error(why?.message || why || `status ${answer.status}`, { cause: "refused" });
 }
 
 function showContent() {

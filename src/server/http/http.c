@@ -11,14 +11,11 @@
 #include <gpuwire/exec.h>
 
 #include "src/server/http/api.h"
-#include "src/door/httpd.h"
 #include "src/server/http/page.h"
-#include "src/door/secret.h"
 
 struct gw_http_door {
     struct gw_api api;
-    struct gw_httpd *httpd;
-    struct gw_httpd *metrics; /* NULL: it has no port of its own */
+    struct gw_http_ports ports;
 };
 
 /* The models stay while it looks at them. */
@@ -41,15 +38,13 @@ static void http_tend(void *door)
 {
     struct gw_http_door *h = door;
     http_look_at_models(&h->api);
-    gw_httpd_tend(h->httpd);
-    if (h->metrics) gw_httpd_tend(h->metrics);
+    gw_http_ports_tend(&h->ports);
 }
 
 static void http_stop(void *door)
 {
     struct gw_http_door *h = door;
-    gw_httpd_stop(h->metrics);
-    gw_httpd_stop(h->httpd);
+    gw_http_ports_stop(&h->ports);
     gw_room_close(&h->api.room);
     gw_past_close(&h->api.past);
     free(h);
@@ -64,26 +59,10 @@ static uint32_t max_each(const struct gw_api *api, const struct gw_http_door_opt
     return sessions > 32 ? (uint32_t)sessions + 32 : 64;
 }
 
-/* The texts that the daemon needs, and only while it starts. */
-struct secrets {
-    char *cert, *key, *token;
-};
-
-static int http_read_secrets(const struct gw_http_door_opts *o, struct secrets *s)
-{
-    int err = 0;
-    if (!o->cert != !o->key) return gw_error(-EINVAL, "--tls-cert and --tls-key go together");
-    if (o->cert) err = gw_secret_read("--tls-cert", o->cert, &s->cert);
-    if (!err && o->key) err = gw_secret_read("--tls-key", o->key, &s->key);
-    if (!err) err = gw_secret_take_token(o->token, o->token_file, &s->token);
-    return err;
-}
-
 /* ---- starting ---- */
 
 static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
 {
-    struct secrets secrets = {0};
     struct gw_httpd_handler handler = {.ctx = &h->api,
                                        .call = gw_api_call,
                                        .closed = gw_api_connection_closed,
@@ -94,31 +73,13 @@ static int listen_for(struct gw_http_door *h, const struct gw_http_door_opts *o)
                                        .refuse = gw_api_refuse,
                                        .drop = gw_api_drop,
                                        .files = gw_http_page()};
-    struct gw_proxies proxies;
-    int err = gw_proxies_parse("--trusted-proxy", o->trusted_proxies, &proxies);
-    if (!err) err = http_read_secrets(o, &secrets);
-    struct gw_httpd_opts opts = {.host = o->host,
-                                 .port = o->port,
-                                 .max_each = max_each(&h->api, o),
-                                 .each_option = "--connections-per-client",
-                                 .host_names = o->host_names,
-                                 .proxies = &proxies,
-                                 .max_body = h->api.max_body,
-                                 .cert = secrets.cert,
-                                 .key = secrets.key,
-                                 .token = secrets.token,
-                                 .open_health = o->open_health};
-    if (!err) err = gw_httpd_start(&opts, &handler, &h->httpd);
-    handler.call = gw_api_call_metrics;
-    handler.open = NULL;
-    handler.files = NULL;
-    opts.option = "--metrics-port";
-    opts.port = o->metrics_port;
-    if (!err && o->metrics_port) err = gw_httpd_start(&opts, &handler, &h->metrics);
-    gw_secret_forget(secrets.cert);
-    gw_secret_forget(secrets.key);
-    gw_secret_forget(secrets.token);
-    return err;
+    struct gw_httpd_handler metrics = {.ctx = &h->api,
+                                       .call = gw_api_call_metrics,
+                                       .closed = gw_api_connection_closed,
+                                       .stays = gw_api_connection_stays};
+    struct gw_http_door_opts opts = *o;
+    opts.max_body = h->api.max_body;
+    return gw_http_ports_open(&opts, max_each(&h->api, o), &handler, &metrics, &h->ports);
 }
 
 int gw_http_door_start(const struct gw_server_view *server, struct gw_infer *infer,
@@ -145,5 +106,5 @@ int gw_http_door_start(const struct gw_server_view *server, struct gw_infer *inf
 
 uint16_t gw_http_door_port(const struct gw_http_door *h)
 {
-    return gw_httpd_port(h->httpd);
+    return gw_httpd_port(h->ports.httpd);
 }
