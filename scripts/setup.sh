@@ -12,6 +12,7 @@ build=(
     libdnnl-dev libprotobuf-c-dev protobuf-c-compiler libonnx-dev
     libmicrohttpd-dev libjansson-dev libcurl4-openssl-dev libpng-dev libjpeg-dev zlib1g-dev
     libnghttp2-dev libssl-dev libdpdk-dev libpmix-dev systemtap-sdt-dev
+    libonig-dev libutf8proc-dev
     ibverbs-utils python3
 )
 # The test library; the distribution's own verbs, rdma_cm and MPI programs, and servers and clients for sockets; tshark to
@@ -22,7 +23,7 @@ tests=(
     libcmocka-dev perftest python3-pyverbs ucx-utils rdmacm-utils infiniband-diags libfabric-bin fio
     openmpi-bin libopenmpi-dev libopenblas-serial-dev
     netpipe-tcp netcat-openbsd socat apache2-utils wrk nginx memcached libmemcached-tools libmemcached-dev redis-server redis-tools tshark spin tcc
-    clang llvm jq gojq python3-venv python3-numpy openssl curl
+    clang llvm jq gojq python3-venv python3-numpy python3-jinja2 openssl curl
     procps iproute2 ethtool iperf3 ccache patchelf file dpdk-dev libcuckoo-dev nftables
     etcd-server etcd-client
 )
@@ -86,6 +87,8 @@ all_from_pypi() {
     [[ " ${packages[*]} " = *" python3-venv "* ]] || return 0
     from_pypi tritonclient 'tritonclient.http tritonclient.grpc' 'tritonclient[http,grpc]==2.*'
     from_pypi kubernetes kubernetes_validate 'kubernetes-validate==1.*'
+    # What the tokenizers of language models are compared with (72 MB).
+    from_pypi tokenizers tokenizers 'tokenizers==0.*'
 }
 
 mapfile -t want < <(missing)

@@ -7,8 +7,8 @@
  * from strangers. So each render has limits of steps, depth and bytes, and every byte of the result knows
  * whether it came from a stranger.
  */
-#ifndef GEN_TEXT_CHAT_H
-#define GEN_TEXT_CHAT_H
+#ifndef GW_GENERATE_TEXT_CHAT_H
+#define GW_GENERATE_TEXT_CHAT_H
 
 #include <jansson.h>
 #include <stddef.h>

@@ -5,8 +5,8 @@
  * Text comes in pieces, and a stop string may lie across them. So text that may be the beginning of one is
  * held back until more is known. The time is linear in the text, whatever the strings are.
  */
-#ifndef GEN_TEXT_STOP_H
-#define GEN_TEXT_STOP_H
+#ifndef GW_GENERATE_TEXT_STOP_H
+#define GW_GENERATE_TEXT_STOP_H
 
 #include <stdbool.h>
 #include <stddef.h>

@@ -9,14 +9,16 @@
  * not become one. So only text that is marked as the program's own may hold control tokens: see `foreign`
  * and GEN_ENCODE_CONTROL.
  */
-#ifndef GEN_TEXT_TOKENIZER_H
-#define GEN_TEXT_TOKENIZER_H
+#ifndef GW_GENERATE_TEXT_TOKENIZER_H
+#define GW_GENERATE_TEXT_TOKENIZER_H
 
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #include "src/door/text.h"
+#include "src/generate/text/decode.h" /* struct gen_decoder: a stream's state */
+#include "src/generate/text/ids.h"
 
 struct gen_tokenizer;
 
@@ -24,17 +26,6 @@ struct gen_tokenizer;
 #define GEN_NO_TOKEN UINT32_MAX
 /* The longest text that one call encodes, in bytes. */
 #define GEN_MAX_TEXT (16u << 20)
-
-/* Token ids that grow. Zeroed, it is empty; the owner frees it. */
-struct gen_ids {
-    uint32_t *at;
-    size_t count, room;
-};
-
-/* Appends one id: 0 or -ENOMEM. */
-int gen_ids_add(struct gen_ids *ids, uint32_t id);
-/* Frees the ids; it is empty then. */
-void gen_ids_free(struct gen_ids *ids);
 
 /*
  * Opens the tokenizer of a model's folder. Reads tokenizer.json or tokenizer.model, and for the special ids
@@ -81,15 +72,6 @@ int gen_tokenizer_encode_mixed(const struct gen_tokenizer *t, const struct gen_m
  * the vocabulary are left out. 0 or -ENOMEM. */
 int gen_tokenizer_decode(const struct gen_tokenizer *t, const uint32_t *ids, size_t count, bool control,
                          struct gw_text *text);
-
-/* One stream of tokens that becomes text piece by piece. Zeroed, it is at its start. It owns no memory. Of
- * its own stream each is used by one thread at a time. */
-struct gen_decoder {
-    unsigned char held[4]; /* bytes of a character that is not whole yet */
-    uint8_t holds;
-    bool begun;        /* a token came */
-    uint16_t stripped; /* characters that were taken off the beginning, +1 when no more may be */
-};
 
 /* Appends the text that token `id` adds: maybe nothing, when it ends inside a character. The pieces of a
  * stream are together what gen_tokenizer_decode gives (in a run of byte tokens that is not UTF-8, the valid
