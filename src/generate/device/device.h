@@ -58,4 +58,10 @@ uint64_t gen_device_cqes(const struct gen_args *a);
  */
 bool gen_device_tell(struct gen_board *board, uint32_t *change, uint32_t mask, uint32_t session);
 
+/*
+ * Accounts for every page, lane and request: NULL, or what is not so. For tests, on CPU threads, between two
+ * turns. It takes time in proportion to all there is.
+ */
+const char *gen_sound(const struct gen_args *a);
+
 #endif

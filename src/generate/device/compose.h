@@ -1,0 +1,128 @@
+/* SPDX-License-Identifier: Apache-2.0 */
+/*
+ * Makes the next step. First come lanes that need one token computed, which then make their next one. Lanes
+ * with more to compute share the rest of the step alike. While some lane makes tokens, a step has
+ * `mixed_rows` at most, so that these keep coming. One thread decides which lane gets which rows. All threads
+ * write them.
+ */
+#ifndef GW_GENERATE_DEVICE_COMPOSE_H
+#define GW_GENERATE_DEVICE_COMPOSE_H
+
+#include "src/generate/device/jobs.h"
+
+/* Tokens of the lane that are not yet computed; 0: it waits for its client. */
+GW_DEV uint32_t gen_lane_todo(const struct gen_args *a, uint32_t lane)
+{
+    const struct gen_lane *l = &a->lane[lane];
+    const struct gen_job *j = &a->job[l->job - 1];
+    return j->held ? 0 : j->prompt + j->made - l->computed;
+}
+
+/* Gives the lane that number of the step's next rows. */
+GW_DEV void gen_add_run(const struct gen_args *a, uint32_t lane, uint32_t rows)
+{
+    struct gen_work *w = a->work;
+    struct gen_step *step = a->step;
+    struct gen_lane *l = &a->lane[lane];
+    struct gen_run *run = &step->run[step->runs++];
+    run->row = step->rows;
+    run->rows = rows;
+    run->lane = lane;
+    run->position = l->computed;
+    step->rows += rows;
+    if (rows < gen_lane_todo(a, lane)) return;
+    step->out[w->outs] = step->rows - 1;
+    w->out[w->outs++] = lane;
+    step->outs = w->outs;
+}
+
+/* Counts the lanes of each kind. */
+GW_DEV void gen_count_lanes(const struct gen_args *a, uint32_t *short_ones, uint32_t *long_ones)
+{
+    const struct gen_work *w = a->work;
+    *short_ones = *long_ones = 0;
+    for (uint32_t i = 0; i < w->running; i++) {
+        uint32_t todo = gen_lane_todo(a, w->run[i]);
+        *short_ones += todo == 1;
+        *long_ones += todo > 1;
+    }
+}
+
+/* The lanes that need one row get it: `most` of them, in turn. */
+GW_DEV void gen_compose_short(const struct gen_args *a, uint32_t most)
+{
+    struct gen_work *w = a->work;
+    uint32_t i;
+    GW_NO_UNROLL_
+    for (i = 0; i < w->running && a->step->rows < most; i++) {
+        uint32_t lane = w->run[(w->turn_first + i) % w->running];
+        if (gen_lane_todo(a, lane) == 1) gen_add_run(a, lane, 1);
+    }
+    w->turn_first = w->running && i < w->running ? (w->turn_first + i) % w->running : 0;
+}
+
+/* The other lanes share what is left of `most` rows. */
+GW_DEV void gen_compose_long(const struct gen_args *a, uint32_t lanes, uint32_t most)
+{
+    const struct gen_work *w = a->work;
+    GW_NO_UNROLL_
+    for (uint32_t i = 0; i < w->running && lanes; i++) {
+        uint32_t left = most > a->step->rows ? most - a->step->rows : 0, lane = w->run[i];
+        uint32_t todo = gen_lane_todo(a, lane), share = (left + lanes - 1) / lanes;
+        if (todo < 2) continue;
+        lanes--;
+        if (share > todo) share = todo;
+        if (share) gen_add_run(a, lane, share);
+    }
+}
+
+/* Decides about the next step. One thread. */
+GW_DEV void gen_compose(const struct gen_args *a)
+{
+    struct gen_work *w = a->work;
+    struct gen_step *step = a->step;
+    uint32_t short_ones, long_ones, max = step->max_rows, most = max;
+    step->rows = step->runs = step->outs = step->failed = w->outs = 0;
+    gen_count_lanes(a, &short_ones, &long_ones);
+    if (!short_ones && !long_ones) return;
+    if (short_ones && a->mixed_rows < most) most = a->mixed_rows;
+    /* However many make tokens, some rows are left for the others. */
+    gen_compose_short(a, long_ones ? max - (max + 3) / 4 : max);
+    if (most < step->rows + (max + 3) / 4) most = step->rows + (max + 3) / 4;
+    if (most > max) most = max;
+    gen_compose_long(a, long_ones, most);
+    uint32_t i = 0;
+    while (i + 1 < a->sizes && a->size[i] < step->rows) i++;
+    step->size = a->size[i];
+    if (a->picks) gw_loop_pick(a->ctl, i + 1);
+}
+
+/* Row r of the step. */
+GW_DEV void gen_write_row(const struct gen_args *a, const struct gen_run *run, const uint32_t *token,
+                          uint32_t i)
+{
+    struct gen_step *step = a->step;
+    uint32_t r = run->row + i;
+    step->token[r] = token[run->position + i];
+    step->position[r] = run->position + i;
+    step->lane[r] = run->lane;
+}
+
+/* Writes the rows. All threads: a short run is one thread's, long ones are everyone's. */
+GW_DEV void gen_write_rows(const struct gen_args *a)
+{
+    struct gen_step *step = a->step;
+    uint32_t me = gw_thread_idx(), all = gw_block_dim();
+    for (uint32_t i = 0; i < step->runs; i++) {
+        const struct gen_run *run = &step->run[i];
+        const uint32_t *token = gen_job_token(a, a->lane[run->lane].job - 1);
+        if (run->rows == 1 && i % all != me) continue;
+        for (uint32_t k = run->rows == 1 ? 0 : me; k < run->rows; k += all) gen_write_row(a, run, token, k);
+    }
+    for (uint32_t r = step->rows + me; r < step->size; r += all) {
+        step->token[r] = step->position[r] = 0;
+        step->lane[r] = GEN_NO_LANE;
+    }
+}
+
+#endif
