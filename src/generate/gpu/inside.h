@@ -7,6 +7,7 @@
 
 #include "src/generate/gpu/gpu.h"
 #include "src/generate/gpu/kernels/args.h"
+#include "src/model/gpu/lt.h"
 
 /*
  * Work that is launched together: an operator, or several that one kernel computes.
@@ -35,7 +36,13 @@ struct gen_value {
 };
 
 /* What was uploaded, by the address of the original: floats, a matrix, or factors of a norm, as floats. */
-enum gen_upload_kind { GEN_UPLOAD_FLOATS, GEN_UPLOAD_MATRIX, GEN_UPLOAD_FACTORS, GEN_UPLOAD_PLUS_ONE };
+enum gen_upload_kind {
+    GEN_UPLOAD_FLOATS,
+    GEN_UPLOAD_NARROW, /* floats that became the values' type */
+    GEN_UPLOAD_MATRIX,
+    GEN_UPLOAD_FACTORS,
+    GEN_UPLOAD_PLUS_ONE
+};
 struct gen_upload {
     enum gen_upload_kind kind;
     const void *from;
@@ -44,10 +51,14 @@ struct gen_upload {
     struct gen_matrix matrix; /* of weights */
 };
 
+/* A kernel, or (kernel NULL) a call of cuBLASLt with its addresses. */
+#define GEN_GPU_ADDRESSES 6
 struct gen_launch {
     const struct gw_kernel *kernel;
     uint32_t grid, block;
     void *arg;
+    struct gwm_call *call;
+    void *address[GEN_GPU_ADDRESSES];
 };
 
 struct gen_launches {
@@ -67,7 +78,8 @@ struct gen_gpu {
     struct gen_upload *upload;
     uint32_t uploads, cap_uploads;
     uint64_t arena_bytes, partial_bytes;
-    struct gw_mem arena, partial, tiles;
+    struct gw_mem arena, partial, tiles, work;
+    struct gwm_lt *lt;            /* cuBLASLt; NULL: own kernels do all */
     struct gen_net_memory memory; /* once bound */
     bool bound;
     struct gen_launches list[GEN_NET_SIZES]; /* of each size, once asked for */
@@ -76,11 +88,12 @@ struct gen_gpu {
 /* plan.c: items, and where values lie. */
 int gen_gpu_plan(struct gen_gpu *g);
 
-/* upload.c: where a weight, a bias or table (NULL stays NULL), and a norm's factors lie. Once the network is
- * made they find what is there, and do not look at the original. 0, -ENOMEM, or what gw_mem_alloc and
- * gw_copy_in return. */
+/* upload.c: where a weight, a bias or table (NULL stays NULL), a bias for cuBLASLt, and a norm's factors lie.
+ * Once the network is made they find what is there, and do not look at the original. 0, -ENOMEM, or what
+ * gw_mem_alloc and gw_copy_in return. */
 int gen_gpu_matrix(struct gen_gpu *g, const struct gen_weight *w, struct gen_matrix *out);
 int gen_gpu_floats(struct gen_gpu *g, const float *from, uint64_t n, const float **out);
+int gen_gpu_narrow(struct gen_gpu *g, const float *from, uint64_t n, void **out);
 int gen_gpu_factors(struct gen_gpu *g, const struct gen_weight *w, bool plus_one, const float **out);
 /* Uploads all that the program's operators name. */
 int gen_gpu_upload(struct gen_gpu *g);
@@ -89,7 +102,11 @@ void gen_gpu_unload(struct gen_gpu *g);
 /* launch.c: appends a launch with a copy of its arguments. */
 int gen_gpu_launch(struct gen_launches *l, const struct gw_kernel *kernel, uint64_t grid, uint32_t block,
                    const void *arg);
+/* Appends a call, which is handed over. */
+int gen_gpu_call(struct gen_launches *l, struct gwm_call *call, void *const address[GEN_GPU_ADDRESSES]);
 void gen_gpu_forget(struct gen_launches *l);
+/* One of them, into a stream; 0 or -EIO. */
+int gen_gpu_put(const struct gen_launch *q, void *stream);
 /* Into a stream, or (NULL) on the executor; on CPU threads it waits for the end. */
 int gen_gpu_run(struct gw_exec *exec, const struct gen_launches *l, void *stream);
 

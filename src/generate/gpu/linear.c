@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* Which kernel computes a product. */
+/* Which kernel computes a product: one of ours, or cuBLASLt's where it is there and there are many rows. */
+#include <errno.h>
 #include <stdbool.h>
 
 #include "src/generate/gpu/inside.h"
@@ -40,6 +41,59 @@ static int linear_launch(struct gen_linear_args *a, const struct gw_kernel *kern
     return gen_gpu_launch(l, kernel, (uint64_t)a->tiles * ((a->count.most + deep - 1) / deep), block, a);
 }
 
+/* Our kernels read weights at the speed of memory for that many rows. */
+#define LINEAR_OWN_ROWS 16
+
+/* Part i of the item by cuBLASLt. -ENOTSUP: it cannot do that. */
+static int linear_library(struct gen_gpu *g, const struct gen_item *it, const struct gen_linear_args *a,
+                          uint32_t i, struct gen_launches *l)
+{
+    const struct gen_op *op = it->op[i];
+    size_t width = gw_dtype_bytes(g->o.type), work, start = op->a.first * width;
+    struct gwm_lt_shape s = {.n = a->w[i].n,
+                             .rows = a->count.most,
+                             .k = a->w[i].k,
+                             .ldx = a->x.stride,
+                             .ldy = a->y[i].stride,
+                             .x_start = start,
+                             .type = g->o.type,
+                             .y_type = a->y[i].type,
+                             .bias = op->bias != NULL,
+                             .sum = a->add.p != NULL};
+    void *bias = NULL;
+    struct gwm_call *call;
+    int err;
+
+    if (!g->lt || (a->count.most <= LINEAR_OWN_ROWS && width == 2)) return -ENOTSUP;
+    if (a->w[i].format != (width == 4                  ? GEN_F32
+                           : g->o.type == GW_DTYPE_F16 ? GEN_F16
+                                                       : GEN_BF16) ||
+        start % 16 || (s.bias && s.y_type != s.type) ||
+        (s.sum && (a->add.stride != s.ldy || a->add.type != s.y_type || it->add.first)))
+        return -ENOTSUP;
+    err = gen_gpu_narrow(g, op->bias, op->weight.n, &bias);
+    if (!err) err = gwm_lt_product(g->lt, &s, &call, &work);
+    if (err) return err;
+    void *address[GEN_GPU_ADDRESSES] = {
+        (void *)a->w[i].data, (char *)a->x.p - start, bias, a->y[i].p, a->add.p, g->work.dev};
+    return gen_gpu_call(l, call, address);
+}
+
+/* All parts by cuBLASLt, or none. */
+static int linear_libraries(struct gen_gpu *g, const struct gen_item *it, const struct gen_linear_args *a,
+                            struct gen_launches *l)
+{
+    uint32_t before = l->n;
+    int err = 0;
+
+    for (uint32_t i = 0; i < it->ops && !err; i++) err = linear_library(g, it, a, i, l);
+    while (err && l->n > before) {
+        struct gen_launch *q = &l->at[--l->n];
+        q->call->free(q->call);
+    }
+    return err;
+}
+
 int gen_gpu_linear(struct gen_gpu *g, const struct gen_item *it, uint32_t size, struct gen_launches *l)
 {
     struct gen_linear_args a = {
@@ -54,6 +108,8 @@ int gen_gpu_linear(struct gen_gpu *g, const struct gen_item *it, uint32_t size, 
     }
     if (err) return err;
     if (it->add.value >= 0) a.add = gen_gpu_rows(g, it->add);
+    err = linear_libraries(g, it, &a, l);
+    if (err != -ENOTSUP) return err;
     if (!linear_fits(g, &a, it))
         return linear_launch(&a, &gen_linear_square, GEN_GPU_SQUARE, GEN_GPU_SQUARE, GEN_GPU_THREADS, l);
     const struct linear_way *way = linear_ways(g, &a);

@@ -15,6 +15,8 @@ static void net_free(void *net)
     gw_mem_free(&g->arena);
     gw_mem_free(&g->partial);
     gw_mem_free(&g->tiles);
+    gw_mem_free(&g->work);
+    if (g->lt) gwm_lt_close(g->lt);
     free(g->p.op);
     free(g->item);
     free(g->value);
@@ -66,17 +68,21 @@ static int net_list(struct gen_gpu *g, uint32_t size, const struct gen_launches 
     return err;
 }
 
+static int net_call(void *ctx, void *stream)
+{
+    return gen_gpu_put(ctx, stream);
+}
+
 static int net_add(void *net, struct gw_loop *loop, uint32_t variant, uint32_t size)
 {
     const struct gen_launches *l;
     int err = net_list(net, size, &l);
 
     for (uint32_t i = 0; !err && i < l->n; i++) {
-        struct gw_loop_stage s = {.kernel = l->at[i].kernel,
-                                  .grid = l->at[i].grid,
-                                  .block = l->at[i].block,
-                                  .arg = l->at[i].arg,
-                                  .variant = variant};
+        const struct gen_launch *q = &l->at[i];
+        struct gw_loop_stage s = {
+            .kernel = q->kernel, .grid = q->grid, .block = q->block, .arg = q->arg, .variant = variant};
+        if (q->call) s.name = q->call->name, s.enqueue = net_call, s.ctx = (void *)q;
         err = gw_loop_add(loop, &s);
     }
     return err;
@@ -145,6 +151,7 @@ static int net_memory(struct gen_gpu *g)
     err = gw_mem_alloc(g->exec, GW_MEM_DEVICE, g->arena_bytes + 1, &g->arena);
     if (!err) err = gw_mem_alloc(g->exec, GW_MEM_DEVICE, partial + 1, &g->partial);
     if (!err) err = gw_mem_alloc(g->exec, GW_MEM_DEVICE, GEN_GPU_GROUP * gen_gpu_tile_bytes(g), &g->tiles);
+    if (!err && g->lt) err = gw_mem_alloc(g->exec, GW_MEM_DEVICE, GWM_LIB_WORK, &g->work);
     return err;
 }
 
@@ -187,6 +194,7 @@ int gen_gpu_net(const struct gen_program *p, const struct gen_gpu_options *optio
     g->o = o;
     g->threads =
         gw_exec_kind(o.exec) == GW_EXEC_GPU ? GEN_GPU_THREADS : 4; /* CPU threads take long to start */
+    if (gw_exec_kind(o.exec) == GW_EXEC_GPU && !o.own) g->lt = gwm_lt_open();
     err = net_make(g, p);
     if (err) {
         net_free(g);

@@ -165,6 +165,23 @@ int gen_gpu_floats(struct gen_gpu *g, const float *from, uint64_t n, const float
     return err;
 }
 
+int gen_gpu_narrow(struct gen_gpu *g, const float *from, uint64_t n, void **out)
+{
+    struct gen_upload *u = from ? upload_find(g, GEN_UPLOAD_NARROW, from, n, 1) : NULL;
+    struct gen_weight w = {.format = GEN_F32, .n = 1, .k = (uint32_t)n, .data = from};
+    int err = 0;
+
+    *out = NULL;
+    if (!from) return 0;
+    if (!u) {
+        struct gen_upload what = {.kind = GEN_UPLOAD_NARROW, .from = from, .n = n, .k = 1};
+        u = upload_new(g, what, n * gw_dtype_bytes(g->o.type));
+        err = u ? upload_turned(g, u, &w, g->o.type) : -ENOMEM;
+    }
+    if (!err) *out = u->mem.dev;
+    return err;
+}
+
 int gen_gpu_factors(struct gen_gpu *g, const struct gen_weight *w, bool plus_one, const float **out)
 {
     enum gen_upload_kind kind = plus_one ? GEN_UPLOAD_PLUS_ONE : GEN_UPLOAD_FACTORS;
@@ -192,6 +209,7 @@ static int upload_op(struct gen_gpu *g, const struct gen_op *op)
     uint64_t turns = (uint64_t)op->positions * op->half;
     struct gen_matrix m;
     const float *f;
+    void *narrow;
     int err = 0;
 
     switch (op->kind) {
@@ -199,6 +217,7 @@ static int upload_op(struct gen_gpu *g, const struct gen_op *op)
     case GEN_LEARNED: return gen_gpu_matrix(g, &op->weight, &m);
     case GEN_LINEAR:
         err = gen_gpu_matrix(g, &op->weight, &m);
+        if (!err && g->lt) err = gen_gpu_narrow(g, op->bias, op->weight.n, &narrow);
         return err ? err : gen_gpu_floats(g, op->bias, op->weight.n, &f);
     case GEN_NORM:
         err = gen_gpu_factors(g, &op->weight, op->plus_one, &f);

@@ -43,7 +43,8 @@ struct product {
     int64_t lda, ldb, ldy;          /* and from one column to the next */
     size_t a_start, b_start;        /* bytes */
     bool ta, tb;                    /* as cuBLASLt means it */
-    bool bias, sum, half, tf32;
+    bool bias, sum, tf32;
+    uint32_t type, y_type; /* enum gw_dtype: of the factors; of y, the bias, and what is added */
     float alpha;
 };
 
@@ -111,13 +112,18 @@ static void lt_drop(struct gwm_call *call)
     free(c);
 }
 
+static cudaDataType_t lt_type(uint32_t type)
+{
+    return type == GW_DTYPE_F32 ? CUDA_R_32F : type == GW_DTYPE_F16 ? CUDA_R_16F : CUDA_R_16BF;
+}
+
 static int lt_layout(struct lt_call *c, cublasLtMatrixLayout_t *to, const struct product *q,
                      const int64_t size[2], int64_t ld, int64_t step)
 {
     int32_t batch = (int32_t)q->batch;
+    uint32_t type = to == &c->y ? q->y_type : q->type;
 
-    if (c->t->cublasLtMatrixLayoutCreate(to, q->half ? CUDA_R_16F : CUDA_R_32F, (uint64_t)size[0],
-                                         (uint64_t)size[1], ld))
+    if (c->t->cublasLtMatrixLayoutCreate(to, lt_type(type), (uint64_t)size[0], (uint64_t)size[1], ld))
         return -ENOTSUP;
     if (batch == 1) return 0;
     return c->t->cublasLtMatrixLayoutSetAttribute(*to, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &batch,
@@ -138,7 +144,8 @@ static int lt_describe(struct lt_call *c, const struct product *q)
     int err;
 
     if (t->cublasLtMatmulDescCreate(
-            &c->op, q->tf32 && !q->half ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F, CUDA_R_32F) ||
+            &c->op, q->tf32 && q->type == GW_DTYPE_F32 ? CUBLAS_COMPUTE_32F_FAST_TF32 : CUBLAS_COMPUTE_32F,
+            CUDA_R_32F) ||
         t->cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSA, &ta, sizeof(ta)) ||
         t->cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_TRANSB, &tb, sizeof(tb)) ||
         t->cublasLtMatmulDescSetAttribute(c->op, CUBLASLT_MATMUL_DESC_EPILOGUE, &end, sizeof(end)) ||
@@ -178,14 +185,14 @@ static int lt_choose(struct lt_call *c, int setting)
     return 0;
 }
 
-static struct lt_call *new_call(struct gwm_gpu *p, const struct product *q, int setting, int *err)
+static struct lt_call *new_call(struct gwm_lt *t, const struct product *q, int setting, int *err)
 {
     struct lt_call *c = (struct lt_call *)calloc(1, sizeof(*c));
 
     *err = -ENOMEM;
     if (!c) return NULL;
     *c = (struct lt_call){.call = {lt_run, lt_drop, "cublasLt"},
-                          .t = p->lib->lt,
+                          .t = t,
                           .bias = q->bias,
                           .alpha = q->alpha,
                           .sum = q->sum,
@@ -196,6 +203,12 @@ static struct lt_call *new_call(struct gwm_gpu *p, const struct product *q, int 
     if (!*err) return c;
     lt_drop(&c->call);
     return NULL;
+}
+
+/* Of the tensors of a plan. */
+static uint32_t lt_element(const struct gwm_gpu *p)
+{
+    return p->half ? GW_DTYPE_F16 : GW_DTYPE_F32;
 }
 
 int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_store *to, int setting)
@@ -214,7 +227,8 @@ int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct 
                         .ta = true,
                         .bias = true,
                         .sum = to->add >= 0,
-                        .half = p->half,
+                        .type = lt_element(p),
+                        .y_type = lt_element(p),
                         .tf32 = p->tf32};
     int err;
 
@@ -224,7 +238,7 @@ int gwm_lib_pointwise(struct gwm_gpu *p, const struct gwm_node *n, const struct 
     /* Each position's channels lie together; where there is one position, they do anyway. */
     if (!(form & GWM_LAST) && w->h * w->w > 1) return -ENOTSUP;
     if (p->g->value[n->in[0]].root != n->in[0] && w->h * w->w > 1) return -ENOTSUP;
-    struct lt_call *c = new_call(p, &m, setting, &err);
+    struct lt_call *c = new_call(p->lib->lt, &m, setting, &err);
     if (!c) return err;
     const int buf[] = {gwm_conv_weights(p, q, true, p->half),
                        gwm_gpu_in(p, n->in[0], form, true),
@@ -275,7 +289,8 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                         .alpha = q->alpha * a->scale * b->scale,
                         .bias = q->bias != NULL,
                         .sum = to->add >= 0,
-                        .half = p->half,
+                        .type = lt_element(p),
+                        .y_type = lt_element(p),
                         .tf32 = p->tf32};
     int err;
 
@@ -283,7 +298,7 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
     m.tb = q->ta != tb;
     if (!p->lib || !p->lib->lt || (q->products > 1 && q->batch.rank > 1) || m.a_start % 16 || m.b_start % 16)
         return -ENOTSUP;
-    struct lt_call *c = new_call(p, &m, setting, &err);
+    struct lt_call *c = new_call(p->lib->lt, &m, setting, &err);
     if (!c) return err;
     const int buf[] = {gwm_gpu_in(p, a->root, form, true),
                        gwm_gpu_in(p, b->root, form, true),
@@ -293,4 +308,29 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
                        gwm_gpu_scratch(p, c->work + 1, GW_DTYPE_U8)};
     err = gwm_lib_call(p, &c->call, buf);
     return err ? err : gwm_gpu_activate(p, &to->act, buf[Y], p->g->value[to->out].count);
+}
+
+int gwm_lt_product(struct gwm_lt *t, const struct gwm_lt_shape *s, struct gwm_call **call, size_t *work)
+{
+    struct product m = {.m = s->n,
+                        .n = s->rows,
+                        .k = s->k,
+                        .batch = 1,
+                        .lda = s->k,
+                        .ldb = s->ldx,
+                        .ldy = s->ldy,
+                        .b_start = s->x_start,
+                        .ta = true,
+                        .bias = s->bias,
+                        .sum = s->sum,
+                        .type = s->type,
+                        .y_type = s->y_type,
+                        .alpha = 1};
+    int err;
+    struct lt_call *c = new_call(t, &m, 0, &err);
+
+    if (!c) return err;
+    *call = &c->call;
+    *work = c->work;
+    return 0;
 }

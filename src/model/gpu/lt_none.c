@@ -33,3 +33,12 @@ int gwm_lib_gemm(struct gwm_gpu *p, const struct gwm_node *n, const struct gwm_s
 {
     return gwm_lib_pointwise(p, n, to, setting);
 }
+
+int gwm_lt_product(struct gwm_lt *t, const struct gwm_lt_shape *s, struct gwm_call **call, size_t *work)
+{
+    (void)t;
+    (void)s;
+    (void)call;
+    (void)work;
+    return -ENOTSUP;
+}
