@@ -108,7 +108,8 @@ GW_DEV void gen_session_broken(const struct gen_args *a, uint32_t i)
     if (!a->session[i].open) return;
     a->session[i].open = 0;
     gen_session_forget(a, i);
-    /* Release: the host that sees the count sees the queue pair's fault. */
+    gw_st_relaxed_u32(&a->notice[i].lost, a->session[i].word);
+    /* Release: the host that sees the count sees the word, and the queue pair's fault. */
     gw_st_release_u32(&a->board->broken, gw_ld_relaxed_u32(&a->board->broken) + 1);
 }
 

@@ -82,7 +82,8 @@ struct gen_notice {
     /* kernel: requests that came and events that left since the session was opened */
     uint32_t activity;
     uint64_t event_addr, event_stride; /* of slot 0; from one slot's ring to the next */
-    uint64_t reserved[2];
+    uint32_t lost;                     /* kernel: the word of a session that it has broken with */
+    uint32_t reserved[3];
 };
 static_assert(sizeof(struct gen_notice) == 64, "a notice is one cache line");
 
@@ -119,7 +120,7 @@ struct gen_board {
     uint32_t changes; /* host: entries of the list of changes so far, modulo 2^32 */
     uint32_t taken;   /* kernel: how many of them it has read: their places are free again */
     uint32_t closing; /* host: 1: what waits and comes ends GEN_CLOSING; 2: what runs, too */
-    uint32_t broken;  /* kernel: bumped when a session's queue pair failed; the host then asks gw_qp_fault */
+    uint32_t broken;  /* kernel: bumped when it has broken with a session, whose notice says so */
     struct gen_source_stats stats; /* kernel */
 };
 
