@@ -22,7 +22,7 @@ import re
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-HEADERS = ["error.h", "options.h", "signals.h", "dtype.h", "exec.h", "kernel.h", "sync.h", "group.h", "loop.h", "host.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "verbs_set.h", "channel.h", "socket.h", "rsocket.h", "rsocket_datagram.h", "client.h", "serve.h", "model.h", "flow.h", "ranks.h", "collective.h", "moe.h", "softnic.h"]
+HEADERS = ["error.h", "options.h", "signals.h", "dtype.h", "exec.h", "kernel.h", "sync.h", "group.h", "loop.h", "host.h", "verbs.h", "connect.h", "verbs_device.h", "verbs_tx.h", "verbs_op.h", "verbs_ud.h", "verbs_set.h", "channel.h", "socket.h", "rsocket.h", "rsocket_datagram.h", "client.h", "generate.h", "serve.h", "model.h", "flow.h", "ranks.h", "collective.h", "moe.h", "softnic.h"]
 INNER = ["fn.h", "gpunet_compat.h", "mlx5.h"]
 BEGIN = re.compile(r"^(GW_API|GW_FN|GW_OPTIONS_FN|GW_DEV|GW_SLOW_FN|int softnic_\w+)\b")
 NAME = re.compile(r"\b((?:gw|softnic)_\w+)\s*\(")
