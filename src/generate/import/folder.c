@@ -10,8 +10,10 @@
 #include <gpuwire/error.h>
 
 #include "src/generate/import/families.h"
+#include "src/generate/import/genai.h"
 #include "src/generate/import/json.h"
 #include "src/generate/import/sampling.h"
+#include "src/model/import/source.h"
 
 /* The last name of a path, as the folder itself knows it: "." has a name, too. */
 static void folder_name(const char *folder, char *out, size_t size)
@@ -40,27 +42,49 @@ static int transformers_info(const char *folder, const struct gen_json *config, 
     return err;
 }
 
-static int transformers_open(const char *folder, const struct gen_json *config, struct gen_program *p,
-                             struct gen_model_info *info)
+static int transformers_open(const char *folder, const struct gen_json *config, struct gen_maps *maps,
+                             struct gen_program *p, struct gen_model_info *info)
 {
     struct gen_tensors tensors;
     struct gen_build b = {.p = p};
 
-    b.err = gen_tensors_open(folder, p->ctx, &tensors);
+    b.err = gen_tensors_open(folder, maps, &tensors);
     if (!b.err) gen_family_build(config, &tensors, &b);
     gen_tensors_free(&tensors);
     return b.err ? b.err : transformers_info(folder, config, p->vocab, info);
 }
 
-static int folder_open(const char *folder, struct gen_program *p, struct gen_model_info *info)
+/* What a program needs as long as it lives. */
+struct folder_keep {
+    struct gen_maps *maps;
+    struct gwm_source *source; /* of an ONNX file */
+};
+
+static void folder_release(void *ctx)
+{
+    struct folder_keep *k = ctx;
+
+    gwm_source_free(k->source);
+    gen_maps_free(k->maps);
+    free(k);
+}
+
+static int folder_open(const char *folder, struct folder_keep *keep, struct gen_program *p,
+                       struct gen_model_info *info)
 {
     struct gen_json config;
-    int err = gen_json_open(folder, "config.json", GEN_JSON_MAX_CONFIG, &config);
+    int err = gen_json_open(folder, "genai_config.json", GEN_JSON_MAX_CONFIG, &config);
 
+    if (!err) {
+        err = gen_genai_open(folder, &config, keep->maps, p, info, &keep->source);
+        gen_json_close(&config);
+        return err;
+    }
+    if (err == -ENOENT) err = gen_json_open(folder, "config.json", GEN_JSON_MAX_CONFIG, &config);
     if (err == -ENOENT)
         return gw_error(err, "%s: no model lies there: neither genai_config.json nor config.json", folder);
     if (err) return err;
-    err = transformers_open(folder, &config, p, info);
+    err = transformers_open(folder, &config, keep->maps, p, info);
     gen_json_close(&config);
     return err;
 }
@@ -68,21 +92,23 @@ static int folder_open(const char *folder, struct gen_program *p, struct gen_mod
 int gen_model_open(const char *folder, struct gen_program **program, struct gen_model_info *info)
 {
     struct gen_program *p = gen_program_new();
+    struct folder_keep *keep = calloc(1, sizeof(*keep));
     struct gen_model_info unused;
-    int err = -ENOMEM;
+    int err = p && keep && (keep->maps = gen_maps_new()) ? 0 : gw_error(-ENOMEM, "%s: no memory", folder);
 
     if (!info) info = &unused;
     gen_sampling_init(info);
     folder_name(folder, info->name, sizeof(info->name));
-    if (p && (p->ctx = gen_maps_new())) {
-        p->release = gen_maps_free;
-        err = folder_open(folder, p, info);
-    } else {
-        gw_error(err, "%s: no memory", folder);
-    }
+    if (!err) err = folder_open(folder, keep, p, info);
     if (!err) err = gen_program_check(p);
-    if (!err) info->context = p->max_position;
     *program = err ? NULL : p;
-    if (err) gen_program_free(p);
+    if (!err) {
+        info->context = p->max_position;
+        p->ctx = keep;
+        p->release = folder_release;
+        return 0;
+    }
+    gen_program_free(p);
+    if (keep) folder_release(keep);
     return err;
 }

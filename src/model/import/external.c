@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -18,12 +17,6 @@
 #include "src/model/graph/msg.h"
 
 #define MAX_EXTERNAL ((uint64_t)8 << 30) /* bytes of one model */
-
-struct place {
-    const char *file;
-    uint64_t offset, length;
-    bool has_length;
-};
 
 static int external_fail(const struct gwm_msg *msg, const Onnx__TensorProto *t, int code, const char *what)
 {
@@ -39,11 +32,11 @@ static bool external_number(const char *text, uint64_t *out)
     return *text >= '0' && *text <= '9' && !*end && !errno;
 }
 
-static int read_place(const struct gwm_msg *msg, const Onnx__TensorProto *t, struct place *p)
+int gwm_external_place(const Onnx__TensorProto *t, const struct gwm_msg *msg, struct gwm_place *p)
 {
     bool ok = true;
 
-    *p = (struct place){0};
+    *p = (struct gwm_place){0};
     for (size_t i = 0; i < t->n_external_data; i++) {
         const char *key = t->external_data[i]->key, *value = t->external_data[i]->value;
         if (!key || !value) continue;
@@ -94,7 +87,7 @@ static int read_range(int fd, char *to, uint64_t offset, size_t len)
     return 0;
 }
 
-static int external_read_tensor(struct gwm_source *s, int fd, struct place *p, Onnx__TensorProto *t,
+static int external_read_tensor(struct gwm_source *s, int fd, struct gwm_place *p, Onnx__TensorProto *t,
                                 const struct gwm_msg *msg)
 {
     struct stat st;
@@ -120,6 +113,18 @@ static int external_read_tensor(struct gwm_source *s, int fd, struct place *p, O
     return 0;
 }
 
+int gwm_external_open(int dir, const Onnx__TensorProto *t, const struct gwm_place *p,
+                      const struct gwm_msg *msg)
+{
+    int fd = open_below(dir, p->file);
+
+    if (fd >= 0) return fd;
+    return gwm_fail(msg, fd, "tensor '%.60s': external data '%.80s': %s", t->name ? t->name : "", p->file,
+                    fd == -EINVAL  ? "the path must stay in the model's folder"
+                    : fd == -ELOOP ? "the path goes through a link; put the file itself into the folder"
+                                   : strerror(-fd));
+}
+
 int gwm_external(struct gwm_source *s, int dir, const struct gwm_msg *msg)
 {
     Onnx__GraphProto *g = s->model->graph;
@@ -127,18 +132,14 @@ int gwm_external(struct gwm_source *s, int dir, const struct gwm_msg *msg)
 
     for (size_t i = 0; i < g->n_initializer && !err; i++) {
         Onnx__TensorProto *t = g->initializer[i];
-        struct place p;
+        struct gwm_place p;
         if (t->data_location != ONNX__TENSOR_PROTO__DATA_LOCATION__EXTERNAL || t->has_raw_data) continue;
-        err = read_place(msg, t, &p);
-        int fd = err ? -1 : open_below(dir, p.file);
-        if (!err && fd < 0)
-            err =
-                gwm_fail(msg, fd, "tensor '%.60s': external data '%.80s': %s", t->name ? t->name : "", p.file,
-                         fd == -EINVAL  ? "the path must stay in the model's folder"
-                         : fd == -ELOOP ? "the path goes through a link; put the file itself into the folder"
-                                        : strerror(-fd));
-        if (!err) err = external_read_tensor(s, fd, &p, t, msg);
-        if (fd >= 0) close(fd);
+        err = gwm_external_place(t, msg, &p);
+        if (err) break;
+        int fd = gwm_external_open(dir, t, &p, msg);
+        if (fd < 0) return fd;
+        err = external_read_tensor(s, fd, &p, t, msg);
+        close(fd);
     }
     return err;
 }
