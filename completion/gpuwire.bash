@@ -4,7 +4,7 @@ _gpuwire()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options words=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'demo serve router infer load check balance app info nic controller fleet perf cat hwcheck run help --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'demo serve router infer chat load check balance app info nic controller fleet perf cat hwcheck run help --help --version' -- "$cur")
         return
     fi
     [[ $command == fleet && ${COMP_WORDS[2]} == demo ]] && ((COMP_CWORD > 2)) && command=fleet-demo
@@ -236,6 +236,12 @@ _gpuwire()
             return
             ;;
         'infer --slots')
+            return
+            ;;
+        'chat --token-file')
+            return
+            ;;
+        'chat --ca-file')
             return
             ;;
         'load --server')
@@ -608,6 +614,9 @@ _gpuwire()
             options='--server --fleet --token-file --ca-file --model-version --input --output --priority --deadline --image --out --slots --stats -h --help'
             words='superresolution identity'
             ;;
+        chat)
+            options='--model --system --temperature --max-tokens --token-file --ca-file -h --help'
+            ;;
         load)
             options='--server --fleet --token-file --ca-file --model-version --clients --slots --requests --concurrency --rate --arrivals --seed --window --windows --stability --warmup --rows --priority --deadline --input --verify-echo --csv --json --plot -h --help'
             words='superresolution identity'
@@ -660,7 +669,7 @@ _gpuwire()
             options='--nic --fault -h --help'
             [[ $cur == -* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
             ;;
-        help) words='demo serve router infer load check balance app info nic controller fleet perf cat hwcheck run' ;;
+        help) words='demo serve router infer chat load check balance app info nic controller fleet perf cat hwcheck run' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -9,6 +9,7 @@ int gw_cli_fail(const char *command, const char *what, int err);
 int gw_cli_app(int argc, char **argv);
 int gw_cli_balance(int argc, char **argv);
 int gw_cli_cat(int argc, char **argv);
+int gw_cli_chat(int argc, char **argv);
 int gw_cli_check(int argc, char **argv);
 int gw_cli_controller(int argc, char **argv);
 int gw_cli_demo(int argc, char **argv);

@@ -45,6 +45,7 @@ static const struct gw_command commands[] = {
     {"serve", SERVE("serve models to clients that write their inputs by RDMA"), .in = SERVING},
     {"infer", SERVE("ask a server for one inference: a picture or tensors"), .in = SERVING},
     {"load", SERVE("load a server at levels of concurrency or rate, and report latencies"), .in = SERVING},
+    {"chat", SERVE("talk to a language model: in the terminal, or for a script"), .in = SERVING},
     {"check", SERVE("can a model run here, and if not, which of its nodes cannot"), .in = SERVING},
     {"router", ROUTE("serve the models of a fleet over HTTP and gRPC, to clients without RDMA"),
      .in = ROUTING},

@@ -8,6 +8,7 @@ static const struct gw_command commands[] = {
     {"serve", .run = gw_cli_serve},
     {"infer", .run = gw_cli_infer},
     {"load", .run = gw_cli_load},
+    {"chat", .run = gw_cli_chat},
     {"check", .run = gw_cli_check},
 #ifdef GW_HAVE_ROUTER
     {"router", .run = gw_cli_router},

@@ -140,7 +140,8 @@ int gw_http_connection_error(CURL *curl, CURLcode rc, const char *base, const ch
 
 static int http_client_status_error(const struct gw_http *h, long status, const json_t *answer)
 {
-    const char *said = json_string_value(json_object_get(answer, "error"));
+    const json_t *error = json_object_get(answer, "error");
+    const char *said = json_string_value(json_is_object(error) ? json_object_get(error, "message") : error);
     char plain[300];
     int err = status == 404                                    ? -ENOENT
               : status == 421                                  ? -ESTALE
