@@ -71,21 +71,23 @@ if ! command -v apt-get >/dev/null; then
     exit 1
 fi
 # Some of what the tests use comes from PyPI, and lies outside the tree. The tests that use it are skipped when it is not
-# there. from_pypi FOLDER MODULES PACKAGE: to import the modules would take seconds, so they are only looked for.
+# there. from_pypi FOLDER MODULES PACKAGE...: to import the modules would take seconds, so they are only looked for.
 home=~
 from_pypi() {
-    local folder=${XDG_CACHE_HOME:-$home/.cache}/gpuwire/$1 modules=$2 package=$3
+    local folder=${XDG_CACHE_HOME:-$home/.cache}/gpuwire/$1 modules=$2
+    shift 2
     # shellcheck disable=SC2086  # words
     "$folder/bin/python" -c 'import sys; from importlib.util import find_spec; all(map(find_spec, sys.argv[1:])) or 1 / 0' $modules \
         2>/dev/null && return 0
-    echo "gpuwire: installing $package into $folder"
-    { python3 -m venv "$folder" && "$folder/bin/pip" -q install "$package"; } ||
-        echo "gpuwire: $package is not to be had: its tests will be skipped" >&2
+    echo "gpuwire: installing $* into $folder"
+    { python3 -m venv "$folder" && "$folder/bin/pip" -q install "$@"; } ||
+        echo "gpuwire: $* is not to be had: its tests will be skipped" >&2
 }
-# NVIDIA's own client for the Open Inference Protocol, and Kubernetes' schemas (23 MB).
+# NVIDIA's own client for the Open Inference Protocol, Kubernetes' schemas (23 MB), and clients of OpenAI's API (90 MB).
 all_from_pypi() {
     [[ " ${packages[*]} " = *" python3-venv "* ]] || return 0
     from_pypi tritonclient 'tritonclient.http tritonclient.grpc' 'tritonclient[http,grpc]==2.*'
+    from_pypi openai 'openai litellm langchain_openai' 'openai==3.*' 'litellm==1.*' 'langchain-openai==1.*'
     from_pypi kubernetes kubernetes_validate 'kubernetes-validate==1.*'
     # What the tokenizers of language models are compared with (72 MB).
     from_pypi tokenizers tokenizers 'tokenizers==0.*'
