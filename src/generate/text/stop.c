@@ -24,14 +24,14 @@ struct gen_stop {
     uint32_t at; /* where the stream stands */
     int which;
     char *text; /* the strings, one after the other */
-    const char *strings[GEN_MAX_STOPS];
-    size_t bytes[GEN_MAX_STOPS];
+    const char *strings[GEN_MAX_STOP_STRINGS];
+    size_t bytes[GEN_MAX_STOP_STRINGS];
 };
 
 static int stop_check(const size_t *bytes, unsigned count, size_t *total)
 {
-    if (count > GEN_MAX_STOPS)
-        return gw_error(-E2BIG, "%u stop strings; the limit is %d", count, GEN_MAX_STOPS);
+    if (count > GEN_MAX_STOP_STRINGS)
+        return gw_error(-E2BIG, "%u stop strings; the limit is %d", count, GEN_MAX_STOP_STRINGS);
     for (unsigned i = 0; i < count; i++) {
         if (!bytes[i]) return gw_error(-EINVAL, "a stop string is empty");
         if (bytes[i] > GEN_MAX_STOP_BYTES - *total)

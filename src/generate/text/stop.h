@@ -15,8 +15,8 @@
 #include "src/door/text.h"
 
 /* How many stop strings one request may have, and their bytes in all. */
-#define GEN_MAX_STOPS      16
-#define GEN_MAX_STOP_BYTES 65536
+#define GEN_MAX_STOP_STRINGS 16
+#define GEN_MAX_STOP_BYTES   65536
 
 struct gen_stop;
 

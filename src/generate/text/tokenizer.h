@@ -22,8 +22,8 @@
 
 struct gen_tokenizer;
 
-/* No token: an id that no vocabulary has. */
-#define GEN_NO_TOKEN UINT32_MAX
+/* No token: an id that no vocabulary has. src/generate/wire/wire.h says it in the same way. */
+#define GEN_NO_TOKEN 0xffffffffu
 /* The longest text that one call encodes, in bytes. */
 #define GEN_MAX_TEXT (16u << 20)
 

@@ -14,7 +14,7 @@
 
 static struct gen_stop *open_stops(const char *const *strings, unsigned count)
 {
-    size_t bytes[GEN_MAX_STOPS];
+    size_t bytes[GEN_MAX_STOP_STRINGS];
     struct gen_stop *s;
     for (unsigned i = 0; i < count; i++) bytes[i] = strlen(strings[i]);
     assert_int_equal(gen_stop_open(strings, bytes, count, &s), 0);
@@ -110,13 +110,13 @@ static void refuses_what_is_too_much(void **state)
     char *megabyte = malloc(1 << 20);
     assert_non_null(megabyte);
     memset(megabyte, 'a', 1 << 20);
-    const char *strings[GEN_MAX_STOPS + 1];
-    size_t bytes[GEN_MAX_STOPS + 1];
-    for (unsigned i = 0; i <= GEN_MAX_STOPS; i++) {
+    const char *strings[GEN_MAX_STOP_STRINGS + 1];
+    size_t bytes[GEN_MAX_STOP_STRINGS + 1];
+    for (unsigned i = 0; i <= GEN_MAX_STOP_STRINGS; i++) {
         strings[i] = megabyte;
         bytes[i] = 1;
     }
-    assert_int_equal(gen_stop_open(strings, bytes, GEN_MAX_STOPS + 1, &s), -E2BIG);
+    assert_int_equal(gen_stop_open(strings, bytes, GEN_MAX_STOP_STRINGS + 1, &s), -E2BIG);
     assert_null(s);
     bytes[0] = 1 << 20;
     assert_int_equal(gen_stop_open(strings, bytes, 1, &s), -E2BIG);
