@@ -11,7 +11,9 @@
  * workers emulate: they take the time that a profile says. An answer begins as its request does.
  *
  * `load` sends requests at a fixed rate, to all models in turn. It sends none while as many as --flying are
- * open. When the warm-up is over it prints "counts". At the end it prints the numbers of load_print().
+ * open. With --trace FILE it sends one for each line of the file instead: microseconds from the start, and
+ * the model's number. When the warm-up is over it prints "counts". At the end it prints the numbers of
+ * load_print().
  * bench/fleet/architecture.py runs all of this beside gpuwire's own fleet.
  */
 #include "bench/fleet/baseline.h"
@@ -62,6 +64,7 @@ static int baseline_option(struct baseline_opts *o, const char *name, const char
                    {"--ahead-us", &o->ahead_us}, {"--hop-us", &o->hop_us}};
     if (!strcmp(name, "--controller")) return o->controller = value, 0;
     if (!strcmp(name, "--fleet")) return o->fleet = value, 0;
+    if (!strcmp(name, "--trace")) return o->trace = value, 0;
     if (!strcmp(name, "--profile")) return fleet_profile_read(value, &o->profile);
     for (size_t i = 0; i < sizeof(numbers) / sizeof(*numbers); i++)
         if (!strcmp(name, numbers[i].name)) return baseline_number(value, numbers[i].to);

@@ -19,6 +19,7 @@ struct baseline_opts {
     const char *mode;       /* controller, workers or load */
     const char *controller; /* "HOST:PORT": where it is, or where it listens */
     const char *fleet;      /* of `load`: requests go to gpuwire's controller of this address instead */
+    const char *trace;      /* of `load`: when requests come, and for which model; NULL: the rate */
     uint32_t workers, models;
     uint32_t pages; /* of a worker's GPU */
     uint32_t rate;  /* requests a second */

@@ -34,6 +34,10 @@ struct load {
     uint32_t free_one, flying, turn;
     int64_t began_at, counts_at, ends_at;
     uint64_t due; /* requests that the rate has asked for */
+    struct load_line {
+        uint32_t us, model;
+    } * line; /* of the trace, by time */
+    uint64_t lines, next, room;
     bool said;
     uint64_t sent, good, late, refused, failed, wrong;
     uint32_t *us, nus;
@@ -161,6 +165,15 @@ static uint32_t load_flying(struct load *l)
     return n;
 }
 
+/* Sends what the trace has by now, as far as there is room. */
+static void load_lines(struct load *l, int64_t now, void (*send)(struct load *, int64_t))
+{
+    for (; l->next < l->lines && l->line[l->next].us * INT64_C(1000) <= now - l->began_at; l->next++) {
+        l->turn = l->line[l->next].model;
+        if (load_flying(l) < l->o->flying) send(l, now);
+    }
+}
+
 /* Sends what is due. False: the time is over, and all is answered. */
 static bool load_tick(struct load *l, void (*send)(struct load *, int64_t))
 {
@@ -171,6 +184,10 @@ static bool load_tick(struct load *l, void (*send)(struct load *, int64_t))
     }
     if (now >= l->ends_at)
         return load_flying(l) && now < l->ends_at + 2 * l->o->deadline_ms * BASELINE_MS + BASELINE_SECOND;
+    if (l->o->trace) {
+        load_lines(l, now, send);
+        return true;
+    }
     uint64_t due = (uint64_t)((double)(now - l->began_at) * 1e-9 * l->o->rate);
     for (; l->due < due && load_flying(l) < l->o->flying; l->due++) send(l, now);
     l->due = due; /* what found no room is not made up for */
@@ -269,6 +286,35 @@ static int load_fleet(struct load *l)
     return 0;
 }
 
+static bool load_read_line(struct load *l, FILE *f)
+{
+    struct load_line *at = &l->line[l->lines];
+    if (fscanf(f, "%u %u", &at->us, &at->model) != 2 || at->model >= l->o->models) return false;
+    if (l->lines && at->us < at[-1].us) return false;
+    l->lines++;
+    return true;
+}
+
+static bool load_read_trace(struct load *l, const char *path)
+{
+    FILE *f = fopen(path, "re");
+    bool more = f;
+    while (more) {
+        if (l->lines == l->room) {
+            struct load_line *line = realloc(l->line, (l->room = 2 * l->room + 1024) * sizeof *line);
+            if (!line) break;
+            l->line = line;
+        }
+        more = load_read_line(l, f);
+    }
+    bool good = f && feof(f) && l->lines;
+    if (f) fclose(f);
+    if (!good)
+        fprintf(stderr, "baseline: %s, after line %lu: no MICROSECONDS MODEL\n", path,
+                (unsigned long)l->lines);
+    return good;
+}
+
 int baseline_load(const struct baseline_opts *o)
 {
     struct load *l = calloc(1, sizeof *l);
@@ -279,5 +325,6 @@ int baseline_load(const struct baseline_opts *o)
     if (!l->us || !l->tensors) return 1;
     for (uint32_t i = 0; i < BASELINE_REQUESTS; i++) l->one[i].next_free = i + 1;
     setlinebuf(stdout);
+    if (o->trace && !load_read_trace(l, o->trace)) return 1;
     return o->fleet ? load_fleet(l) : load_baseline(l);
 }
