@@ -32,7 +32,9 @@ struct fleet_serving {
     struct fleet_loop *loop;
     struct fleet_agent *agent;
     struct fleet_enrol *entry;
-    struct fleet_watch *signals;
+    struct fleet_engine *engine;
+    struct fleet_watch *signals, *failures;
+    bool failed; /* the engine has ended by itself */
     char name[FLEET_NAME], folder[FLEET_FOLDER];
     char *token;
 };
@@ -137,18 +139,28 @@ static void fleet_signal(void *ctx)
     fleet_agent_leave(s->agent, (int64_t)s->all->doors.drain_ns, fleet_left, s);
 }
 
+/* A worker that answers nothing would keep its leases, and its clients. It ends, and what starts it again
+ * gives it a NIC and a GPU that work. */
+static void fleet_engine_failed(void *ctx)
+{
+    struct fleet_serving *s = ctx;
+    gw_log(GW_LOG_ERROR, "worker %s: its NIC or its GPU has failed: it leaves the fleet and ends", s->name);
+    s->failed = true;
+    fleet_watch_drop(s->loop, s->failures);
+    fleet_agent_leave(s->agent, 0, fleet_left, s);
+}
+
 static int fleet_make_agent(struct fleet_serving *s)
 {
     const struct gw_http_door_opts *door = &s->all->doors.http;
     const struct gw_cli_fleet_opts *f = &s->all->fleet;
     const char *host = door->host ? door->host : "127.0.0.1";
     char listen[FLEET_ADDRESS];
-    struct fleet_engine *engine;
     snprintf(listen, sizeof(listen), strchr(host, ':') ? "[%s]:%u" : "%s:%u", host, door->port);
-    int err = fleet_make_engine(s, &engine);
+    int err = fleet_make_engine(s, &s->engine);
     if (err) return err;
     const struct fleet_agent_opts o = {.loop = s->loop,
-                                       .engine = engine,
+                                       .engine = s->engine,
                                        .fleet = f->name,
                                        .name = s->name,
                                        .token = s->token,
@@ -159,8 +171,8 @@ static int fleet_make_agent(struct fleet_serving *s)
                                        .say = fleet_say};
     err = fleet_agent_create(&o, &s->agent);
     if (!err) return 0;
-    engine->ops->stop(engine);
-    engine->ops->destroy(engine);
+    s->engine->ops->stop(s->engine);
+    s->engine->ops->destroy(s->engine);
     return err;
 }
 
@@ -178,6 +190,7 @@ static int fleet_start(struct fleet_serving *s)
     if (!err) err = fleet_pipes_on(s->own_dev, &s->pipes);
     if (!err) err = fleet_make_agent(s);
     if (!err) err = fleet_watch_add(s->loop, gw_interrupt_fd(), fleet_signal, s, &s->signals);
+    if (!err) err = fleet_watch_add(s->loop, fleet_real_fd(s->engine), fleet_engine_failed, s, &s->failures);
     if (err || !strstr(f->fleet, "://")) return err;
     const struct fleet_registry_opts registry = {.etcd = f->fleet, .fleet = f->name};
     const struct fleet_enrol_opts o = {
@@ -211,7 +224,7 @@ int gw_cli_serve_fleet(const struct gw_cli_serving *all)
         fflush(stdout);
         err = fleet_loop_run(s.loop, INT64_MAX);
     }
-    int done = err ? gw_failed("serve") : GW_EXIT_OK;
+    int done = err ? gw_failed("serve") : s.failed ? GW_EXIT_FAILURE : GW_EXIT_OK;
     fleet_end(&s);
     return done;
 }

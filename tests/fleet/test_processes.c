@@ -147,6 +147,28 @@ static void test_served(void **state)
     whole_settle();
 }
 
+/* A worker whose NIC dies leaves at once, and ends. Its clients go elsewhere. */
+static void test_nic_dies(void **state)
+{
+    (void)state;
+    char command[FLEET_ADDRESS + 64];
+    int status = 0;
+    whole_start("identity", 1, IDENTITY_BYTES);
+    whole.gap_ns = 5 * MS;
+    serve(0, "a");
+    for (int64_t end = rig_now() + 3 * SECOND / 2; rig_now() < end;) whole_turn(); /* as above */
+    whole_load(60);
+    serve(1, "b");
+    whole_load(60);
+    snprintf(command, sizeof(command), "%s nic --pid %d --event device-fatal >/dev/null", getenv("GPUWIRE"),
+             pid[0]);
+    assert_int_equal(system(command), 0);
+    whole_load_until(ended(0, &status));
+    assert_true(WIFEXITED(status) && WEXITSTATUS(status) == 1);
+    whole_load(60);
+    whole_settle();
+}
+
 static int open_all(void **state)
 {
     (void)state;
@@ -176,6 +198,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_teardown(test_emulated, stop),
         cmocka_unit_test_teardown(test_served, stop),
+        cmocka_unit_test_teardown(test_nic_dies, stop),
     };
     return cmocka_run_group_tests(tests, open_all, close_all);
 }

@@ -30,6 +30,7 @@ static uint32_t call_status(int err)
     case 0: return GW_SERVE_OK;
     case -EINVAL: return GW_SERVE_BAD_REQUEST;
     case -ETIME: return GW_SERVE_LATE;
+    case -EIO: /* the session broke: another worker may do better */
     case -ESHUTDOWN: return GW_SERVE_CLOSING;
     case -ECANCELED: return GW_SERVE_RECALLED;
     case -EKEYEXPIRED: return GW_SERVE_NO_LEASE;

@@ -3,6 +3,7 @@
 #include "src/fleet/real/real.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -172,6 +173,13 @@ static bool real_idle(const struct fleet_engine *e)
 
 /* ---- its life ---- */
 
+/* What a loop has that ended by itself is not waited for. */
+static uint64_t real_stop_deadline(const struct real *r)
+{
+    struct pollfd ended = {.fd = gw_many_fd(r->many), .events = POLLIN};
+    return gw_deadline(poll(&ended, 1, 0) == 1 ? 0 : REAL_STOP_NS);
+}
+
 static void real_stop(struct fleet_engine *e)
 {
     struct real *r = real_of(e);
@@ -180,7 +188,7 @@ static void real_stop(struct fleet_engine *e)
     fleet_lane_destroy(r->scans);
     r->scans = NULL;
     gw_many_close(r->many);
-    gw_calls_close(r->calls, gw_deadline(REAL_STOP_NS));
+    gw_calls_close(r->calls, real_stop_deadline(r));
     fleet_pages_stop(r->pages);
     fleet_lane_destroy(r->work);
     r->work = NULL;
@@ -288,6 +296,11 @@ static int engine_make_loop(struct real *r)
     if (!err) err = gw_many_start(r->many);
     r->calls = r->many ? gw_many_calls(r->many) : NULL;
     return err;
+}
+
+int fleet_real_fd(const struct fleet_engine *e)
+{
+    return gw_many_fd(real_of(e)->many);
 }
 
 int fleet_real_create(const struct fleet_real_opts *opts, struct fleet_engine **out)

@@ -39,5 +39,8 @@ struct fleet_real_opts {
 /* -ENOENT: no model of the repository can be served; -ENOMEM: the arenas are not to be had; others as
  * gw_last_error() says. */
 int fleet_real_create(const struct fleet_real_opts *opts, struct fleet_engine **out);
+/* Readable when the engine answers nothing any more, because its NIC or its GPU has failed. `stop` says
+ * why. */
+int fleet_real_fd(const struct fleet_engine *e);
 
 #endif

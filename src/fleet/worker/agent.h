@@ -45,7 +45,7 @@ void fleet_agent_leader(struct fleet_agent *a, const char *address, uint64_t ter
 
 /* The orderly end: tells the leader, takes no new leases, and serves the old ones until they have ended and
  * all is answered, `within_ns` at most. Then it says goodbye to all, and calls left(ctx), once; only
- * fleet_agent_destroy may follow. */
+ * fleet_agent_destroy may follow. A second call can only make it end sooner, and its `left` is not called. */
 void fleet_agent_leave(struct fleet_agent *a, int64_t within_ns, void (*left)(void *ctx), void *ctx);
 
 /* Ends all at once, and destroys the engine. NULL is allowed. */

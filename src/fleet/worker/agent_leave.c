@@ -39,12 +39,16 @@ static void leave_look(void *ctx)
 
 void fleet_agent_leave(struct fleet_agent *a, int64_t within_ns, void (*left)(void *ctx), void *ctx)
 {
-    if (a->leaving) return;
+    int64_t by_at = within_ns < INT64_MAX - agent_now(a) ? agent_now(a) + within_ns : INT64_MAX;
+    if (a->leaving) {
+        if (by_at < a->leave_by_at) a->leave_by_at = by_at;
+        return;
+    }
     a->leaving = true;
     a->on_left = left;
     a->left_ctx = ctx;
     a->empty_at = agent_now(a);
-    a->leave_by_at = within_ns < INT64_MAX - agent_now(a) ? agent_now(a) + within_ns : INT64_MAX;
+    a->leave_by_at = by_at;
     agent_say(a, "leaves: takes no new leases, and serves %u leases until they have ended", a->live);
     agent_send(a, FLEET_LEAVES, 0, NULL, 0);
     leave_look(a);

@@ -41,6 +41,7 @@ GW_DEV void gw_serve_await(const struct gw_serve_args *a, uint64_t look)
     if (a->work->again < until) until = a->work->again;
     int n = gw_wait_cq(a->cq, GW_SERVE_POLL, wc, until, &a->ctl->shared->stop, a->wake_fd);
     uint64_t now = gw_clock_ns();
+    if (n == -EIO) gw_loop_fail(a->ctl, n); /* the NIC has failed: nothing arrives any more */
     /* On CPU threads the host's orders are at hand; a GPU takes them when it looks at the board. */
     if (gw_serve_is_many(a) && a->wake_fd >= 0) gw_serve_take_orders(a);
     for (int i = 0; i < n; i++) gw_serve_arrived(a, &wc[i], now);
