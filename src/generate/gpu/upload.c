@@ -101,41 +101,57 @@ static void upload_order(const uint8_t *from, uint32_t bytes, uint8_t *to)
     }
 }
 
-/* Zeros become elements of the scales' type. */
-static void upload_zeros(const struct gen_weight *w, uint32_t type, uint32_t blocks, void *to)
+static float upload_zero(const struct gen_weight *w, uint32_t n, uint32_t block, uint32_t blocks)
 {
-    const uint8_t *zero = w->zero;
+    uint32_t type = format_type(w->scale_type);
 
+    if (!w->zero) return 8;
+    if (w->zero_is_float) return gen_number_get(type, w->zero, (uint64_t)n * blocks + block);
+    return (float)(((const uint8_t *)w->zero)[(uint64_t)n * ((blocks + 1) / 2) + block / 2] >>
+                       (block % 2 * 4) &
+                   15);
+}
+
+/* Each block's scale, and what is added. */
+static void upload_scales(const struct gen_weight *w, uint32_t blocks, uint32_t type, void *to)
+{
     for (uint32_t n = 0; n < w->n; n++)
         for (uint32_t b = 0; b < blocks; b++) {
-            uint64_t at = (uint64_t)n * ((blocks + 1) / 2) + b / 2;
-            gen_number_put(type, to, (uint64_t)n * blocks + b, (float)(zero[at] >> (b % 2 * 4) & 15));
+            uint64_t at = (uint64_t)n * blocks + b;
+            float scale = gen_number_get(format_type(w->scale_type), w->scale, at);
+            gen_number_put(type, to, 2 * at, scale);
+            gen_number_put(type, to, 2 * at + 1, -upload_zero(w, n, b, blocks) * scale);
         }
 }
 
 static int upload_q4(struct gen_gpu *g, const struct gen_weight *w, struct gen_upload **out)
 {
-    uint32_t blocks = (w->k + w->block - 1) / w->block, row = blocks * w->block / 2;
-    uint32_t padded = (row + 15) / 16 * 16, type = format_type(w->scale_type);
-    uint64_t quants = (uint64_t)w->n * padded, scales = (uint64_t)w->n * blocks * gw_dtype_bytes(type);
-    uint64_t scale_at = (quants + 255) / 256 * 256, zero_at = (scale_at + scales + 255) / 256 * 256;
-    struct gen_upload *u = upload_new(g, upload_matrix(w), zero_at + scales);
+    uint32_t blocks = (w->k + w->block - 1) / w->block, row = blocks * w->block / 2, shift = 0;
+    uint32_t padded = (row + 15) / 16 * 16, type = g->o.type;
+    uint64_t quants = (uint64_t)w->n * padded, scales = (uint64_t)w->n * blocks * 2 * gw_dtype_bytes(type);
+    uint64_t scale_at = (quants + 255) / 256 * 256;
+    struct gen_upload *u = upload_new(g, upload_matrix(w), scale_at + scales);
     uint8_t *to = calloc(1, quants > scales ? quants : scales);
     int err = u && to ? 0 : -ENOMEM;
 
     for (uint32_t n = 0; n < w->n && !err; n++)
         upload_order((const uint8_t *)w->data + (uint64_t)n * row, row, to + (uint64_t)n * padded);
     if (!err) err = upload_copy(g, u, 0, to, quants);
-    if (!err) err = upload_copy(g, u, scale_at, w->scale, scales);
-    if (!err && w->zero && !w->zero_is_float) upload_zeros(w, type, blocks, to);
-    if (!err && w->zero) err = upload_copy(g, u, zero_at, w->zero_is_float ? w->zero : to, scales);
+    if (!err) upload_scales(w, blocks, type, to);
+    if (!err) err = upload_copy(g, u, scale_at, to, scales);
     free(to);
     if (err) return err;
-    char *dev = u->mem.dev;
-    u->matrix = (struct gen_matrix){
-        dev,  dev + scale_at, w->zero ? dev + zero_at : NULL, NULL, GEN_Q4, w->n, w->k, w->block, blocks,
-        type, padded};
-    g->shape.weight_bytes += quants + (w->zero ? 2 : 1) * scales;
+    while (1u << shift < w->block) shift++;
+    u->matrix = (struct gen_matrix){.data = u->mem.dev,
+                                    .scale = (char *)u->mem.dev + scale_at,
+                                    .format = GEN_Q4,
+                                    .n = w->n,
+                                    .k = w->k,
+                                    .shift = shift,
+                                    .blocks = blocks,
+                                    .scale_type = type,
+                                    .row_bytes = padded};
+    g->shape.weight_bytes += quants + scales;
     *out = u;
     return 0;
 }

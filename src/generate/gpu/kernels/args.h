@@ -29,13 +29,14 @@ struct gen_count {
 /*
  * A matrix of n rows and k columns in the GPU's memory. Rows are `row_bytes` apart. Q4: in each eight
  * elements number 2 i stands in bits 4 i and on, number 2 i + 1 in bits 4 i + 16 and on. So pairs of them
- * come out of a word with one mask. A zero is one element of scale_type for each block, or all are 8.
+ * come out of a word with one mask. Each block has two numbers of scale_type: its scale, and what is added to
+ * the quants times the scale, -zero * scale.
  */
 struct gen_matrix {
-    const void *data, *scale, *zero;
-    const float *bias; /* or NULL */
-    uint32_t format;   /* enum gen_format of program.h */
-    uint32_t n, k, block, blocks, scale_type;
+    const void *data, *scale;
+    const float *bias;                        /* or NULL */
+    uint32_t format;                          /* enum gen_format of program.h */
+    uint32_t n, k, shift, blocks, scale_type; /* Q4: `blocks` in a row, of 1 << shift columns */
     uint64_t row_bytes;
 };
 

@@ -103,7 +103,8 @@ GWM_INLINE void gen_warps_score(const struct gen_attend_args *a, struct gen_warp
         uint32_t words = WARPS_KEY_WORDS(size, i), (*q)[4] = size > WARPS_KEPT ? other : st->q[i];
         if (size > WARPS_KEPT) gen_warps_query(a, st, size, i, other);
         GWM_UNROLL
-        for (e = 0; e < words; e += 2) {
+        for (e = 0; e < 4; e += 2) {
+            if (e >= words) continue;
             const uint32_t left[4] = {q[0][e], q[1][e], q[0][e + 1], q[1][e + 1]};
             gen_mma(type, s[0], left, k[i][0][e], k[i][0][e + 1]);
             gen_mma(type, s[1], left, k[i][1][e], k[i][1][e + 1]);
@@ -160,7 +161,8 @@ GWM_INLINE void gen_warps_fetch(const struct gen_attend_args *a, const uint16_t 
             gen_warps_words(
                 v[i][e], values + token * a->cache.width + WARPS_VALUE_START(size, i) + g * words * 2, words);
             GWM_UNROLL
-            for (w = 0; w < words; w++) v[i][e][w] = first + token > last ? 0 : v[i][e][w];
+            for (w = 0; w < 4; w++)
+                if (w < words && first + token > last) v[i][e][w] = 0;
         }
     }
 }
@@ -175,7 +177,8 @@ GWM_INLINE void gen_warps_values(uint32_t type, uint32_t size, const float s[2][
     GWM_UNROLL
     for (i = 0; i < WARPS_VALUE_PIECES(size); i++) {
         GWM_UNROLL
-        for (n = 0; n < 2 * WARPS_VALUE_WORDS(size, i); n++) {
+        for (n = 0; n < 8; n++) {
+            if (n >= 2 * WARPS_VALUE_WORDS(size, i)) continue;
             float *d = o[WARPS_VALUE_START(size, i) / 8 + n];
             d[0] *= scaled[0], d[1] *= scaled[0], d[2] *= scaled[1], d[3] *= scaled[1];
             gen_mma(type, d, left, gen_warps_pair(v[i][0], v[i][1], n), gen_warps_pair(v[i][2], v[i][3], n));
@@ -207,25 +210,42 @@ GWM_INLINE void gen_warps_pages(const struct gen_attend_args *a, const struct ge
 /* The element of a head that column c of product n of a piece is. */
 #define WARPS_ELEMENT(size, i, c, n) (WARPS_VALUE_START(size, i) + (c)*2 * WARPS_VALUE_WORDS(size, i) + (n))
 
-/* A warp that had all pages writes its results. */
-GWM_INLINE void gen_warps_store(const struct gen_attend_args *a, const struct gen_attend_place *p,
-                                const struct gen_warp_state *st, uint32_t size, float (*o)[4])
+/* The opposite of gen_warps_words. */
+GWM_INLINE void gen_warps_write(uint16_t *at, const uint32_t w[4], uint32_t count)
 {
-    uint32_t t = gw_lane() % 4, r, c, i, n;
+    if (count == 4) {
+        struct gen_words v = {{w[0], w[1], w[2], w[3]}};
+        *(struct gen_words *)at = v;
+    } else if (count == 2) {
+        struct gwm_h4 v = {{w[0], w[1]}};
+        *(struct gwm_h4 *)at = v;
+    } else {
+        *(uint32_t *)at = w[0];
+    }
+}
+
+/* A warp that had all pages writes its results: products of a column are elements that lie together. */
+GWM_INLINE void gen_warps_store(const struct gen_attend_args *a, const struct gen_warp_state *st,
+                                uint32_t type, uint32_t size, float (*o)[4])
+{
+    uint32_t t = gw_lane() % 4, r, c, i, n, w[4];
 
     GWM_UNROLL
     for (r = 0; r < 2; r++) {
         float by = gen_attend_by(a, st->head[r], st->most[r], st->all[r]);
+        uint16_t *to = (uint16_t *)a->y.p + (uint64_t)st->row[r] * a->y.stride + st->head[r] * size;
         if (!st->there[r]) continue;
         GWM_UNROLL
         for (i = 0; i < WARPS_VALUE_PIECES(size); i++) {
             GWM_UNROLL
             for (c = 0; c < 2; c++) {
                 GWM_UNROLL
-                for (n = 0; n < 2 * WARPS_VALUE_WORDS(size, i); n++)
-                    gen_attend_put(a, p->split, st->row[r],
-                                   st->head[r] * size + WARPS_ELEMENT(size, i, 2 * t + c, n),
-                                   o[WARPS_VALUE_START(size, i) / 8 + n][2 * r + c], by);
+                for (n = 0; n < 4; n++) {
+                    float(*d)[4] = o + WARPS_VALUE_START(size, i) / 8 + 2 * n;
+                    if (n < WARPS_VALUE_WORDS(size, i))
+                        w[n] = gen_pack(type, d[0][2 * r + c] * by, d[1][2 * r + c] * by);
+                }
+                gen_warps_write(to + WARPS_ELEMENT(size, i, 2 * t + c, 0), w, WARPS_VALUE_WORDS(size, i));
             }
         }
     }
@@ -267,7 +287,8 @@ GWM_INLINE void gen_warps_join(const struct gen_attend_args *a, const struct gen
         width = 16 * WARPS_VALUE_WORDS(size, i);
         gw_syncthreads(); /* all have used the piece before */
         GWM_UNROLL
-        for (n = 0; n < 2 * WARPS_VALUE_WORDS(size, i); n++) {
+        for (n = 0; n < 8; n++) {
+            if (n >= 2 * WARPS_VALUE_WORDS(size, i)) continue;
             GWM_UNROLL
             for (e = 0; e < 4; e++)
                 room->sum[own][g + e / 2 * 8]
@@ -315,7 +336,7 @@ GWM_INLINE void gen_warps_attend(const struct gen_attend_args *a, uint32_t type,
     gen_warps_state(a, &p, &st);
     if (a->tile) {
         gen_warps_pages(a, &p, &st, type, size, o);
-        gen_warps_store(a, &p, &st, size, o);
+        gen_warps_store(a, &st, type, size, o);
     } else {
         p.page += gw_warp_idx(), p.step = gw_block_dim() / 32; /* the warps share the pages */
         gen_warps_pages(a, &p, &st, type, size, o);

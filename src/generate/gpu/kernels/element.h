@@ -16,6 +16,19 @@ struct gen_words {
     uint32_t w[4];
 } __attribute__((aligned(16)));
 
+/* What is read once only. */
+GW_DEV struct gen_words gen_words_once(const void *p)
+{
+#ifdef __CUDACC__
+    uint4 v = __ldcs((const uint4 *)p);
+    struct gen_words w = {{v.x, v.y, v.z, v.w}};
+
+    return w;
+#else
+    return *(const struct gen_words *)p;
+#endif
+}
+
 GW_DEV float gen_bits_float(uint32_t bits)
 {
     float f;
@@ -87,10 +100,9 @@ GW_DEV float gen_matrix_get(const struct gen_matrix *w, uint32_t n, uint32_t k)
     uint32_t q;
 
     if (w->format != GEN_Q4) return gen_get(gen_format_type(w->format), row, k);
-    at = (uint64_t)n * w->blocks + k / w->block;
+    at = 2 * ((uint64_t)n * w->blocks + (k >> w->shift));
     q = ((const uint32_t *)row)[k / 8] >> (k / 2 % 4 * 4 + k % 2 * 16) & 15;
-    return ((float)q - (w->zero ? gen_get(w->scale_type, w->zero, at) : 8.0f)) *
-           gen_get(w->scale_type, w->scale, at);
+    return (float)q * gen_get(w->scale_type, w->scale, at) + gen_get(w->scale_type, w->scale, at + 1);
 }
 
 #endif

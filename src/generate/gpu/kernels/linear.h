@@ -46,31 +46,44 @@ GW_DEV void gen_linear_put(const struct gen_linear_args *a, const struct gen_lin
     gen_row_put(&a->y[p->matrix], row, n, sum);
 }
 
-/* 16 bytes of a row, or zeros past its end. */
-GW_DEV struct gen_words gen_linear_words(const void *p, int there)
+/* 16 bytes of a row, or zeros where there are none. Weights are read once: they need no place in a cache. */
+GW_DEV struct gen_words gen_linear_words(const void *p, uint32_t there, uint32_t once)
 {
     struct gen_words z = {{0, 0, 0, 0}};
 
-    return there ? *(const struct gen_words *)p : z;
+    if (!there) return z;
+    return once ? gen_words_once(p) : *(const struct gen_words *)p;
 }
 
-/* Eight quants become four pairs. */
-GW_DEV void gen_linear_spread(uint32_t type, uint32_t q, float scale, float zero, uint32_t to[4])
+/* Quants become numbers: each is q * scale + offset, of two at a time. */
+GWM_INLINE uint32_t gen_linear_two(uint32_t type, uint32_t q, uint32_t by)
 {
-    uint32_t i;
-
-    GWM_UNROLL
-    for (i = 0; i < 4; i++, q >>= 4)
-        to[i] = gen_pack(type, ((float)(q & 15) - zero) * scale, ((float)(q >> 16 & 15) - zero) * scale);
+#ifdef __CUDACC__
+    uint32_t scale = __byte_perm(by, by, 0x1010), offset = __byte_perm(by, by, 0x3232), to;
+    /* The quants' bits, below those of 1024 (fp16) or 128 (bf16), are that number plus the quant. */
+    if (type == GW_DTYPE_F16) {
+        asm("{.reg .b32 n; sub.f16x2 n, %1, %4; fma.rn.f16x2 %0, n, %2, %3;}"
+            : "=r"(to)
+            : "r"(q | 0x64006400), "r"(scale), "r"(offset), "r"(0x64006400));
+        return to;
+    }
+    NV_IF_TARGET(NV_PROVIDES_SM_80,
+                 (asm("{.reg .b32 n; fma.rn.bf16x2 n, %1, %4, %5; fma.rn.bf16x2 %0, n, %2, %3;}"
+                      : "=r"(to)
+                      : "r"(q | 0x43004300), "r"(scale), "r"(offset), "r"(0x3f803f80), "r"(0xc300c300));
+                  return to;))
+#endif
+    {
+        const uint16_t half[2] = {(uint16_t)by, (uint16_t)(by >> 16)};
+        float s = gen_get(type, half, 0), o = gen_get(type, half, 1);
+        return gen_pack(type, (float)(q & 15) * s + o, (float)(q >> 16 & 15) * s + o);
+    }
 }
 
-/* Scale and zero of element (n, k). */
-GW_DEV void gen_linear_block(const struct gen_matrix *w, uint32_t n, uint32_t k, float *scale, float *zero)
+/* Scale and offset of the block of element (n, k), or of the last one. */
+GW_DEV uint32_t gen_linear_block(const struct gen_matrix *w, uint32_t n, uint32_t k)
 {
-    uint64_t at = (uint64_t)n * w->blocks + (k < w->k ? k : w->k - 1) / w->block;
-
-    *scale = gen_get(w->scale_type, w->scale, at);
-    *zero = w->zero ? gen_get(w->scale_type, w->zero, at) : 8.0f;
+    return ((const uint32_t *)w->scale)[(uint64_t)n * w->blocks + ((k < w->k ? k : w->k - 1) >> w->shift)];
 }
 
 /* Adds eight elements of k: words of two rows of W, g and g + 8, by the words of x for each eight rows. */
@@ -87,90 +100,175 @@ GWM_INLINE void gen_linear_eight(uint32_t type, uint32_t deep, float (*sum)[4], 
     }
 }
 
+/* What the compiler knows of a kernel. */
+struct gen_linear_form {
+    uint32_t type, q4, wide, deep, ahead;
+};
+
 struct gen_linear_side { /* of a lane */
     const char *w[4][2]; /* rows g and g + 8 of each sixteen of W */
     uint32_t n[4][2];
     const uint16_t *x[8];
+    uint32_t step; /* elements from a slice of the warp to its next */
 };
 
 GWM_INLINE void gen_linear_sides(const struct gen_linear_args *a, const struct gen_linear_place *p,
-                                 uint32_t wide, uint32_t deep, struct gen_linear_side *s)
+                                 const struct gen_linear_form *f, struct gen_linear_side *s)
 {
     const struct gen_matrix *w = &a->w[p->matrix];
     uint32_t i, g = gw_lane() / 4;
 
     GWM_UNROLL
-    for (i = 0; i < 2 * wide; i++) { /* rows past the last are read as the last, and not stored */
+    for (i = 0; i < 2 * f->wide; i++) { /* rows past the last are read as the last, and not stored */
         uint32_t n = p->n + i / 2 * 16 + i % 2 * 8 + g;
         s->n[i / 2][i % 2] = n = n < w->n ? n : w->n - 1;
         s->w[i / 2][i % 2] = (const char *)w->data + n * w->row_bytes;
     }
     GWM_UNROLL
-    for (i = 0; i < deep; i++) {
+    for (i = 0; i < f->deep; i++) {
         uint32_t row = p->row + i * 8 + g;
         s->x[i] = (const uint16_t *)a->x.p + (uint64_t)(row < p->rows ? row : p->rows - 1) * a->x.stride;
     }
 }
 
-/* Weights of 16 bits: a lane's part of a slice is eight elements. */
-GWM_INLINE void gen_linear_plain(const struct gen_linear_args *a, const struct gen_linear_place *p,
-                                 uint32_t type, uint32_t wide, uint32_t deep, float (*sum)[4])
+/* What a lane has asked for: of plain weights some slices, of blocks of 4 bits one. Kernels for many rows
+ * read x when they need it: registers would not do. */
+#define LINEAR_FEW 2 /* eights of rows */
+struct gen_linear_load {
+    struct gen_words w[2 * LINEAR_AHEAD][2], x[LINEAR_AHEAD][LINEAR_FEW];
+    uint32_t by[4][2][2]; /* blocks: of each sixteen of W, of rows g and g + 8, of the first and last 16 */
+};
+
+/* `ahead` slices of weights of 16 bits, from k on: a lane's part of each is eight elements. Where `there` is
+ * 0, this lane has nothing: the slice is the last one. */
+GWM_INLINE void gen_plain_fetch(const struct gen_linear_side *s, const struct gen_linear_form *f, uint32_t k,
+                                uint32_t there, struct gen_linear_load *to)
 {
-    uint32_t width = a->w[p->matrix].k, ahead = LINEAR_AHEAD / wide, step = gw_block_dim() / 32 * 32;
-    uint32_t first = gw_warp_idx() * 32 + gw_lane() % 4 * 8, k, u, i, d;
+    uint32_t u, i, d;
+
+    GWM_UNROLL
+    for (u = 0; u < f->ahead; u++) {
+        GWM_UNROLL
+        for (i = 0; i < 2 * f->wide; i++)
+            to->w[u * f->wide + i / 2][i % 2] =
+                gen_linear_words(s->w[i / 2][i % 2] + 2 * (uint64_t)(k + u * s->step), there, 1);
+        GWM_UNROLL
+        for (d = 0; d < f->deep && f->deep <= LINEAR_FEW; d++)
+            to->x[u][d] = gen_linear_words(s->x[d] + k + u * s->step, there, 0);
+    }
+}
+
+GWM_INLINE void gen_plain_multiply(const struct gen_linear_side *s, const struct gen_linear_form *f,
+                                   uint32_t k, uint32_t there, const struct gen_linear_load *l,
+                                   float (*sum)[4])
+{
+    struct gen_words x[8];
+    uint32_t u, i, d;
+
+    GWM_UNROLL
+    for (u = 0; u < f->ahead; u++) {
+        GWM_UNROLL
+        for (d = 0; d < f->deep; d++)
+            x[d] = f->deep <= LINEAR_FEW ? l->x[u][d] : gen_linear_words(s->x[d] + k + u * s->step, there, 0);
+        GWM_UNROLL
+        for (i = 0; i < f->wide; i++)
+            gen_linear_eight(f->type, f->deep, sum + i * f->deep, l->w[u * f->wide + i][0].w,
+                             l->w[u * f->wide + i][1].w, x);
+    }
+}
+
+/* While a lane multiplies, what it needs next is under way. */
+GWM_INLINE void gen_linear_plain(const struct gen_linear_args *a, const struct gen_linear_place *p,
+                                 const struct gen_linear_form *f, float (*sum)[4])
+{
+    uint32_t width = a->w[p->matrix].k, t = gw_lane() % 4 * 8, k = gw_warp_idx() * 32 + t, round, rounds;
+    struct gen_linear_form many = *f, one = *f;
+    struct gen_linear_load now, next;
     struct gen_linear_side s;
 
-    gen_linear_sides(a, p, wide, deep, &s);
-    for (k = first; k - gw_lane() % 4 * 8 < width; k += ahead * step) {
-        struct gen_words w[LINEAR_AHEAD][2], x[8];
-        GWM_UNROLL
-        for (u = 0; u < ahead; u++) {
-            GWM_UNROLL
-            for (i = 0; i < 2 * wide; i++)
-                w[u * wide + i / 2][i % 2] =
-                    gen_linear_words(s.w[i / 2][i % 2] + 2 * (uint64_t)(k + u * step), k + u * step < width);
-        }
-        GWM_UNROLL
-        for (u = 0; u < ahead; u++) {
-            GWM_UNROLL
-            for (d = 0; d < deep; d++) x[d] = gen_linear_words(s.x[d] + k + u * step, k + u * step < width);
-            GWM_UNROLL
-            for (i = 0; i < wide; i++)
-                gen_linear_eight(type, deep, sum + i * deep, w[u * wide + i][0].w, w[u * wide + i][1].w, x);
-        }
+    many.ahead = f->wide * f->deep > 8 ? 1 : LINEAR_AHEAD / f->wide, one.ahead = 1;
+    gen_linear_sides(a, p, f, &s);
+    s.step = gw_block_dim() / 32 * 32;
+    round = many.ahead * s.step;
+    rounds = k - t + round - s.step + 32 <= width ? (width - (k - t + round - s.step + 32)) / round + 1 : 0;
+    if (rounds) gen_plain_fetch(&s, &many, k, 1, &now);
+    for (; rounds > 1; rounds--, k += round) {
+        gen_plain_fetch(&s, &many, k + round, 1, &next);
+        gen_plain_multiply(&s, &many, k, 1, &now, sum);
+        now = next;
+    }
+    if (rounds) gen_plain_multiply(&s, &many, k, 1, &now, sum), k += round;
+    for (; k - t < width; k += s.step) {
+        gen_plain_fetch(&s, &one, k, k < width, &now);
+        gen_plain_multiply(&s, &one, k, k < width, &now, sum);
     }
 }
 
 /* Blocks of 4 bits: a lane's part of a slice is 32 elements. */
+GWM_INLINE void gen_q4_fetch(const struct gen_matrix *m, const struct gen_linear_side *s,
+                             const struct gen_linear_form *f, uint32_t k, struct gen_linear_load *to)
+{
+    uint32_t i, d, c;
+
+    GWM_UNROLL
+    for (i = 0; i < 2 * f->wide; i++) {
+        uint32_t n = s->n[i / 2][i % 2];
+        to->w[i / 2][i % 2] = gen_linear_words(s->w[i / 2][i % 2] + k / 2, k < m->k, 1);
+        to->by[i / 2][i % 2][0] = gen_linear_block(m, n, k);
+        to->by[i / 2][i % 2][1] = gen_linear_block(m, n, k + 16);
+    }
+    GWM_UNROLL
+    for (c = 0; c < 4; c++) {
+        GWM_UNROLL
+        for (d = 0; d < f->deep && f->deep <= LINEAR_FEW; d++)
+            to->x[c][d] = gen_linear_words(s->x[d] + k + c * 8, k + c * 8 < m->k, 0);
+    }
+}
+
+GWM_INLINE void gen_q4_multiply(const struct gen_matrix *m, const struct gen_linear_side *s,
+                                const struct gen_linear_form *f, uint32_t k, const struct gen_linear_load *l,
+                                float (*sum)[4])
+{
+    uint32_t i, d, c, e, r, w[2][4];
+    struct gen_words x[8];
+
+    GWM_UNROLL
+    for (c = 0; c < 4; c++) {
+        GWM_UNROLL
+        for (d = 0; d < f->deep; d++)
+            x[d] = f->deep <= LINEAR_FEW ? l->x[c][d]
+                                         : gen_linear_words(s->x[d] + k + c * 8, k + c * 8 < m->k, 0);
+        GWM_UNROLL
+        for (i = 0; i < f->wide; i++) {
+            GWM_UNROLL
+            for (r = 0; r < 2; r++) {
+                GWM_UNROLL
+                for (e = 0; e < 4; e++)
+                    w[r][e] =
+                        gen_linear_two(f->type, l->w[i][r].w[c] >> (4 * e) & 0x000f000f, l->by[i][r][c / 2]);
+            }
+            gen_linear_eight(f->type, f->deep, sum + i * f->deep, w[0], w[1], x);
+        }
+    }
+}
+
 GWM_INLINE void gen_linear_q4(const struct gen_linear_args *a, const struct gen_linear_place *p,
-                              uint32_t type, uint32_t wide, uint32_t deep, float (*sum)[4])
+                              const struct gen_linear_form *f, float (*sum)[4])
 {
     const struct gen_matrix *m = &a->w[p->matrix];
-    uint32_t step = gw_block_dim() / 32 * 128, first = gw_warp_idx() * 128 + gw_lane() % 4 * 32, k, c, i, d;
+    uint32_t step = gw_block_dim() / 32 * 128, t = gw_lane() % 4 * 32, k = gw_warp_idx() * 128 + t;
+    struct gen_linear_load now, next;
     struct gen_linear_side s;
 
-    gen_linear_sides(a, p, wide, deep, &s);
-    for (k = first; k - gw_lane() % 4 * 32 < m->k; k += step) {
-        struct gen_words w[LINEAR_AHEAD][2], x[8];
-        GWM_UNROLL
-        for (i = 0; i < 2 * wide; i++)
-            w[i / 2][i % 2] = gen_linear_words(s.w[i / 2][i % 2] + k / 2, k < m->k);
-        GWM_UNROLL
-        for (c = 0; c < 4; c++) {
-            uint32_t at = k + c * 8;
-            GWM_UNROLL
-            for (d = 0; d < deep; d++) x[d] = gen_linear_words(s.x[d] + at, at < m->k);
-            GWM_UNROLL
-            for (i = 0; i < wide; i++) {
-                uint32_t w0[4], w1[4];
-                float scale, zero;
-                gen_linear_block(m, s.n[i][0], at, &scale, &zero);
-                gen_linear_spread(type, w[i][0].w[c], scale, zero, w0);
-                gen_linear_block(m, s.n[i][1], at, &scale, &zero);
-                gen_linear_spread(type, w[i][1].w[c], scale, zero, w1);
-                gen_linear_eight(type, deep, sum + i * deep, w0, w1, x);
-            }
-        }
+    gen_linear_sides(a, p, f, &s);
+    if (k - t < m->k) gen_q4_fetch(m, &s, f, k, &now);
+    for (; k - t < m->k; k += step) {
+        if (f->deep <= 4) gen_q4_fetch(m, &s, f, k + step, &next); /* zeros past the end */
+        gen_q4_multiply(m, &s, f, k, &now, sum);
+        if (f->deep <= 4)
+            now = next;
+        else if (k + step - t < m->k) /* there are no registers for both */
+            gen_q4_fetch(m, &s, f, k + step, &now);
     }
 }
 
@@ -205,6 +303,7 @@ GWM_INLINE void gen_linear_join(const struct gen_linear_args *a, const struct ge
 GWM_INLINE void gen_linear_warps(const struct gen_linear_args *a, uint32_t type, uint32_t q4, uint32_t wide,
                                  uint32_t deep)
 {
+    const struct gen_linear_form f = {type, q4, wide, deep, 0};
     struct gen_linear_place p = gen_linear_place(a, wide * 16, deep * 8);
     float sum[32][4];
     uint32_t i;
@@ -213,9 +312,9 @@ GWM_INLINE void gen_linear_warps(const struct gen_linear_args *a, uint32_t type,
     GWM_UNROLL
     for (i = 0; i < wide * deep; i++) sum[i][0] = sum[i][1] = sum[i][2] = sum[i][3] = 0;
     if (q4)
-        gen_linear_q4(a, &p, type, wide, deep, sum);
+        gen_linear_q4(a, &p, &f, sum);
     else
-        gen_linear_plain(a, &p, type, wide, deep, sum);
+        gen_linear_plain(a, &p, &f, sum);
     gen_linear_join(a, &p, wide, deep, sum);
 }
 
