@@ -33,7 +33,7 @@ struct rig {
     uint32_t *token, *position, *lane, *out, *page;
     struct gen_run *run;
     struct rnd rnd;
-    uint32_t tokens, done[RIG_LANES];
+    uint32_t tokens, lanes, done[RIG_LANES]; /* of texts; lanes that have one */
     uint32_t text[RIG_LANES][RIG_TOKENS];
     float *right[RIG_LANES]; /* logits after each token */
     double worst;
@@ -103,7 +103,7 @@ static void rig_cache(struct rig *r)
 /* Texts of `tokens` tokens, and what the program makes of them. */
 static void rig_texts(struct rig *r, const struct gen_program *p)
 {
-    for (uint32_t i = 0; i < RIG_LANES; i++) {
+    for (uint32_t i = 0; i < r->lanes; i++) {
         for (uint32_t k = 0; k < r->tokens; k++) r->text[i][k] = rnd_below(&r->rnd, p->vocab);
         r->right[i] = malloc((size_t)r->tokens * p->vocab * sizeof(float));
         rig_must(gen_reference(p, r->text[i], r->tokens, r->shape.dtype, r->right[i]), "reference");
@@ -113,6 +113,7 @@ static void rig_texts(struct rig *r, const struct gen_program *p)
 static void rig_open(struct rig *r, const struct gen_program *p, struct gen_gpu_options *o, uint64_t seed)
 {
     r->exec = o->exec;
+    if (!r->lanes) r->lanes = RIG_LANES;
     r->rnd.state = seed * 2 + 1;
     o->max_rows = RIG_ROWS, o->lanes = RIG_LANES;
     rig_must(gen_gpu_net(p, o, &r->net), "gen_gpu_net");
@@ -129,16 +130,17 @@ static void rig_open(struct rig *r, const struct gen_program *p, struct gen_gpu_
     rig_texts(r, p);
 }
 
-/* Up to `most` rows of lanes that have tokens left; one for each lane, or several. */
-static void rig_compose(struct rig *r, uint32_t most)
+/* Up to `most` rows of lanes that have tokens left; one for each lane, or several; or all but `keep` of them. */
+static void rig_compose(struct rig *r, uint32_t most, uint32_t keep)
 {
     struct gen_step *s = r->step;
-    uint32_t first = rnd_below(&r->rnd, RIG_LANES);
+    uint32_t first = rnd_below(&r->rnd, r->lanes);
 
     s->rows = s->runs = s->outs = 0;
-    for (uint32_t i = 0; i < RIG_LANES && s->rows < most; i++) {
-        uint32_t lane = (first + i) % RIG_LANES, left = r->tokens - r->done[lane], n;
+    for (uint32_t i = 0; i < r->lanes && s->rows < most; i++) {
+        uint32_t lane = (first + i) % r->lanes, left = r->tokens - r->done[lane], n;
         n = rnd_below(&r->rnd, 3) ? 1 : 1 + rnd_below(&r->rnd, most);
+        if (keep) n = left > keep ? left - keep : 0;
         if (n > left) n = left;
         if (n > most - s->rows) n = most - s->rows;
         if (!n) continue;
@@ -169,18 +171,24 @@ static double rig_distance(const struct rig *r, uint32_t i)
     return sqrt(wrong / all);
 }
 
-/* One step by the kernels for `size` rows; false: all tokens are done. */
-static bool rig_go(struct rig *r, uint32_t size)
+/* Looks at the logits of the step that has run. */
+static void rig_check(struct rig *r)
 {
-    rig_compose(r, size);
-    if (!r->step->rows) return false;
-    r->step->size = size;
-    rig_must(gen_gpu_enqueue(&r->net, size, gw_exec_stream(r->exec)), "gen_gpu_enqueue");
-    rig_must(gw_exec_sync(r->exec, gw_deadline(UINT64_C(600000000000))), "sync");
     for (uint32_t i = 0; i < r->step->outs; i++) {
         double d = rig_distance(r, i);
         if (!(d <= r->worst)) r->worst = d;
     }
+}
+
+/* One step by the kernels for `size` rows; false: there are no tokens left, or no more than `keep`. */
+static bool rig_go(struct rig *r, uint32_t size, uint32_t keep)
+{
+    rig_compose(r, size, keep);
+    if (!r->step->rows) return false;
+    r->step->size = size;
+    rig_must(gen_gpu_enqueue(&r->net, size, gw_exec_stream(r->exec)), "gen_gpu_enqueue");
+    rig_must(gw_exec_sync(r->exec, gw_deadline(UINT64_C(600000000000))), "sync");
+    rig_check(r);
     return true;
 }
 

@@ -3,6 +3,8 @@
  * The network on a GPU against the meaning of programs: steps of any mixture of rows, in all types, by
  * kernels of all sizes. On CPU threads the same kernels run, with tensor cores that are made of exchanges.
  */
+#include <errno.h>
+
 #include "tests/generate/gpu/rig.h"
 
 #include "examples/options.h"
@@ -16,18 +18,28 @@ static double tolerance(uint32_t type)
     return type == GW_DTYPE_F32 ? 2e-4 : type == GW_DTYPE_F16 ? 1e-2 : 6e-2;
 }
 
-static void compare(struct gen_program *p, uint32_t type, uint32_t cache, uint64_t seed, uint32_t tokens)
+/* What is compared: of texts of that number of tokens. A prompt fills all but the last few. */
+struct plan {
+    uint32_t type, cache, lanes, tokens, keep;
+};
+
+static void compare(struct gen_program *p, const struct plan *q, uint64_t seed)
 {
     static const uint32_t size[] = {1, 8, 16, 32, 64};
-    struct gen_gpu_options o = {.exec = exec, .type = type, .cache_type = cache, .size = size, .sizes = 5};
-    struct rig r = {.tokens = tokens};
+    struct gen_gpu_options o = {
+        .exec = exec, .type = q->type, .cache_type = q->cache, .size = size, .sizes = 5};
+    struct rig r = {.tokens = q->tokens, .lanes = q->lanes};
 
     rig_must(gen_program_check(p), "gen_program_check");
     rig_open(&r, p, &o, seed + 1);
     gen_program_free(p); /* the network has copied it */
-    for (uint32_t i = 0; rig_go(&r, r.shape.size[(seed + i) % r.shape.sizes]);) i += 1 + i % 2;
-    if (!(r.worst <= tolerance(type)))
-        fail_msg("seed %u, type %u, cache %u: logits are off by %g", (unsigned)seed, type, cache, r.worst);
+    while (q->keep && rig_go(&r, RIG_ROWS, q->keep)) {
+    }
+    for (uint32_t i = 0; rig_go(&r, r.shape.size[(seed + i) % (q->keep ? 2 : r.shape.sizes)], 0);)
+        i += 1 + i % 2;
+    if (!(r.worst <= tolerance(q->type)))
+        fail_msg("seed %u, type %u, cache %u: logits are off by %g", (unsigned)seed, q->type, q->cache,
+                 r.worst);
     assert_true(rig_untouched(&r));
     rig_close(&r);
 }
@@ -52,9 +64,154 @@ static void any_program(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 10; seed++) {
         struct random_shape s = small_shape(seed);
-        uint32_t type = types[seed % 3], cache = seed % 5 == 4 ? types[(seed + 1) % 3] : type;
-        compare(random_program_of(&s, seed), type, cache, seed, 14);
+        struct plan q = {.type = types[seed % 3], .tokens = 14};
+        q.cache = seed % 5 == 4 ? types[(seed + 1) % 3] : q.type;
+        compare(random_program_of(&s, seed), &q, seed);
     }
+}
+
+/* Texts of several pages; heads of all sizes, windows, caps, sinks, and many heads with the same keys. */
+static void attention(void **state)
+{
+    static const uint32_t head[] = {16, 64, 80, 96, 128, 256, 24};
+    static const uint32_t heads[] = {1, 4, 3, 2, 1, 1, 18};
+
+    (void)state;
+    for (uint64_t i = 0; i < 7; i++) {
+        struct random_shape s = {
+            .layers = 2, .hidden = 16, .inner = 16, .vocab = 24, .positions = RIG_TOKENS};
+        struct plan q = {.type = i % 2 ? GW_DTYPE_BF16 : GW_DTYPE_F16, .lanes = 2, .tokens = 58, .keep = 3};
+        s.kv_heads = 1 + (i == 1);
+        s.heads = heads[i] * s.kv_heads;
+        s.head = s.value_head = head[i];
+        s.half = s.head / 2;
+        s.block = 16;
+        s.window = 21;
+        s.sinks = i % 3 == 1;
+        s.cap = i % 3 == 2 ? 4 : 0;
+        q.cache = q.type;
+        compare(random_program_of(&s, i), &q, i);
+    }
+}
+
+/* More than 16 heads with the same keys, on tensor cores. */
+static void groups(void **state)
+{
+    struct random_shape s = {.layers = 1, .hidden = 16, .heads = 20, .kv_heads = 1, .head = 16, .half = 8};
+    struct plan q = {.type = GW_DTYPE_F16, .cache = GW_DTYPE_F16, .lanes = 2, .tokens = 40, .keep = 3};
+
+    (void)state;
+    s.value_head = 16;
+    s.inner = s.block = 16;
+    s.vocab = 24;
+    s.positions = RIG_TOKENS;
+    compare(random_program_of(&s, 5), &q, 5);
+}
+
+/* Sums over many columns: each warp has several slices, and the last one is short. */
+static void long_sums(void **state)
+{
+    static const uint32_t blocks[] = {0, 16, 128};
+
+    (void)state;
+    for (uint64_t i = 0; i < 3; i++) {
+        struct random_shape s = {
+            .layers = 1, .hidden = 1400, .heads = 1, .kv_heads = 1, .head = 16, .half = 8};
+        struct plan q = {.type = i == 1 ? GW_DTYPE_BF16 : GW_DTYPE_F16, .lanes = 4, .tokens = 3};
+        s.value_head = 16;
+        s.inner = 16;
+        s.vocab = 24;
+        s.positions = RIG_TOKENS;
+        s.packed = true;
+        s.format = i ? GEN_Q4 : GEN_BF16;
+        s.block = i ? blocks[i] : 16;
+        s.scale_type = GEN_F16;
+        s.zeros = s.zeros_are_floats = i == 2;
+        q.cache = q.type;
+        compare(random_program_of(&s, i), &q, i);
+    }
+}
+
+struct turns {
+    struct rig *r;
+    struct gw_loop *loop;
+    uint32_t n;
+};
+
+/* Between steps: looks at the last one, and makes the next, for any of the sizes. */
+static int turn(void *ctx)
+{
+    struct turns *t = ctx;
+    uint32_t which = t->n++ % t->r->shape.sizes;
+
+    rig_check(t->r);
+    rig_compose(t->r, t->r->shape.size[which], 0);
+    t->r->step->size = t->r->shape.size[which];
+    if (t->r->step->rows)
+        gw_loop_pick(gw_loop_ctl(t->loop), which + 1);
+    else
+        gw_loop_stop(t->loop);
+    return 0;
+}
+
+/* The stages of each size are a variant of a loop. The turn is the host's: so it is on CPU threads alone. */
+static void in_a_loop(void **state)
+{
+    struct random_shape s = small_shape(3);
+    struct gen_gpu_options o = {.exec = exec, .type = GW_DTYPE_F16};
+    struct rig r = {.tokens = 8, .lanes = 4};
+    struct turns t = {.r = &r};
+    struct gw_loop_stage stage = {.name = "turn", .run = turn, .ctx = &t};
+    struct gw_loop_end end;
+    struct gen_program *p = random_program_of(&s, 3);
+
+    (void)state;
+    if (gw_exec_kind(exec) == GW_EXEC_GPU) skip();
+    rig_must(gen_program_check(p), "gen_program_check");
+    rig_open(&r, p, &o, 3);
+    gen_program_free(p);
+    rig_must(gw_loop_create(exec, NULL, &t.loop), "gw_loop_create");
+    rig_must(gw_loop_add(t.loop, &stage), "gw_loop_add");
+    for (uint32_t i = 0; i < r.shape.sizes; i++)
+        rig_must(r.net.ops->add(r.net.own, t.loop, i + 1, r.shape.size[i]), "add");
+    assert_int_equal(r.net.ops->add(r.net.own, t.loop, 1, 3), -EINVAL);
+    rig_must(gw_loop_start(t.loop), "gw_loop_start");
+    rig_must(gw_loop_wait(t.loop, gw_deadline(UINT64_C(600000000000)), &end), "gw_loop_wait");
+    rig_must(end.error, "the loop");
+    rig_must(gw_loop_destroy(t.loop), "gw_loop_destroy");
+    assert_true(r.worst > 0 && r.worst <= tolerance(GW_DTYPE_F16));
+    assert_int_equal(r.done[0] + r.done[1] + r.done[2] + r.done[3], 4 * r.tokens);
+    rig_close(&r);
+}
+
+/* Options, and memory of another shape. */
+static void refused(void **state)
+{
+    struct random_shape s = small_shape(3);
+    struct gen_program *p = random_program_of(&s, 3);
+    struct gen_gpu_options o = {.exec = exec, .max_rows = 8, .lanes = 4}, bad;
+    struct gen_net_memory m = {0};
+    struct gen_net net;
+    static const uint32_t falls[] = {4, 2};
+
+    (void)state;
+    rig_must(gen_program_check(p), "gen_program_check");
+    bad = o, bad.max_rows = GEN_MAX_ROWS + 1;
+    assert_int_equal(gen_gpu_net(p, &bad, &net), -EINVAL);
+    bad = o, bad.lanes = 0;
+    assert_int_equal(gen_gpu_net(p, &bad, &net), -EINVAL);
+    bad = o, bad.type = GW_DTYPE_I32;
+    assert_int_equal(gen_gpu_net(p, &bad, &net), -EINVAL);
+    bad = o, bad.size = falls, bad.sizes = 2;
+    assert_int_equal(gen_gpu_net(p, &bad, &net), -EINVAL);
+    rig_must(gen_gpu_net(p, &o, &net), "gen_gpu_net");
+    assert_int_equal(gen_gpu_enqueue(&net, 8, NULL), -EINVAL); /* not bound */
+    assert_int_equal(net.ops->bind(net.own, exec, &m), -EINVAL);
+    net.ops->free(net.own);
+    for (uint32_t i = 0; i < p->ops; i++)
+        if (p->op[i].kind == GEN_ATTEND) p->op[i].head = 256 + 1;
+    assert_int_equal(gen_gpu_net(p, &o, &net), -EINVAL);
+    gen_program_free(p);
 }
 
 static int setup(void **state)
@@ -72,7 +229,9 @@ static int teardown(void **state)
 
 int main(int argc, char **argv)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(any_program)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(any_program), cmocka_unit_test(attention),
+                                       cmocka_unit_test(groups),      cmocka_unit_test(long_sums),
+                                       cmocka_unit_test(in_a_loop),   cmocka_unit_test(refused)};
 
     test_exec_opts.lanes = GEN_GPU_LANES;
     test_exec_opts.blocks = 2; /* of 128 threads each */
