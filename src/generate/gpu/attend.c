@@ -134,7 +134,11 @@ static int attend_place(struct gen_gpu *g, const struct gen_item *it, uint32_t s
         err = gen_gpu_turn(g, it->op[1], op->a, op->head, &a.q);
         a.y = gen_gpu_out(g, it->op[1]->out);
     }
-    return err ? err : gen_gpu_launch(l, &gen_place_kernel, size, g->threads, &a);
+    if (err) return err;
+    a.type = g->o.type;
+    a.width = a.q.heads * a.q.head + a.k.heads * a.k.head + a.v.heads * a.v.head;
+    a.parts = gen_gpu_parts(a.width);
+    return gen_gpu_launch(l, &gen_place_kernel, (uint64_t)size * a.parts, g->threads, &a);
 }
 
 static uint64_t attend_grid(const struct gen_gpu *g, const struct gen_attend_args *a, uint32_t each)

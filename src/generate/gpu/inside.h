@@ -113,6 +113,7 @@ int gen_gpu_run(struct gw_exec *exec, const struct gen_launches *l, void *stream
 /* rows.c: where a part of a value lies, and how many rows there are of it. */
 struct gen_rows gen_gpu_rows(const struct gen_gpu *g, struct gen_part part);
 struct gen_rows gen_gpu_out(const struct gen_gpu *g, int32_t value);
+uint32_t gen_gpu_parts(uint32_t width); /* blocks that share a row of that width */
 struct gen_count gen_gpu_count(const struct gen_gpu *g, int32_t value, uint32_t size);
 
 /* linear.c, attend.c, rows.c: an item's launches for `size` rows. */

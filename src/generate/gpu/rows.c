@@ -26,6 +26,11 @@ struct gen_count gen_gpu_count(const struct gen_gpu *g, int32_t value, uint32_t 
     return (struct gen_count){g->memory.step, picked && g->o.lanes < size ? g->o.lanes : size, picked};
 }
 
+uint32_t gen_gpu_parts(uint32_t width)
+{
+    return (width + GEN_GPU_EACH - 1) / GEN_GPU_EACH;
+}
+
 static int rows_embed(struct gen_gpu *g, const struct gen_item *it, uint32_t size, struct gen_launches *l)
 {
     const struct gen_op *op = it->op[0];
@@ -33,11 +38,22 @@ static int rows_embed(struct gen_gpu *g, const struct gen_item *it, uint32_t siz
     struct gen_embed_args a = {.count = gen_gpu_count(g, op->out, size),
                                .y = gen_gpu_out(g, op->out),
                                .scale = learned ? 1 : op->scale,
+                               .parts = gen_gpu_parts(op->weight.k),
                                .learned = learned,
                                .offset = learned ? (uint32_t)op->offset : 0};
     int err = gen_gpu_matrix(g, &op->weight, &a.w);
 
-    return err ? err : gen_gpu_launch(l, &gen_embed_kernel, a.count.most, g->threads, &a);
+    return err ? err : gen_gpu_launch(l, &gen_embed_kernel, (uint64_t)a.count.most * a.parts, g->threads, &a);
+}
+
+/* A power of two, so that threads have a few elements each. */
+static uint32_t rows_norm_threads(const struct gen_gpu *g, uint32_t segment)
+{
+    uint32_t n = 32;
+
+    if (gw_exec_kind(g->exec) == GW_EXEC_CPU) return g->threads;
+    while (n < 512 && n * 8 < segment) n *= 2;
+    return n;
 }
 
 static int rows_norm(struct gen_gpu *g, const struct gen_item *it, uint32_t size, struct gen_launches *l)
@@ -56,25 +72,32 @@ static int rows_norm(struct gen_gpu *g, const struct gen_item *it, uint32_t size
     if (err) return err;
     if (it->add.value >= 0) a.add = gen_gpu_rows(g, it->add);
     return gen_gpu_launch(l, &gen_norm_kernel, (uint64_t)a.count.most * a.segments,
-                          op->segment <= 256 && g->threads > 32 ? 32 : g->threads, &a);
+                          rows_norm_threads(g, op->segment), &a);
 }
 
 static int rows_turn(struct gen_gpu *g, const struct gen_item *it, uint32_t size, struct gen_launches *l)
 {
     const struct gen_op *op = it->op[0];
-    struct gen_place_args a = {.count = gen_gpu_count(g, op->out, size), .y = gen_gpu_out(g, op->out)};
+    struct gen_place_args a = {.count = gen_gpu_count(g, op->out, size),
+                               .y = gen_gpu_out(g, op->out),
+                               .type = g->o.type,
+                               .width = op->a.width,
+                               .parts = gen_gpu_parts(op->a.width)};
     int err = gen_gpu_turn(g, op, op->a, op->head, &a.q);
 
-    return err ? err : gen_gpu_launch(l, &gen_place_kernel, a.count.most, g->threads, &a);
+    return err ? err : gen_gpu_launch(l, &gen_place_kernel, (uint64_t)a.count.most * a.parts, g->threads, &a);
 }
 
 static int rows_pick(struct gen_gpu *g, const struct gen_item *it, uint32_t size, struct gen_launches *l)
 {
     const struct gen_op *op = it->op[0];
-    struct gen_pick_args a = {gen_gpu_count(g, op->out, size), gen_gpu_rows(g, op->a),
-                              gen_gpu_out(g, op->out), op->a.width};
+    struct gen_pick_args a = {.count = gen_gpu_count(g, op->out, size),
+                              .x = gen_gpu_rows(g, op->a),
+                              .y = gen_gpu_out(g, op->out),
+                              .width = op->a.width,
+                              .parts = gen_gpu_parts(op->a.width)};
 
-    return gen_gpu_launch(l, &gen_pick_kernel, a.count.most, g->threads, &a);
+    return gen_gpu_launch(l, &gen_pick_kernel, (uint64_t)a.count.most * a.parts, g->threads, &a);
 }
 
 static int rows_each(struct gen_gpu *g, const struct gen_item *it, uint32_t size, struct gen_launches *l)
@@ -86,19 +109,19 @@ static int rows_each(struct gen_gpu *g, const struct gen_item *it, uint32_t size
                               .y = gen_gpu_out(g, op->out),
                               .act = op->act,
                               .width = op->a.width,
-                              .parts = (op->a.width + GEN_GPU_EACH - 1) / GEN_GPU_EACH,
+                              .parts = gen_gpu_parts(op->a.width),
                               .number = op->kind == GEN_CAP ? op->cap : op->scale};
     int err = 0;
 
     if (two) a.b = gen_gpu_rows(g, op->b);
     switch (op->kind) {
-    case GEN_ADD: a.kind = two ? GEN_EACH_ADD : GEN_EACH_BIAS; break;
+    case GEN_ADD: a.kind = GEN_EACH_ADD; break;
     case GEN_MUL: a.kind = two ? GEN_EACH_MUL : GEN_EACH_SCALE; break;
     case GEN_ACT: a.kind = GEN_EACH_ACT; break;
     case GEN_GATE: a.kind = GEN_EACH_GATE; break;
     default: a.kind = GEN_EACH_CAP;
     }
-    if (a.kind == GEN_EACH_BIAS) err = gen_gpu_floats(g, op->bias, op->a.width, &a.bias);
+    if (op->kind == GEN_ADD && !two) err = gen_gpu_floats(g, op->bias, op->a.width, &a.bias);
     if (err) return err;
     return gen_gpu_launch(l, &gen_each_kernel, (uint64_t)a.count.most * a.parts, g->threads, &a);
 }

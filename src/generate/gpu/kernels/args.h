@@ -40,12 +40,14 @@ struct gen_matrix {
     uint64_t row_bytes;
 };
 
-struct gen_embed_args { /* a block for each row */
+#define GEN_GPU_EACH 512 /* elements of a row that a block takes: `parts` blocks share a row */
+
+struct gen_embed_args {
     struct gen_count count;
     struct gen_rows y;
     struct gen_matrix w;
     float scale;
-    uint32_t learned, offset; /* the row is the position + offset, not the token */
+    uint32_t parts, learned, offset; /* learned: the row is the position + offset, not the token */
 };
 
 struct gen_norm_args { /* a block for each segment of each row */
@@ -72,12 +74,13 @@ struct gen_turn {
     uint32_t heads, head, half, interleaved;
 };
 
-struct gen_place_args { /* a block for each row */
+struct gen_place_args {
     struct gen_count count;
     struct gen_turn q, k, v; /* heads 0: none */
     struct gen_rows y;       /* of q */
     struct gen_cache cache;  /* of k and v */
-    uint32_t layer;
+    uint32_t layer, type;    /* of what q, k and v read */
+    uint32_t width, parts;   /* elements of q, k and v together */
 };
 
 /* Rows of the step, of one lane, that a warp takes together. */
@@ -115,19 +118,18 @@ enum gen_each_kind {
     GEN_EACH_CAP
 };
 
-#define GEN_GPU_EACH 512 /* elements of a block */
-struct gen_each_args {   /* `parts` blocks for each row */
+struct gen_each_args {
     struct gen_count count;
-    struct gen_rows a, b, y;
-    const float *bias;
+    struct gen_rows a, b, y; /* b.p may be NULL */
+    const float *bias;       /* in place of b, or NULL */
     uint32_t kind, act, width, parts;
     float number; /* what scales, or caps */
 };
 
-struct gen_pick_args { /* a block for each wanted row */
+struct gen_pick_args {
     struct gen_count count;
     struct gen_rows x, y;
-    uint32_t width;
+    uint32_t width, parts;
 };
 
 GW_KERNEL_DECLARE(gen_embed_kernel);
