@@ -68,6 +68,7 @@ rm -rf "$out/models/train"
 [ ! -d tests/model/data ] || { mkdir -p "$out/tests/data" && cp -a tests/model/data "$out/tests/data/model"; }
 mkdir -p "$out/bench" && cp -a bench/softnic.sh bench/csv.sh bench/figures bench/serve_modes.py "$out/bench/"
 mkdir "$out/bench/modes" && cp bench/modes/*.py "$out/bench/modes/"
+mkdir -p "$out/bench/generate" && cp bench/generate/gpu.sh "$out/bench/generate/"
 mkdir -p "$out/bench/apps" && cp bench/apps/*.sh bench/apps/*.py "$out/bench/apps/"
 cp examples/pair.sh "$out/tests/example_pair.sh"
 for script in apps/*/tests/*.sh; do # gpu-tests.txt names those that a GPU runs

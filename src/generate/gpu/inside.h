@@ -31,6 +31,7 @@ struct gen_item {
 /* Memory of a value: of the arena, but for the logits. */
 struct gen_value {
     uint32_t width, picked; /* not 0: a vector for each wanted row */
+    uint32_t type;          /* enum gw_dtype */
     uint64_t at, bytes;
     uint32_t born, dies; /* items */
 };

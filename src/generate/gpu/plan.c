@@ -54,6 +54,22 @@ static void plan_uses(struct plan *p)
     }
 }
 
+/* Logits are floats already before they are capped, scaled or shifted. */
+static void plan_types(struct plan *p)
+{
+    const struct gen_program *q = &p->g->p;
+    int32_t v = q->logits;
+
+    for (uint32_t i = 0; i < q->values; i++) p->g->value[i].type = p->g->o.type;
+    for (;;) {
+        const struct gen_op *op = &q->op[p->writer[v]];
+        p->g->value[v].type = GW_DTYPE_F32;
+        if (op->kind != GEN_CAP && op->kind != GEN_ADD && op->kind != GEN_MUL) return;
+        if (plan_takes_b(op) || p->uses[op->a.value] != 1) return;
+        v = op->a.value;
+    }
+}
+
 static bool plan_is_whole(const struct plan *p, struct gen_part part)
 {
     return part.value >= 0 && part.first == 0 && part.width == p->g->p.width[part.value];
@@ -180,7 +196,7 @@ static void plan_lives(struct gen_gpu *g)
             uint64_t rows = v->picked && g->o.lanes < g->o.max_rows ? g->o.lanes : g->o.max_rows;
             v->born = v->dies = i;
             v->bytes =
-                (rows * v->width * gw_dtype_bytes(g->o.type) + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
+                (rows * v->width * gw_dtype_bytes(v->type) + ARENA_ALIGN - 1) / ARENA_ALIGN * ARENA_ALIGN;
         }
         for (uint32_t k = 0; k < it->ins; k++) g->value[it->in[k].value].dies = i;
     }
@@ -238,6 +254,7 @@ int gen_gpu_plan(struct gen_gpu *g)
 
     if (p.uses && p.writer && p.taken) {
         plan_uses(&p);
+        plan_types(&p);
         plan_turns(&p);
         for (uint32_t i = 0; i < g->p.ops; i++)
             if (!p.taken[i]) plan_item(&p, i);

@@ -10,8 +10,8 @@ struct gen_rows gen_gpu_rows(const struct gen_gpu *g, struct gen_part part)
 
     if (part.value == g->p.logits)
         return (struct gen_rows){g->memory.logits + part.first, GW_DTYPE_F32, g->memory.logit_stride};
-    char *at = (char *)g->arena.dev + v->at + part.first * gw_dtype_bytes(g->o.type);
-    return (struct gen_rows){at, g->o.type, v->width};
+    char *at = (char *)g->arena.dev + v->at + part.first * gw_dtype_bytes(v->type);
+    return (struct gen_rows){at, v->type, v->width};
 }
 
 struct gen_rows gen_gpu_out(const struct gen_gpu *g, int32_t value)

@@ -130,7 +130,8 @@ static void rig_open(struct rig *r, const struct gen_program *p, struct gen_gpu_
     rig_texts(r, p);
 }
 
-/* Up to `most` rows of lanes that have tokens left; one for each lane, or several; or all but `keep` of them. */
+/* Up to `most` rows of lanes that have tokens left. With `keep`, lanes go on until that number is left.
+ * Without it, they go on by one token or by several. */
 static void rig_compose(struct rig *r, uint32_t most, uint32_t keep)
 {
     struct gen_step *s = r->step;

@@ -64,7 +64,7 @@ static void any_program(void **state)
     (void)state;
     for (uint64_t seed = 0; seed < 10; seed++) {
         struct random_shape s = small_shape(seed);
-        struct plan q = {.type = types[seed % 3], .tokens = 14};
+        struct plan q = {.type = types[seed % 3], .tokens = 10};
         q.cache = seed % 5 == 4 ? types[(seed + 1) % 3] : q.type;
         compare(random_program_of(&s, seed), &q, seed);
     }

@@ -100,7 +100,7 @@ GWM_INLINE void gen_linear_eight(uint32_t type, uint32_t deep, float (*sum)[4], 
     }
 }
 
-/* What the compiler knows of a kernel. */
+/* The compiler knows these numbers of a kernel. */
 struct gen_linear_form {
     uint32_t type, q4, wide, deep, ahead;
 };
@@ -131,7 +131,7 @@ GWM_INLINE void gen_linear_sides(const struct gen_linear_args *a, const struct g
     }
 }
 
-/* What a lane has asked for: of plain weights some slices, of blocks of 4 bits one. Kernels for many rows
+/* A lane has asked for this: of plain weights some slices, of blocks of 4 bits one. Kernels for many rows
  * read x when they need it: registers would not do. */
 #define LINEAR_FEW 2 /* eights of rows */
 struct gen_linear_load {

@@ -5,8 +5,8 @@
 
 #include "src/generate/gpu/kernels/element.h"
 
-/* Calls a function whose last argument is a type that the compiler then knows: so loads need no branches, and
- * a thread asks for several elements before it waits for the first. */
+/* Calls a function whose last argument is a type that the compiler then knows. So loads need no branches. A
+ * thread asks for several elements before it waits for the first. */
 #define GEN_BY_TYPE(type, function, ...)                                                                     \
     do {                                                                                                     \
         if ((type) == GW_DTYPE_F32)                                                                          \
