@@ -88,50 +88,77 @@ GW_DEV void gen_adjust(const struct gen_args *a, uint32_t lane, float *logit)
 /* The key of the most likely token; 0: some logit is not a number, or none can be taken. */
 GW_DEV uint64_t gen_best(struct gen_scratch *x, const struct gen_row *r)
 {
-    uint64_t best = 0;
+    float most = -INFINITY;
+    uint32_t at = 0;
+    bool bad = false;
     for (uint32_t t = gw_thread_idx(); t < r->vocab; t += gw_block_dim()) {
         float v = r->logit[t];
-        uint64_t key = v < INFINITY ? gen_token_key(v, t) : UINT64_MAX;
-        if (key > best) best = key;
+        bad |= !(v < INFINITY);
+        if (v > most) { /* rarely: so a float alone is compared */
+            most = v;
+            at = t;
+        }
     }
-    best = gen_reduce(x, GEN_MAX, best);
+    uint64_t best = gen_reduce(x, GEN_MAX, bad ? UINT64_MAX : gen_token_key(most, at));
     return best == UINT64_MAX || best <= GEN_KEY_NONE ? 0 : best;
 }
 
-/* The sum of the weights of all tokens from that key on. */
-GW_DEV uint64_t gen_sum(struct gen_scratch *x, const struct gen_row *r, uint64_t floor)
+/* The tokens that weigh enough beside the most likely one. */
+GW_DEV struct gen_kept gen_cut_min_p(struct gen_scratch *x, const struct gen_row *r, float min_p,
+                                     const struct gen_kept *of)
 {
-    uint64_t sum = 0;
-    for (uint32_t t = gw_thread_idx(); t < r->vocab; t += gw_block_dim())
-        if (gen_token_key(r->logit[t], t) >= floor) sum += gen_row_weight(r, t);
-    return gen_reduce(x, GEN_SUM, sum);
-}
-
-/* The tokens that may be taken: those from a key on that weigh enough. */
-struct gen_kept {
-    uint64_t floor, least;
-};
-
-GW_DEV struct gen_kept gen_cut(struct gen_scratch *x, const struct gen_row *r, const struct gen_job *j)
-{
-    struct gen_kept kept = {0, 1};
-    if (j->top_k && j->top_k < r->vocab) kept.floor = gen_select(x, r, false, j->top_k, 0);
-    if (j->top_p < 1) {
-        uint64_t sum = gen_sum(x, r, kept.floor);
-        uint64_t part = (uint64_t)ceil((double)j->top_p * (double)sum);
-        kept.floor = gen_select(x, r, true, part ? part < sum ? part : sum : 1, kept.floor);
+    uint64_t least = (uint64_t)ceil((double)min_p * (double)GEN_WEIGHT_ONE), lowest = 0;
+    for (uint32_t t = gw_thread_idx(); t < r->vocab; t += gw_block_dim()) {
+        uint64_t key = gen_token_key(r->logit[t], t);
+        if (key < of->key || gen_weight(r->logit[t], r->largest, r->by) < least) continue;
+        if (~key > lowest) lowest = ~key;
     }
-    if (j->min_p > 0) kept.least = (uint64_t)ceil((double)j->min_p * (double)GEN_WEIGHT_ONE);
+    lowest = ~gen_reduce(x, GEN_MAX, lowest);
+    struct gen_kept kept = {lowest, gen_bin_of(r, r->logit[gen_key_token(lowest)])};
+    gen_list_bin(x, r, kept.bin, kept.key);
     return kept;
 }
 
-/* The sum of the weights that may be taken, of tokens from `from` to `to`. */
-GW_DEV uint64_t gen_kept_sum(const struct gen_row *r, const struct gen_kept *kept, uint32_t from, uint32_t to)
+/* The tokens that may be taken. *weight: what they weigh. */
+GW_DEV struct gen_kept gen_cut(struct gen_scratch *x, const struct gen_row *r, const struct gen_job *j,
+                               uint64_t *weight)
+{
+    struct gen_kept kept = {0, GEN_BINS - 1};
+    *weight = gen_bins_sum(&x->bin, GEN_BINS);
+    if (j->top_k && j->top_k < r->vocab) {
+        kept = gen_select(x, r, false, j->top_k, &kept);
+        *weight = gen_kept_weight(x, r, &kept);
+    }
+    if (j->top_p < 1) {
+        uint64_t part = (uint64_t)ceil((double)j->top_p * (double)*weight);
+        kept = gen_select(x, r, true, part ? part < *weight ? part : *weight : 1, &kept);
+        *weight = gen_kept_weight(x, r, &kept);
+    }
+    if (j->min_p > 0) {
+        kept = gen_cut_min_p(x, r, j->min_p, &kept);
+        *weight = gen_kept_weight(x, r, &kept);
+    }
+    return kept;
+}
+
+/* The bin in which the weight number x->left of those that are kept lies. One thread. */
+GW_DEV void gen_draw_bin(struct gen_scratch *x, const struct gen_row *r, const struct gen_kept *kept)
+{
+    uint32_t b = 0;
+    while (b < kept->bin && x->left >= gen_bin_sum(&x->bin, b)) x->left -= gen_bin_sum(&x->bin, b++);
+    x->at = b;
+    x->from = 0;
+    x->to = r->vocab;
+}
+
+/* The weight of those tokens of bin x->at that are kept, from `from` to `to`. */
+GW_DEV uint64_t gen_draw_sum(const struct gen_scratch *x, const struct gen_row *r,
+                             const struct gen_kept *kept, uint32_t from, uint32_t to)
 {
     uint64_t sum = 0;
     for (uint32_t t = from; t < to && t < r->vocab; t++) {
-        uint64_t w = gen_token_key(r->logit[t], t) >= kept->floor ? gen_row_weight(r, t) : 0;
-        if (w >= kept->least) sum += w;
+        if (gen_bin_of(r, r->logit[t]) != x->at || gen_token_key(r->logit[t], t) < kept->key) continue;
+        sum += gen_weight(r->logit[t], r->largest, r->by);
     }
     return sum;
 }
@@ -140,35 +167,29 @@ GW_DEV uint64_t gen_kept_sum(const struct gen_row *r, const struct gen_kept *kep
 GW_DEV void gen_draw_part(struct gen_scratch *x, uint32_t each)
 {
     uint32_t k = 0;
-    while (k < GEN_DIGITS - 1 && x->left >= x->part[k]) x->left -= x->part[k++];
+    while (k < GEN_BINS - 1 && x->left >= x->part[k]) x->left -= x->part[k++];
     x->from += k * each;
     if (x->to > x->from + each) x->to = x->from + each;
 }
 
-/* Takes a token with a chance of its weight: the range of tokens is cut into 256 parts, again and again. */
+/* Takes the token in which the weight number `at` of those that are kept lies. Bins come one after the other,
+ * and in each its tokens by their numbers. The row is cut into 256 parts, again and again. */
 GW_DEV uint32_t gen_draw(struct gen_scratch *x, const struct gen_row *r, const struct gen_kept *kept,
-                         uint64_t random)
+                         uint64_t at)
 {
-    bool first = gw_thread_idx() == 0;
-    if (first) {
-        x->from = 0;
-        x->to = r->vocab;
-        x->left = UINT64_MAX;
+    if (gw_thread_idx() == 0) {
+        x->left = at;
+        gen_draw_bin(x, r, kept);
     }
     gw_syncthreads(); /* all see the range */
-    while (x->to - x->from > 1 || x->left == UINT64_MAX) {
-        uint32_t each = (x->to - x->from + GEN_DIGITS - 1) / GEN_DIGITS;
-        for (uint32_t k = gw_thread_idx(); k < GEN_DIGITS; k += gw_block_dim()) {
+    while (x->to - x->from > 1) {
+        uint32_t each = (x->to - x->from + GEN_BINS - 1) / GEN_BINS;
+        for (uint32_t k = gw_thread_idx(); k < GEN_BINS; k += gw_block_dim()) {
             uint32_t from = x->from + k * each, to = from + each < x->to ? from + each : x->to;
-            x->part[k] = gen_kept_sum(r, kept, from, to);
+            x->part[k] = gen_draw_sum(x, r, kept, from, to);
         }
         gw_syncthreads(); /* all parts are there */
-        if (first && x->left == UINT64_MAX) {
-            uint64_t sum = 0;
-            for (uint32_t k = 0; k < GEN_DIGITS; k++) sum += x->part[k];
-            x->left = gen_random_below(random, sum);
-        }
-        if (first) gen_draw_part(x, each);
+        if (gw_thread_idx() == 0) gen_draw_part(x, each);
         gw_syncthreads(); /* all see the part */
     }
     uint32_t token = x->from;
@@ -178,27 +199,44 @@ GW_DEV uint32_t gen_draw(struct gen_scratch *x, const struct gen_row *r, const s
 
 /* ---- what is said of it ---- */
 
-/* The n most likely tokens, in order. log_sum: the logarithm of all weights' sum. */
+/* The sum of all weights at temperature 1. */
+GW_DEV uint64_t gen_sum(struct gen_scratch *x, const struct gen_row *r)
+{
+    uint64_t sum = 0;
+    for (uint32_t t = gw_thread_idx(); t < r->vocab; t += gw_block_dim())
+        sum += gen_weight(r->logit[t], r->largest, 1);
+    return gen_reduce(x, GEN_SUM, sum);
+}
+
+/* The n most likely tokens, in order. The bins are filled. log_sum: the logarithm of all weights' sum. */
 GW_DEV void gen_tops(struct gen_scratch *x, const struct gen_row *r, struct gen_sample *s, uint32_t n,
                      float log_sum)
 {
-    if (n > r->vocab) n = r->vocab;
-    uint64_t floor = gen_select(x, r, false, n, GEN_KEY_NONE + 1);
-    if (gw_thread_idx() == 0) x->tops = 0;
-    gw_syncthreads(); /* the count is 0 before anyone adds */
+    struct gen_kept all = {GEN_KEY_NONE + 1, GEN_BINS - 1};
+    struct gen_kept kept = gen_select(x, r, false, n < r->vocab ? n : r->vocab, &all);
+    if (gw_thread_idx() == 0) x->listed = 0;
+    gw_syncthreads(); /* the count is 0 before any thread adds */
     for (uint32_t t = gw_thread_idx(); t < r->vocab; t += gw_block_dim()) {
         uint64_t key = gen_token_key(r->logit[t], t);
-        if (key >= floor) x->part[gw_shared_add_u32(&x->tops, 1)] = key;
+        if (key >= kept.key) x->list[gw_shared_add_u32(&x->listed, 1)] = key;
     }
     gw_syncthreads(); /* all are there, in any order */
-    for (uint32_t i = gw_thread_idx(); i < x->tops; i += gw_block_dim()) {
-        uint32_t place = 0, token = gen_key_token(x->part[i]);
-        for (uint32_t k = 0; k < x->tops; k++) place += x->part[k] > x->part[i];
+    for (uint32_t i = gw_thread_idx(); i < x->listed; i += gw_block_dim()) {
+        uint32_t place = 0, token = gen_key_token(x->list[i]);
+        for (uint32_t k = 0; k < x->listed; k++) place += x->list[k] > x->list[i];
         s->top[place].token = token;
         s->top[place].logprob = r->logit[token] - r->largest - log_sum;
     }
-    if (gw_thread_idx() == 0) s->tops = x->tops;
+    if (gw_thread_idx() == 0) s->tops = x->listed;
     gw_syncthreads(); /* all have read the list before the next use */
+}
+
+/* The token, by chance. The bins are filled. */
+GW_DEV uint32_t gen_choose(struct gen_scratch *x, const struct gen_row *r, const struct gen_job *j)
+{
+    uint64_t weight;
+    struct gen_kept kept = gen_cut(x, r, j, &weight);
+    return gen_draw(x, r, &kept, gen_random_below(gen_random(j->seed, j->made), weight));
 }
 
 /* Wanted row i. */
@@ -218,14 +256,13 @@ GW_DEV void gen_sample_row(const struct gen_args *a, uint32_t i)
     }
     if (!best) return;
     uint32_t token = gen_key_token(best);
+    bool warm = j->temperature >= GEN_COLDEST;
     r.largest = logit[token];
-    float log_sum = (float)log((double)gen_sum(x, &r, 0) / (double)GEN_WEIGHT_ONE);
+    if (warm) r.by = 1 / j->temperature;
+    uint64_t sum = warm || j->tops ? gen_fill_bins(x, &r) : gen_sum(x, &r);
+    float log_sum = (float)log((double)sum / (double)GEN_WEIGHT_ONE);
     if (j->tops) gen_tops(x, &r, s, j->tops, log_sum);
-    if (j->temperature >= GEN_COLDEST) {
-        r.by = 1 / j->temperature;
-        struct gen_kept kept = gen_cut(x, &r, j);
-        token = gen_draw(x, &r, &kept, gen_random(j->seed, j->made));
-    }
+    if (warm) token = gen_choose(x, &r, j);
     if (gw_thread_idx() == 0) {
         s->token = token;
         s->logprob = logit[token] - r.largest - log_sum;

@@ -45,11 +45,11 @@ GW_DEV uint32_t gen_float_bits(float x)
     return bits;
 }
 
-/* Larger for larger floats; both zeros are equal. */
+/* Larger for larger floats; both zeros are equal. Without a branch, which no processor would foresee. */
 GW_DEV uint32_t gen_float_order(float x)
 {
-    uint32_t bits = x == 0 ? 0 : gen_float_bits(x);
-    return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
+    uint32_t bits = gen_float_bits(x + 0.0f); /* a negative zero becomes the other one */
+    return bits ^ ((0 - (bits >> 31)) | 0x80000000u);
 }
 
 GW_DEV uint64_t gen_token_key(float logit, uint32_t token)
