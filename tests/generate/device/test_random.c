@@ -5,7 +5,8 @@
  *
  *     test_random [SEED [SECONDS [BLOCK]]]
  *
- * A seed prints the same numbers each time. It takes 1,500 turns; with SECONDS, further seeds follow.
+ * A seed with a block of one thread prints the same numbers each time. It takes 1,500 turns. With SECONDS,
+ * further seeds follow.
  */
 #include <stdio.h>
 #include <stdlib.h>

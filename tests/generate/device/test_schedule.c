@@ -358,6 +358,31 @@ static void equal_prompts_share_pages(void **state)
     assert_int_equal(stats()->prompt_cached, 64 + 48);
 }
 
+/* Asks for a prompt of four full pages: how many of its tokens are there? */
+static uint32_t found_again(void)
+{
+    struct asked *a = client_ask(1, 3, asks(65, 1), prompt);
+    assert_int_equal(clients_finish(20), 0);
+    return a->cached;
+}
+
+/* Pages of equal hashes are not the same: tokens, salt and the page before are compared. */
+static void a_hash_alone_shares_nothing(void **state)
+{
+    (void)state;
+    for (uint32_t what = 0; what < 4; what++) {
+        end(state);
+        begin_with(usual);
+        struct gen_page *page = world_args()->page;
+        found_again();
+        page[1].token[15] ^= what == 1;
+        page[0].salt ^= what == 2;
+        if (what == 3) page[2].before = 1; /* after the first page: not after the second one */
+        assert_int_equal(found_again(), what == 0 ? 64 : what == 1 ? 16 : what == 2 ? 0 : 32);
+        page[2].before = 2; /* the account finds the others right */
+    }
+}
+
 /* Two that compute the same at the same time end up with the same pages. */
 static void pages_that_turn_out_equal_become_one(void **state)
 {
@@ -583,6 +608,7 @@ int main(void)
         TEST(a_higher_priority_takes_a_lane),
         TEST(clients_share_alike),
         TEST(equal_prompts_share_pages),
+        TEST(a_hash_alone_shares_nothing),
         TEST(pages_that_turn_out_equal_become_one),
         TEST(when_pages_run_out_the_youngest_gives_way),
         TEST(what_does_not_fit_alone_is_told),

@@ -15,8 +15,9 @@
 
 struct world_opts {
     struct gen_device_shape shape;
-    uint32_t block; /* threads of the turn kernel and of the sampling kernel */
-    uint32_t ring;  /* of each slot */
+    /* Threads of the turn kernel and of the sampling kernel; 0: this thread runs them, as functions. */
+    uint32_t block;
+    uint32_t ring; /* of each slot */
 };
 
 void world_begin(const struct world_opts *o);
@@ -50,6 +51,8 @@ uint32_t world_turn(void);
 /* The same without the account, which takes most of the time. */
 uint32_t world_turn_unchecked(void);
 void world_pass(uint64_t ns);
+/* CPU time of the turn's and the sampling's kernel so far, where this thread runs them. */
+void world_times(double seconds[2]);
 /* The network fails in the next step. */
 void world_fail(void);
 
