@@ -100,6 +100,7 @@ static struct MHD_Response *make_flowing(const struct gw_http_answer *a, struct 
     }
     MHD_add_response_header(r, "Content-Type", a->type);
     MHD_add_response_header(r, "Cache-Control", "no-cache");
+    MHD_add_response_header(r, "X-Accel-Buffering", "no"); /* nginx would keep the pieces back */
     return r;
 }
 
