@@ -43,7 +43,7 @@ static void answer_event(void *ctx, const struct gen_event *e)
 static struct gen_answer *answer_make(struct gen_service *s, const struct gen_ask *ask)
 {
     uint32_t n = ask->prompts * ask->n;
-    struct gen_answer *a = calloc(1, sizeof(*a) + n * sizeof(a->choice[0]));
+    struct gen_answer *a = calloc(1, sizeof(*a) + n * sizeof(a->choice[0]) + ask->prompts * sizeof(uint32_t));
     if (!a) return NULL;
     a->fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
     if (a->fd < 0) {
@@ -53,6 +53,9 @@ static struct gen_answer *answer_make(struct gen_service *s, const struct gen_as
     a->service = s;
     a->choices = a->left = n;
     a->dirty_end = &a->dirty;
+    a->n = ask->n;
+    a->prompt_tokens = (uint32_t *)&a->choice[n];
+    for (uint32_t i = 0; i < ask->prompts; i++) a->prompt_tokens[i] = (uint32_t)ask->prompt[i].count;
     a->keep_stop = ask->keep_stop;
     a->control = ask->control;
     a->logprobs = ask->logprobs;
@@ -210,10 +213,10 @@ void gen_answer_free(struct gen_answer *a)
     while (a->working) pthread_cond_wait(&a->idle, &a->lock);
     pthread_mutex_unlock(&a->lock);
     for (uint32_t i = 0; i < a->choices; i++) {
-        s->opts.source->ops->release(a->choice[i].stream);
-        if (a->choice[i].by_text)
-            __atomic_add_fetch(&s->text_stops, 1, __ATOMIC_RELAXED); /* it stands alone */
-        choice_free(&a->choice[i]);
+        struct gen_choice *c = &a->choice[i];
+        s->opts.source->ops->release(c->stream);
+        if (c->stream) gen_service_count(s, a->prompt_tokens[i / a->n], c->end.made, c->by_text);
+        choice_free(c);
     }
     close(a->fd);
     pthread_cond_destroy(&a->idle);

@@ -50,7 +50,8 @@ struct gen_answer {
     struct gen_choice *dirty, **dirty_end;
     int fd;
     bool keep_stop, control, logprobs;
-    uint32_t min_tokens, eos_stops;
+    uint32_t min_tokens, eos_stops, n;
+    uint32_t *prompt_tokens; /* of each prompt; they lie after the choices */
     uint32_t choices;
     struct gen_choice choice[];
 };
@@ -62,8 +63,8 @@ struct gen_service {
     pthread_cond_t work;
     struct gen_choice *first, **end; /* that have tokens */
     bool ends;
-    uint32_t draining, answers; /* atomic; each stands alone */
-    uint64_t text_stops;        /* the same */
+    uint32_t draining, answers;     /* atomic; each stands alone */
+    struct gen_service_stats stats; /* each number atomic: it stands alone */
     uint32_t threads;
     pthread_t thread[];
 };
@@ -71,6 +72,9 @@ struct gen_service {
 /* Appends a token and its likeliest ones, or remembers that it could not: `last` is GEN_FAILED then. */
 void gen_tokens_add(struct gen_tokens *t, const struct gen_token *one, const struct gen_top *top);
 void gen_tokens_free(struct gen_tokens *t);
+
+/* Counts a choice that is given back. */
+void gen_service_count(struct gen_service *s, uint32_t prompt, uint32_t made, bool text_stop);
 
 /* Puts a choice into the pool's queue. */
 void gen_service_push(struct gen_service *s, struct gen_choice *c);

@@ -9,7 +9,7 @@
 struct openai_metrics_of {
     const char *name;
     struct gen_source_stats s;
-    uint64_t text_stops; /* of these the source says that they were taken back */
+    struct gen_service_stats t;
 };
 
 static double openai_metrics_running(const struct openai_metrics_of *m)
@@ -65,6 +65,7 @@ static const struct {
     {"vllm:num_requests_waiting", "gauge", "Requests that wait for one", openai_metrics_waiting},
     {"vllm:kv_cache_usage_perc", "gauge", "Share of the pages that are in use, from 0 to 1",
      openai_metrics_cache},
+    {"vllm:gpu_cache_usage_perc", "gauge", "The same, under its older name", openai_metrics_cache},
     {"vllm:prompt_tokens_total", "counter", "Tokens of prompts", openai_metrics_prompt},
     {"vllm:generation_tokens_total", "counter", "Tokens that were made", openai_metrics_tokens},
     {"vllm:prefix_cache_queries_total", "counter", "Tokens of prompts that were looked for in the cache",
@@ -77,34 +78,6 @@ static const struct {
     {"gpuwire_generate_pages_used", "gauge", "Of these: pages in use", openai_metrics_pages_used},
     {"gpuwire_generate_pages_shared", "gauge", "Of these: pages that several requests use",
      openai_metrics_pages_shared},
-};
-
-static const struct gen_histogram *openai_metrics_first(const struct openai_metrics_of *m)
-{
-    return &m->s.first;
-}
-static const struct gen_histogram *openai_metrics_between(const struct openai_metrics_of *m)
-{
-    return &m->s.between;
-}
-static const struct gen_histogram *openai_metrics_whole(const struct openai_metrics_of *m)
-{
-    return &m->s.whole;
-}
-static const struct gen_histogram *openai_metrics_queued(const struct openai_metrics_of *m)
-{
-    return &m->s.queued;
-}
-
-static const struct {
-    const char *name, *help;
-    const struct gen_histogram *(*of)(const struct openai_metrics_of *m);
-} openai_metrics_times[] = {
-    {"vllm:time_to_first_token_seconds", "From a request's arrival to its first token", openai_metrics_first},
-    {"vllm:inter_token_latency_seconds", "From one token of a request to its next", openai_metrics_between},
-    {"vllm:e2e_request_latency_seconds", "From a request's arrival to its last token", openai_metrics_whole},
-    {"vllm:request_queue_time_seconds", "From a request's arrival until it had a lane",
-     openai_metrics_queued},
 };
 
 /* How requests ended, and under which of vLLM's reasons and ours. */
@@ -134,21 +107,49 @@ static void openai_metrics_begin(struct gw_text *t, const char *name, const char
     gw_text_add(t, "\",engine=\"0\"", 12);
 }
 
+/* Counts by size: bucket i has those up to end(i), and the last one has no end. */
+struct openai_metrics_buckets {
+    const uint64_t *count;
+    uint32_t buckets;
+    double sum;
+    double (*end)(uint32_t bucket);
+};
+
+static double openai_metrics_time_end(uint32_t bucket)
+{
+    return (double)(GEN_BUCKET_NS << bucket) / METRICS_SECOND;
+}
+
+static double openai_metrics_length_end(uint32_t bucket)
+{
+    return (double)gen_length_end(bucket);
+}
+
+static struct openai_metrics_buckets openai_metrics_of_times(const struct gen_histogram *h)
+{
+    return (struct openai_metrics_buckets){h->count, GEN_BUCKETS, (double)h->sum_ns / METRICS_SECOND,
+                                           openai_metrics_time_end};
+}
+
+static struct openai_metrics_buckets openai_metrics_of_lengths(const struct gen_lengths *l)
+{
+    return (struct openai_metrics_buckets){l->count, GEN_LENGTHS, (double)l->sum, openai_metrics_length_end};
+}
+
 static void openai_metrics_histogram(struct gw_text *t, const char *name, const char *model,
-                                     const struct gen_histogram *h)
+                                     const struct openai_metrics_buckets *b)
 {
     uint64_t count = 0;
-    for (uint32_t i = 0; i < GEN_BUCKETS - 1; i++) {
-        count += h->count[i];
+    for (uint32_t i = 0; i < b->buckets; i++) {
+        count += b->count[i];
         openai_metrics_begin(t, name, "_bucket", model);
-        gw_text_printf(t, ",le=\"%.9g\"} %llu\n", (double)(GEN_BUCKET_NS << i) / METRICS_SECOND,
-                       (unsigned long long)count);
+        if (i == b->buckets - 1)
+            gw_text_printf(t, ",le=\"+Inf\"} %llu\n", (unsigned long long)count);
+        else
+            gw_text_printf(t, ",le=\"%.9g\"} %llu\n", b->end(i), (unsigned long long)count);
     }
-    count += h->count[GEN_BUCKETS - 1]; /* all, though `n` may be a moment older */
-    openai_metrics_begin(t, name, "_bucket", model);
-    gw_text_printf(t, ",le=\"+Inf\"} %llu\n", (unsigned long long)count);
     openai_metrics_begin(t, name, "_sum", model);
-    gw_text_printf(t, "} %.9f\n", (double)h->sum_ns / METRICS_SECOND);
+    gw_text_printf(t, "} %.17g\n", b->sum);
     openai_metrics_begin(t, name, "_count", model);
     gw_text_printf(t, "} %llu\n", (unsigned long long)count);
 }
@@ -157,7 +158,7 @@ static void openai_metrics_histogram(struct gw_text *t, const char *name, const 
 static uint64_t openai_metrics_ended(const struct openai_metrics_of *m, size_t k)
 {
     uint64_t n = 0,
-             text = m->text_stops < m->s.ended[GEN_CANCELLED] ? m->text_stops : m->s.ended[GEN_CANCELLED];
+             text = m->t.text_stops < m->s.ended[GEN_CANCELLED] ? m->t.text_stops : m->s.ended[GEN_CANCELLED];
     for (unsigned i = openai_metrics_ends[k].first; i <= openai_metrics_ends[k].last; i++) n += m->s.ended[i];
     if (openai_metrics_ends[k].first == GEN_STOPPED) n += text;
     if (openai_metrics_ends[k].first == GEN_CANCELLED) n -= text;
@@ -176,6 +177,45 @@ static void openai_metrics_write_ends(struct gw_text *t, const struct openai_met
         }
 }
 
+static struct openai_metrics_buckets openai_metrics_first(const struct openai_metrics_of *m)
+{
+    return openai_metrics_of_times(&m->s.first);
+}
+static struct openai_metrics_buckets openai_metrics_between(const struct openai_metrics_of *m)
+{
+    return openai_metrics_of_times(&m->s.between);
+}
+static struct openai_metrics_buckets openai_metrics_whole(const struct openai_metrics_of *m)
+{
+    return openai_metrics_of_times(&m->s.whole);
+}
+static struct openai_metrics_buckets openai_metrics_queued(const struct openai_metrics_of *m)
+{
+    return openai_metrics_of_times(&m->s.queued);
+}
+static struct openai_metrics_buckets openai_metrics_prompts(const struct openai_metrics_of *m)
+{
+    return openai_metrics_of_lengths(&m->t.prompts);
+}
+static struct openai_metrics_buckets openai_metrics_made(const struct openai_metrics_of *m)
+{
+    return openai_metrics_of_lengths(&m->t.made);
+}
+
+static const struct {
+    const char *name, *help;
+    struct openai_metrics_buckets (*of)(const struct openai_metrics_of *m);
+} openai_metrics_sizes[] = {
+    {"vllm:time_to_first_token_seconds", "From a request's arrival to its first token", openai_metrics_first},
+    {"vllm:inter_token_latency_seconds", "From one token of a request to its next", openai_metrics_between},
+    {"vllm:time_per_output_token_seconds", "The same, under its older name", openai_metrics_between},
+    {"vllm:e2e_request_latency_seconds", "From a request's arrival to its last token", openai_metrics_whole},
+    {"vllm:request_queue_time_seconds", "From a request's arrival until it had a lane",
+     openai_metrics_queued},
+    {"vllm:request_prompt_tokens", "Tokens of a request's prompt", openai_metrics_prompts},
+    {"vllm:request_generation_tokens", "Tokens of a request's answer", openai_metrics_made},
+};
+
 static void openai_metrics_write(struct gw_text *t, const struct openai_metrics_of *m, uint32_t n)
 {
     for (size_t k = 0; k < sizeof(openai_metrics_numbers) / sizeof(openai_metrics_numbers[0]); k++) {
@@ -186,11 +226,12 @@ static void openai_metrics_write(struct gw_text *t, const struct openai_metrics_
             gw_text_printf(t, "} %.17g\n", openai_metrics_numbers[k].of(&m[i]));
         }
     }
-    for (size_t k = 0; k < sizeof(openai_metrics_times) / sizeof(openai_metrics_times[0]); k++) {
-        openai_metrics_head(t, openai_metrics_times[k].name, "histogram", openai_metrics_times[k].help);
-        for (uint32_t i = 0; i < n; i++)
-            openai_metrics_histogram(t, openai_metrics_times[k].name, m[i].name,
-                                     openai_metrics_times[k].of(&m[i]));
+    for (size_t k = 0; k < sizeof(openai_metrics_sizes) / sizeof(openai_metrics_sizes[0]); k++) {
+        openai_metrics_head(t, openai_metrics_sizes[k].name, "histogram", openai_metrics_sizes[k].help);
+        for (uint32_t i = 0; i < n; i++) {
+            struct openai_metrics_buckets b = openai_metrics_sizes[k].of(&m[i]);
+            openai_metrics_histogram(t, openai_metrics_sizes[k].name, m[i].name, &b);
+        }
     }
     openai_metrics_write_ends(t, m, n);
 }
@@ -212,7 +253,7 @@ json_t *gen_openai_metrics(const struct gen_openai_door *d)
     for (uint32_t i = 0; m && i < d->services; i++) {
         const struct gen_service_opts *o = gen_service_of(d->service[i]);
         m[i].name = o->name;
-        m[i].text_stops = gen_service_text_stops(d->service[i]);
+        gen_service_stats(d->service[i], &m[i].t);
         o->source->ops->stats(o->source->own, &m[i].s);
     }
     if (m) openai_metrics_write(&t, m, d->services);

@@ -109,7 +109,40 @@ const struct gen_service_opts *gen_service_of(const struct gen_service *s)
     return &s->opts;
 }
 
-uint64_t gen_service_text_stops(const struct gen_service *s)
+/* ---- counts */
+
+uint64_t gen_length_end(uint32_t bucket)
 {
-    return __atomic_load_n(&s->text_stops, __ATOMIC_RELAXED); /* it stands alone */
+    static const uint64_t step[] = {1, 2, 5};
+    uint64_t end = step[bucket % 3];
+    for (uint32_t i = 0; i < bucket / 3; i++) end *= 10;
+    return end;
+}
+
+static void service_add(uint64_t *number, uint64_t more)
+{
+    __atomic_add_fetch(number, more, __ATOMIC_RELAXED); /* it stands alone */
+}
+
+static void service_count_length(struct gen_lengths *l, uint32_t tokens)
+{
+    uint32_t i = 0;
+    while (i < GEN_LENGTHS - 1 && tokens > gen_length_end(i)) i++;
+    service_add(&l->count[i], 1);
+    service_add(&l->sum, tokens);
+}
+
+void gen_service_count(struct gen_service *s, uint32_t prompt, uint32_t made, bool text_stop)
+{
+    service_count_length(&s->stats.prompts, prompt);
+    service_count_length(&s->stats.made, made);
+    service_add(&s->stats.text_stops, text_stop);
+}
+
+void gen_service_stats(const struct gen_service *s, struct gen_service_stats *out)
+{
+    const uint64_t *from = (const uint64_t *)&s->stats;
+    uint64_t *to = (uint64_t *)out;
+    for (size_t i = 0; i < sizeof(*out) / sizeof(*to); i++)
+        to[i] = __atomic_load_n(&from[i], __ATOMIC_RELAXED); /* it stands alone */
 }

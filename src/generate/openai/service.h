@@ -48,8 +48,22 @@ bool gen_service_draining(const struct gen_service *s);
 /* Answers that are not freed. */
 uint32_t gen_service_answers(const struct gen_service *s);
 const struct gen_service_opts *gen_service_of(const struct gen_service *s);
-/* Requests that a stop string ended: the source counts them as taken back. */
-uint64_t gen_service_text_stops(const struct gen_service *s);
+
+/* Lengths in tokens: bucket i counts those up to gen_length_end(i) that fit into no lower one; the last has
+ * no end. */
+#define GEN_LENGTHS 19u
+struct gen_lengths {
+    uint64_t count[GEN_LENGTHS], sum;
+};
+/* 1, 2, 5, 10, 20, 50, … */
+uint64_t gen_length_end(uint32_t bucket);
+
+/* Counts since the start. */
+struct gen_service_stats {
+    uint64_t text_stops; /* requests that a stop string ended: the source says that they were taken back */
+    struct gen_lengths prompts, made; /* of requests that have ended, whether well or not */
+};
+void gen_service_stats(const struct gen_service *s, struct gen_service_stats *out);
 
 /* One request: prompts, each of which gets `n` answers. begin copies what it needs. */
 struct gen_ask {

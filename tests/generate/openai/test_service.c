@@ -142,7 +142,11 @@ static void a_stop_string_counts_as_a_stop(void **state)
     hear(a, &h);
     assert_int_equal(h.end[0].stopped_by, 0);
     gen_answer_free(a);
-    assert_int_equal(gen_service_text_stops(slow.service), 1);
+    struct gen_service_stats stats;
+    gen_service_stats(slow.service, &stats);
+    assert_int_equal(stats.text_stops, 1);
+    assert_int_equal(stats.prompts.sum, prompt.count);
+    assert_int_equal(stats.prompts.count[2], 1); /* 3 … 5 tokens */
     words_close(&slow);
     forget(&h);
     gen_ids_free(&prompt);
