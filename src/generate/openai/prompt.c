@@ -8,7 +8,20 @@
 
 #include <gpuwire/error.h>
 
-#define PROMPT_TOKENS 16u /* max_tokens of a completion that does not say, as OpenAI has it */
+#define PROMPT_WORD   256u /* bytes of the longest token, with room: of a longer text not even such ones fit */
+#define PROMPT_TOKENS 16u  /* max_tokens of a completion that does not say, as OpenAI has it */
+
+/* A text that cannot fit is refused before it costs time. */
+static int prompt_check_bytes(const struct gen_service_opts *s, const char *param, size_t bytes,
+                              struct gen_refusal *refusal)
+{
+    struct gen_source_shape shape;
+    s->source->ops->shape(s->source->own, &shape);
+    if (bytes / PROMPT_WORD < shape.context) return 0;
+    return gen_refuse(refusal, 400, param, "context_length_exceeded",
+                      "%s: %zu bytes of text, which the model's context of %u tokens cannot hold", param,
+                      bytes, shape.context);
+}
 
 static int prompt_failed(struct gen_refusal *refusal, const char *param, int err)
 {
@@ -29,16 +42,18 @@ int gen_openai_chat_ids(const struct gen_service_opts *s, const struct gen_opena
     if (ask->tools) json_object_set(variables, "tools", (json_t *)ask->tools);
     int err = variables ? gen_chat_render(s->chat, variables, &text) : -ENOMEM;
     struct gen_mixed mixed = {text.text, text.foreign, text.bytes};
-    if (!err) err = gen_tokenizer_encode_mixed(s->tokenizer, &mixed, ids);
+    int wrong = err ? 0 : prompt_check_bytes(s, "messages", text.bytes, refusal);
+    if (!err && !wrong) err = gen_tokenizer_encode_mixed(s->tokenizer, &mixed, ids);
     json_decref(variables);
     gen_rendered_free(&text);
-    return err ? prompt_failed(refusal, "messages", err) : 0;
+    return err ? prompt_failed(refusal, "messages", err) : wrong;
 }
 
 /* A completion's prompt is the client's whole text: control tokens in it are meant. */
 int gen_openai_prompt_ids(const struct gen_service_opts *s, const struct gen_openai_prompt *p,
                           bool special_tokens, struct gen_ids *ids, struct gen_refusal *refusal)
 {
+    if (prompt_check_bytes(s, "prompt", p->bytes, refusal)) return -1;
     unsigned flags = GEN_ENCODE_CONTROL | (special_tokens ? GEN_ENCODE_SPECIAL : 0);
     int err = p->text ? gen_tokenizer_encode(s->tokenizer, p->text, p->bytes, flags, ids) : 0;
     for (size_t i = 0; !err && i < json_array_size(p->ids); i++)

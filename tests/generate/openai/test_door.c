@@ -27,11 +27,14 @@
 static struct words w;
 static struct gen_openai_door *door;
 
+static struct gw_access *access_log; /* NULL: none */
+
 static void door_open(uint64_t token_ns, uint32_t slots, const char *token)
 {
     assert_int_equal(words_open(&w, token_ns, slots), 0);
     struct gen_openai_opts opts = {.service = &w.service,
                                    .services = 1,
+                                   .access = access_log,
                                    .http = {.token = token, .connections_each = 700, .max_body = 1 << 20}};
     assert_int_equal(gen_openai_open(&opts, &door), 0);
 }
@@ -116,6 +119,8 @@ static void each_call_answers(void **state)
         {"GET", "/v2/health/live", "", 200, "{}"},
         {"GET", "/v2/health/ready", "", 200, "{}"},
         {"GET", "/metrics", "", 200, "vllm:num_requests_running{model_name=\"words\",engine=\"0\"} "},
+        {"GET", "/metrics", "", 200,
+         "vllm:request_generation_tokens_bucket{model_name=\"words\",engine=\"0\",le=\"5\"} "},
         {"GET", "/", "", 200, "<title>gpuwire generate</title>"},
         {"GET", "/chat.js", "", 200, "use strict"},
         {"GET", "/none", "", 404, "\"type\":\"not_found_error\""},
@@ -338,6 +343,58 @@ static void one_that_drains_ends_what_goes_on(void **state)
     door_end();
 }
 
+/* Whole, as a stream, refused, and one whose client goes. */
+static void each_call_has_a_line_in_the_log(void **state)
+{
+    static const char *const has[] = {"\"status\":200", "\"status\":200", "\"status\":400", "\"status\":499"};
+    char path[] = "/tmp/gpuwire-test.XXXXXX", line[4096], *text;
+    int file = mkstemp(path);
+    (void)state;
+    assert_true(file >= 0);
+    assert_int_equal(gw_access_open(path, GW_ACCESS_ROOM, &access_log), 0);
+    door_open(1000000, 64, NULL);
+    ask("POST", "/v1/chat/completions", "{" HELLO ",\"max_tokens\":3}", &text);
+    free(text);
+    ask("POST", "/v1/chat/completions", "{" HELLO ",\"max_tokens\":3,\"stream\":true}", &text);
+    free(text);
+    ask("POST", "/v1/chat/completions", "{" HELLO ",\"max_tokens\":-3}", &text);
+    free(text);
+    int fd = knock();
+    say(fd, "POST", "/v1/chat/completions", "{" HELLO ",\"ignore_eos\":true}");
+    assert_true(streams_become(1));
+    close(fd);
+    assert_true(streams_become(0));
+    door_end();
+    gw_access_close(access_log);
+    access_log = NULL;
+    FILE *f = fdopen(file, "r");
+    for (size_t i = 0; i < sizeof(has) / sizeof(has[0]); i++) {
+        assert_non_null(fgets(line, sizeof(line), f));
+        if (!strstr(line, has[i]) || !strstr(line, "\"door\":\"openai\"")) fail_msg("%s", line);
+        if (i < 2 && !strstr(line, "\"id\":\"chatcmpl-")) fail_msg("%s", line);
+    }
+    fclose(f);
+    unlink(path);
+}
+
+/* Far longer than any context: it is not even cut into tokens. */
+static void a_text_that_cannot_fit_is_refused_at_once(void **state)
+{
+    size_t bytes = 10 << 20;
+    char *body = malloc(bytes + 64), *text, *at = stpcpy(body, "{\"prompt\":\"");
+    (void)state;
+    memset(at, 'a', bytes);
+    strcpy(at + bytes, "\"}");
+    assert_int_equal(words_open(&w, 0, 64), 0);
+    struct gen_openai_opts opts = {.service = &w.service, .services = 1};
+    assert_int_equal(gen_openai_open(&opts, &door), 0);
+    assert_int_equal(ask("POST", "/v1/completions", body, &text), 400);
+    assert_non_null(strstr(text, "context_length_exceeded"));
+    free(text);
+    free(body);
+    door_end();
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -351,6 +408,8 @@ int main(void)
         cmocka_unit_test(what_the_source_refuses_has_a_status),
         cmocka_unit_test(a_failure_inside_a_stream_is_an_event),
         cmocka_unit_test(one_that_drains_ends_what_goes_on),
+        cmocka_unit_test(each_call_has_a_line_in_the_log),
+        cmocka_unit_test(a_text_that_cannot_fit_is_refused_at_once),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
