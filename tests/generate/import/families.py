@@ -5,6 +5,7 @@
     families.py LOGITS                    LOGITS: the program of logits.c; the reference is numpy's (reference.py)
     families.py LOGITS --transformers     the reference is transformers, where torch and transformers are installed
     families.py LOGITS --only qwen2
+    families.py --seeds FILE              writes data/families.bin, from which the fuzzer starts: smaller models of each kind
 """
 import argparse
 import json
@@ -146,26 +147,26 @@ def random_weights(c, kind, r):
     return out
 
 
-def write_safetensors(path, weights, kind):
+def safetensors(weights, kind):
     header, at = {"__metadata__": {"format": "pt"}}, 0
     for name, (v, data) in weights.items():
         header[name] = {"dtype": kind, "shape": list(v.shape), "data_offsets": [at, at + len(data)]}
         at += len(data)
     text = json.dumps(header).encode()
     text += b" " * (-len(text) % 8)
-    path.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data for _, data in weights.values()))
+    return struct.pack("<Q", len(text)) + text + b"".join(data for _, data in weights.values())
 
 
 def write_folder(folder, c, weights, kind, files):
     (folder / "config.json").write_text(json.dumps(c))
     if files == 1:
-        write_safetensors(folder / "model.safetensors", weights, kind)
+        (folder / "model.safetensors").write_bytes(safetensors(weights, kind))
         return
     names, where = list(weights), {}
     for i in range(files):
         part = f"model-{i + 1:05}-of-{files:05}.safetensors"
         mine = names[i::files]
-        write_safetensors(folder / part, {n: weights[n] for n in mine}, kind)
+        (folder / part).write_bytes(safetensors({n: weights[n] for n in mine}, kind))
         where.update((n, part) for n in mine)
     (folder / "model.safetensors.index.json").write_text(json.dumps({"metadata": {}, "weight_map": where}))
 
@@ -207,12 +208,33 @@ def check(name, args):
     return far < 2e-5 and same and info["family"] == kind and info["context"] == context and info["eos"] == [2]
 
 
+def seeds(path):
+    """For each case: the bytes of config.json, their number before them (2 bytes), and of model.safetensors (4 bytes)."""
+    small, out = {"vocab_size": 8, "hidden_size": 8, "intermediate_size": 8, "num_hidden_layers": 1, "num_attention_heads": 2}, b""
+    gpt2 = {"vocab_size": 8, "n_embd": 8, "n_layer": 1, "n_head": 2, "n_positions": 8}
+    for name, (kind, more, dtype, _) in CASES.items():
+        c = config_of(kind, more)
+        c.update(gpt2 if kind == "gpt2" else small)
+        c.update({k: 4 for k in ("head_dim",) if k in c})
+        c.update({k: c[k][-1:] for k in ("layer_types", "no_rope_layers") if k in c})
+        if name == "phi3_long":
+            c["rope_scaling"].update(short_factor=[1.0, 2.0], long_factor=[1.0, 2.0])
+        c["num_key_value_heads"] = min(2, c.get("num_key_value_heads", 2))
+        config, file = json.dumps(c).encode(), safetensors(random_weights(c, dtype, np.random.default_rng(1)), dtype)
+        out += struct.pack("<H", len(config)) + config + struct.pack("<I", len(file)) + file
+    pathlib.Path(path).write_bytes(out)
+
+
 def main():
     p = argparse.ArgumentParser()
-    p.add_argument("logits")
+    p.add_argument("logits", nargs="?")
+    p.add_argument("--seeds")
     p.add_argument("--transformers", action="store_true")
     p.add_argument("--only")
     args = p.parse_args()
+    if args.seeds:
+        seeds(args.seeds)
+        return
     bad = [name for name in CASES if args.only in (None, name) and not check(name, args)]
     if bad:
         sys.exit(f"these differ: {', '.join(bad)}")
