@@ -151,7 +151,9 @@ class Writer:
     def embed(self):
         c, w = self.c, self.w["model.embed_tokens.weight"]
         if isinstance(w, Q4):
-            x = [self.tensor("model.embed_tokens.weight_Q4", w.quants.reshape(w.n, -1)), "input_ids",
+            table = self.tensor("model.embed_tokens.weight_Q4", w.quants)
+            table = self.node("Reshape", [table, self.constant([w.n, -1])], "/model/embed_tokens/Reshape")
+            x = [table, "input_ids",
                  self.tensor("model.embed_tokens.weight_scales", w.scales.astype(self.dtype))]
             x += [] if w.zeros is None else [self.tensor("model.embed_tokens.weight_zp", w.zeros)]
             x = self.node("GatherBlockQuantized", x, "/model/embed_tokens/GatherBlockQuantized", domain=MS, bits=4,

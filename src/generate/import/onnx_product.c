@@ -164,8 +164,9 @@ static int onnx_gather_q4(struct gen_onnx *o)
              blocks = k / (uint64_t)block;
     if (c->dim[0] > GEN_PROGRAM_MAX_WIDTH || k > GEN_PROGRAM_MAX_WIDTH || k % (uint64_t)block)
         return gwm_op_fail(&o->im, -ENOTSUP, "rows of its table must be whole blocks");
-    if (c->type != ONNX__TENSOR_PROTO__DATA_TYPE__UINT8 && c->type != GEN_ONNX_INT4)
-        return gwm_op_fail(&o->im, -ENOTSUP, "its table must be of bytes of two quants, or of int4");
+    if (c->type != ONNX__TENSOR_PROTO__DATA_TYPE__UINT8 && c->type != GEN_ONNX_INT4 &&
+        c->type != GEN_ONNX_UINT4)
+        return gwm_op_fail(&o->im, -ENOTSUP, "its table must be of bytes of two quants, of int4 or of uint4");
     w->n = (uint32_t)c->dim[0];
     w->k = (uint32_t)k;
     w->block = (uint32_t)block;
@@ -174,6 +175,8 @@ static int onnx_gather_q4(struct gen_onnx *o)
     if (!err && c->type == GEN_ONNX_INT4 && o->im.nin > 3 && o->in[3])
         err = gwm_op_fail(&o->im, -ENOTSUP, "zeros of int4 are not supported");
     if (!err) err = onnx_zeros(o, 3, w->n * blocks, w->n * ((blocks + 1) / 2), w);
+    if (!err && !w->zero && c->type == GEN_ONNX_UINT4)
+        w->zero = gen_build_alloc(&o->b, w->n, (blocks + 1) / 2);
     return err ? err : gen_onnx_rows(o, 0, gen_build_op(&o->b, &op, w->k));
 }
 

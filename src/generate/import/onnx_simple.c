@@ -2,6 +2,7 @@
 /* Operators on elements, and those that only look at rows in another way. */
 #include <errno.h>
 #include <math.h>
+#include <string.h>
 
 #include "src/generate/import/onnx_graph.h"
 
@@ -161,6 +162,42 @@ static int onnx_transpose(struct gen_onnx *o)
     return gen_onnx_set(o, 0, &v);
 }
 
+/* The dimensions that a shape of n numbers gives a constant; 0: as it was, -1: what is left. */
+static bool reshape_dims(struct gen_constant *c, const int64_t *shape, int n)
+{
+    uint64_t dim[GEN_CONSTANT_RANK], count = 1;
+    int open = -1;
+
+    for (int i = 0; i < n; i++) {
+        dim[i] = shape[i] ? (uint64_t)shape[i] : (uint32_t)i < c->rank ? c->dim[i] : 0;
+        if (shape[i] < -1 || (shape[i] == -1 && open >= 0)) return false;
+        if (shape[i] == -1)
+            open = i;
+        else if (__builtin_mul_overflow(count, dim[i], &count))
+            return false;
+    }
+    if (open >= 0) {
+        dim[open] = count ? c->count / count : 0;
+        count *= dim[open]; /* at most c->count */
+    }
+    if (n < 0 || count != c->count) return false;
+    c->rank = (uint32_t)n;
+    memcpy(c->dim, dim, (size_t)n * sizeof(*dim));
+    return true;
+}
+
+static int onnx_reshape_constant(struct gen_onnx *o)
+{
+    struct gen_constant *shape = gen_onnx_constant(o, 1);
+    struct gen_onnx_value v = *o->in[0];
+    int64_t dim[GEN_CONSTANT_RANK];
+    int n = shape && !v.constant.turned ? gen_constant_ints(shape, dim, GEN_CONSTANT_RANK) : -1;
+
+    if (n < 0 || !reshape_dims(&v.constant, dim, n))
+        return gwm_op_fail(&o->im, -ENOTSUP, "its shape does not fit the constant");
+    return gen_onnx_set(o, 0, &v);
+}
+
 /* Rows seen as heads, or as rows again: the shape's last number counts. */
 static int onnx_reshape(struct gen_onnx *o)
 {
@@ -170,6 +207,7 @@ static int onnx_reshape(struct gen_onnx *o)
     uint32_t last;
     int n, err;
 
+    if (gen_onnx_constant(o, 0)) return onnx_reshape_constant(o);
     if (!gen_onnx_is(o, 0, GEN_ONNX_ROWS)) return onnx_same(o);
     n = c ? gen_constant_ints(c, shape, 8) : -1;
     if (n < 3 || shape[n - 1] <= 0 || shape[0] > 0)

@@ -24,6 +24,7 @@ CASES = {  # name: (what differs from COMMON, kind of zeros or None for float ma
     "bytes": ({}, "bytes", {"tied"}, "float32"),
     "symmetric": ({"hidden_act": "gelu_pytorch_tanh"}, "none", {"packed", "head"}, "float32"),
     "zeros": ({"hidden_act": "gelu", "num_attention_heads": 4, "num_key_value_heads": 2}, "floats", {"gathered", "head"}, "float32"),
+    "gathered": ({}, "none", {"gathered", "head"}, "float32"),
     "outside": ({"rotary_in_attention": False, "partial_rotary_factor": 0.5, "hidden_act": "quick_gelu"}, "bytes",
                 {"biases", "tied"}, "float32"),
     "norms": ({"sliding_window": 4, "final_logit_softcapping": 3.0, "attn_logit_softcapping": 4.0, "embed_scale": 5.5,
@@ -52,7 +53,7 @@ def weights(c, zeros, parts, dtype, r):
     def gain(name, n):
         out[name + ".weight"] = (r.standard_normal(n) * 0.2 + 1 - c.get("norm_offset", 0)).astype(np.float32)
     if "gathered" in parts:
-        out["model.embed_tokens.weight"] = quantized(r, c["vocab_size"], hidden, "bytes")
+        out["model.embed_tokens.weight"] = quantized(r, c["vocab_size"], hidden, "none" if zeros == "none" else "bytes")
     else:
         out["model.embed_tokens.weight"] = (r.standard_normal((c["vocab_size"], hidden)) * 0.3).astype(dtype)
     for i in range(c["num_hidden_layers"]):
