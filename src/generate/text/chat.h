@@ -13,13 +13,9 @@
 #include <jansson.h>
 #include <stddef.h>
 
-#include "src/generate/text/tokenizer.h"
+#include "src/generate/text/limits.h"
 
 struct gen_chat;
-
-/* The longest template, and the longest text that one makes, in bytes. */
-#define GEN_MAX_TEMPLATE (1u << 20)
-#define GEN_MAX_PROMPT   GEN_MAX_TEXT
 
 /*
  * Opens the template of a model's folder: chat_template.jinja, else tokenizer_config.json's chat_template.
@@ -47,9 +43,10 @@ void gen_rendered_free(struct gen_rendered *r);
 /*
  * Renders. `variables` is an object; each member is a variable of the template: "messages" (an array of
  * objects with "role" and "content"), "add_generation_prompt", "tools" and whatever else the template
- * reads. All its texts count as foreign. 0, or a negative errno with gw_error's line: -EINVAL (the template
- * refused the messages by raise_exception, or uses a value in a way it does not allow), -ENOTSUP, -E2BIG
- * (beyond a limit of steps, depth or bytes), -ENOMEM. Any thread; many at once.
+ * reads. All its texts count as foreign, but a "role" that models know (user, assistant …). 0, or a
+ * negative errno with gw_error's line: -EINVAL (the template refused the messages by raise_exception, or
+ * uses a value in a way it does not allow), -ENOTSUP, -E2BIG (beyond a limit of steps, depth or bytes),
+ * -ENOMEM. Any thread; many at once.
  */
 int gen_chat_render(const struct gen_chat *c, const json_t *variables, struct gen_rendered *out);
 

@@ -19,13 +19,12 @@
 #include "src/door/text.h"
 #include "src/generate/text/decode.h" /* struct gen_decoder: a stream's state */
 #include "src/generate/text/ids.h"
+#include "src/generate/text/limits.h"
 
 struct gen_tokenizer;
 
 /* No token: an id that no vocabulary has. src/generate/wire/wire.h says it in the same way. */
 #define GEN_NO_TOKEN 0xffffffffu
-/* The longest text that one call encodes, in bytes. */
-#define GEN_MAX_TEXT (16u << 20)
 
 /*
  * Opens the tokenizer of a model's folder. Reads tokenizer.json or tokenizer.model, and for the special ids
