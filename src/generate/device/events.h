@@ -120,7 +120,8 @@ GW_DEV bool gen_session_has_room(const struct gen_args *a, const struct gen_sess
     return s->posted - s->acked < a->depth;
 }
 
-/* Posts *e as event number e->number of the slot. One thread for each session. */
+/* Posts *e as event number e->number of the slot, but for the doorbell: gen_session_ring must follow. One
+ * thread for each session. */
 GW_DEV enum gen_posted gen_event_post(const struct gen_args *a, uint32_t session, uint32_t slot,
                                       struct gen_event *e)
 {
@@ -130,7 +131,7 @@ GW_DEV enum gen_posted gen_event_post(const struct gen_args *a, uint32_t session
     /* Queue space comes back with signalled completions. Half a queue apart, one is always under way before
      * it is full. */
     uint32_t interval = a->depth > 1 ? a->depth / 2 : 1;
-    uint32_t flags = (s->posted + 1) % interval == 0 ? GW_SIGNALED : 0;
+    uint32_t flags = (s->posted + 1) % interval == 0 ? GW_SIGNALED | GW_DEFER : GW_DEFER;
     uint64_t to = s->event_addr + slot * s->event_stride + e->number % s->ring * sizeof(struct gen_event);
     e->posted = gw_clock_ns();
     memcpy(&s->out[at], e, bytes);
@@ -141,8 +142,19 @@ GW_DEV enum gen_posted gen_event_post(const struct gen_args *a, uint32_t session
     if (err == -EAGAIN) return GEN_NO_ROOM;
     if (err) return GEN_BROKEN;
     s->posted++;
-    gen_session_active(a, session);
+    s->unrung = 1;
     return GEN_POSTED;
+}
+
+/* Rings for the events that were posted: once for all of a step, since each ring is a trip to the NIC. The
+ * same thread. */
+GW_DEV void gen_session_ring(const struct gen_args *a, uint32_t i)
+{
+    struct gen_session *s = &a->session[i];
+    if (!s->unrung) return;
+    s->unrung = 0;
+    gw_ring(s->qp);
+    gen_session_active(a, i);
 }
 
 /* Makes the job's next event, of no token. */
@@ -177,6 +189,7 @@ GW_DEV void gen_job_end(const struct gen_args *a, uint32_t job, enum gen_status 
     j->state = GEN_JOB_OVER;
     gen_event_make(j, status, detail);
     enum gen_posted how = gen_event_post(a, j->session, j->slot, &j->event);
+    gen_session_ring(a, j->session);
     if (how == GEN_BROKEN) {
         gen_session_broken(a, j->session);
     } else if (how == GEN_NO_ROOM) {
@@ -213,6 +226,7 @@ GW_DEV enum gen_posted gen_full_post(const struct gen_args *a, uint32_t session,
     j.arrived = gw_clock_ns();
     gen_event_make(&j, GEN_FULL, 0);
     enum gen_posted how = gen_event_post(a, session, slot, &j.event);
+    gen_session_ring(a, session);
     if (how == GEN_POSTED) a->work->stats.ended[GEN_FULL]++;
     return how;
 }
@@ -262,6 +276,7 @@ GW_DEV void gen_session_flush(const struct gen_args *a, uint32_t i)
         how = gen_event_post(a, i, a->job[job].slot, &a->job[job].event);
         if (how == GEN_POSTED) gen_job_told(a, job);
     }
+    gen_session_ring(a, i);
     if (how == GEN_POSTED) how = gen_flush_full(a, i);
     if (how == GEN_BROKEN) {
         gen_session_broken(a, i);

@@ -50,6 +50,7 @@ GW_DEV uint32_t gen_session_owner(uint32_t session)
     return warps > 1 ? session % warps * 32 + session / warps % 32 : session % gw_block_dim();
 }
 
+/* Posts the events of this thread's sessions. */
 GW_DEV void gen_post_own(const struct gen_args *a)
 {
     const struct gen_work *w = a->work;
@@ -57,6 +58,10 @@ GW_DEV void gen_post_own(const struct gen_args *a)
         struct gen_job *j = &a->job[a->lane[w->out[i]].job - 1];
         if (gen_session_owner(j->session) != gw_thread_idx()) continue;
         j->result = gen_event_post(a, j->session, j->slot, &j->event);
+    }
+    for (uint32_t i = 0; i < w->outs; i++) {
+        const struct gen_job *j = &a->job[a->lane[w->out[i]].job - 1];
+        if (gen_session_owner(j->session) == gw_thread_idx()) gen_session_ring(a, j->session);
     }
 }
 

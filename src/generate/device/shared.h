@@ -100,6 +100,7 @@ struct gen_session {
     uint64_t event_addr, event_stride;
     uint32_t heard, activity;
     uint32_t posted; /* events since it was opened */
+    uint32_t unrung; /* 1: events were posted, and the doorbell was not yet rung for them */
     uint32_t acked;  /* how many of them the client's NIC has acknowledged, as far as completions have told */
     uint32_t jobs;   /* its first job + 1 */
     /* Slots whose request found no free job: they are told when there is room. */

@@ -29,6 +29,7 @@ struct client {
     uint32_t index, receives;
     uint32_t word, opened; /* the latest; the latest that opened it */
     bool stalled, left;
+    uint32_t rung; /* of `sends`, the first ones */
     uint8_t *in;
     struct gen_event *out, *ring; /* the kernel's; the client's */
     struct sent *sent;
@@ -72,7 +73,7 @@ static void complete(struct ibv_wc wc)
 
 static void deliver(struct client *c)
 {
-    while (c->sends && !c->stalled && c->state == READY) {
+    while (c->rung && !c->stalled && c->state == READY) {
         struct sent *s = &c->sent[c->first_sent % w.o.shape.depth];
         uint32_t slot = gw_be32(s->op.imm);
         if (s->op.len && !c->left) {
@@ -84,6 +85,7 @@ static void deliver(struct client *c)
             complete((struct ibv_wc){.status = IBV_WC_SUCCESS, .opcode = IBV_WC_RDMA_WRITE, .wr_id = s->id});
         c->first_sent++;
         c->sends--;
+        c->rung--;
     }
 }
 
@@ -131,7 +133,14 @@ static int fake_post(struct gw_qp_handle *h, struct gw_op op, uint32_t flags, ui
     require(op.raddr >= at && op.raddr + op.len <= at + bytes && op.rkey == c->index);
     c->sent[(c->first_sent + c->sends++) % w.o.shape.depth] =
         (struct sent){.op = op, .id = id, .signalled = flags & GW_SIGNALED};
+    if (!(flags & GW_DEFER)) c->rung = c->sends;
     return 0;
+}
+
+static void fake_ring(struct gw_qp_handle *h)
+{
+    struct client *c = (struct client *)h;
+    c->rung = c->sends;
 }
 
 static uint64_t fake_clock(void)
@@ -144,6 +153,7 @@ static uint64_t fake_clock(void)
 #define gw_wait_cq    fake_wait
 #define gw_recv_empty fake_recv
 #define gw_post_op    fake_post
+#define gw_ring       fake_ring
 #include "src/generate/device/turn_kernel.h"
 
 /* ---- sessions ---- */
@@ -155,7 +165,7 @@ static void reset(struct client *c)
         if (gen_id_session(w.cqe[i].wr_id) != c->index) w.cqe[kept++] = w.cqe[i];
     w.cqes = kept;
     c->state = RESET;
-    c->receives = c->sends = c->arrivals = 0;
+    c->receives = c->sends = c->rung = c->arrivals = 0;
     c->stalled = c->left = false;
 }
 
@@ -211,7 +221,7 @@ void world_die(uint32_t session)
     for (; c->receives; c->receives--)
         complete((struct ibv_wc){
             .status = IBV_WC_WR_FLUSH_ERR, .opcode = IBV_WC_RECV, .wr_id = gen_id(session, c->opened, 0)});
-    c->sends = c->arrivals = 0;
+    c->sends = c->rung = c->arrivals = 0;
 }
 
 void world_stall(uint32_t session, bool on)
