@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
  * Makes the next step. First come lanes that need one token computed, which then make their next one. Lanes
- * with more to compute share the rest of the step alike. While some lane makes tokens, a step has
+ * with more to compute share the rest of the step alike. Of several that compute the same page only the first
+ * does; the others get it then. While some lane makes tokens, a step has
  * `mixed_rows` at most, so that these keep coming. One thread decides which lane gets which rows. All threads
  * write them.
  */
@@ -10,12 +11,12 @@
 
 #include "src/generate/device/jobs.h"
 
-/* Tokens of the lane that are not yet computed; 0: it waits for its client. */
+/* Tokens of the lane that are not yet computed; 0: it waits for its client, or for another lane. */
 GW_DEV uint32_t gen_lane_todo(const struct gen_args *a, uint32_t lane)
 {
     const struct gen_lane *l = &a->lane[lane];
     const struct gen_job *j = &a->job[l->job - 1];
-    return j->held ? 0 : j->prompt + j->made - l->computed;
+    return j->held || l->waits ? 0 : j->prompt + j->made - l->computed;
 }
 
 /* Gives the lane that number of the step's next rows. */
@@ -35,6 +36,50 @@ GW_DEV void gen_add_run(const struct gen_args *a, uint32_t lane, uint32_t rows)
     w->out[w->outs++] = lane;
     step->outs = w->outs;
 }
+
+/* ---- equal prompts that are computed at the same time ---- */
+
+/* The lane gets pages that others have computed since it got its own. It computes one token at least, to go
+ * on from. */
+GW_DEV void gen_catch_up(const struct gen_args *a, uint32_t lane)
+{
+    struct gen_lane *l = &a->lane[lane];
+    struct gen_job *j = &a->job[l->job - 1];
+    uint32_t before = l->computed;
+    gen_lane_match(a, lane, j, gen_job_token(a, l->job - 1), j->prompt + j->made - 1);
+    if (j->made) return;
+    j->cached += l->computed - before;
+    a->work->stats.prompt_cached += l->computed - before;
+}
+
+/* Does a lane whose request came before compute the lane's next page? */
+GW_DEV bool gen_lane_waits(const struct gen_args *a, uint32_t lane)
+{
+    const struct gen_work *w = a->work;
+    const struct gen_lane *l = &a->lane[lane];
+    if (!l->ahead || l->computed % GEN_PAGE) return false;
+    for (uint32_t i = 0; i < w->running; i++) {
+        const struct gen_lane *o = &a->lane[w->run[i]];
+        if (o->ahead == l->ahead && o->indexed == l->indexed && gen_lane_todo(a, w->run[i]) > 1 &&
+            gen_order_before(a->job[o->job - 1].order, a->job[l->job - 1].order))
+            return true;
+    }
+    return false;
+}
+
+/* Lanes that have much to compute take what others have, and wait for what others compute right now. */
+GW_DEV void gen_join(const struct gen_args *a)
+{
+    const struct gen_work *w = a->work;
+    for (uint32_t i = 0; i < w->running; i++) {
+        a->lane[w->run[i]].waits = 0;
+        if (gen_lane_todo(a, w->run[i]) > 1) gen_catch_up(a, w->run[i]);
+    }
+    for (uint32_t i = 0; i < w->running; i++)
+        if (gen_lane_todo(a, w->run[i]) > 1) a->lane[w->run[i]].waits = gen_lane_waits(a, w->run[i]);
+}
+
+/* ---- the step ---- */
 
 /* Counts the lanes of each kind. */
 GW_DEV void gen_count_lanes(const struct gen_args *a, uint32_t *short_ones, uint32_t *long_ones)
@@ -83,6 +128,7 @@ GW_DEV void gen_compose(const struct gen_args *a)
     struct gen_step *step = a->step;
     uint32_t short_ones, long_ones, max = step->max_rows, most = max;
     step->rows = step->runs = step->outs = step->failed = w->outs = 0;
+    gen_join(a);
     gen_count_lanes(a, &short_ones, &long_ones);
     if (!short_ones && !long_ones) return;
     if (short_ones && a->mixed_rows < most) most = a->mixed_rows;

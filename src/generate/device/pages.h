@@ -213,23 +213,29 @@ GW_DEV struct gen_page gen_lane_like(const struct gen_args *a, uint32_t lane, co
     return like;
 }
 
-/* A lane that has no page yet gets those of its first tokens that are in the index, of `most` tokens. */
+/* The lane gets pages from the index: those of its next tokens, of the first `most`. It gets none once it has
+ * begun to compute its next page itself. */
 GW_DEV void gen_lane_match(const struct gen_args *a, uint32_t lane, const struct gen_job *j,
                            const uint32_t *token, uint32_t most)
 {
     struct gen_lane *l = &a->lane[lane];
     uint32_t *table = gen_lane_table(a, lane);
-    if (l->indexed == GEN_NO_LANE) return;
-    while ((l->indexed + 1) * GEN_PAGE <= most) {
+    l->ahead = 0;
+    while (l->indexed != GEN_NO_LANE && (l->indexed + 1) * GEN_PAGE <= most) {
         const uint32_t *at = token + l->indexed * GEN_PAGE;
         struct gen_page like = gen_lane_like(a, lane, j, at);
-        uint32_t n = gen_page_find(a, &like, at);
-        if (!n) break;
+        l->ahead = like.hash;
+        uint32_t n = l->computed == l->indexed * GEN_PAGE ? gen_page_find(a, &like, at) : 0;
+        if (!n) return;
         gen_page_hold(a, n - 1);
-        table[l->pages++] = n - 1;
-        l->indexed++;
+        if (l->indexed < l->pages)
+            gen_page_drop(a, table[l->indexed]); /* nothing is in it yet */
+        else
+            l->pages++;
+        table[l->indexed++] = n - 1;
+        l->computed = l->indexed * GEN_PAGE;
+        l->ahead = 0;
     }
-    l->computed = l->indexed * GEN_PAGE;
 }
 
 /* The pages that the lane has filled go into the index, or give way to those that are there already. */

@@ -183,8 +183,9 @@ struct gen_lane {
     uint32_t computed; /* tokens whose keys and values are in the cache */
     uint32_t pages;    /* in its row of the page table */
     uint32_t indexed;  /* pages that can be shared, the first ones; GEN_NO_LANE: none ever */
-    uint32_t rows;     /* in the step that runs */
+    uint32_t waits;    /* 1: another lane computes its next page */
     uint32_t counted;  /* tokens that its row of gen_args.count has; 0: that must be made */
+    uint64_t ahead;    /* the hash of its next page, which is not in the index; 0: it will not be either */
 };
 
 /*

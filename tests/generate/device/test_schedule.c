@@ -383,13 +383,44 @@ static void a_hash_alone_shares_nothing(void **state)
     }
 }
 
-/* Two that compute the same at the same time end up with the same pages. */
+/* Of requests that come together only one computes what they have in common. */
+static void equal_prompts_are_computed_once(void **state)
+{
+    (void)state;
+    uint32_t rows = 0;
+    for (uint32_t i = 0; i < 4; i++) client_ask(i % 2, i, asks(120, 1), prompt);
+    for (uint32_t i = 0; i < 40; i++) {
+        rows += world_turn();
+        clients_hear();
+    }
+    for (uint32_t i = 0; i < 4; i++) assert_int_equal(client_of(i % 2, i)->status, GEN_LENGTH);
+    assert_int_equal(rows, 120 + 3 * 8); /* seven pages of 16, and the rest */
+    assert_int_equal(client_of(1, 3)->cached, 112);
+    assert_int_equal(client_of(0, 0)->cached, 0);
+}
+
+/* One that takes its time to be sent holds no other up. */
+static void no_lane_waits_for_one_that_rests(void **state)
+{
+    (void)state;
+    client_ask(0, 0, asks(120, 60), prompt);
+    turns(12);
+    world_stall(0, true);
+    turns(30);
+    for (uint32_t i = 0; i < 2; i++) client_ask(1, i, asks(180, 10), prompt);
+    turns(60);
+    for (uint32_t i = 0; i < 2; i++) assert_int_equal(client_of(1, i)->status, GEN_LENGTH);
+    world_stall(0, false);
+    assert_int_equal(clients_finish(100), 0);
+}
+
+/* Two that make the same tokens at the same time end up with the same pages. */
 static void pages_that_turn_out_equal_become_one(void **state)
 {
     (void)state;
-    client_ask(0, 0, asks(64, 30), prompt);
-    client_ask(1, 0, asks(64, 30), prompt);
-    turns(12);
+    client_ask(0, 0, asks(60, 40), prompt);
+    client_ask(1, 0, asks(60, 40), prompt);
+    turns(24);
     assert_true(stats()->pages_shared >= 4);
     assert_int_equal(clients_finish(80), 0);
 }
@@ -609,6 +640,8 @@ int main(void)
         TEST(clients_share_alike),
         TEST(equal_prompts_share_pages),
         TEST(a_hash_alone_shares_nothing),
+        TEST(equal_prompts_are_computed_once),
+        TEST(no_lane_waits_for_one_that_rests),
         TEST(pages_that_turn_out_equal_become_one),
         TEST(when_pages_run_out_the_youngest_gives_way),
         TEST(what_does_not_fit_alone_is_told),
