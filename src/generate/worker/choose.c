@@ -12,8 +12,8 @@
 #define CONTEXT     4096u
 #define REQUESTS    1024u
 #define CACHE_BYTES (UINT64_C(1) << 30)
-#define MIXED_CPU   32u
-#define MIXED_GPU   256u
+#define PROMPT_CPU  32u
+#define PROMPT_GPU  256u
 #define MIN_DEPTH   16u
 
 static uint32_t choose_min(uint32_t a, uint32_t b)
@@ -85,12 +85,11 @@ static int choose_requests(struct gen_worker *w)
     /* Each lane posts an event with each step, and acknowledgements come a little later. */
     w->shape.depth = 2 * choose_min(o->slots, w->shape.lanes);
     if (w->shape.depth < MIN_DEPTH) w->shape.depth = MIN_DEPTH;
-    w->shape.mixed_rows = o->mixed_rows ? o->mixed_rows : gpu ? MIXED_GPU : MIXED_CPU;
     w->shape.vocab = w->net.vocab;
     for (w->shape.sizes = 0; w->shape.sizes < w->net.sizes; w->shape.sizes++)
         w->shape.size[w->shape.sizes] = w->net.size[w->shape.sizes];
+    w->shape.mixed_rows = w->shape.lanes + (o->prompt_rows ? o->prompt_rows : gpu ? PROMPT_GPU : PROMPT_CPU);
     w->shape.mixed_rows = choose_min(w->shape.mixed_rows, w->net.size[w->net.sizes - 1]);
-    if (w->shape.mixed_rows < w->shape.lanes) w->shape.mixed_rows = 0;
     w->shape.picks = w->net.sizes > 1;
     return 0;
 }

@@ -34,8 +34,8 @@ struct gen_worker_opts {
     uint32_t lanes;        /* requests that are at work at a time; 0: 32, or what the network fixes */
     uint32_t context;     /* tokens of prompt and answer together; 0: what the network knows, 4,096 at most */
     uint32_t max_tokens;  /* of an answer: events of the own client's slots; 0: the context */
-    uint32_t mixed_rows;  /* of a step in which some lane makes tokens: the rest are prompts'; 0: 256 on a
-                              GPU, 32 on CPU threads */
+    uint32_t prompt_rows; /* of a step in which some lane makes tokens, for prompts: beside a row for each
+                              lane; 0: 256 on a GPU, 32 on CPU threads */
     uint64_t cache_bytes; /* for keys and values; 0: as much as all lanes take with their longest context,
                               1 GiB at most */
     uint32_t sessions;    /* clients' own, over RDMA */
