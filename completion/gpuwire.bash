@@ -4,9 +4,10 @@ _gpuwire()
     local cur=${COMP_WORDS[COMP_CWORD]} prev=${COMP_WORDS[COMP_CWORD - 1]} command=${COMP_WORDS[1]} options words=
     COMPREPLY=()
     if ((COMP_CWORD == 1)); then
-        mapfile -t COMPREPLY < <(compgen -W 'demo serve router infer chat load check balance app info nic controller fleet perf cat hwcheck run help --help --version' -- "$cur")
+        mapfile -t COMPREPLY < <(compgen -W 'demo serve generate router infer chat load check balance app info nic controller fleet perf cat hwcheck run help --help --version' -- "$cur")
         return
     fi
+    [[ $command == generate && ${COMP_WORDS[2]} == load ]] && ((COMP_CWORD > 2)) && command=generate-load
     [[ $command == fleet && ${COMP_WORDS[2]} == demo ]] && ((COMP_CWORD > 2)) && command=fleet-demo
     [[ $command == fleet && ${COMP_WORDS[2]} == emulate ]] && ((COMP_CWORD > 2)) && command=fleet-emulate
     [[ $command == perf && ${COMP_WORDS[2]} == sock ]] && ((COMP_CWORD > 2)) && command=perf-sock
@@ -154,6 +155,127 @@ _gpuwire()
             ;;
         'serve --log-level')
             mapfile -t COMPREPLY < <(compgen -W 'error warning info debug' -- "$cur")
+            return
+            ;;
+        'generate --name')
+            return
+            ;;
+        'generate --exec')
+            mapfile -t COMPREPLY < <(compgen -W 'auto cpu gpu' -- "$cur")
+            return
+            ;;
+        'generate --gpu')
+            return
+            ;;
+        'generate --threads')
+            return
+            ;;
+        'generate --lanes')
+            return
+            ;;
+        'generate --context')
+            return
+            ;;
+        'generate --max-tokens')
+            return
+            ;;
+        'generate --kv-memory')
+            return
+            ;;
+        'generate --kv')
+            mapfile -t COMPREPLY < <(compgen -W 'fp32 fp16 bf16' -- "$cur")
+            return
+            ;;
+        'generate --prompt-rows')
+            return
+            ;;
+        'generate --sessions')
+            return
+            ;;
+        'generate --sessions-per-client')
+            return
+            ;;
+        'generate --slots')
+            return
+            ;;
+        'generate --device')
+            mapfile -t COMPREPLY < <(compgen -W "softnic $(ls /sys/class/infiniband 2>/dev/null)" -- "$cur")
+            return
+            ;;
+        'generate --listen')
+            return
+            ;;
+        'generate --port')
+            return
+            ;;
+        'generate --connections-per-client')
+            return
+            ;;
+        'generate --trusted-proxy')
+            return
+            ;;
+        'generate --host-name')
+            return
+            ;;
+        'generate --max-body')
+            return
+            ;;
+        'generate --tls-cert')
+            return
+            ;;
+        'generate --tls-key')
+            return
+            ;;
+        'generate --token-file')
+            return
+            ;;
+        'generate --metrics-port')
+            return
+            ;;
+        'generate --drain-seconds')
+            return
+            ;;
+        'generate --access-log')
+            return
+            ;;
+        'generate --log-level')
+            mapfile -t COMPREPLY < <(compgen -W 'error warning info debug' -- "$cur")
+            return
+            ;;
+        'generate-load --model')
+            return
+            ;;
+        'generate-load --streams')
+            return
+            ;;
+        'generate-load --rate')
+            return
+            ;;
+        'generate-load --prompt')
+            return
+            ;;
+        'generate-load --prompt-spread')
+            return
+            ;;
+        'generate-load --shared')
+            return
+            ;;
+        'generate-load --tokens')
+            return
+            ;;
+        'generate-load --seconds')
+            return
+            ;;
+        'generate-load --warmup')
+            return
+            ;;
+        'generate-load --seed')
+            return
+            ;;
+        'generate-load --token-file')
+            return
+            ;;
+        'generate-load --ca-file')
             return
             ;;
         'router --controller')
@@ -607,6 +729,12 @@ _gpuwire()
         serve)
             options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --connections-per-client --trusted-proxy --host-name --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --fleet --fleet-name --fleet-address --fleet-folder --worker --gpu-pages --host-pages --load-delay --leases --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
+        generate)
+            options='--name --exec --gpu --threads --lanes --context --max-tokens --kv-memory --kv --prompt-rows --sessions --sessions-per-client --slots --device --listen --port --connections-per-client --trusted-proxy --host-name --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --drain-seconds --access-log --log-level -h --help'
+            ;;
+        generate-load)
+            options='--model --streams --rate --prompt --prompt-spread --shared --tokens --seconds --warmup --seed --json --token-file --ca-file -h --help'
+            ;;
         router)
             options='--controller --etcd --fleet --fleet-token-file --name --deadline --memory --listen --port --grpc --connections-per-client --trusted-proxy --host-name --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --drain-seconds --access-log --log-level -h --help'
             ;;
@@ -669,7 +797,7 @@ _gpuwire()
             options='--nic --fault -h --help'
             [[ $cur == -* ]] || mapfile -t COMPREPLY < <(compgen -c -- "$cur")
             ;;
-        help) words='demo serve router infer chat load check balance app info nic controller fleet perf cat hwcheck run' ;;
+        help) words='demo serve generate router infer chat load check balance app info nic controller fleet perf cat hwcheck run' ;;
     esac
     if [[ $cur == -* ]]; then
         mapfile -t COMPREPLY < <(compgen -W "$options" -- "$cur")

@@ -14,6 +14,7 @@ int gw_cli_check(int argc, char **argv);
 int gw_cli_controller(int argc, char **argv);
 int gw_cli_demo(int argc, char **argv);
 int gw_cli_fleet(int argc, char **argv);
+int gw_cli_generate(int argc, char **argv);
 int gw_cli_hwcheck(int argc, char **argv);
 int gw_cli_info(int argc, char **argv);
 int gw_cli_infer(int argc, char **argv);

@@ -43,6 +43,7 @@
 static const struct gw_command commands[] = {
     {"demo", SERVE("a real picture through a worker process, and where the time went"), .in = SERVING},
     {"serve", SERVE("serve models to clients that write their inputs by RDMA"), .in = SERVING},
+    {"generate", SERVE("serve language models: OpenAI's API over HTTP, tokens by RDMA"), .in = SERVING},
     {"infer", SERVE("ask a server for one inference: a picture or tensors"), .in = SERVING},
     {"load", SERVE("load a server at levels of concurrency or rate, and report latencies"), .in = SERVING},
     {"chat", SERVE("talk to a language model: in the terminal, or for a script"), .in = SERVING},

@@ -6,6 +6,7 @@
 static const struct gw_command commands[] = {
     {"demo", .run = gw_cli_demo},
     {"serve", .run = gw_cli_serve},
+    {"generate", .run = gw_cli_generate},
     {"infer", .run = gw_cli_infer},
     {"load", .run = gw_cli_load},
     {"chat", .run = gw_cli_chat},

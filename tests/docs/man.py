@@ -41,13 +41,13 @@ help_text = output(GPUWIRE, "--help")
 commands = set(re.findall(r"^  (\w+) ", help_text, re.M))
 page, options = page_of("gpuwire")
 compare("gpuwire.1", "", options, set(OPTION.findall(help_text)))
-named = set(re.findall(r"^\.TP\n\\fB([\w ]+)\\fR$", page.split("\n.SH OPTIONS\n")[0], re.M)) - {"perf sock", "fleet emulate", "fleet demo"}
+named = set(re.findall(r"^\.TP\n\\fB([\w ]+)\\fR$", page.split("\n.SH OPTIONS\n")[0], re.M)) - {"perf sock", "fleet emulate", "fleet demo", "generate load"}
 compare("gpuwire.1", "", named, commands)
 compare("gpuwire.bash", "", {w for w in completed("") if w[0] != "-"} - {"help"}, commands)
 zsh = (TREE / "completion/_gpuwire").read_text(encoding="utf-8")
 compare("_gpuwire", "", set(re.findall(r"^        '(\w+):", zsh, re.M)) - {"help"}, commands)
 
-for command in sorted(commands | {"perf sock", "fleet emulate", "fleet demo"}):
+for command in sorted(commands | {"perf sock", "fleet emulate", "fleet demo", "generate load"}):
     name = command.replace(" ", "-")
     text = re.sub(r"^  gpuwire .*$", "", output(GPUWIRE, *command.split(), "--help"), flags=re.M) # examples have other programs' options
     wanted = set(OPTION.findall(text))

@@ -86,13 +86,25 @@ int gen_remote_open(const struct gen_remote_opts *o, struct gen_remote **out)
                                       .token = r->token,
                                       .ca_file = r->ca_file,
                                       .timeout_ns = TIMEOUT_NS,
-                                      .program = "`gpuwire generate`"};
+                                      .program = "gpuwire generate"};
     if (!err) err = gw_http_open(&http, &r->http);
     if (!err) err = remote_find_model(r, o->model);
     if (err)
         gen_remote_close(r);
     else
         *out = r;
+    return err;
+}
+
+int gen_remote_cpu(struct gen_remote *r, double *seconds)
+{
+    json_t *reply = NULL;
+    int err = gw_http_call(r->http, "GET", "v2/generate", NULL, &reply);
+    const json_t *us = json_object_get(reply, "cpu_us");
+    if (!err && !json_is_integer(us))
+        err = gw_error(-EPROTO, "%s: it does not say its CPU time", r->url.base);
+    if (!err) *seconds = (double)json_integer_value(us) / 1e6;
+    json_decref(reply);
     return err;
 }
 

@@ -21,6 +21,9 @@ int gen_remote_open(const struct gen_remote_opts *opts, struct gen_remote **out)
 /* After the client that used it. NULL is allowed. */
 void gen_remote_close(struct gen_remote *r);
 
+/* Seconds of processor time that the server has used so far, with its software NIC's. As gen_remote_open. */
+int gen_remote_cpu(struct gen_remote *r, double *seconds);
+
 struct gen_link gen_remote_link(struct gen_remote *r);
 const char *gen_remote_model(const struct gen_remote *r);
 /* The model's; max_tokens is the context. And the most slots that a session has. */

@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/resource.h>
 
 #include <gpuwire/error.h>
 
@@ -77,6 +78,15 @@ static unsigned rdma_done(unsigned status, json_t *body, json_t **reply)
     return body ? status : rdma_refuse(503, "out of memory", reply);
 }
 
+/* Processor time of this process so far. */
+static json_int_t rdma_cpu_us(void)
+{
+    struct rusage u;
+    getrusage(RUSAGE_SELF, &u);
+    return (json_int_t)(u.ru_utime.tv_sec + u.ru_stime.tv_sec) * 1000000 + u.ru_utime.tv_usec +
+           u.ru_stime.tv_usec;
+}
+
 static unsigned rdma_list(const struct gen_rdma *t, json_t **reply)
 {
     json_t *models = json_array();
@@ -89,7 +99,7 @@ static unsigned rdma_list(const struct gen_rdma *t, json_t **reply)
                                                 (json_int_t)s.context, "lanes", (json_int_t)s.lanes, "slots",
                                                 (json_int_t)gen_pool_slots(gen_worker_pool(w))));
     }
-    return rdma_done(200, json_pack("{s:o}", "models", models), reply);
+    return rdma_done(200, json_pack("{s:o, s:I}", "models", models, "cpu_us", rdma_cpu_us()), reply);
 }
 
 /* ---- opening ---- */

@@ -2,7 +2,7 @@
 /*
  * RDMA sessions that clients open over HTTP: the calls under /v2/generate, which any HTTP door may pass on.
  *
- *   GET    /v2/generate                the models: names, vocabularies, lengths
+ *   GET    /v2/generate                the models: names, vocabularies, lengths; the server's CPU time
  *   POST   /v2/generate/sessions       opens a session
  *   PUT    /v2/generate/sessions/ID    200: it is there still
  *   DELETE /v2/generate/sessions/ID    closes it
