@@ -154,6 +154,37 @@ static void drained(void **state)
     rig_end(&r);
 }
 
+/* Cuts off every session of the own client. */
+static void break_own_sessions(struct rig *r)
+{
+    struct gen_pool *pool = gen_worker_pool(r->worker);
+    for (struct gen_grant g = {0}; g.index < 2; g.index++)
+        for (g.life = 1; g.life < 100; g.life++) gen_pool_close(pool, &g);
+}
+
+/* Requests that have had a token end; those that have had none are sent once more in another session. */
+static void sessions_that_break(void **state)
+{
+    (void)state;
+    struct rig r;
+    static struct told t[12];
+    uint32_t failed = 0;
+    rig_begin(&r, 1, (struct gen_worker_opts){.lanes = 2});
+    r.net.sleep_us = 5000;
+    for (uint32_t i = 0; i < 12; i++) assert_int_equal(told_submit(&r, &t[i], i, 9, 100, ""), 0);
+    while (!__atomic_load_n(&t[0].events, __ATOMIC_RELAXED)) usleep(1000);
+    break_own_sessions(&r);
+    __atomic_store_n(&r.net.sleep_us, 0, __ATOMIC_RELAXED);
+    for (uint32_t i = 0; i < 12; i++) {
+        uint32_t status = told_wait(&r, &t[i]);
+        assert_true(status == GEN_LENGTH || (status == GEN_FAILED && t[i].events > 1));
+        failed += status == GEN_FAILED;
+    }
+    assert_in_range(failed, 1, 4);
+    rig_calm(&r);
+    rig_end(&r);
+}
+
 static uint64_t cpu_ns(void)
 {
     struct rusage u;
@@ -189,6 +220,7 @@ int main(void)
         cmocka_unit_test(steps_that_fail_end_their_requests),
         cmocka_unit_test(stopped_and_started_again),
         cmocka_unit_test(drained),
+        cmocka_unit_test(sessions_that_break),
         cmocka_unit_test(sleeps_when_idle),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
