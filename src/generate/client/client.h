@@ -22,6 +22,7 @@ struct gen_client_opts {
     uint32_t slots;                /* of a session: 1 … GEN_MAX_SLOTS */
     uint32_t share;                /* slots that one `who` may have; 0: three quarters of all */
     uint32_t own;                  /* as in struct gen_wish */
+    bool quiet;                    /* it logs nothing: for programs that are not ours */
 };
 
 /* Makes memory and queue pairs and opens the first session. 0 or a negative errno with the reason in

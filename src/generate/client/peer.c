@@ -151,6 +151,7 @@ static void peer_say(struct gen_peer *peer)
 {
     struct gw_fault fault;
     char why[160] = "the generator has ended it";
+    if (peer->client->opts.quiet) return;
     if (gw_qp_fault(peer->qp, &fault) > 0) gw_fault_text(&fault, why, sizeof(why));
     gw_say(&peer->client->said, "model %s: a session broke: %s", peer->client->name, why);
 }

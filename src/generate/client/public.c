@@ -56,7 +56,8 @@ static int public_open_client(struct gw_generate *g, const struct gw_generate_op
     struct gen_client_opts opts = {.name = gen_remote_model(g->remote),
                                    .dev = g->dev,
                                    .link = gen_remote_link(g->remote),
-                                   .sessions = o->sessions ? o->sessions : 1};
+                                   .sessions = o->sessions ? o->sessions : 1,
+                                   .quiet = true};
     gen_remote_shape(g->remote, &opts.shape, &opts.slots);
     uint32_t most = o->max_tokens ? o->max_tokens : MAX_TOKENS;
     if (opts.shape.max_tokens > most) opts.shape.max_tokens = most;
