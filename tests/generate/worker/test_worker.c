@@ -63,14 +63,13 @@ static void refused_before_they_are_sent(void **state)
 }
 
 /* Some are read to their end, some are cancelled, some are let go of while they run. */
-static void many_streams_come_and_go(void **state)
+static void come_and_go(uint32_t threads, int rounds)
 {
-    (void)state;
     struct rig r;
     static struct told t[STREAMS];
-    rig_begin(&r, 1, (struct gen_worker_opts){.lanes = 8, .cache_bytes = 40 * 128});
+    rig_begin(&r, threads, (struct gen_worker_opts){.lanes = 8, .cache_bytes = 40 * 128});
     r.net.sleep_us = 100;
-    for (int round = 0; round < 6; round++) {
+    for (int round = 0; round < rounds; round++) {
         for (uint32_t i = 0; i < STREAMS; i++)
             assert_int_equal(told_submit(&r, &t[i], i % 7, 1 + i % RIG_PROMPT, 1 + i, i % 2 ? "a" : "b"), 0);
         for (uint32_t i = 0; i < STREAMS; i += 3) r.source.ops->cancel(t[i].stream);
@@ -83,6 +82,22 @@ static void many_streams_come_and_go(void **state)
         rig_calm(&r);
     }
     rig_end(&r);
+}
+
+static void many_streams_come_and_go(void **state)
+{
+    (void)state;
+    come_and_go(1, 6);
+}
+static void many_streams_4(void **state)
+{
+    (void)state;
+    come_and_go(4, 2);
+}
+static void many_streams_32(void **state)
+{
+    (void)state;
+    come_and_go(32, 1);
 }
 
 static void shares_of_slots(void **state)
@@ -216,6 +231,8 @@ int main(void)
         cmocka_unit_test(one_stream_32),
         cmocka_unit_test(refused_before_they_are_sent),
         cmocka_unit_test(many_streams_come_and_go),
+        cmocka_unit_test(many_streams_4),
+        cmocka_unit_test(many_streams_32),
         cmocka_unit_test(shares_of_slots),
         cmocka_unit_test(steps_that_fail_end_their_requests),
         cmocka_unit_test(stopped_and_started_again),
