@@ -7,11 +7,10 @@
 #include <gpuwire/detail/held.h>
 #include <gpuwire/error.h>
 
+#include "src/exec/clear.h"
 #include "src/generate/worker/pool_impl.h"
 
-#define PAGE     4096u
-#define COPY     (64u << 10) /* bytes of a GPU's memory cleared at once */
-#define RESET_NS 2000000u    /* the housekeeper has other sessions to see to, and comes again */
+#define RESET_NS 2000000u /* the housekeeper has other sessions to see to, and comes again */
 
 /* ---- what the loop is told ---- */
 
@@ -212,31 +211,6 @@ int gen_pool_news(const struct gen_pool *p)
 
 /* ---- between two clients ---- */
 
-static uint8_t zeros[COPY]; /* never written */
-
-/* Memory that was never written is only read, so that it stays as small as it is. */
-static void session_clear_host(uint8_t *at, uint64_t bytes)
-{
-    for (uint64_t done = 0; done < bytes; done += PAGE) {
-        size_t n = bytes - done < PAGE ? bytes - done : PAGE;
-        if (memcmp(at + done, zeros, n)) memset(at + done, 0, n);
-    }
-}
-
-static int session_clear(struct gen_pool *p, const struct gw_mem *m, uint64_t from, uint64_t bytes)
-{
-    if (m->host) {
-        session_clear_host((uint8_t *)m->host + from, bytes);
-        return 0;
-    }
-    int err = 0;
-    for (uint64_t done = 0; !err && done < bytes; done += COPY) {
-        size_t n = bytes - done < COPY ? bytes - done : COPY;
-        err = gw_copy_in(p->opts.exec, (uint8_t *)m->dev + from + done, zeros, n);
-    }
-    return err;
-}
-
 /* Nothing of the last client is left for the next one: no connection, no key, no byte. The loop has let go of
  * it. */
 static int session_renew(struct gen_pool *p, uint32_t i)
@@ -244,8 +218,8 @@ static int session_renew(struct gen_pool *p, uint32_t i)
     struct gen_pooled *s = &p->session[i];
     int err = gw_qp_reset(s->qp, 0, gw_deadline(RESET_NS));
     if (!err) err = gw_mr_rekey(s->in); /* before the clearing: no peer writes there after it */
-    if (!err) err = session_clear(p, &p->in, i * s->in->length, s->in->length);
-    if (!err) err = session_clear(p, &p->out, i * s->out->length, s->out->length);
+    if (!err) err = gw_clear(&p->in, i * s->in->length, s->in->length);
+    if (!err) err = gw_clear(&p->out, i * s->out->length, s->out->length);
     return err ? err : gen_pooled_receive(p, i);
 }
 

@@ -9,9 +9,9 @@
 
 #include <gpuwire/detail/held.h>
 
-#define PAGE     4096u
-#define COPY     (64u << 10) /* bytes of a GPU's memory cleared at once */
-#define RESET_NS 2000000u    /* the housekeeper has other sessions to see to, and comes again */
+#include "src/exec/clear.h"
+
+#define RESET_NS 2000000u /* the housekeeper has other sessions to see to, and comes again */
 
 /* ---- opening and closing ---- */
 
@@ -173,31 +173,6 @@ void gw_session_close(struct gw_session_pool *p, uint32_t i)
 
 /* ---- between two clients ---- */
 
-static uint8_t zeros[COPY]; /* never written */
-
-/* Memory that was never written is only read, so that it stays as small as it is. */
-static void clear_host(uint8_t *at, uint64_t bytes)
-{
-    for (uint64_t done = 0; done < bytes; done += PAGE) {
-        size_t n = bytes - done < PAGE ? bytes - done : PAGE;
-        if (memcmp(at + done, zeros, n)) memset(at + done, 0, n);
-    }
-}
-
-static int clear(struct gw_session_pool *p, const struct gw_mem *m, uint64_t from, uint64_t bytes)
-{
-    if (m->host) {
-        clear_host((uint8_t *)m->host + from, bytes);
-        return 0;
-    }
-    int err = 0;
-    for (uint64_t done = 0; !err && done < bytes; done += COPY) {
-        size_t n = bytes - done < COPY ? bytes - done : COPY;
-        err = gw_copy_in(slot_exec(p), (uint8_t *)m->dev + from + done, zeros, n);
-    }
-    return err;
-}
-
 /* Nothing of the last client is left for the next one: no connection, no key, no byte. The loop has let
  * go of it. */
 static int make_anew(struct gw_session_pool *p, uint32_t i)
@@ -206,8 +181,8 @@ static int make_anew(struct gw_session_pool *p, uint32_t i)
     uint64_t in_bytes = p->opts.slots * p->in_stride, out_bytes = p->opts.slots * p->out_stride;
     int err = gw_qp_reset(s->qp, 0, gw_deadline(RESET_NS));
     if (!err) err = gw_mr_rekey(s->in); /* before the clearing: no peer writes there after it */
-    if (!err) err = clear(p, &p->in, i * in_bytes, in_bytes);
-    if (!err) err = clear(p, &p->out, i * out_bytes, out_bytes);
+    if (!err) err = gw_clear(&p->in, i * in_bytes, in_bytes);
+    if (!err) err = gw_clear(&p->out, i * out_bytes, out_bytes);
     return err ? err : gw_session_post_receives(p, i);
 }
 
