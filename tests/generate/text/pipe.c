@@ -2,8 +2,12 @@
 /*
  * pipe FOLDER: encodes and decodes what comes on standard input, with the tokenizer of a folder. Tests
  * compare the answers with another tokenizer's. A request is a letter, a 32-bit number n, and n bytes or
- * ids: e encode s with special tokens c control tokens allowed b both d decode D with control tokens i
- * decode token by token t the bytes of one token The answer is a 32-bit number n, and n ids or bytes.
+ * ids:
+ *
+ *   e  encode    s  with special tokens    c  control tokens allowed    b  both
+ *   d  decode    D  with control tokens    i  decode token by token     t  the bytes of one token
+ *
+ * The answer is a 32-bit number n, and n ids or bytes.
  */
 #include <stdio.h>
 #include <stdlib.h>
