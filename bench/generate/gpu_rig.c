@@ -39,12 +39,12 @@ static void *rig_array(const struct rig *r, uint32_t number, bool host)
 {
     size_t each = (size_t)r->lanes * (r->tokens / GEN_PAGE + 1) + GEN_MAX_ROWS * sizeof(struct gen_run);
 
-    return (char *)(host ? r->memory.host : r->memory.dev) + 4096 + number * each * 4;
+    return (host ? r->host : (char *)r->memory.dev) + 4096 + number * each * 4;
 }
 
 static void rig_step(struct rig *r)
 {
-    struct gen_step *s = r->step = r->memory.host;
+    struct gen_step *s = r->step = (struct gen_step *)r->host;
 
     *s = (struct gen_step){.max_rows = r->max_rows,
                            .lanes = r->lanes,
@@ -74,6 +74,7 @@ static void rig_compose(struct rig *r, uint32_t rows)
     r->step->rows = r->step->size = rows;
     r->step->runs = many ? 1 : rows;
     r->step->outs = many ? 1 : rows;
+    rig_must(!gw_copy_in(r->exec, r->memory.dev, r->host, r->memory.size), "the step");
 }
 
 void rig_open(struct rig *r, struct gen_program *p)
@@ -88,7 +89,8 @@ void rig_open(struct rig *r, struct gen_program *p)
     r->net.ops->shape(r->net.own, &r->shape);
     bytes = (size_t)6 * 4 *
             ((size_t)r->lanes * (r->tokens / GEN_PAGE + 1) + GEN_MAX_ROWS * sizeof(struct gen_run));
-    rig_must(!gw_mem_alloc(r->exec, GW_MEM_HOST, 8192 + bytes, &r->memory), "memory");
+    rig_must(!gw_mem_alloc(r->exec, GW_MEM_DEVICE, 8192 + bytes, &r->memory), "memory");
+    rig_must((r->host = calloc(1, r->memory.size)) != NULL, "memory");
     rig_step(r);
     m = (struct gen_net_memory){.step = r->memory.dev, .logit_stride = (r->shape.vocab + 7) / 8 * 8};
     m.cache = (struct gen_cache){.dtype = r->shape.dtype,
@@ -111,6 +113,7 @@ void rig_close(struct rig *r)
 {
     r->net.ops->free(r->net.own);
     gw_mem_free(&r->memory);
+    free(r->host);
     gw_mem_free(&r->cache);
     gw_mem_free(&r->logits);
     gw_mem_free(&r->read);

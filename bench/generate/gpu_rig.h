@@ -12,7 +12,8 @@ struct rig {
     struct gen_net_shape shape;
     struct gw_mem memory, cache, logits, read;
     uint32_t lanes, tokens, max_rows;
-    struct gen_step *step; /* as the host sees it */
+    char *host;            /* of `memory`: what the GPU gets a copy of */
+    struct gen_step *step; /* in there */
 };
 
 /* The first GPU; exit code 77: there is none. */
