@@ -6,6 +6,7 @@
 
 #define ATTEND_ROWS   64 /* a step of more rows is cut into tiles */
 #define ATTEND_SPLITS 32 /* at most */
+#define ATTEND_SAME   4  /* splits where the size must not show */
 #define ATTEND_FULL   4  /* blocks for each multiprocessor, at least */
 
 /* A kernel on tensor cores for that size of a head; NULL: there is none. */
@@ -51,7 +52,7 @@ static uint32_t attend_each(const struct gen_op *op)
 
 static bool attend_tiled(const struct gen_gpu *g, const struct gen_item *it, uint32_t size)
 {
-    return size > ATTEND_ROWS && attend_fits(g, it);
+    return size > ATTEND_ROWS && !g->o.same && attend_fits(g, it);
 }
 
 /* Blocks that share the pages of a row: as many as keep the GPU busy when there are few rows. */
@@ -60,6 +61,7 @@ static uint32_t attend_splits(const struct gen_gpu *g, const struct gen_item *it
     uint64_t blocks = (uint64_t)size * it->op[0]->kv_heads * attend_groups(it->op[0]);
     uint64_t full = (uint64_t)ATTEND_FULL * gw_exec_resident_blocks(g->exec), splits;
 
+    if (g->o.same) return ATTEND_SAME;
     if (size > ATTEND_ROWS) return 1;
     splits = (full + blocks - 1) / blocks;
     return splits < ATTEND_SPLITS ? (uint32_t)splits : ATTEND_SPLITS;

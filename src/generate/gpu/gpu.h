@@ -24,6 +24,12 @@ struct gen_gpu_options {
      */
     uint32_t type, cache_type;
     bool own; /* own kernels alone: no cuBLASLt */
+    /*
+     * A row's result is the same, bit for bit, whatever else is in the step: so a seed gives the same text
+     * whatever else runs. Without it, steps of other sizes add up in another order, and rounding differs.
+     * It costs speed where there are many rows: no cuBLASLt, and each row reads its pages alone.
+     */
+    bool same;
     /* Numbers of rows for which there will be graphs, ascending; `sizes` 0: 1, 2, 4, … 64, 256, 1024. Those
      * over max_rows are left out, and max_rows is added. */
     const uint32_t *size;

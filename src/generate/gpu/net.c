@@ -194,7 +194,7 @@ int gen_gpu_net(const struct gen_program *p, const struct gen_gpu_options *optio
     g->o = o;
     g->threads =
         gw_exec_kind(o.exec) == GW_EXEC_GPU ? GEN_GPU_THREADS : 4; /* CPU threads take long to start */
-    if (gw_exec_kind(o.exec) == GW_EXEC_GPU && !o.own) g->lt = gwm_lt_open();
+    if (gw_exec_kind(o.exec) == GW_EXEC_GPU && !o.own && !o.same) g->lt = gwm_lt_open();
     err = net_make(g, p);
     if (err) {
         net_free(g);

@@ -37,6 +37,9 @@ struct rig {
     uint32_t text[RIG_LANES][RIG_TOKENS];
     float *right[RIG_LANES]; /* logits after each token */
     double worst;
+    float *first; /* not NULL: the first lane's logits, that are kept, or (`again`) compared */
+    bool again;
+    uint32_t equal, different;
 };
 
 static void rig_must(int err, const char *what)
@@ -151,7 +154,7 @@ static void rig_compose(struct rig *r, uint32_t most, uint32_t keep)
             r->position[s->rows] = r->done[lane]++;
             r->lane[s->rows] = lane;
         }
-        if (rnd_below(&r->rnd, 4)) r->out[s->outs++] = s->rows - 1;
+        if (r->first || rnd_below(&r->rnd, 4)) r->out[s->outs++] = s->rows - 1;
     }
     for (uint32_t i = s->rows; i < RIG_ROWS; i++) r->token[i] = r->position[i] = 0, r->lane[i] = GEN_NO_LANE;
 }
@@ -172,11 +175,26 @@ static double rig_distance(const struct rig *r, uint32_t i)
     return sqrt(wrong / all);
 }
 
+static void rig_first(struct rig *r, uint32_t i)
+{
+    size_t bytes = r->shape.vocab * sizeof(float);
+    const float *got = (const float *)r->logits.host + (size_t)i * r->at.logit_stride;
+    float *at = r->first + (size_t)r->position[r->out[i]] * r->shape.vocab;
+
+    if (!r->again)
+        memcpy(at, got, bytes);
+    else if (memcmp(at, got, bytes))
+        r->different++;
+    else
+        r->equal++;
+}
+
 /* Looks at the logits of the step that has run. */
 static void rig_check(struct rig *r)
 {
     for (uint32_t i = 0; i < r->step->outs; i++) {
         double d = rig_distance(r, i);
+        if (r->first && r->lane[r->out[i]] == 0) rig_first(r, i);
         if (!(d <= r->worst)) r->worst = d;
     }
 }
