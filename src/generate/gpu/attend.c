@@ -55,14 +55,20 @@ static bool attend_tiled(const struct gen_gpu *g, const struct gen_item *it, uin
     return size > ATTEND_ROWS && !g->o.same && attend_fits(g, it);
 }
 
+/* Rows that blocks have: all, or single ones, of which each lane has one at most. */
+static uint32_t attend_slots(const struct gen_gpu *g, const struct gen_item *it, uint32_t size)
+{
+    return attend_tiled(g, it, size) && g->o.lanes < size ? g->o.lanes : size;
+}
+
 /* Blocks that share the pages of a row: as many as keep the GPU busy when there are few rows. */
 static uint32_t attend_splits(const struct gen_gpu *g, const struct gen_item *it, uint32_t size)
 {
-    uint64_t blocks = (uint64_t)size * it->op[0]->kv_heads * attend_groups(it->op[0]);
+    uint64_t blocks = (uint64_t)attend_slots(g, it, size) * it->op[0]->kv_heads * attend_groups(it->op[0]);
     uint64_t full = (uint64_t)ATTEND_FULL * gw_exec_resident_blocks(g->exec), splits;
 
     if (g->o.same) return ATTEND_SAME;
-    if (size > ATTEND_ROWS) return 1;
+    if (size > ATTEND_ROWS && !attend_tiled(g, it, size)) return 1;
     splits = (full + blocks - 1) / blocks;
     return splits < ATTEND_SPLITS ? (uint32_t)splits : ATTEND_SPLITS;
 }
@@ -72,18 +78,30 @@ uint64_t gen_gpu_partial(const struct gen_gpu *g, const struct gen_item *it, uin
     uint32_t splits = attend_splits(g, it, size);
 
     if (splits == 1) return 0;
-    return (uint64_t)splits * size * it->op[0]->heads * (it->op[0]->value_head + 2) * sizeof(float);
+    return (uint64_t)splits * attend_slots(g, it, size) * it->op[0]->heads * (it->op[0]->value_head + 2) *
+           sizeof(float);
+}
+
+static uint64_t attend_table_bytes(const struct gen_gpu *g)
+{
+    return ((uint64_t)g->o.max_rows + 1) * sizeof(struct gen_tile);
 }
 
 /* Tables of tiles lie one after another, one for each number of rows that tiles may have. */
 static struct gen_tile *attend_table(const struct gen_gpu *g, uint32_t each)
 {
-    return (struct gen_tile *)((char *)g->tiles.dev + gen_gpu_tile_bytes(g) * (each - 1));
+    return (struct gen_tile *)((char *)g->tiles.dev + attend_table_bytes(g) * (each - 1));
 }
 
-uint64_t gen_gpu_tile_bytes(const struct gen_gpu *g)
+/* After the tables: single rows, and how many there are. */
+static uint32_t *attend_single(const struct gen_gpu *g)
 {
-    return ((uint64_t)g->o.max_rows + 1) * sizeof(struct gen_tile);
+    return (uint32_t *)((char *)g->tiles.dev + attend_table_bytes(g) * GEN_GPU_GROUP);
+}
+
+uint64_t gen_gpu_tiles_bytes(const struct gen_gpu *g)
+{
+    return attend_table_bytes(g) * GEN_GPU_GROUP + ((uint64_t)g->o.max_rows + 1) * sizeof(uint32_t);
 }
 
 /* The number of tiles stands behind the last one. */
@@ -100,7 +118,12 @@ int gen_gpu_tiles(struct gen_gpu *g, uint32_t size, struct gen_launches *l)
     for (uint32_t i = 0; i < g->items && !err; i++) {
         if (g->item[i].kind != GEN_ATTEND || !attend_tiled(g, &g->item[i], size)) continue;
         uint32_t each = attend_each(g->item[i].op[0]);
-        struct gen_tiles_args a = {g->memory.step, attend_table(g, each), attend_number(g, each), each};
+        struct gen_tiles_args a = {.step = g->memory.step,
+                                   .tile = attend_table(g, each),
+                                   .tiles = attend_number(g, each),
+                                   .single = attend_single(g),
+                                   .singles = attend_single(g) + g->o.max_rows,
+                                   .each = each};
         if (!(done >> each & 1)) err = gen_gpu_launch(l, &gen_tiles_kernel, 1, g->threads, &a);
         done |= 1u << each;
     }
@@ -143,27 +166,30 @@ static int attend_place(struct gen_gpu *g, const struct gen_item *it, uint32_t s
     return gen_gpu_launch(l, &gen_place_kernel, (uint64_t)size * a.parts, g->threads, &a);
 }
 
-static uint64_t attend_grid(const struct gen_gpu *g, const struct gen_attend_args *a, uint32_t each)
+/* Warps that have a tile each. */
+static int attend_tiles(struct gen_gpu *g, const struct gen_item *it, struct gen_attend_args a, uint32_t size,
+                        struct gen_launches *l)
 {
-    uint64_t tiles = (uint64_t)(a->size + each - 1) / each + g->o.lanes, per = a->kv_heads * a->groups;
-    uint64_t warps = GEN_GPU_THREADS / 32;
+    uint32_t each = attend_each(it->op[0]), warps = GEN_GPU_THREADS / 32;
+    uint64_t tiles = (uint64_t)(size + each - 1) / each + g->o.lanes;
 
-    if (!a->tile) return a->size * per * a->splits;
-    if (tiles > a->size) tiles = a->size; /* each has a row at least */
-    return (tiles + warps - 1) / warps * per;
+    if (tiles > size) tiles = size; /* each has a row at least */
+    a.tile = attend_table(g, each), a.tiles = attend_number(g, each);
+    a.splits = 1;
+    return gen_gpu_launch(l, attend_fits(g, it), (tiles + warps - 1) / warps * a.kv_heads * a.groups,
+                          GEN_GPU_THREADS, &a);
 }
 
 int gen_gpu_attend(struct gen_gpu *g, const struct gen_item *it, uint32_t size, struct gen_launches *l)
 {
     const struct gen_op *op = it->op[0];
     const struct gw_kernel *kernel = attend_fits(g, it);
-    uint32_t each = attend_each(op);
     struct gen_attend_args a = {.step = g->memory.step,
                                 .cache = g->memory.cache,
                                 .q = it->op[1] ? gen_gpu_out(g, it->op[1]->out) : gen_gpu_rows(g, op->a),
                                 .y = gen_gpu_out(g, op->out),
                                 .partial = g->partial.dev,
-                                .size = size,
+                                .slots = attend_slots(g, it, size),
                                 .layer = op->layer,
                                 .heads = op->heads,
                                 .kv_heads = op->kv_heads,
@@ -178,9 +204,14 @@ int gen_gpu_attend(struct gen_gpu *g, const struct gen_item *it, uint32_t size, 
 
     if (!err) err = attend_place(g, it, size, l);
     if (err) return err;
-    if (attend_tiled(g, it, size)) a.tile = attend_table(g, each), a.tiles = attend_number(g, each);
-    err = gen_gpu_launch(l, kernel ? kernel : &gen_attend_any, attend_grid(g, &a, each),
-                         kernel ? GEN_GPU_THREADS : g->threads, &a);
+    if (attend_tiled(g, it, size)) {
+        err = attend_tiles(g, it, a, size, l);
+        a.single = attend_single(g), a.singles = a.single + g->o.max_rows;
+    }
+    if (!err)
+        err = gen_gpu_launch(l, kernel ? kernel : &gen_attend_any,
+                             (uint64_t)a.slots * a.kv_heads * a.groups * a.splits,
+                             kernel ? GEN_GPU_THREADS : g->threads, &a);
     if (err || a.splits == 1) return err;
-    return gen_gpu_launch(l, &gen_attend_join, (uint64_t)size * op->heads, g->threads, &a);
+    return gen_gpu_launch(l, &gen_attend_join, (uint64_t)a.slots * op->heads, g->threads, &a);
 }

@@ -126,7 +126,7 @@ int gen_gpu_turn(struct gen_gpu *g, const struct gen_op *turn, struct gen_part p
                  struct gen_turn *out);
 /* Bytes of parts that the item needs for `size` rows; what comes before all items. */
 uint64_t gen_gpu_partial(const struct gen_gpu *g, const struct gen_item *it, uint32_t size);
-uint64_t gen_gpu_tile_bytes(const struct gen_gpu *g); /* of a table */
+uint64_t gen_gpu_tiles_bytes(const struct gen_gpu *g); /* of all tables */
 int gen_gpu_tiles(struct gen_gpu *g, uint32_t size, struct gen_launches *l);
 
 #endif

@@ -150,7 +150,7 @@ static int net_memory(struct gen_gpu *g)
         }
     err = gw_mem_alloc(g->exec, GW_MEM_DEVICE, g->arena_bytes + 1, &g->arena);
     if (!err) err = gw_mem_alloc(g->exec, GW_MEM_DEVICE, partial + 1, &g->partial);
-    if (!err) err = gw_mem_alloc(g->exec, GW_MEM_DEVICE, GEN_GPU_GROUP * gen_gpu_tile_bytes(g), &g->tiles);
+    if (!err) err = gw_mem_alloc(g->exec, GW_MEM_DEVICE, gen_gpu_tiles_bytes(g), &g->tiles);
     if (!err && g->lt) err = gw_mem_alloc(g->exec, GW_MEM_DEVICE, GWM_LIB_WORK, &g->work);
     return err;
 }

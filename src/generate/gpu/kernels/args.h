@@ -88,10 +88,11 @@ struct gen_tile {
     uint32_t row, rows, lane, pad;
 };
 
+/* Runs of one row are `single`: blocks share their pages, because they are long and there are few rows. */
 struct gen_tiles_args { /* one block of GEN_GPU_THREADS */
     const struct gen_step *step;
     struct gen_tile *tile;
-    uint32_t *tiles;
+    uint32_t *tiles, *single, *singles;
     uint32_t each; /* rows of a tile, at most */
 };
 
@@ -99,11 +100,14 @@ struct gen_attend_args {
     const struct gen_step *step;
     struct gen_cache cache;
     struct gen_rows q, y;
-    const struct gen_tile *tile; /* NULL: each row is one, and `splits` blocks share its pages */
-    const uint32_t *tiles;
+    /* With tiles each warp has one. Without them a row has `splits` blocks: each of the step, or of `single`,
+     * where that is not NULL. */
+    const struct gen_tile *tile;
+    const uint32_t *tiles, *single, *singles;
     const float *sink; /* or NULL */
-    float *partial;    /* splits > 1: [split][row][head][value_head], then [split][row][head][2] */
-    uint32_t size, layer, heads, kv_heads, head, value_head, window, splits;
+    float *partial;    /* splits > 1: [split][slot][head][value_head], then [split][slot][head][2] */
+    uint32_t slots,    /* rows, or single ones, at most */
+        layer, heads, kv_heads, head, value_head, window, splits;
     uint32_t groups; /* of at most GEN_GPU_GROUP heads, that share keys */
     float scale, cap;
 };

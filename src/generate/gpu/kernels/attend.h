@@ -13,7 +13,7 @@
 
 /* What a block or a warp works on: heads `head` and on of a group, for consecutive rows of a lane. */
 struct gen_attend_place {
-    uint32_t row, rows, lane, kv, head, heads, split;
+    uint32_t row, rows, slot, lane, kv, head, heads, split;
     uint32_t page, end, step; /* pages of the lane: every `step`-th of them */
 };
 
@@ -45,17 +45,27 @@ GW_DEV void gen_attend_range(const struct gen_attend_args *a, uint32_t at, struc
     p->step = 1;
 }
 
+/* The row of a slot. */
+GW_DEV bool gen_attend_slot_row(const struct gen_attend_args *a, uint32_t slot, uint32_t *row)
+{
+    uint32_t rows = a->single ? *a->singles : a->step->rows;
+
+    if (slot >= rows || slot >= a->slots) return false;
+    *row = a->single ? a->single[slot] : slot;
+    return a->step->lane[*row] != GEN_NO_LANE;
+}
+
 /* A block that has a row, or a part of its pages. */
 GW_DEV bool gen_attend_row(const struct gen_attend_args *a, struct gen_attend_place *p)
 {
     uint32_t each = a->kv_heads * a->groups * a->splits;
 
-    p->row = gw_block_idx() / each;
+    p->slot = gw_block_idx() / each;
     p->rows = 1;
-    if (p->row >= a->step->rows || p->row >= a->size) return false;
+    if (!gen_attend_slot_row(a, p->slot, &p->row)) return false;
     p->lane = a->step->lane[p->row];
     gen_attend_range(a, gw_block_idx() % each, p);
-    return p->lane != GEN_NO_LANE;
+    return true;
 }
 
 /* Elements of the cache before that of a page of the lane. */
@@ -93,32 +103,34 @@ GW_DEV float gen_attend_by(const struct gen_attend_args *a, uint32_t head, float
     return gen_attend_weight(most, top) / (all * gen_attend_weight(most, top) + exp2f(sink - top));
 }
 
-GW_DEV uint64_t gen_attend_slot(const struct gen_attend_args *a, uint32_t split, uint32_t row, uint32_t head)
+/* Elements before those of a part. */
+GW_DEV uint64_t gen_attend_part(const struct gen_attend_args *a, uint32_t split, uint32_t slot, uint32_t head)
 {
-    return ((uint64_t)split * a->size + row) * a->heads + head;
+    return ((uint64_t)split * a->slots + slot) * a->heads + head;
 }
 
 /* The numbers of a part: the largest score, and the sum of weights. */
-GW_DEV float *gen_attend_numbers(const struct gen_attend_args *a, uint32_t split, uint32_t row, uint32_t head)
+GW_DEV float *gen_attend_numbers(const struct gen_attend_args *a, uint32_t split, uint32_t slot,
+                                 uint32_t head)
 {
-    return a->partial + gen_attend_slot(a, a->splits, 0, 0) * a->value_head +
-           2 * gen_attend_slot(a, split, row, head);
+    return a->partial + gen_attend_part(a, a->splits, 0, 0) * a->value_head +
+           2 * gen_attend_part(a, split, slot, head);
 }
 
 /* Element `at` of a row's result: final, or a part's. */
-GW_DEV void gen_attend_put(const struct gen_attend_args *a, uint32_t split, uint32_t row, uint32_t at,
+GW_DEV void gen_attend_put(const struct gen_attend_args *a, const struct gen_attend_place *p, uint32_t at,
                            float sum, float by)
 {
     if (a->splits > 1)
-        a->partial[gen_attend_slot(a, split, row, 0) * a->value_head + at] = sum;
+        a->partial[gen_attend_part(a, p->split, p->slot, 0) * a->value_head + at] = sum;
     else
-        gen_row_put(&a->y, row, at, sum * by);
+        gen_row_put(&a->y, p->row, at, sum * by);
 }
 
 GW_DEV void gen_attend_put_numbers(const struct gen_attend_args *a, const struct gen_attend_place *p,
-                                   uint32_t row, uint32_t head, float most, float all)
+                                   uint32_t head, float most, float all)
 {
-    float *to = gen_attend_numbers(a, p->split, row, head);
+    float *to = gen_attend_numbers(a, p->split, p->slot, head);
 
     to[0] = most, to[1] = all;
 }

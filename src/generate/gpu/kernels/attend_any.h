@@ -92,34 +92,34 @@ GW_KERNEL(gen_attend_any, struct gen_attend_args, a)
     }
     for (e = gw_thread_idx(); e < p.heads * a->value_head; e += gw_block_dim()) {
         uint32_t head = e / a->value_head, i = e % a->value_head;
-        gen_attend_put(a, p.split, p.row, (p.head + head) * a->value_head + i, room->sum[head][i],
+        gen_attend_put(a, &p, (p.head + head) * a->value_head + i, room->sum[head][i],
                        gen_attend_by(a, p.head + head, room->most[head], room->all[head]));
     }
     for (e = gw_thread_idx(); e < p.heads && a->splits > 1; e += gw_block_dim())
-        gen_attend_put_numbers(a, &p, p.row, p.head + e, room->most[e], room->all[e]);
+        gen_attend_put_numbers(a, &p, p.head + e, room->most[e], room->all[e]);
 }
 
 /* A block for each row and head: parts are added up in order. */
 GW_KERNEL(gen_attend_join, struct gen_attend_args, a)
 {
-    uint32_t row = gw_block_idx() / a->heads, head = gw_block_idx() % a->heads, i, s;
+    uint32_t slot = gw_block_idx() / a->heads, head = gw_block_idx() % a->heads, row, i, s;
     float most = -INFINITY, all = 0, by;
 
-    if (row >= a->step->rows || row >= a->size || a->step->lane[row] == GEN_NO_LANE) return;
+    if (!gen_attend_slot_row(a, slot, &row)) return;
     for (s = 0; s < a->splits; s++) {
-        float m = gen_attend_numbers(a, s, row, head)[0];
+        float m = gen_attend_numbers(a, s, slot, head)[0];
         most = m > most ? m : most;
     }
     for (s = 0; s < a->splits; s++) {
-        const float *part = gen_attend_numbers(a, s, row, head);
+        const float *part = gen_attend_numbers(a, s, slot, head);
         all += part[1] * gen_attend_weight(part[0], most);
     }
     by = gen_attend_by(a, head, most, all);
     for (i = gw_thread_idx(); i < a->value_head; i += gw_block_dim()) {
         float sum = 0;
         for (s = 0; s < a->splits; s++)
-            sum += a->partial[gen_attend_slot(a, s, row, head) * a->value_head + i] *
-                   gen_attend_weight(gen_attend_numbers(a, s, row, head)[0], most);
+            sum += a->partial[gen_attend_part(a, s, slot, head) * a->value_head + i] *
+                   gen_attend_weight(gen_attend_numbers(a, s, slot, head)[0], most);
         gen_row_put(&a->y, row, head * a->value_head + i, sum * by);
     }
 }

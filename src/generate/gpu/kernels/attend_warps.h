@@ -301,14 +301,13 @@ GWM_INLINE void gen_warps_join(const struct gen_attend_args *a, const struct gen
             most = gen_warps_most(room, warps, e / width, &all);
             for (w = 0; w < warps; w++)
                 sum += room->sum[w][e / width][e % width] * gen_attend_weight(room->most[w][e / width], most);
-            gen_attend_put(a, p->split, p->row,
-                           (p->head + e / width) * size + WARPS_VALUE_START(size, i) + e % width, sum,
+            gen_attend_put(a, p, (p->head + e / width) * size + WARPS_VALUE_START(size, i) + e % width, sum,
                            gen_attend_by(a, p->head + e / width, most, all));
         }
     }
     if (a->splits == 1 || gw_thread_idx() >= p->heads) return;
     most = gen_warps_most(room, warps, gw_thread_idx(), &all);
-    gen_attend_put_numbers(a, p, p->row, p->head + gw_thread_idx(), most, all);
+    gen_attend_put_numbers(a, p, p->head + gw_thread_idx(), most, all);
 }
 
 /* A warp's tile, where there are tiles. */

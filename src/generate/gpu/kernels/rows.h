@@ -253,17 +253,37 @@ struct gen_tiles_room {
     uint32_t sum[GEN_GPU_THREADS], before;
 };
 
-/* Cuts each run into tiles. Each thread has a run; its tiles come after those of the runs before it. */
+#define TILES_SINGLE (1u << 16) /* sums count single rows above, tiles below: there are 1,024 rows at most */
+
+/* What a run comes to. */
+GW_DEV uint32_t gen_tiles_of(uint32_t rows, uint32_t each)
+{
+    return rows == 1 ? TILES_SINGLE : (rows + each - 1) / each;
+}
+
+GW_DEV void gen_tiles_put(const struct gen_tiles_args *a, const struct gen_run *run, uint32_t at)
+{
+    uint32_t i;
+
+    if (run->rows == 1) a->single[at / TILES_SINGLE] = run->row;
+    for (i = 0; run->rows > 1 && i * a->each < run->rows; i++) {
+        struct gen_tile t = {run->row + i * a->each, run->rows - i * a->each, run->lane, 0};
+        if (t.rows > a->each) t.rows = a->each;
+        a->tile[at % TILES_SINGLE + i] = t;
+    }
+}
+
+/* Cuts runs into tiles. Each thread has a run; its tiles come after those of the runs before it. */
 GW_KERNEL(gen_tiles_kernel, struct gen_tiles_args, a)
 {
     GW_SHARED(struct gen_tiles_room, room);
-    uint32_t me = gw_thread_idx(), threads = gw_block_dim(), first, step, i, own, at;
+    uint32_t me = gw_thread_idx(), threads = gw_block_dim(), first, step, own, at;
 
     if (me == 0) room->before = 0;
     for (first = 0; first < a->step->runs; first += threads) {
         struct gen_run run = {0, 0, 0, 0};
         if (first + me < a->step->runs) run = a->step->run[first + me];
-        own = (run.rows + a->each - 1) / a->each;
+        own = gen_tiles_of(run.rows, a->each);
         room->sum[me] = own;
         for (step = 1; step < threads; step *= 2) {
             gw_syncthreads(); /* sums of the round before are there */
@@ -272,18 +292,15 @@ GW_KERNEL(gen_tiles_kernel, struct gen_tiles_args, a)
             room->sum[me] += at;
         }
         gw_syncthreads();
-        at = room->before + room->sum[me] - own;
-        for (i = 0; i < own; i++) {
-            struct gen_tile t = {run.row + i * a->each, run.rows - i * a->each, run.lane, 0};
-            if (t.rows > a->each) t.rows = a->each;
-            a->tile[at + i] = t;
-        }
+        gen_tiles_put(a, &run, room->before + room->sum[me] - own);
         gw_syncthreads(); /* all have read `before` */
         if (me == threads - 1) room->before += room->sum[me];
         gw_syncthreads();
     }
     gw_syncthreads(); /* also where there is no run: `before` is set */
-    if (me == 0) *a->tiles = room->before;
+    if (me > 0) return;
+    *a->tiles = room->before % TILES_SINGLE;
+    *a->singles = room->before / TILES_SINGLE;
 }
 
 #endif
