@@ -109,7 +109,8 @@ static void write_completion_logprobs(const struct gen_writer *w, const struct g
             json_decref(key);
         }
         json_array_append_new(json_object_get(to, "text_offset"), json_integer(*offset));
-        *offset += write_characters(json_string_value(text), json_string_length(text));
+        if (w->ask->ask.control || !gen_tokenizer_is_control(w->tokenizer, p->token[i].id))
+            *offset += write_characters(json_string_value(text), json_string_length(text));
         json_array_append_new(json_object_get(to, "tokens"), text);
         json_array_append_new(json_object_get(to, "token_logprobs"), write_logprob(p->token[i].logprob));
         json_array_append_new(json_object_get(to, "top_logprobs"), tops);
