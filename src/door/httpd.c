@@ -229,7 +229,7 @@ const char *gw_http_header(const struct gw_http_request *r, const char *name)
 
 static bool is_health(const char *path)
 {
-    return !strncmp(path, "/v2/health/", 11);
+    return !strncmp(path, "/v2/health/", 11) || !strcmp(path, "/health");
 }
 
 static bool may_call(const struct gw_httpd *h, struct MHD_Connection *c, const char *path)

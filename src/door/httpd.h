@@ -77,7 +77,7 @@ struct gw_httpd_opts {
     uint64_t max_body;      /* bytes of a body that comes in pieces; 0: GW_HTTP_MAX_BODY */
     const char *cert, *key; /* PEM texts: the server speaks TLS; NULL: plain */
     const char *token;      /* that each call must bring ("Authorization: Bearer …"); NULL: none */
-    int open_health;        /* 1: calls of v2/health need no token */
+    int open_health;        /* 1: calls of v2/health, and health, need no token */
     /* 1: with a token, root and this process' own user may call without it. Such a call must not come from a
      * web page of another site (origin.h), and its body must be application/json. */
     int owner_calls;

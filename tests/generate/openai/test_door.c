@@ -173,6 +173,17 @@ static void a_token_is_asked_for_in_openais_words(void **state)
     free(text);
     assert_int_equal(ask("GET", "/", "", &text), 200); /* the page asks for it */
     free(text);
+    assert_int_equal(ask("GET", "/health", "", &text), 401);
+    free(text);
+    door_end();
+    assert_int_equal(words_open(&w, 0, 64), 0);
+    struct gen_openai_opts opts = {
+        .service = &w.service, .services = 1, .http = {.token = "the token of the test", .open_health = 1}};
+    assert_int_equal(gen_openai_open(&opts, &door), 0);
+    assert_int_equal(ask("GET", "/health", "", &text), 200);
+    free(text);
+    assert_int_equal(ask("GET", "/v1/models", "", &text), 401);
+    free(text);
     door_end();
 }
 
