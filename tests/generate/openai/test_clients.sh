@@ -4,4 +4,4 @@
 python=${OPENAI_PYTHON:-${XDG_CACHE_HOME:-$HOME/.cache}/gpuwire/openai/bin/python}
 "$python" -c 'import sys; from importlib.util import find_spec; all(map(find_spec, sys.argv[1:])) or 1 / 0' openai litellm langchain_openai \
     2>/dev/null || { echo "skipped: $python lacks openai, litellm or langchain-openai"; exit 77; }
-exec timeout "${PATIENCE:-120}" "$python" "${0%/*}/clients.py" "$1"
+exec timeout "${PATIENCE:-120}" "$python" "${0%/*}/clients.py" "$@"
