@@ -93,17 +93,18 @@ GW_DEV void gen_count_lanes(const struct gen_args *a, uint32_t *short_ones, uint
     }
 }
 
-/* The lanes that need one row get it: `most` of them, in turn. */
-GW_DEV void gen_compose_short(const struct gen_args *a, uint32_t most)
+/* The lanes that need one row get it. Where the step has fewer rows than lanes (`few`), each lane gets one,
+ * in turn. */
+GW_DEV void gen_compose_short(const struct gen_args *a, bool few)
 {
     struct gen_work *w = a->work;
     uint32_t i;
     GW_NO_UNROLL_
-    for (i = 0; i < w->running && a->step->rows < most; i++) {
-        uint32_t lane = w->run[(w->turn_first + i) % w->running];
-        if (gen_lane_todo(a, lane) == 1) gen_add_run(a, lane, 1);
+    for (i = 0; i < w->running && a->step->rows < a->step->max_rows; i++) {
+        uint32_t lane = w->run[(w->turn_first + i) % w->running], todo = gen_lane_todo(a, lane);
+        if (todo == 1 || (few && todo)) gen_add_run(a, lane, 1);
     }
-    w->turn_first = w->running && i < w->running ? (w->turn_first + i) % w->running : 0;
+    w->turn_first = few ? (w->turn_first + i) % w->running : 0;
 }
 
 /* The other lanes share what is left of `most` rows. */
@@ -121,23 +122,27 @@ GW_DEV void gen_compose_long(const struct gen_args *a, uint32_t lanes, uint32_t 
     }
 }
 
+/* How many rows the step may have, when `rows` are for lanes that make tokens. It leaves some for the
+ * others. */
+GW_DEV uint32_t gen_most_rows(const struct gen_args *a, uint32_t rows, uint32_t long_ones)
+{
+    uint32_t max = a->step->max_rows, most = rows ? a->mixed_rows : max;
+    if (most < rows + max / 4) most = rows + max / 4;
+    if (most < rows + long_ones) most = rows + long_ones;
+    return most < max ? most : max;
+}
+
 /* Decides about the next step. One thread. */
 GW_DEV void gen_compose(const struct gen_args *a)
 {
-    struct gen_work *w = a->work;
     struct gen_step *step = a->step;
-    uint32_t short_ones, long_ones, max = step->max_rows, most = max;
-    step->rows = step->runs = step->outs = step->failed = w->outs = 0;
+    uint32_t short_ones, long_ones, i = 0;
+    step->rows = step->runs = step->outs = step->failed = a->work->outs = 0;
     gen_join(a);
     gen_count_lanes(a, &short_ones, &long_ones);
     if (!short_ones && !long_ones) return;
-    if (short_ones && a->mixed_rows < most) most = a->mixed_rows;
-    /* However many make tokens, some rows are left for the others. */
-    gen_compose_short(a, long_ones ? max - (max + 3) / 4 : max);
-    if (most < step->rows + (max + 3) / 4) most = step->rows + (max + 3) / 4;
-    if (most > max) most = max;
-    gen_compose_long(a, long_ones, most);
-    uint32_t i = 0;
+    gen_compose_short(a, short_ones + long_ones > step->max_rows);
+    if (step->rows < step->max_rows) gen_compose_long(a, long_ones, gen_most_rows(a, step->rows, long_ones));
     while (i + 1 < a->sizes && a->size[i] < step->rows) i++;
     step->size = a->size[i];
     if (a->picks) gw_loop_pick(a->ctl, i + 1);

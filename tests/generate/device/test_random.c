@@ -44,6 +44,11 @@ static struct world_opts options(uint32_t seed, uint32_t block)
                            .block = block,
                            .ring = 90};
     if (!o.shape.picks) o.shape.size[0] = 128;
+    if (seed % 7 == 6) { /* fewer rows than lanes */
+        o.shape.size[0] = 1 + seed / 7 % 5;
+        o.shape.sizes = 1;
+        o.shape.mixed_rows = 0;
+    }
     o.shape.fixed = seed % 11 == 10;
     if (o.shape.requests < o.shape.lanes) o.shape.requests = o.shape.lanes;
     if (o.shape.fixed) o.shape.pages = o.shape.lanes * 13;

@@ -472,6 +472,25 @@ static void long_prompts_do_not_stop_others(void **state)
     assert_int_equal(clients_finish(100), 0);
 }
 
+/* A step with fewer rows than lanes serves them in turn. */
+static void lanes_take_turns_where_steps_are_small(void **state)
+{
+    (void)state;
+    struct world_opts o = usual;
+    o.shape.size[0] = 3;
+    o.shape.sizes = 1;
+    o.shape.mixed_rows = 0;
+    end(state);
+    begin_with(o);
+    for (uint32_t i = 0; i < 4; i++) client_ask(0, i, asks(2 + i, 60), prompt + i);
+    uint32_t made[4];
+    turns(15); /* prompts are computed */
+    for (uint32_t i = 0; i < 4; i++) made[i] = client_of(0, i)->made;
+    turns(40);
+    for (uint32_t i = 0; i < 4; i++) assert_in_range(client_of(0, i)->made - made[i], 29, 31);
+    assert_int_equal(clients_finish(100), 0);
+}
+
 static void lanes_with_pages_of_their_own(void **state)
 {
     (void)state;
@@ -646,6 +665,7 @@ int main(void)
         TEST(when_pages_run_out_the_youngest_gives_way),
         TEST(what_does_not_fit_alone_is_told),
         TEST(long_prompts_do_not_stop_others),
+        TEST(lanes_take_turns_where_steps_are_small),
         TEST(lanes_with_pages_of_their_own),
         TEST(a_client_that_takes_nothing_loses_its_requests),
         TEST(a_client_that_comes_back_in_time_misses_nothing),
