@@ -28,7 +28,7 @@ static void exec_error_record(const char *format, va_list args, int err)
     if (err)
         snprintf(line + n, sizeof(line) - n, ": %s", strerrordesc_np(-err) ? strerrordesc_np(-err) : "?");
     for (p = line; *p; p++) {
-        if (*p == '\n' || *p == '\r') *p = ' ';
+        if ((unsigned char)*p < ' ' || *p == 0x7f) *p = ' '; /* a stranger's file may have put it there */
     }
     memcpy(last, line, sizeof(last));
 }

@@ -127,6 +127,8 @@ STORYTELLER = [  # what is changed; what the line must say
     (config(num_key_value_heads=3), "k_proj.weight' has shape [64, 128]; expected [192, 128]"),
     (config(head_dim=1), "0 of a head's elements turn"),
     (config(hidden_act="softplus"), "hidden_act: 'softplus' is not supported"),
+    (config(hidden_act="\033[31mred"), "hidden_act: ' [31mred' is not supported"),
+    (config(vocab_size="\u0001"), "vocab_size: expected"),
     (config(rms_norm_eps=-1), "rms_norm_eps: expected a number from 0"),
     (config(rope_theta=0), "rope_theta: expected a number"),
     (config(rope_scaling={"rope_type": "spiral"}), "rope_scaling: type 'spiral' is not supported"),
@@ -138,6 +140,7 @@ STORYTELLER = [  # what is changed; what the line must say
     (config(attention_bias=True), "tensor 'model.layers.0.self_attn.q_proj.bias' is missing"),
     (config(model_type="qwen3"), "q_norm.weight' is missing"),
     (text("config.json", "{"), "config.json: line 1"),
+    (text("config.json", '{"a": \033}'), "config.json: line 1"),
     (text("config.json", "[]"), "config.json: not a JSON object"),
     (text("config.json", ""), "config.json: line"),
     (text("config.json", '{"a": 1, "a": 2}'), "duplicate"),
@@ -213,7 +216,7 @@ def refused(logits, base, change, want):
         change(folder)
         done = subprocess.run([logits, folder], capture_output=True, check=False, timeout=120)
         said = done.stderr.decode(errors="replace")
-    if done.returncode == 1 and want in said and said.count("\n") == 1:
+    if done.returncode == 1 and want in said and said.count("\n") == 1 and said.rstrip("\n").isprintable():
         return True
     print(f"expected '{want}'; exit code {done.returncode}: {said.strip()}", flush=True)
     return False
