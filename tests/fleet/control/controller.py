@@ -53,6 +53,46 @@ def active(where):
     return [w["name"] for w in table(where)["workers"] if w["state"] == "active"]
 
 
+STRANGER = """
+import os, socket, struct, sys, time
+"".encode("idna") # what this user may not read later
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+end, made, held = time.monotonic() + 1.5, 0, []
+while time.monotonic() < end:
+    for at in sys.argv[2:]:
+        host, port = at.rsplit(":", 1)
+        try:
+            s = socket.create_connection((host, int(port)), timeout=1)
+            made += 1
+            if sys.argv[1] == "babbles":
+                s.sendall(os.urandom(4096))
+            elif sys.argv[1] == "reflects":
+                s.sendall(s.recv(65536))
+                s.recv(65536)
+            elif sys.argv[1] == "promises":
+                s.sendall(struct.pack("<IHHQ", 0xffffffff, 1, 0, 1))
+            held = held[-400:] + [s]
+        except OSError:
+            pass
+print(made)
+"""
+
+
+def strangers(where, right, folder, log):
+    """Another user of the host, without the token, at the ports of the controller and of a worker: who has the token sees nothing of it."""
+    with program("fleet", "emulate", "--controller", where, "--models", "2", *right, log=log):
+        until(lambda: "emulated-0" in run("fleet", "--once", "--controller", where, *right))
+        worker = json.loads(run("fleet", "--json", "--controller", where, *right))["workers"][0]["address"]
+        attack = [subprocess.Popen([sys.executable, "-c", STRANGER, how, where, worker], stdout=subprocess.PIPE, text=True)
+                  for how in ("silent", "babbles", "reflects", "promises")]
+        answered = run("load", "resnet50-0", "--fleet", where, "--deadline", "10s", "--requests", "300", *right)
+        made = [int(p.communicate(timeout=60)[0]) for p in attack]
+        assert "deadlines kept: 100.000 %: 300 within" in answered and all(made), (answered, made)
+        assert json.loads(run("fleet", "--json", "--controller", where, *right))["workers"][0]["state"] == "active"
+
+
 def main(folder):
     log, audit = folder / "log", folder / "audit"
     assert "--standalone" in run("controller", code=2)
@@ -118,6 +158,7 @@ def main(folder):
         with program("fleet", "emulate", "--controller", where, log=folder / "worker"):
             until(lambda: f"{where} refuses this worker" in (folder / "worker").read_text())
         assert "fleet default" in run("fleet", "--once", "--controller", where, *right)
+        strangers(where, right, folder, log)
     # Models that are named before any worker comes.
     names = folder / "models.json"
     for wrong in ('{"name": "x"}', '[{"nam": "x"}]', '[{"name": "x", "replicas": -1}]', "[1]", "["):
