@@ -8,8 +8,9 @@
 #include "src/fleet/pipe/record.h"
 #include "src/fleet/wire/table.h"
 
-#define CTL_MS     INT64_C(1000000)
-#define CTL_SECOND INT64_C(1000000000)
+#define CTL_MS          INT64_C(1000000)
+#define CTL_SECOND      INT64_C(1000000000)
+#define CTL_ROUND_PAUSE (10 * CTL_MS) /* between two rounds, if something has changed */
 enum { CTL_MAX_ACTIONS = 4096 };
 #define CTL_OF(type, field, p) ((type *)(void *)((char *)(p)-offsetof(type, field)))
 
@@ -223,6 +224,7 @@ struct fleet_control {
     struct ctl_wish *wishes;
     struct fleet_table wishes_by_name;
     struct fleet_timer round;
+    void (*run_round)(void *control);
     int64_t round_at, demand_at; /* of the last round */
     uint64_t rounds, nactions[FLEET_REFUSE + 1], failures;
     int64_t round_ns, longest_ns; /* time of the last round, and of the longest */
@@ -252,6 +254,11 @@ struct ctl_model *ctl_model_take(struct fleet_control *c, const struct fleet_has
 /* Measured times of batches; a time that cannot be right is left out. */
 void ctl_model_learn(struct fleet_control *c, uint32_t model, const int64_t p99_ns[FLEET_SIZES]);
 void ctl_model_dirty(struct fleet_control *c, uint32_t model);
+/* The wish for that model, or NULL. version 0: any. */
+const struct fleet_control_wish *ctl_wish_find(const struct fleet_control *c, const char *name,
+                                               uint32_t version);
+/* GPUs that it shall be on at least. */
+uint32_t ctl_wish_replicas(const struct fleet_control *c, const char *name, uint32_t version);
 
 /* kept.c */
 /* Counts what workers have that are expected and not here: for the planner, before a round. */
@@ -261,11 +268,6 @@ void ctl_kept_correct(struct ctl_worker *k);
 void ctl_kept_close(struct fleet_control *c);
 
 /* wishes.c */
-/* The wish for that model, or NULL. version 0: any. */
-const struct fleet_control_wish *ctl_wish_find(const struct fleet_control *c, const char *name,
-                                               uint32_t version);
-/* GPUs that it shall be on at least. */
-uint32_t ctl_wish_replicas(const struct fleet_control *c, const char *name, uint32_t version);
 /* No worker has it. */
 bool ctl_wish_is_missing(struct fleet_control *c, const struct fleet_control_wish *w);
 /* A line about those that no worker has, if there are any. */
@@ -339,8 +341,15 @@ void ctl_place_drop(struct fleet_control *c, uint32_t place);
 /* The keeper hears where the model shall be. */
 void ctl_place_told(struct fleet_control *c, uint32_t worker, uint32_t model, bool on_gpu);
 
-/* rounds.c */
+/* soon.c */
 void ctl_round_soon(struct fleet_control *c);
+
+/* drains.c */
+/* Shall that worker get nothing new? */
+bool ctl_drains(struct fleet_control *c, const char *worker);
+void ctl_drains_close(struct fleet_control *c);
+
+/* rounds.c */
 void ctl_rounds_start(struct fleet_control *c);
 
 /* tool.c */

@@ -22,6 +22,23 @@ struct ctl_model *ctl_model_find(struct fleet_control *c, const char *name, uint
     return best;
 }
 
+const struct fleet_control_wish *ctl_wish_find(const struct fleet_control *c, const char *name,
+                                               uint32_t version)
+{
+    struct fleet_entry *e = fleet_table_find(&c->wishes_by_name, names_hash(c, name));
+    for (; e; e = fleet_table_next(e)) {
+        const struct fleet_control_wish *w = &CTL_OF(struct ctl_wish, entry, e)->is;
+        if (!strcmp(w->name, name) && (!version || !w->version || w->version == version)) return w;
+    }
+    return NULL;
+}
+
+uint32_t ctl_wish_replicas(const struct fleet_control *c, const char *name, uint32_t version)
+{
+    const struct fleet_control_wish *w = ctl_wish_find(c, name, version);
+    return w ? w->replicas : 0;
+}
+
 /* A profile with a time for each size: a batch that the model does not make costs as two of half its size. */
 static struct fleet_model names_profile(const struct fleet_has_model *h)
 {

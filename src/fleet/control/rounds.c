@@ -6,7 +6,6 @@
 
 #include "src/fleet/control/impl.h"
 
-#define ROUNDS_BUSY   (10 * CTL_MS)
 #define ROUNDS_IDLE   (100 * CTL_MS)
 #define ROUNDS_LEAVES (1500 * CTL_MS)   /* how long a worker that leaves has its leases at most */
 #define ROUNDS_FORGET (60 * CTL_SECOND) /* how long a worker that is gone is shown */
@@ -15,18 +14,11 @@ static const double rounds_windows[FLEET_WINDOWS] = {0.1, 1, 10};
 
 static void rounds_run(void *ctx);
 
-void ctl_round_soon(struct fleet_control *c)
-{
-    int64_t at = c->round_at + ROUNDS_BUSY, now = ctl_now(c);
-    if (!c->term) return;
-    if (at < now) at = now;
-    if (!c->round.at || c->round.at > at) fleet_timer_set(c->o.loop, &c->round, at, rounds_run, c);
-}
-
 void ctl_rounds_start(struct fleet_control *c)
 {
     c->demand_at = ctl_now(c);
-    fleet_timer_set(c->o.loop, &c->round, ctl_now(c) + ROUNDS_BUSY, rounds_run, c);
+    c->run_round = rounds_run;
+    fleet_timer_set(c->o.loop, &c->round, ctl_now(c) + CTL_ROUND_PAUSE, rounds_run, c);
 }
 
 /* Each window's rate goes towards what clients offer now. */

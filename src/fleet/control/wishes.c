@@ -16,23 +16,6 @@ static uint64_t wishes_hash(const struct fleet_control *c, const char *name)
     return fleet_table_hash(c->seed, name, strlen(name));
 }
 
-const struct fleet_control_wish *ctl_wish_find(const struct fleet_control *c, const char *name,
-                                               uint32_t version)
-{
-    struct fleet_entry *e = fleet_table_find(&c->wishes_by_name, wishes_hash(c, name));
-    for (; e; e = fleet_table_next(e)) {
-        const struct fleet_control_wish *w = &CTL_OF(struct ctl_wish, entry, e)->is;
-        if (!strcmp(w->name, name) && (!version || !w->version || w->version == version)) return w;
-    }
-    return NULL;
-}
-
-uint32_t ctl_wish_replicas(const struct fleet_control *c, const char *name, uint32_t version)
-{
-    const struct fleet_control_wish *w = ctl_wish_find(c, name, version);
-    return w ? w->replicas : 0;
-}
-
 bool ctl_wish_is_missing(struct fleet_control *c, const struct fleet_control_wish *w)
 {
     return !ctl_model_find(c, w->name, w->version);

@@ -324,10 +324,7 @@ static const char *workers_ready(struct ctl_worker *k)
     for (uint32_t i = c->state->workers[k->number].first; i != FLEET_NONE;
          i = c->state->places[i].next_of_worker)
         if (c->places[i].nleases) workers_sum_up(c, i);
-    k->drains = false;
-    struct fleet_entry *e = fleet_table_find(&c->drains, workers_hash(c, k->name));
-    for (; e; e = fleet_table_next(e))
-        k->drains |= !strcmp(CTL_OF(struct ctl_drain, entry, e)->worker, k->name);
+    k->drains = ctl_drains(c, k->name);
     ctl_say(c, "worker %s at %s is here: %u models, %u pages on the GPU%s", k->name, k->facts.address,
             k->nhas, k->facts.gpu_pages, k->drains ? ", drains" : "");
     ctl_audit(c, "worker", k->number, FLEET_NONE, NULL);

@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The controller: its connections, and whether it leads. */
+/* life.c: a controller begins and ends, lets peers in, leads, and leads no more. */
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -173,41 +173,7 @@ void fleet_control_expect(struct fleet_control *c, const char *worker, bool is)
     if (k && !k->conn) k->gone_at = ctl_now(c);
 }
 
-/* ---- draining */
-
-static struct ctl_drain *control_find_drain(struct fleet_control *c, const char *worker, uint64_t hash)
-{
-    struct fleet_entry *e = fleet_table_find(&c->drains, hash);
-    for (; e; e = fleet_table_next(e))
-        if (!strcmp(CTL_OF(struct ctl_drain, entry, e)->worker, worker)) break;
-    return e ? CTL_OF(struct ctl_drain, entry, e) : NULL;
-}
-
-int fleet_control_drain(struct fleet_control *c, const char *worker, bool drains)
-{
-    uint64_t hash = fleet_table_hash(c->seed, worker, strlen(worker));
-    struct ctl_drain *d = control_find_drain(c, worker, hash);
-    struct ctl_worker *k = ctl_worker_find(c, worker);
-    if (!*worker || strlen(worker) >= FLEET_NAME)
-        return gw_error(-EINVAL, "a worker's name has 1 to 63 bytes");
-    if (!d && drains) {
-        d = calloc(1, sizeof(*d));
-        if (!d || fleet_table_add(&c->drains, &d->entry, hash)) {
-            free(d);
-            return gw_error(-ENOMEM, "no memory");
-        }
-        strcpy(d->worker, worker);
-    } else if (d && !drains) {
-        fleet_table_remove(&c->drains, &d->entry);
-        free(d);
-    }
-    if (!k || k->drains == drains) return 0;
-    k->drains = drains;
-    if (k->ready) ctl_say(c, "worker %s %s", worker, drains ? "drains" : "takes part again");
-    ctl_audit(c, drains ? "drain" : "undrain", k->number, FLEET_NONE, NULL);
-    ctl_worker_health(k);
-    return 0;
-}
+/* ---- for the next leader */
 
 void fleet_control_keep(struct fleet_control *c, const struct fleet_control_keeper *keeper)
 {
@@ -275,12 +241,7 @@ void fleet_control_close(struct fleet_control *c)
     ctl_kept_close(c);
     while (!ctl_link_alone(&c->all_workers))
         ctl_worker_free(CTL_OF(struct ctl_worker, link, c->all_workers.next));
-    for (uint32_t i = 0; i < c->drains.slots; i++)
-        for (struct fleet_entry *e = c->drains.slot[i], *next; e; e = next) {
-            next = e->next;
-            free(CTL_OF(struct ctl_drain, entry, e));
-        }
-    fleet_table_free(&c->drains);
+    ctl_drains_close(c);
     fleet_table_free(&c->workers_by_name);
     fleet_table_free(&c->clients_by_id);
     fleet_table_free(&c->wants);
