@@ -24,6 +24,14 @@ static void start(const struct rig_opts *o)
     rig_start(&rig, o ? o : &usual);
 }
 
+/* A worker as usual, and a client that is connected to it. */
+static void start_with(struct rig_client *k)
+{
+    start(NULL);
+    rig_client_open(&rig, k);
+    rig_until(&rig, k->open);
+}
+
 static int stop(void **state)
 {
     (void)state;
@@ -63,9 +71,7 @@ static void test_telemetry_counts(void **state)
 {
     (void)state;
     struct rig_client k = {0};
-    start(NULL);
-    rig_client_open(&rig, &k);
-    rig_until(&rig, k.open);
+    start_with(&k);
     rig_serve(&rig, &k, 3, 1);
     for (uint64_t i = 0; i < 10; i++) rig_client_request(&k, 3, 0x1003, i, 0);
     rig_client_request(&k, 3, 0x9999, 11, 0);
@@ -270,9 +276,7 @@ static void test_expired(void **state)
 {
     (void)state;
     struct rig_client k = {0};
-    start(NULL);
-    rig_client_open(&rig, &k);
-    rig_until(&rig, k.open);
+    start_with(&k);
     rig_serve(&rig, &k, 5, 2);
     struct fleet_lease l = rig_lease_of(&ctl, &k, 5, 2);
     l.left_ns = 20 * MS;
@@ -406,9 +410,7 @@ static void test_describe(void **state)
     (void)state;
     struct rig_client k = {0};
     struct fleet_describe d = {.model = "m-3"};
-    start(NULL);
-    rig_client_open(&rig, &k);
-    rig_until(&rig, k.open);
+    start_with(&k);
     fleet_send(k.c, FLEET_DESCRIBE, 0, &d, sizeof(d), NULL, 0, NULL);
     rig_until(&rig, k.described);
     assert_non_null(strstr(k.text, "\"name\":\"m-3\""));
@@ -564,9 +566,7 @@ static void test_leave(void **state)
 {
     (void)state;
     struct rig_client k = {0};
-    start(NULL);
-    rig_client_open(&rig, &k);
-    rig_until(&rig, k.open);
+    start_with(&k);
     rig_serve(&rig, &k, 1, 0);
     for (uint64_t i = 0; i < 50; i++) rig_client_request(&k, 1, 0x1001, i, 0);
     rig_until(&rig, view().calls > 0);
@@ -600,9 +600,7 @@ static void test_leave_alone(void **state)
 {
     (void)state;
     struct rig_client k = {0};
-    start(NULL);
-    rig_client_open(&rig, &k);
-    rig_until(&rig, k.open);
+    start_with(&k);
     rig_serve(&rig, &k, 1, 0);
     rig.ctl = NULL;
     int64_t began = rig_now();

@@ -82,6 +82,14 @@ static json_int_t table_number(const char *name)
     return n;
 }
 
+/* A worker w1 with that many models, and a client that has its lease of the first. */
+static void lease_m0(struct rig_worker *w, uint32_t models, struct rig_client *c)
+{
+    rig_worker_dial(w, "w1", models);
+    rig_client_dial(c, "m0", 10);
+    RIG_UNTIL(c->held == 1);
+}
+
 /* ---- what works */
 
 static void test_a_model_is_loaded_and_granted(void **state)
@@ -137,7 +145,7 @@ static void test_named_models(void **state)
     rig_worker_dial(&w, "w1", 3);
     RIG_UNTIL(w.where[0] == FLEET_GPU);
     assert_int_equal(w.loads, 1);
-    RIG_UNTIL(strstr(said, "1 of the models of --models are on no worker: m7\n"));
+    RIG_UNTIL(strstr(said, "of the models of --models are on no worker: ") && strstr(said, "m7\n"));
     rig_client_dial(&c, "m7", 10);
     rig_client_dial(&other, "m8", 10);
     RIG_UNTIL(c.nothing && other.nothing);
@@ -163,9 +171,7 @@ static void test_renewal(void **state)
     (void)state;
     fleet_control_close(control);
     open_control(8, false, 1200 * MS);
-    rig_worker_dial(&w, "w1", 1);
-    rig_client_dial(&c, "m0", 10);
-    RIG_UNTIL(c.held == 1);
+    lease_m0(&w, 1, &c);
     uint64_t key = c.last.key;
     uint32_t granted = c.granted;
     for (int i = 0; i < 20; i++) {
@@ -294,9 +300,7 @@ static void test_a_new_leader(void **state)
     static struct rig_worker w;
     static struct rig_client c, other;
     (void)state;
-    rig_worker_dial(&w, "w1", 2);
-    rig_client_dial(&c, "m0", 10);
-    RIG_UNTIL(c.held == 1);
+    lease_m0(&w, 2, &c);
     uint64_t key = c.last.key;
     uint32_t number = c.last.lease, granted = c.granted;
     fleet_control_close(control);
@@ -387,9 +391,7 @@ static void test_yield(void **state)
     static struct rig_worker w;
     static struct rig_client c;
     (void)state;
-    rig_worker_dial(&w, "w1", 2);
-    rig_client_dial(&c, "m0", 10);
-    RIG_UNTIL(c.held == 1);
+    lease_m0(&w, 2, &c);
     fleet_control_yield(control, "the test says so");
     RIG_UNTIL(w.cut && c.cut);
     assert_int_equal(w.leases, 1); /* it goes on */
@@ -425,9 +427,7 @@ static void test_frozen(void **state)
     (void)state;
     fleet_control_close(control);
     open_control(8, false, 1200 * MS);
-    rig_worker_dial(&w, "w1", 2);
-    rig_client_dial(&c, "m0", 10);
-    RIG_UNTIL(c.held == 1);
+    lease_m0(&w, 2, &c);
     fleet_control_freeze(control, true);
     rig_client_dial(&other, "m0", 10);
     for (int i = 0; i < 15; i++) {
@@ -546,9 +546,7 @@ static void test_odd_telemetry(void **state)
     struct fleet_telemetry t = {.models = 1};
     struct fleet_telemetry_model m = {.p99_ns = {1, 0, 0, 0, 0}};
     (void)state;
-    rig_worker_dial(&w, "w1", 2);
-    rig_client_dial(&c, "m0", 10);
-    RIG_UNTIL(c.held == 1);
+    lease_m0(&w, 2, &c);
     for (int i = 0; i < 100; i++) tell(&w, &t, &m, sizeof(m));
     rig_run(50);
     json_t *table = fleet_control_table(control);
