@@ -1,5 +1,6 @@
 # cmake -P embed.cmake OUT FILE...: writes a C source with the bytes of each file, gw_embedded_NAME_EXTENSION, and how
-# many they are.
+# many they are. A page of HTML begins with "@HEAD TITLE|STYLE|WHO|TOKEN@", which stands for what all pages begin with
+# (src/door/page/head.html): STYLE is a line for its style sheet or nothing, WHO asks for its TOKEN.
 set(out ${CMAKE_ARGV3})
 set(text "/* Made by cmake/embed.cmake. */\n#include <stddef.h>\n")
 math(EXPR last "${CMAKE_ARGC} - 1")
@@ -8,6 +9,19 @@ foreach(i RANGE 4 ${last})
   get_filename_component(name ${file} NAME)
   string(MAKE_C_IDENTIFIER ${name} name)
   file(READ ${file} hex HEX)
+  if(name MATCHES "_html$")
+    file(READ ${file} page)
+    if(page MATCHES "^@HEAD ([^|@]*)[|]([^|@]*)[|]([^|@]*)[|]([^|@]*)@\n(.*)")
+      set(TITLE "${CMAKE_MATCH_1}")
+      set(STYLE "${CMAKE_MATCH_2}")
+      set(WHO "${CMAKE_MATCH_3}")
+      set(TOKEN "${CMAKE_MATCH_4}")
+      set(rest "${CMAKE_MATCH_5}")
+      file(READ ${CMAKE_CURRENT_LIST_DIR}/../src/door/page/head.html head)
+      string(CONFIGURE "${head}" head @ONLY)
+      string(HEX "${head}${rest}" hex)
+    endif()
+  endif()
   string(REGEX REPLACE "(................................)" "\\1\n" hex "${hex}")
   string(REGEX REPLACE "([0-9a-f][0-9a-f])" "0x\\1," hex "${hex}")
   string(APPEND text "extern const unsigned char gw_embedded_${name}[];\nextern const size_t gw_embedded_${name}_bytes;\n"

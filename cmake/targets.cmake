@@ -33,7 +33,7 @@ function(gw_embed out)
   list(TRANSFORM ARGN PREPEND ${CMAKE_CURRENT_SOURCE_DIR}/ OUTPUT_VARIABLE files)
   set(source ${CMAKE_CURRENT_BINARY_DIR}/embedded.c)
   add_custom_command(OUTPUT ${source} COMMAND ${CMAKE_COMMAND} -P ${CMAKE_SOURCE_DIR}/cmake/embed.cmake ${source} ${files}
-                     DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake VERBATIM)
+                     DEPENDS ${files} ${CMAKE_SOURCE_DIR}/cmake/embed.cmake ${CMAKE_SOURCE_DIR}/src/door/page/head.html VERBATIM)
   set(${out} ${source} PARENT_SCOPE)
 endfunction()
 
