@@ -140,7 +140,7 @@ static void *team_main(void *arg)
 void gen_team_run(struct gen_team *t, uint32_t chunks, void (*fn)(void *ctx, uint32_t chunk, uint32_t member),
                   void *ctx)
 {
-    uint64_t since = 0, piece = (t->word >> 48) + 1;
+    uint64_t since = 0, piece = (__atomic_load_n(&t->word, __ATOMIC_RELAXED) >> 48) + 1;
 
     if (t->threads == 1 || chunks <= 1) {
         for (uint32_t i = 0; i < chunks; i++) fn(ctx, i, 0);
