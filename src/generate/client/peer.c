@@ -142,7 +142,11 @@ void gen_peer_break(struct gen_peer *peer)
     const uint64_t one = 1;
     pthread_mutex_lock(&c->lock);
     bool news = peer->life == PEER_OPEN;
-    if (news) peer->life = PEER_BROKEN;
+    if (news) {
+        peer->life = PEER_BROKEN;
+        peer->free = NULL; /* its slots take no request from now on */
+        peer->frees = 0;
+    }
     pthread_mutex_unlock(&c->lock);
     if (news && write(c->kick_fd, &one, sizeof(one)) < 0) return; /* it is readable already */
 }
@@ -183,8 +187,6 @@ void gen_peer_mend(struct gen_peer *peer)
         if (peer->place[k].posted) gen_place_end(&peer->place[k], GEN_FAILED);
     pthread_mutex_lock(&c->lock);
     peer->life = PEER_CLOSED;
-    peer->free = NULL;
-    peer->frees = 0;
     pthread_cond_signal(&c->work);
     pthread_mutex_unlock(&c->lock);
 }
