@@ -69,6 +69,7 @@ static int pool_make_session(struct gen_pool *p, uint32_t i)
                               .flags = GW_QP_ONE_POSTER};
     int err = gw_pd_create(o->dev, &s->pd);
     if (!err) err = gw_qp_create(s->pd, &attr, &s->qp);
+    if (!err) gw_qp_endpoint(s->qp, &s->at);
     if (!err) err = gw_mr_register(s->pd, (uint8_t *)p->in.dev + i * in, in, GW_MR_REMOTE_WRITE, &s->in);
     if (!err) err = gw_mr_register(s->pd, (uint8_t *)p->out.dev + i * out, out, GW_MR_LOCAL_WRITE, &s->out);
     return err ? err : gen_pooled_receive(p, i);

@@ -19,8 +19,9 @@ struct gen_pooled {
     struct gw_pd *pd;
     struct gw_qp *qp;
     struct gw_mr *in, *out;
-    enum gen_life life;  /* under the pool's lock; CLOSING to FREE is the housekeeper's step */
-    uint32_t generation; /* of its word, under the pool's lock */
+    struct gw_endpoint at; /* as it was made: number and GID stay the same */
+    enum gen_life life;    /* under the pool's lock; CLOSING to FREE is the housekeeper's step */
+    uint32_t generation;   /* of its word, under the pool's lock */
     uint32_t asked;
     bool untold;  /* the list of changes had no room for its number */
     int32_t next; /* FREE: the next one of its kind, or -1 */

@@ -168,10 +168,9 @@ void gen_pool_ask(struct gen_pool *p, const struct gen_grant *grant)
 
 bool gen_pool_owns(const struct gen_pool *p, const struct gw_endpoint *ep)
 {
-    struct gw_endpoint own;
     for (uint32_t i = 0; i < p->opts.sessions; i++) {
-        gw_qp_endpoint(p->session[i].qp, &own);
-        if (own.qpn == ep->qpn && !memcmp(own.gid, ep->gid, sizeof(own.gid))) return true;
+        const struct gw_endpoint *own = &p->session[i].at;
+        if (own->qpn == ep->qpn && !memcmp(own->gid, ep->gid, sizeof(own->gid))) return true;
     }
     return false;
 }
