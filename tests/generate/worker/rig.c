@@ -33,6 +33,11 @@ void rig_begin(struct rig *r, uint32_t lanes, struct gen_worker_opts opts)
     assert_int_equal(gen_worker_start(r->worker), 0);
 }
 
+void rig_slow(struct rig *r, uint32_t us)
+{
+    __atomic_store_n(&r->net.sleep_us, us, __ATOMIC_RELAXED); /* it stands alone */
+}
+
 void rig_calm(struct rig *r)
 {
     struct gen_source_stats s;
@@ -59,7 +64,7 @@ static void told_event(void *ctx, const struct gen_event *e)
 {
     struct told *t = ctx;
     t->wrong |= e->number != t->events || t->status != GEN_GOING;
-    t->events++;
+    __atomic_store_n(&t->events, t->events + 1, __ATOMIC_RELAXED); /* it stands alone */
     if (e->token != GEN_NO_TOKEN) {
         t->wrong |= t->n == RIG_CONTEXT || e->token != fake_net_next(t->token, t->n);
         if (t->n < RIG_CONTEXT) t->token[t->n++] = e->token;
@@ -82,6 +87,11 @@ int told_submit(struct rig *r, struct told *t, uint32_t seed, uint32_t prompt, u
         .event = told_event,
         .ctx = t};
     return r->source.ops->submit(r->source.own, &ask, &t->stream);
+}
+
+uint32_t told_events(const struct told *t)
+{
+    return __atomic_load_n(&t->events, __ATOMIC_RELAXED);
 }
 
 uint32_t told_wait(struct rig *r, struct told *t)

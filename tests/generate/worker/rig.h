@@ -24,6 +24,8 @@ struct rig {
 /* Starts one; zeros in `opts` get the tests' numbers. Blocks of the executor have that number of threads. */
 void rig_begin(struct rig *r, uint32_t lanes, struct gen_worker_opts opts);
 void rig_end(struct rig *r);
+/* Each step takes that much longer from now on. */
+void rig_slow(struct rig *r, uint32_t us);
 /* Waits until no request is there. */
 void rig_calm(struct rig *r);
 
@@ -40,6 +42,8 @@ struct told {
 /* Submits a request of `prompt` tokens, made from `seed`, for `most` more. As gen_source_ops.submit. */
 int told_submit(struct rig *r, struct told *t, uint32_t seed, uint32_t prompt, uint32_t most,
                 const char *who);
+/* Events so far. */
+uint32_t told_events(const struct told *t);
 /* Waits for its last event, checks its order and tokens, and releases it. Returns the status. */
 uint32_t told_wait(struct rig *r, struct told *t);
 

@@ -160,7 +160,7 @@ static void slots_that_are_at_work(void **state)
     (void)state;
     struct foe f;
     uint32_t bytes;
-    __atomic_store_n(&rig.net.sleep_us, 3000, __ATOMIC_RELAXED);
+    rig_slow(&rig, 3000);
     foe_make(&f, &rig);
     open_soon(&f, 256);
     foe_request(&f, 0, 10, 100, &bytes);
@@ -168,7 +168,7 @@ static void slots_that_are_at_work(void **state)
     foe_send(&f, 0, bytes, 0);
     session_ends(&f);
     foe_free(&f);
-    __atomic_store_n(&rig.net.sleep_us, 0, __ATOMIC_RELAXED);
+    rig_slow(&rig, 0);
     others_are_served();
     rig_calm(&rig);
 }
@@ -257,7 +257,7 @@ static void rings_that_are_never_read(void **state)
 static void clients_that_vanish(void **state)
 {
     (void)state;
-    __atomic_store_n(&rig.net.sleep_us, 1000, __ATOMIC_RELAXED);
+    rig_slow(&rig, 1000);
     for (int round = 0; round < 2; round++) {
         struct foe f;
         uint32_t bytes, slot;
@@ -273,7 +273,7 @@ static void clients_that_vanish(void **state)
         rig_calm(&rig);
         foe_free(&f);
     }
-    __atomic_store_n(&rig.net.sleep_us, 0, __ATOMIC_RELAXED);
+    rig_slow(&rig, 0);
     others_are_served();
 }
 

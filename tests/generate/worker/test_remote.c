@@ -33,7 +33,7 @@ static int serve(void)
     struct gw_httpd *httpd;
     char c;
     rig_begin(&r, 1, (struct gen_worker_opts){.lanes = 16, .sessions = 16, .slots = STREAMS});
-    r.net.sleep_us = 500;
+    rig_slow(&r, 500);
     struct gen_worker *worker[] = {r.worker};
     assert_int_equal(
         gen_rdma_create(&(struct gen_rdma_opts){.worker = worker, .workers = 1, .each = 16}, &rdma), 0);
@@ -215,7 +215,7 @@ static void a_server_that_is_killed(void **state)
     read_url(&server, url);
     open_remote(&r, url);
     for (uint32_t i = 0; i < 8; i++) assert_int_equal(told_submit(&r.rig, &t[i], i, 20, 200, ""), 0);
-    while (!__atomic_load_n(&t[0].events, __ATOMIC_RELAXED)) usleep(1000);
+    while (!told_events(&t[0])) usleep(1000);
     end_child(&server, SIGKILL);
     for (uint32_t i = 0; i < 8; i++) assert_int_equal(told_wait(&r.rig, &t[i]), GEN_FAILED);
     const struct gen_source_ask ask = {.request = {.prompt = 1, .max_tokens = 1, .top_p = 1, .repetition = 1},

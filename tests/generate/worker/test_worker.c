@@ -68,7 +68,7 @@ static void come_and_go(uint32_t threads, int rounds)
     struct rig r;
     static struct told t[STREAMS];
     rig_begin(&r, threads, (struct gen_worker_opts){.lanes = 8, .cache_bytes = 40 * 128});
-    r.net.sleep_us = 100;
+    rig_slow(&r, 100);
     for (int round = 0; round < rounds; round++) {
         for (uint32_t i = 0; i < STREAMS; i++)
             assert_int_equal(told_submit(&r, &t[i], i % 7, 1 + i % RIG_PROMPT, 1 + i, i % 2 ? "a" : "b"), 0);
@@ -106,7 +106,7 @@ static void shares_of_slots(void **state)
     struct rig r;
     static struct told t[8], more;
     rig_begin(&r, 1, (struct gen_worker_opts){.slots = 8, .own_sessions = 1});
-    r.net.sleep_us = 2000;
+    rig_slow(&r, 2000);
     for (uint32_t i = 0; i < 6; i++) assert_int_equal(told_submit(&r, &t[i], i, 4, 100, "user 1"), 0);
     struct gen_source_ask ask = {.request = {.prompt = 1, .max_tokens = 1, .top_p = 1, .repetition = 1},
                                  .prompt = more.token,
@@ -126,7 +126,7 @@ static void steps_that_fail_end_their_requests(void **state)
     struct rig r;
     struct told t;
     rig_begin(&r, 1, (struct gen_worker_opts){0});
-    r.net.fail = 1;
+    __atomic_store_n(&r.net.fail, 1, __ATOMIC_RELAXED);
     assert_int_equal(told_submit(&r, &t, 1, 5, 5, ""), 0);
     assert_int_equal(told_wait(&r, &t), GEN_FAILED);
     __atomic_store_n(&r.net.fail, 0, __ATOMIC_RELAXED);
@@ -142,7 +142,7 @@ static void stopped_and_started_again(void **state)
     struct rig r;
     static struct told t[16];
     rig_begin(&r, 1, (struct gen_worker_opts){.lanes = 4});
-    r.net.sleep_us = 200;
+    rig_slow(&r, 200);
     for (uint32_t i = 0; i < 16; i++) assert_int_equal(told_submit(&r, &t[i], i, 9, 60, ""), 0);
     for (int k = 0; k < 4; k++) {
         usleep(5000);
@@ -159,9 +159,9 @@ static void drained(void **state)
     struct rig r;
     static struct told t[8];
     rig_begin(&r, 1, (struct gen_worker_opts){.lanes = 2});
-    r.net.sleep_us = 1000;
+    rig_slow(&r, 1000);
     for (uint32_t i = 0; i < 8; i++) assert_int_equal(told_submit(&r, &t[i], i, 4, 100, ""), 0);
-    while (!__atomic_load_n(&t[0].events, __ATOMIC_RELAXED)) usleep(1000);
+    while (!told_events(&t[0]) || !told_events(&t[1])) usleep(1000);
     gen_worker_close(r.worker, 1);
     for (uint32_t i = 0; i < 8; i++) assert_int_equal(told_wait(&r, &t[i]), i < 2 ? GEN_LENGTH : GEN_CLOSING);
     assert_int_equal(told_submit(&r, &t[0], 1, 4, 100, ""), 0);
@@ -185,11 +185,11 @@ static void sessions_that_break(void **state)
     static struct told t[12];
     uint32_t failed = 0;
     rig_begin(&r, 1, (struct gen_worker_opts){.lanes = 2});
-    r.net.sleep_us = 5000;
+    rig_slow(&r, 5000);
     for (uint32_t i = 0; i < 12; i++) assert_int_equal(told_submit(&r, &t[i], i, 9, 100, ""), 0);
-    while (!__atomic_load_n(&t[0].events, __ATOMIC_RELAXED)) usleep(1000);
+    while (!told_events(&t[0])) usleep(1000);
     break_own_sessions(&r);
-    __atomic_store_n(&r.net.sleep_us, 0, __ATOMIC_RELAXED);
+    rig_slow(&r, 0);
     for (uint32_t i = 0; i < 12; i++) {
         uint32_t status = told_wait(&r, &t[i]);
         assert_true(status == GEN_LENGTH || (status == GEN_FAILED && t[i].events > 1));
