@@ -89,8 +89,8 @@ all_from_pypi() {
     from_pypi tritonclient 'tritonclient.http tritonclient.grpc' 'tritonclient[http,grpc]==2.*'
     from_pypi openai 'openai litellm langchain_openai' 'openai==3.*' 'litellm==1.*' 'langchain-openai==1.*'
     from_pypi kubernetes kubernetes_validate 'kubernetes-validate==1.*'
-    # What the tokenizers of language models are compared with (72 MB).
-    from_pypi tokenizers tokenizers 'tokenizers==0.*'
+    # What the tokenizers of language models are compared with (77 MB).
+    from_pypi tokenizers 'tokenizers sentencepiece' 'tokenizers==0.*' 'sentencepiece==0.*'
 }
 
 mapfile -t want < <(missing)

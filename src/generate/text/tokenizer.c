@@ -14,6 +14,8 @@
 #include "src/generate/text/normalize.h"
 #include "src/generate/text/post.h"
 #include "src/generate/text/pretoken.h"
+#include "src/generate/text/sentence.h"
+#include "src/generate/text/spec.h"
 #include "src/generate/text/special.h"
 #include "src/generate/text/utf8.h"
 #include "src/generate/text/vocab.h"
@@ -150,11 +152,32 @@ static uint32_t tokenizer_find(const void *t, const char *text, size_t bytes)
     return gen_tokenizer_find(t, text, bytes);
 }
 
+/* tokenizer.model, as the tokenizer.json that means the same. */
+static int read_sentence(const char *folder, json_t **out)
+{
+    struct gw_text model = {0};
+    json_t *config;
+    int err = gen_file_read(folder, "tokenizer.model", &model);
+    if (err)
+        return err == -ENOENT ? gw_error(err, "%s has no tokenizer.json and no tokenizer.model", folder)
+                              : err;
+    err = gen_file_json(folder, "tokenizer_config.json", &config);
+    if (!err || err == -ENOENT) {
+        struct gen_sentence_ends ends = {.bos = gen_spec_flag(config, "add_bos_token", true),
+                                         .eos = gen_spec_flag(config, "add_eos_token", false)};
+        err = gen_sentence_json(model.at, model.bytes, ends, out);
+    }
+    json_decref(config);
+    free(model.at);
+    return err;
+}
+
 int gen_tokenizer_open(const char *folder, struct gen_tokenizer **out)
 {
     json_t *file;
     *out = NULL;
     int err = gen_file_json(folder, "tokenizer.json", &file);
+    if (err == -ENOENT) err = read_sentence(folder, &file);
     if (err) return err;
     err = tokenizer_read(file, out);
     json_decref(file);

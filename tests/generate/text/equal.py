@@ -92,13 +92,18 @@ def compare(name, tok, folder, r):
     return len(asked)
 
 
-for name in names:
-    r = random.Random(f"{seed} {name}")
-    with tempfile.TemporaryDirectory() as folder:
-        path = os.path.join(folder, "tokenizer.json")
-        if name in families.ALL:
-            families.ALL[name](r).save(path)
-        else:
-            shutil.copy(name, path)
-        n = compare(os.path.basename(name), Tokenizer.from_file(path), folder, r)
-    print(f"{name}: {n} equal")
+def main():
+    for name in names:
+        r = random.Random(f"{seed} {name}")
+        with tempfile.TemporaryDirectory() as folder:
+            path = os.path.join(folder, "tokenizer.json")
+            if name in families.ALL:
+                families.ALL[name](r).save(path)
+            else:
+                shutil.copy(name, path)
+            n = compare(os.path.basename(name), Tokenizer.from_file(path), folder, r)
+        print(f"{name}: {n} equal")
+
+
+if __name__ == "__main__":
+    main()
