@@ -19,12 +19,6 @@ struct bpe_symbol {
     uint32_t id, before, after, bytes;
 };
 
-/* A pair that could merge: the lowest rank first, and of those the leftmost. */
-struct bpe_merge {
-    uint64_t order; /* rank << 32 | place */
-    uint32_t id;    /* what it becomes */
-};
-
 void gen_bpe_scratch_free(struct gen_bpe_scratch *s)
 {
     free(s->symbols);
@@ -49,26 +43,33 @@ static int scratch_reserve(struct gen_bpe_scratch *s, size_t bytes)
     return 0;
 }
 
-static void heap_push(struct bpe_merge *heap, size_t *count, struct bpe_merge merge)
+/* Pairs that could merge, in a heap whose nodes have four children, which lie side by side: a long word's
+ * heap is larger than the caches. An entry is rank << 32 | place: the lowest rank comes first, and of those
+ * the leftmost place. */
+static void heap_push(uint64_t *heap, size_t *count, uint64_t entry)
 {
     size_t i = (*count)++;
     while (i) {
-        size_t parent = (i - 1) / 2;
-        if (heap[parent].order <= merge.order) break;
+        size_t parent = (i - 1) / 4;
+        if (heap[parent] <= entry) break;
         heap[i] = heap[parent];
         i = parent;
     }
-    heap[i] = merge;
+    heap[i] = entry;
 }
 
-static struct bpe_merge heap_pop(struct bpe_merge *heap, size_t *count)
+static uint64_t heap_pop(uint64_t *heap, size_t *count)
 {
-    struct bpe_merge top = heap[0], last = heap[--*count];
+    uint64_t top = heap[0], last = heap[--*count];
     size_t i = 0;
-    for (size_t child; (child = 2 * i + 1) < *count; i = child) {
-        if (child + 1 < *count && heap[child + 1].order < heap[child].order) child++;
-        if (heap[child].order >= last.order) break;
-        heap[i] = heap[child];
+    for (size_t child; (child = 4 * i + 1) < *count;) {
+        size_t end = child + 4 < *count ? child + 4 : *count, least = child;
+        while (++child < end) {
+            if (heap[child] < heap[least]) least = child;
+        }
+        if (heap[least] >= last) break;
+        heap[i] = heap[least];
+        i = least;
     }
     heap[i] = last;
     return top;
@@ -144,29 +145,27 @@ static void word_split(struct bpe_word *w, const char *at, size_t bytes)
 }
 
 /* Pushes the pair of the symbol at `place` and the one after it, where they can merge. */
-static void push_pair(const struct bpe_word *w, uint32_t place, struct bpe_merge *heap, size_t *count)
+static void push_pair(const struct bpe_word *w, uint32_t place, uint64_t *heap, size_t *count)
 {
     uint32_t after = w->symbols[place].after;
     if (after == NONE) return;
     const struct gen_bpe_pair *pair = gen_bpe_pair(w->bpe, w->symbols[place].id, w->symbols[after].id);
-    if (pair)
-        heap_push(heap, count,
-                  (struct bpe_merge){.order = (uint64_t)pair->rank << 32 | place, .id = pair->id});
+    if (pair) heap_push(heap, count, (uint64_t)pair->rank << 32 | place);
 }
 
-static void word_merge(struct bpe_word *w, struct bpe_merge *heap)
+static void word_merge(struct bpe_word *w, uint64_t *heap)
 {
     size_t count = 0;
     for (uint32_t i = 0; i + 1 < w->count; i++) push_pair(w, i, heap, &count);
     while (count) {
-        struct bpe_merge top = heap_pop(heap, &count);
-        uint32_t place = (uint32_t)top.order;
+        uint64_t top = heap_pop(heap, &count);
+        uint32_t place = (uint32_t)top, id = w->bpe->merged[top >> 32];
         struct bpe_symbol *left = &w->symbols[place];
         if (!left->bytes || left->after == NONE) continue;
         struct bpe_symbol *right = &w->symbols[left->after];
         const struct gen_bpe_pair *pair = gen_bpe_pair(w->bpe, left->id, right->id);
-        if (!pair || pair->id != top.id) continue; /* one of the two became something else since */
-        left->id = top.id;
+        if (!pair || pair->id != id) continue; /* one of the two became something else since */
+        left->id = id;
         left->bytes += right->bytes;
         left->after = right->after;
         right->bytes = 0;

@@ -13,7 +13,7 @@ struct gen_bpe;
 struct gen_bpe_scratch {
     struct bpe_symbol *symbols;
     size_t symbol_room;
-    struct bpe_merge *heap;
+    uint64_t *heap;
     size_t heap_room;
 };
 void gen_bpe_scratch_free(struct gen_bpe_scratch *s);

@@ -35,7 +35,8 @@ static int make_pairs(struct gen_bpe *bpe, size_t count)
     while (slots < 2 * count) slots *= 2;
     if (slots > UINT32_MAX / 2) return gw_error(-E2BIG, "tokenizer.json: %zu merges are too many", count);
     bpe->pairs = malloc(slots * sizeof(*bpe->pairs));
-    if (!bpe->pairs) return gw_error(-ENOMEM, "no memory for %zu merges", count);
+    bpe->merged = malloc((count + 1) * sizeof(*bpe->merged));
+    if (!bpe->pairs || !bpe->merged) return gw_error(-ENOMEM, "no memory for %zu merges", count);
     memset(bpe->pairs, 0xFF, slots * sizeof(*bpe->pairs));
     bpe->pair_mask = (uint32_t)slots - 1;
     return 0;
@@ -89,6 +90,7 @@ static int read_merge(struct gen_bpe *bpe, const json_t *merge, uint32_t rank, s
         return gw_error(-EINVAL,
                         "tokenizer.json: merge %u ('%.40s') has a part that is not in the vocabulary",
                         rank + 1, joined->at);
+    bpe->merged[rank] = pair.id;
     put_pair(bpe, pair);
     return 0;
 }
@@ -185,5 +187,6 @@ void gen_bpe_close(struct gen_bpe *bpe)
     if (!bpe) return;
     gen_vocab_free(&bpe->vocab);
     free(bpe->pairs);
+    free(bpe->merged);
     free(bpe);
 }

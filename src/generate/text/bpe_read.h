@@ -25,6 +25,7 @@ struct gen_bpe {
     struct gen_vocab vocab;
     struct gen_bpe_pair *pairs; /* a hash table */
     uint32_t pair_mask;         /* its slots - 1 */
+    uint32_t *merged;           /* what merges of each rank become */
     uint32_t unknown;           /* UINT32_MAX: none */
     uint32_t bytes[256];        /* the tokens <0x00> to <0xFF>, for byte_fallback */
     bool fuse_unknown, byte_fallback, ignore_merges;

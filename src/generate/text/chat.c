@@ -15,7 +15,7 @@
 
 /* What one render may take. */
 #define MAX_STEPS        5000000u
-#define MAX_RENDER_BYTES (4u * GEN_MAX_PROMPT)
+#define MAX_RENDER_BYTES (16u * GEN_MAX_PROMPT)
 
 struct gen_chat {
     struct gen_arena arena;

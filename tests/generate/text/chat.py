@@ -158,7 +158,7 @@ errors = 0
 here = os.path.dirname(os.path.abspath(__file__))
 files = sorted(glob.glob(os.path.join(here, "templates", "*.jinja")))
 for path in files:
-    r = random.Random(path)
+    r = random.Random(os.path.basename(path))
     with open(path) as f:
         template = f.read()
     count = sum(check(os.path.basename(path), template, conversation(r), marks=True) for _ in range(150))
