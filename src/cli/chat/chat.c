@@ -9,9 +9,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/eventfd.h>
 #include <unistd.h>
 
 #include <gpuwire/error.h>
+#include <gpuwire/exec.h>
 
 #include "src/cli/chat/stream.h"
 #include "src/cli/options.h"
@@ -41,6 +43,8 @@ static const char usage[] =
     "\n"
     "Exit code 0: answered, or ended; 1: not; 2: wrong usage; 130: ended by Ctrl-C.\n";
 
+#define CHAT_READ 4096u /* of standard input at a time */
+
 enum { MODEL = 256, SYSTEM, TEMPERATURE, MAX_TOKENS, TOKEN_FILE, CA_FILE };
 
 static const struct option options[] = {
@@ -63,16 +67,22 @@ struct chat {
     char *token, *base;
     json_t *messages, *models;
     struct gw_chat_stream *stream;
-    struct gw_text answer;
+    struct gw_text answer, input;
     bool to_terminal;
 };
 
 static volatile sig_atomic_t chat_stopped; /* Ctrl-C has come */
+static int chat_event = -1;                /* readable then: one that comes just before a wait ends it, too */
 
 static void chat_on_signal(int number)
 {
+    uint64_t one = 1;
+    int saved = errno;
     (void)number;
     chat_stopped = 1;
+    if (write(chat_event, &one, sizeof(one)) < 0) { /* it is readable already */
+    }
+    errno = saved;
 }
 
 static int chat_give_up(void)
@@ -144,30 +154,58 @@ static int chat_say(struct chat *c, const char *text, size_t bytes)
 
 /* ---- in a terminal, and for a script */
 
+/* Takes the line that ends at `at` out of the input. The caller frees it. */
+static char *chat_cut(struct chat *c, size_t at)
+{
+    char *line = strndup(c->input.at, at);
+    size_t rest = at < c->input.bytes ? at + 1 : at; /* without its end */
+    memmove(c->input.at, c->input.at + rest, c->input.bytes - rest);
+    c->input.bytes -= rest;
+    if (line) line[strcspn(line, "\r")] = 0;
+    return line;
+}
+
+/* The next line; NULL at the end, or when Ctrl-C has come. The wait is for both at once. */
+static char *chat_line(struct chat *c)
+{
+    const int fds[] = {STDIN_FILENO, chat_event};
+    for (;;) {
+        const char *end = c->input.bytes ? memchr(c->input.at, '\n', c->input.bytes) : NULL;
+        if (end) return chat_cut(c, (size_t)(end - c->input.at));
+        while (gw_wait_fds(fds, 2, GW_NEVER) == -EINTR && !chat_stopped) continue;
+        char *to = chat_stopped ? NULL : gw_text_room(&c->input, CHAT_READ);
+        ssize_t n = to ? read(STDIN_FILENO, to, CHAT_READ) : 0;
+        if (n <= 0) return !chat_stopped && c->input.bytes ? chat_cut(c, c->input.bytes) : NULL;
+        c->input.bytes += (size_t)n;
+    }
+}
+
+static void chat_prompt(void)
+{
+    uint64_t count;
+    chat_stopped = 0;                                  /* it was meant for the answer */
+    if (read(chat_event, &count, sizeof(count)) < 0) { /* none has come */
+    }
+    fputs("> ", stderr);
+}
+
 static int chat_talk(struct chat *c)
 {
-    char *line = NULL;
-    size_t room = 0;
     fprintf(stderr, "%s at %s; /clear begins a new chat, Ctrl-D ends\n", c->model, c->base);
-    for (;;) {
-        chat_stopped = 0;
-        fputs("> ", stderr);
-        ssize_t n = getline(&line, &room, stdin);
-        if (n < 0) break;
-        while (n && (line[n - 1] == '\n' || line[n - 1] == '\r')) line[--n] = 0;
-        if (!n) continue;
-        if (!strcmp(line, "/clear")) {
-            chat_clear(c);
-            continue;
-        }
-        int err = chat_say(c, line, (size_t)n);
+    for (char *line;; free(line)) {
+        chat_prompt();
+        line = chat_line(c);
+        if (!line) break;
+        if (!strcmp(line, "/clear")) chat_clear(c);
+        if (!*line || !strcmp(line, "/clear")) continue;
+        int err = chat_say(c, line, strlen(line));
         if (err && err != -EINTR) gw_fail("chat", "%s", gw_last_error());
     }
-    free(line);
     fputc('\n', stderr);
     return chat_stopped ? GW_EXIT_INTERRUPTED : GW_EXIT_OK;
 }
 
+/* Ctrl-C ends the process, as it does with other commands. */
 static int chat_answer_one(struct chat *c)
 {
     char part[65536];
@@ -175,13 +213,9 @@ static int chat_answer_one(struct chat *c)
     struct gw_text all = {0};
     while ((n = fread(part, 1, sizeof(part), stdin)) > 0) gw_text_add(&all, part, n);
     while (all.bytes && strchr("\r\n", all.at[all.bytes - 1])) all.at[--all.bytes] = 0;
-    if (chat_stopped || all.broken || !all.bytes) {
-        free(all.at);
-        return chat_stopped ? GW_EXIT_INTERRUPTED : gw_fail("chat", "standard input has no message");
-    }
-    int err = chat_say(c, all.at, all.bytes);
+    int err = all.broken || !all.bytes ? gw_error(-EINVAL, "standard input has no message")
+                                       : chat_say(c, all.at, all.bytes);
     free(all.at);
-    if (err == -EINTR) return GW_EXIT_INTERRUPTED;
     return err ? gw_fail("chat", "%s", gw_last_error()) : GW_EXIT_OK;
 }
 
@@ -270,12 +304,12 @@ static void chat_end(struct chat *c)
     gw_secret_forget(c->token);
     gw_url_free(&c->url);
     free(c->answer.at);
+    free(c->input.at);
     free(c->base);
 }
 
 int gw_cli_chat(int argc, char **argv)
 {
-    /* Without SA_RESTART: Ctrl-C ends the wait for a line, too. */
     struct sigaction action = {.sa_handler = chat_on_signal};
     struct chat c = {
         .temperature = -1,
@@ -283,12 +317,14 @@ int gw_cli_chat(int argc, char **argv)
         .to_terminal = isatty(STDOUT_FILENO)};
     int done = chat_args(argc, argv, &c);
     if (done >= 0) return done;
-    sigaction(SIGINT, &action, NULL);
+    bool talks = isatty(STDIN_FILENO);
+    chat_event = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+    if (talks) sigaction(SIGINT, &action, NULL);
     signal(SIGPIPE, SIG_IGN);
     if (chat_begin(&c))
         done = gw_fail("chat", "%s", gw_last_error());
     else
-        done = isatty(STDIN_FILENO) ? chat_talk(&c) : chat_answer_one(&c);
+        done = talks ? chat_talk(&c) : chat_answer_one(&c);
     chat_end(&c);
     return done;
 }

@@ -71,6 +71,11 @@ def check_ctrl_c(chat):
     assert answers(talk, "/clear") == ""
     talk.say("\x03")
     assert talk.end() == 130
+    for _ in range(20):  # also when it comes just before the wait for a line
+        talk = Terminal(*chat)
+        talk.until("> ")
+        talk.say("\x03")
+        assert talk.end() == 130
 
 
 def check_pipe(chat):
