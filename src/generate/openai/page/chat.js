@@ -35,7 +35,7 @@ function showLoad(text) {
 function showModels(list) {
   const names = list.data.map((m) => m.id);
   keepChildren(byId("models"), names, (name) => name, (name) => element("option", "", name), (o, name) => { o.value = name; });
-  setText(byId("model"), names.length === 1 ? names[0] : plural(names.length, "model", "models"));
+  setText(byId("server"), names.length === 1 ? names[0] : plural(names.length, "model", "models"));
 }
 
 async function look() {
