@@ -136,13 +136,41 @@ GW_DEV uint32_t gen_most_rows(const struct gen_args *a, uint32_t rows, uint32_t 
 GW_DEV void gen_compose(const struct gen_args *a)
 {
     struct gen_step *step = a->step;
-    uint32_t short_ones, long_ones, i = 0;
-    step->rows = step->runs = step->outs = step->failed = a->work->outs = 0;
+    uint32_t short_ones, long_ones;
     gen_join(a);
     gen_count_lanes(a, &short_ones, &long_ones);
     if (!short_ones && !long_ones) return;
     gen_compose_short(a, short_ones + long_ones > step->max_rows);
     if (step->rows < step->max_rows) gen_compose_long(a, long_ones, gen_most_rows(a, step->rows, long_ones));
+}
+
+/* The usual step: all lanes make tokens, and have a row each. All threads. */
+GW_DEV void gen_compose_plain(const struct gen_args *a)
+{
+    struct gen_work *w = a->work;
+    struct gen_step *step = a->step;
+    for (uint32_t i = gw_thread_idx(); i < w->running; i += gw_block_dim()) {
+        struct gen_run run = {i, 1, w->run[i], a->lane[w->run[i]].computed};
+        step->run[i] = run;
+        step->out[i] = i;
+        w->out[i] = w->run[i];
+    }
+    if (gw_thread_idx() == 0) step->rows = step->runs = step->outs = w->outs = w->running;
+}
+
+/* Counts the lanes that need one row. All threads; it was 0. */
+GW_DEV void gen_count_shorts(const struct gen_args *a)
+{
+    struct gen_work *w = a->work;
+    for (uint32_t i = gw_thread_idx(); i < w->running; i += gw_block_dim())
+        if (gen_lane_todo(a, w->run[i]) == 1) gw_add_relaxed_u32_gpu(&w->shorts, 1);
+}
+
+/* Picks the size of the step. One thread. */
+GW_DEV void gen_pick(const struct gen_args *a)
+{
+    struct gen_step *step = a->step;
+    uint32_t i = 0;
     while (i + 1 < a->sizes && a->size[i] < step->rows) i++;
     step->size = a->size[i];
     if (a->picks) gw_loop_pick(a->ctl, i + 1);

@@ -6,20 +6,28 @@
 #ifndef GW_GENERATE_DEVICE_EVENTS_H
 #define GW_GENERATE_DEVICE_EVENTS_H
 
+#include <gpuwire/group.h>
+
 #include "src/generate/device/jobs.h"
 
 /* ---- counting ---- */
+
+/* Relaxed: several threads count at once, and the block's barriers order what they count. */
+GW_DEV void gen_count(uint64_t *counter, uint64_t n)
+{
+    gw_add_relaxed_u64_gpu(counter, n);
+}
 
 GW_DEV void gen_count_time(struct gen_histogram *h, uint64_t ns)
 {
     uint32_t i = 0;
     while (i < GEN_BUCKETS - 1 && ns >= GEN_BUCKET_NS << i) i++;
-    h->count[i]++;
-    h->sum_ns += ns;
-    h->n++;
+    gen_count(&h->count[i], 1);
+    gen_count(&h->sum_ns, ns);
+    gen_count(&h->n, 1);
 }
 
-/* The job's event was posted. */
+/* The job's event was posted. One thread for each job. */
 GW_DEV void gen_event_count(const struct gen_args *a, struct gen_job *j)
 {
     struct gen_source_stats *t = &a->work->stats;
@@ -27,10 +35,10 @@ GW_DEV void gen_event_count(const struct gen_args *a, struct gen_job *j)
     if (j->event.token != GEN_NO_TOKEN) {
         gen_count_time(j->events == 1 ? &t->first : &t->between, now - j->token_at);
         j->token_at = now;
-        t->tokens++;
+        gen_count(&t->tokens, 1);
     }
     if (j->event.status == GEN_GOING) return;
-    t->ended[j->event.status]++;
+    gen_count(&t->ended[j->event.status], 1);
     gen_count_time(&t->whole, now - j->arrived);
 }
 
@@ -134,7 +142,7 @@ GW_DEV enum gen_posted gen_event_post(const struct gen_args *a, uint32_t session
     uint32_t flags = (s->posted + 1) % interval == 0 ? GW_SIGNALED | GW_DEFER : GW_DEFER;
     uint64_t to = s->event_addr + slot * s->event_stride + e->number % s->ring * sizeof(struct gen_event);
     e->posted = gw_clock_ns();
-    memcpy(&s->out[at], e, bytes);
+    gw_copy_share(&s->out[at], e, bytes, 0, 1);
     int err = gw_post_op(s->qp,
                          gw_put_imm_op(s->out_addr + at * sizeof(struct gen_event), s->out_lkey, to,
                                        s->event_rkey, bytes, slot),

@@ -65,7 +65,37 @@ GW_DEV void gen_post_own(const struct gen_args *a)
     }
 }
 
-/* The lane's event was posted, or not. */
+/* Puts the lane into a list, which several threads do at once. */
+GW_DEV void gen_list_lane(uint32_t *list, uint32_t *n, uint32_t lane)
+{
+    list[gw_add_relaxed_u32_gpu(n, 1)] = lane;
+}
+
+/* Counts what most lanes have done: they posted a token and go on. Lists the others. One thread for each
+ * lane. */
+GW_DEV void gen_lane_settle(const struct gen_args *a, uint32_t lane)
+{
+    struct gen_work *w = a->work;
+    struct gen_job *j = &a->job[a->lane[lane].job - 1];
+    if (j->result != GEN_POSTED || j->event.status != GEN_GOING) {
+        gen_list_lane(w->odd, &w->odds, lane);
+        return;
+    }
+    j->events++;
+    gen_event_count(a, j);
+}
+
+/* The lane has computed rows. One thread for each lane. */
+GW_DEV void gen_lane_advance(const struct gen_args *a, const struct gen_run *run)
+{
+    struct gen_work *w = a->work;
+    struct gen_lane *l = &a->lane[run->lane];
+    l->computed += run->rows;
+    if (l->indexed != GEN_NO_LANE && (l->indexed + 1) * GEN_PAGE <= l->computed)
+        gen_list_lane(w->fill, &w->fills, run->lane);
+}
+
+/* The lane's event was its last, or was not posted. */
 GW_DEV void gen_lane_conclude(const struct gen_args *a, uint32_t lane)
 {
     if (!a->lane[lane].job) return; /* its session has broken in this turn */
@@ -86,7 +116,7 @@ GW_DEV void gen_lane_conclude(const struct gen_args *a, uint32_t lane)
     }
     j->events++;
     gen_event_count(a, j);
-    if (over) gen_job_free(a, job);
+    gen_job_free(a, job);
 }
 
 /* Changes what all lanes share. One thread. */
@@ -95,20 +125,19 @@ GW_DEV void gen_conclude(const struct gen_args *a)
     struct gen_work *w = a->work;
     const struct gen_step *step = a->step;
     GW_NO_UNROLL_
-    for (uint32_t i = 0; i < step->runs; i++) {
-        uint32_t lane = step->run[i].lane;
-        const struct gen_lane *l = &a->lane[lane];
-        if (!step->failed) gen_lane_index(a, lane, &a->job[l->job - 1], gen_job_token(a, l->job - 1));
+    for (uint32_t i = 0; i < w->fills && !step->failed; i++) {
+        uint32_t job = a->lane[w->fill[i]].job - 1;
+        gen_lane_index(a, w->fill[i], &a->job[job], gen_job_token(a, job));
     }
     GW_NO_UNROLL_
-    for (uint32_t i = 0; i < w->outs; i++) gen_lane_conclude(a, w->out[i]);
+    for (uint32_t i = 0; i < w->odds; i++) gen_lane_conclude(a, w->odd[i]);
     GW_NO_UNROLL_
     for (uint32_t i = 0; step->failed && i < step->runs; i++) { /* those that wanted no row */
         const struct gen_lane *l = &a->lane[step->run[i].lane];
         if (l->job) gen_job_end(a, l->job - 1, GEN_FAILED, 0);
     }
     w->stats.steps++;
-    w->outs = 0;
+    w->outs = w->fills = w->odds = 0;
 }
 
 /* A low estimate of how long steps take: it follows shorter ones at once, longer ones slowly. */
@@ -128,11 +157,13 @@ GW_DEV void gen_finish(const struct gen_args *a)
     uint64_t now = gw_clock_ns();
     if (!w->launched) return;
     for (uint32_t i = gw_thread_idx(); i < step->runs; i += gw_block_dim())
-        a->lane[step->run[i].lane].computed += step->run[i].rows;
+        gen_lane_advance(a, &step->run[i]);
     for (uint32_t i = gw_thread_idx(); i < w->outs; i += gw_block_dim()) gen_lane_take(a, i, now);
     gw_syncthreads(); /* a session's thread posts what other threads have made */
     gen_post_own(a);
-    gw_syncthreads(); /* all are posted before the first thread changes lists and lanes */
+    gw_syncthreads(); /* all are posted */
+    for (uint32_t i = gw_thread_idx(); i < w->outs; i += gw_block_dim()) gen_lane_settle(a, w->out[i]);
+    gw_syncthreads(); /* all are listed or done with before the first thread changes lists and lanes */
     if (gw_thread_idx() == 0) {
         gen_step_time(w, now - w->launched);
         gen_conclude(a);

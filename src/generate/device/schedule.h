@@ -39,6 +39,14 @@ GW_DEV uint32_t gen_watched(const struct gen_args *a, uint32_t i)
     return i < w->running ? a->lane[w->run[i]].job - 1 : (w->watch + i - w->running) % w->fresh_jobs;
 }
 
+/* Does the lane need one page more? */
+GW_DEV bool gen_lane_grows(const struct gen_args *a, uint32_t lane)
+{
+    const struct gen_lane *l = &a->lane[lane];
+    const struct gen_job *j = &a->job[l->job - 1];
+    return !a->fixed && !j->held && j->prompt + j->made > l->pages * GEN_PAGE;
+}
+
 /* Looks at the jobs that run, and at some of the others, in turn. All threads. */
 GW_DEV void gen_watch(const struct gen_args *a)
 {
@@ -47,6 +55,7 @@ GW_DEV void gen_watch(const struct gen_args *a)
     uint64_t now = gw_clock_ns();
     for (uint32_t i = gw_thread_idx(); i < n; i += gw_block_dim()) {
         struct gen_job *j = &a->job[gen_watched(a, i)];
+        if (i < w->running && gen_lane_grows(a, w->run[i])) gw_st_relaxed_u32_gpu(&w->grows, 1);
         if (j->state != GEN_JOB_WAITING && j->state != GEN_JOB_HELD && j->state != GEN_JOB_RUNNING) continue;
         enum gen_status verdict = gen_job_verdict(a, j, now);
         if (verdict == GEN_GOING) continue;
@@ -216,18 +225,16 @@ GW_DEV bool gen_grow(const struct gen_args *a, uint32_t lane, bool *others)
 /* Each lane has a page for its next token, or runs no more. */
 GW_DEV void gen_grow_all(const struct gen_args *a)
 {
-    const struct gen_work *w = a->work;
+    struct gen_work *w = a->work;
     uint32_t i = 0;
-    if (a->fixed) return;
     GW_NO_UNROLL_
-    while (i < w->running) {
+    while (w->grows && i < w->running) {
         uint32_t lane = w->run[i];
-        const struct gen_lane *l = &a->lane[lane];
-        const struct gen_job *j = &a->job[l->job - 1];
         bool others = false;
-        if (j->held || j->prompt + j->made <= l->pages * GEN_PAGE || gen_grow(a, lane, &others)) i++;
+        if (!gen_lane_grows(a, lane) || gen_grow(a, lane, &others)) i++;
         if (others) i = 0; /* the order of lanes has changed */
     }
+    w->grows = 0;
 }
 
 #endif

@@ -220,8 +220,13 @@ struct gen_sample {
 #define GEN_WATCH 64u /* jobs besides those that run, which each turn looks at once more */
 
 struct gen_work {
-    uint32_t running;                /* lanes */
-    uint32_t run[GEN_MAX_LANES];     /* which */
+    uint32_t running;            /* lanes */
+    uint32_t run[GEN_MAX_LANES]; /* which */
+    /* Lanes of the step that has run, whose pages go into the index; whose events are not simply posted. */
+    uint32_t fill[GEN_MAX_LANES], fills;
+    uint32_t odd[GEN_MAX_LANES], odds;
+    uint32_t shorts;                 /* lanes that need one token computed */
+    uint32_t grows;                  /* 1: some lane needs a page */
     uint32_t outs;                   /* wanted rows of the step that runs */
     uint32_t out[GEN_MAX_LANES];     /* their lanes */
     uint32_t waiting;                /* keys in the heap */
@@ -237,6 +242,7 @@ struct gen_work {
     uint32_t closing, changes;            /* as on the board, when it was last looked at */
     uint32_t first_stalled, last_stalled; /* sessions, + 1: the longest one first */
     uint32_t turn_first;                  /* lane that is served first where not all fit into a step */
+    uint32_t leaves;                      /* 1: the loop ends with this turn */
     uint32_t idle;                        /* 1: there is nothing to compute: wait */
     uint64_t looked;                      /* when the board was last looked at */
     uint64_t launched;                    /* when the step began; 0: none runs */

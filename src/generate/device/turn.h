@@ -37,19 +37,14 @@ GW_DEV void gen_stand(const struct gen_args *a)
     t->pages_used = a->fixed ? (uint64_t)w->running * a->lane_pages : w->held_pages;
 }
 
-/* Decides who runs, and what. One thread. */
+/* Decides who runs. One thread. */
 GW_DEV void gen_decide(const struct gen_args *a)
 {
-    struct gen_work *w = a->work;
     gen_taken(a);
     gen_judge(a);
     gen_stall_watch(a, gw_clock_ns());
     gen_admit_all(a);
     gen_grow_all(a);
-    gen_compose(a);
-    gen_stand(a);
-    w->idle = !a->step->rows;
-    if (a->step->rows) w->launched = gw_clock_ns();
 }
 
 /* Stores the counts that have changed. Each is a word by itself; no other depends on it. All threads. */
@@ -65,23 +60,40 @@ GW_DEV void gen_publish(const struct gen_args *a)
     }
 }
 
-/* No step. */
-GW_DEV void gen_rest(const struct gen_args *a)
-{
-    a->step->rows = a->step->runs = a->step->outs = a->work->outs = 0;
-}
-
 /* Goes on when requests are copied. One thread. */
 GW_DEV void gen_go_on(const struct gen_args *a)
 {
     struct gen_work *w = a->work;
-    if (gw_loop_ending(a->ctl)) { /* no variant runs any more */
-        gen_rest(a);
-        w->idle = 0;
-        return;
+    struct gen_step *step = a->step;
+    step->rows = step->runs = step->outs = step->failed = w->outs = w->shorts = 0;
+    w->leaves = gw_loop_ending(a->ctl) != 0; /* then no variant runs any more */
+    if (!w->leaves) gen_decide(a);
+}
+
+/* The step is made, or there is none. One thread. */
+GW_DEV void gen_made(const struct gen_args *a)
+{
+    struct gen_work *w = a->work;
+    w->idle = !a->step->rows && !w->leaves && !gw_loop_stopping(a->ctl);
+    if (a->step->rows) {
+        gen_pick(a);
+        w->launched = gw_clock_ns();
     }
-    gen_decide(a);
-    if (w->idle && gw_loop_stopping(a->ctl)) w->idle = 0;
+    gen_stand(a);
+}
+
+/* Makes the next step. All threads. */
+GW_DEV void gen_next(const struct gen_args *a)
+{
+    struct gen_work *w = a->work;
+    bool first = gw_thread_idx() == 0;
+    if (!w->leaves) gen_count_shorts(a);
+    gw_syncthreads(); /* all are counted */
+    if (w->shorts && w->shorts == w->running && w->running <= a->step->max_rows)
+        gen_compose_plain(a);
+    else if (first && !w->leaves)
+        gen_compose(a);
+    if (first) gen_made(a);
 }
 
 GW_DEV void gen_turn_all(const struct gen_args *a)
@@ -97,7 +109,9 @@ GW_DEV void gen_turn_all(const struct gen_args *a)
         gen_watch(a);
         gw_syncthreads(); /* all is copied and looked at */
         if (first) gen_go_on(a);
-        gw_syncthreads(); /* all see what was decided */
+        gw_syncthreads(); /* all see who runs */
+        gen_next(a);
+        gw_syncthreads(); /* all see the step */
         gen_publish(a);
         if (!w->idle) break;
         gw_syncthreads(); /* all have read `idle`, and published, before it changes */
