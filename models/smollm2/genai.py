@@ -158,6 +158,11 @@ class Writer:
             x += [] if w.zeros is None else [self.tensor("model.embed_tokens.weight_zp", w.zeros)]
             x = self.node("GatherBlockQuantized", x, "/model/embed_tokens/GatherBlockQuantized", domain=MS, bits=4,
                           block_size=w.block, gather_axis=0, quantize_axis=1)
+        elif c.get("turned_embedding"):  # of the head's matrix, which lies column by column
+            name = self.tensor("lm_head.MatMul.weight", w.T)
+            self.table = name
+            name = self.node("Transpose", [name], "/model/embed_tokens/Transpose", perm=[1, 0])
+            x = self.node("Gather", [name, "input_ids"], "/model/embed_tokens/Gather")
         else:
             name = self.tensor("model.embed_tokens.weight", w)
             if str(w.dtype) != self.dtype:
@@ -172,6 +177,8 @@ class Writer:
         c = self.c
         if "lm_head.weight" in self.w:
             x = self.linear(x, "/lm_head", "lm_head")
+        elif c.get("turned_embedding"):
+            x = self.node("MatMul", [x, self.table], "/lm_head/MatMul")
         else:
             x = self.node("MatMul", [x, self.node("Transpose", [self.table], "/lm_head/Transpose", perm=[1, 0])], "/lm_head/MatMul")
         cap = c.get("final_logit_softcapping")

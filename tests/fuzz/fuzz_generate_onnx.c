@@ -19,7 +19,8 @@
 int LLVMFuzzerInitialize(int *argc, char ***argv);
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 
-static const char *const folders[] = {"bytes", "floats", "halves", "norms", "outside", "symmetric", "zeros"};
+static const char *const folders[] = {"bytes",   "floats",    "gathered", "halves", "norms",
+                                      "outside", "symmetric", "turned",   "zeros"};
 #define FOLDERS (sizeof(folders) / sizeof(folders[0]))
 
 static struct {

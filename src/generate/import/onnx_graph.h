@@ -50,6 +50,9 @@ struct gen_onnx {
     size_t values, room;
     struct gen_onnx_value *in[GEN_ONNX_MAX_INPUTS]; /* of the node; NULL: left out */
     uint32_t positions;                             /* that all tables know */
+    /* The embedding, and the constant that it was made of: the head may be made of the same one. */
+    const uint8_t *table_of;
+    struct gen_weight table;
 };
 
 /* An operator of the table. */

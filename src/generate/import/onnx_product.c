@@ -4,6 +4,20 @@
 
 #include "src/generate/import/onnx_graph.h"
 
+/* A constant as a matrix. What the embedding has turned already is not turned again. */
+static bool onnx_read_matrix(struct gen_onnx *o, const struct gen_constant *c, bool columns,
+                             struct gen_weight *w)
+{
+    uint32_t n = columns != c->turned ? 1 : 0;
+
+    if (c->data == o->table_of && c->rank == 2 && c->dim[0] != c->dim[1] && c->dim[n] == o->table.n &&
+        c->dim[1 - n] == o->table.k) {
+        *w = o->table;
+        return true;
+    }
+    return gen_constant_matrix(c, &o->b, columns, w);
+}
+
 /* rows x constant (+ bias, of input 2) */
 static int onnx_matrix(struct gen_onnx *o, bool columns)
 {
@@ -14,7 +28,7 @@ static int onnx_matrix(struct gen_onnx *o, bool columns)
     int err = gen_onnx_in(o, 0, &a, NULL);
 
     if (err) return err;
-    if (!c || !gen_constant_matrix(c, &o->b, columns, &w))
+    if (!c || !onnx_read_matrix(o, c, columns, &w))
         return o->b.err ? o->b.err
                         : gwm_op_fail(&o->im, -ENOTSUP, "input 1 must be a constant matrix of floats");
     if (w.k != a.width)
@@ -131,10 +145,14 @@ static int onnx_gather(struct gen_onnx *o)
     else if (!gen_onnx_is(o, 1, GEN_ONNX_TOKENS))
         return gwm_op_fail(&o->im, -ENOTSUP, "rows are taken by input_ids or position_ids alone");
     if ((err = gen_onnx_must(o, "axis", 0))) return err;
-    if (!c || c->turned || !gen_constant_matrix(c, &o->b, false, &op.weight))
+    if (!c || !gen_constant_matrix(c, &o->b, false, &op.weight))
         return o->b.err ? o->b.err
                         : gwm_op_fail(&o->im, -ENOTSUP, "input 0 must be a constant matrix of floats");
     if (op.kind == GEN_LEARNED && op.weight.n < o->positions) o->positions = op.weight.n;
+    if (op.kind == GEN_EMBED) {
+        o->table_of = c->data;
+        o->table = op.weight;
+    }
     return gen_onnx_rows(o, 0, gen_build_op(&o->b, &op, op.weight.k));
 }
 

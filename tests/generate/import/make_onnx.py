@@ -25,6 +25,7 @@ CASES = {  # name: (what differs from COMMON, kind of zeros or None for float ma
     "symmetric": ({"hidden_act": "gelu_pytorch_tanh"}, "none", {"packed", "head"}, "float32"),
     "zeros": ({"hidden_act": "gelu", "num_attention_heads": 4, "num_key_value_heads": 2}, "floats", {"gathered", "head"}, "float32"),
     "gathered": ({}, "none", {"gathered", "head"}, "float32"),
+    "turned": ({"turned_embedding": True}, "bytes", {"tied"}, "float32"),
     "outside": ({"rotary_in_attention": False, "partial_rotary_factor": 0.5, "hidden_act": "quick_gelu"}, "bytes",
                 {"biases", "tied"}, "float32"),
     "norms": ({"sliding_window": 4, "final_logit_softcapping": 3.0, "attn_logit_softcapping": 4.0, "embed_scale": 5.5,
