@@ -6,6 +6,7 @@
 #include <errno.h>
 
 #include "tests/generate/gpu/rig.h"
+#include "tests/generate/gpu/turn_kernels.h"
 
 #include "examples/options.h"
 #include "tests/generate/random_program.h"
@@ -168,55 +169,103 @@ static void same_bits(void **state)
     same_bits_of(GW_DTYPE_F16, 18);
 }
 
+/* Steps that are made before the loop begins; its turn takes one after another. */
+enum { TURNS = 14 };
 struct turns {
-    struct rig *r;
-    struct gw_loop *loop;
-    uint32_t n;
+    struct gen_step step[TURNS];
+    uint32_t variant[TURNS], at;
+    uint32_t token[TURNS][RIG_ROWS], position[TURNS][RIG_ROWS], lane[TURNS][RIG_ROWS];
+    uint32_t out[TURNS][RIG_LANES];
+    struct gen_run run[TURNS][RIG_ROWS];
 };
 
-/* Between steps: looks at the last one, and makes the next, for any of the sizes. */
-static int turn(void *ctx)
+static void *seen_by(const struct gw_mem *m, const void *host)
 {
-    struct turns *t = ctx;
-    uint32_t which = t->n++ % t->r->shape.sizes;
-
-    rig_check(t->r);
-    rig_compose(t->r, t->r->shape.size[which], 0);
-    t->r->step->size = t->r->shape.size[which];
-    if (t->r->step->rows)
-        gw_loop_pick(gw_loop_ctl(t->loop), which + 1);
-    else
-        gw_loop_stop(t->loop);
-    return 0;
+    return (char *)m->dev + ((const char *)host - (const char *)m->host);
 }
 
-/* The stages of each size are a variant of a loop. The turn is the host's: so it is on CPU threads alone. */
+/* Step i, for any of the sizes; false: there are no tokens left. */
+static bool turns_make(struct rig *r, const struct gw_mem *m, uint32_t i)
+{
+    struct turns *t = m->host;
+    uint32_t which = i % r->shape.sizes;
+
+    rig_compose(r, r->shape.size[which], 0);
+    memcpy(t->token[i], r->token, sizeof(t->token[i]));
+    memcpy(t->position[i], r->position, sizeof(t->position[i]));
+    memcpy(t->lane[i], r->lane, sizeof(t->lane[i]));
+    memcpy(t->out[i], r->out, sizeof(t->out[i]));
+    memcpy(t->run[i], r->run, sizeof(t->run[i]));
+    t->variant[i] = which + 1;
+    t->step[i] = *r->step;
+    t->step[i].size = r->shape.size[which];
+    t->step[i].token = seen_by(m, t->token[i]);
+    t->step[i].position = seen_by(m, t->position[i]);
+    t->step[i].lane = seen_by(m, t->lane[i]);
+    t->step[i].out = seen_by(m, t->out[i]);
+    t->step[i].run = seen_by(m, t->run[i]);
+    return r->step->rows > 0;
+}
+
+/* Looks at what step i has made. */
+static void turns_check(struct rig *r, const struct turns *t, uint32_t i, const float *kept)
+{
+    r->step->outs = t->step[i].outs;
+    memcpy(r->position, t->position[i], sizeof(t->position[i]));
+    memcpy(r->lane, t->lane[i], sizeof(t->lane[i]));
+    memcpy(r->out, t->out[i], sizeof(t->out[i]));
+    memcpy(r->logits.host, kept, RIG_LANES * r->at.logit_stride * sizeof(float));
+    rig_check(r);
+}
+
+/* All steps by a loop with a variant for each size. */
+static void turns_run(struct rig *r, const struct turn_args *args)
+{
+    struct turn_args a = *args;
+    struct gw_loop_stage stage = {.kernel = &turn_kernel, .grid = 1, .block = 32, .arg = &a};
+    struct gw_loop *loop;
+    struct gw_loop_end end;
+
+    rig_must(gw_loop_create(exec, NULL, &loop), "gw_loop_create");
+    a.ctl = gw_loop_ctl(loop);
+    rig_must(gw_loop_add(loop, &stage), "gw_loop_add");
+    for (uint32_t i = 0; i < r->shape.sizes; i++)
+        rig_must(r->net.ops->add(r->net.own, loop, i + 1, r->shape.size[i]), "add");
+    assert_int_equal(r->net.ops->add(r->net.own, loop, 1, 3), -EINVAL); /* there is no such size */
+    rig_must(gw_loop_start(loop), "gw_loop_start");
+    rig_must(gw_loop_wait(loop, gw_deadline(UINT64_C(600000000000)), &end), "gw_loop_wait");
+    assert_int_equal(end.error, TURN_END);
+    rig_must(gw_loop_destroy(loop), "gw_loop_destroy");
+}
+
+/* The stages of each size are a variant of a loop, which the GPU launches itself. */
 static void in_a_loop(void **state)
 {
     struct random_shape s = small_shape(3);
     struct gen_gpu_options o = {.exec = exec, .type = GW_DTYPE_F16};
     struct rig r = {.tokens = 8, .lanes = 4};
-    struct turns t = {.r = &r};
-    struct gw_loop_stage stage = {.name = "turn", .run = turn, .ctx = &t};
-    struct gw_loop_end end;
+    struct turn_args a = {0};
+    struct gw_mem list, kept;
     struct gen_program *p = random_program_of(&s, 3);
 
     (void)state;
-    if (gw_exec_kind(exec) == GW_EXEC_GPU) skip();
     rig_must(gen_program_check(p), "gen_program_check");
     rig_open(&r, p, &o, 3);
     gen_program_free(p);
-    rig_must(gw_loop_create(exec, NULL, &t.loop), "gw_loop_create");
-    rig_must(gw_loop_add(t.loop, &stage), "gw_loop_add");
-    for (uint32_t i = 0; i < r.shape.sizes; i++)
-        rig_must(r.net.ops->add(r.net.own, t.loop, i + 1, r.shape.size[i]), "add");
-    assert_int_equal(r.net.ops->add(r.net.own, t.loop, 1, 3), -EINVAL);
-    rig_must(gw_loop_start(t.loop), "gw_loop_start");
-    rig_must(gw_loop_wait(t.loop, gw_deadline(UINT64_C(600000000000)), &end), "gw_loop_wait");
-    rig_must(end.error, "the loop");
-    rig_must(gw_loop_destroy(t.loop), "gw_loop_destroy");
+    a.floats = RIG_LANES * r.at.logit_stride;
+    rig_must(gw_mem_alloc(exec, GW_MEM_HOST, sizeof(struct turns), &list), "memory");
+    rig_must(gw_mem_alloc(exec, GW_MEM_HOST, TURNS * a.floats * sizeof(float), &kept), "memory");
+    struct turns *t = list.host;
+    while (a.n < TURNS && turns_make(&r, &list, a.n)) a.n++;
+    assert_in_range(a.n, 4, TURNS);
+    a.step = r.at.step, a.list = list.dev, a.variant = seen_by(&list, t->variant);
+    a.at = seen_by(&list, &t->at);
+    a.logits = r.at.logits, a.kept = kept.dev;
+    turns_run(&r, &a);
+    for (uint32_t i = 0; i < a.n; i++) turns_check(&r, t, i, (const float *)kept.host + (size_t)i * a.floats);
     assert_true(r.worst > 0 && r.worst <= tolerance(GW_DTYPE_F16));
-    assert_int_equal(r.done[0] + r.done[1] + r.done[2] + r.done[3], 4 * r.tokens);
+    gw_mem_free(&list);
+    gw_mem_free(&kept);
     rig_close(&r);
 }
 
