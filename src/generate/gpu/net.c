@@ -75,7 +75,7 @@ static int net_call(void *ctx, void *stream)
 
 static int net_add(void *net, struct gw_loop *loop, uint32_t variant, uint32_t size)
 {
-    const struct gen_launches *l;
+    const struct gen_launches *l = NULL;
     int err = net_list(net, size, &l);
 
     for (uint32_t i = 0; !err && i < l->n; i++) {
@@ -91,7 +91,7 @@ static int net_add(void *net, struct gw_loop *loop, uint32_t variant, uint32_t s
 int gen_gpu_enqueue(struct gen_net *net, uint32_t size, void *stream)
 {
     struct gen_gpu *g = net->own;
-    const struct gen_launches *l;
+    const struct gen_launches *l = NULL;
     int err = net_list(g, size, &l);
 
     return err ? err : gen_gpu_run(g->exec, l, stream);

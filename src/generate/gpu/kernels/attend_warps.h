@@ -35,9 +35,9 @@ GWM_INLINE void gen_warps_words(uint32_t to[4], const uint16_t *at, uint32_t cou
         to[0] = w.w[0], to[1] = w.w[1], to[2] = w.w[2], to[3] = w.w[3];
     } else if (count == 2) {
         struct gwm_h4 h = *(const struct gwm_h4 *)at;
-        to[0] = h.two[0], to[1] = h.two[1];
+        to[0] = h.two[0], to[1] = h.two[1], to[2] = to[3] = 0;
     } else {
-        to[0] = *(const uint32_t *)at;
+        to[0] = *(const uint32_t *)at, to[1] = to[2] = to[3] = 0;
     }
 }
 

@@ -47,6 +47,12 @@ GW_DEV uint16_t gen_float_bf16(float f)
     return (uint16_t)((bits + 0x7fff + (bits >> 16 & 1)) >> 16);
 }
 
+/* The number in the lower half of a word: fp16 or bf16. */
+GW_DEV float gen_half(uint32_t type, uint32_t word)
+{
+    return type == GW_DTYPE_F16 ? gwm_half_get((uint16_t)word) : gen_bits_float(word << 16);
+}
+
 GW_DEV float gen_get(uint32_t type, const void *p, uint64_t i)
 {
     if (type == GW_DTYPE_F32) return ((const float *)p)[i];

@@ -74,8 +74,7 @@ GWM_INLINE uint32_t gen_linear_two(uint32_t type, uint32_t q, uint32_t by)
                   return to;))
 #endif
     {
-        const uint16_t half[2] = {(uint16_t)by, (uint16_t)(by >> 16)};
-        float s = gen_get(type, half, 0), o = gen_get(type, half, 1);
+        float s = gen_half(type, by), o = gen_half(type, by >> 16);
         return gen_pack(type, (float)(q & 15) * s + o, (float)(q >> 16 & 15) * s + o);
     }
 }
