@@ -15,6 +15,7 @@
 static bool filter_count(struct gen_jinja *j, const struct gen_jvalue *v, struct gen_jvalue *out)
 {
     struct gen_jlist items = {0};
+    if (v->kind == GEN_J_TEXT && !gen_j_work(j, v->text.bytes / 16)) return false;
     if (v->kind == GEN_J_TEXT)
         items.count = gen_jtext_length(&v->text);
     else if (!gen_j_items(j, v, &items))

@@ -215,7 +215,7 @@ static bool text_all(const struct call *c, bool (*is)(uint32_t c))
         all = is(one);
     }
     *c->out = gen_j_bool(all);
-    return true;
+    return gen_j_work(c->j, c->of->text.bytes / 16);
 }
 
 static bool char_is_letter(uint32_t c)

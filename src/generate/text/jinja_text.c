@@ -118,6 +118,7 @@ bool gen_jtext_case(struct gen_jinja *j, const struct gen_jtext *text, enum gen_
 {
     struct gen_marked made = {.marks = true};
     bool start = true;
+    if (!gen_j_work(j, text->bytes / 16)) return false;
     for (size_t i = 0; i < text->bytes;) {
         uint32_t c;
         unsigned n = gen_utf8_get(text->at + i, &c);
@@ -226,7 +227,7 @@ static unsigned line_end(const struct gen_jtext *text, size_t at)
 bool gen_jtext_lines(struct gen_jinja *j, const struct gen_jtext *text, bool keep, struct gen_jvalue *out)
 {
     size_t from = 0;
-    if (!gen_j_list(j, out)) return false;
+    if (!gen_j_list(j, out) || !gen_j_work(j, text->bytes / 16)) return false;
     for (size_t i = 0; i < text->bytes;) {
         unsigned end = line_end(text, i);
         if (!end) {

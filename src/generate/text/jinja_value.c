@@ -294,6 +294,7 @@ bool gen_j_contains(struct gen_jinja *j, const struct gen_jvalue *of, const stru
 
 static bool text_items(struct gen_jinja *j, const struct gen_jtext *text, struct gen_jlist *out)
 {
+    if (!gen_j_work(j, text->bytes)) return false;
     for (size_t i = 0, n; i < text->bytes; i += n) {
         n = gen_utf8_length(text->at + i);
         struct gen_jvalue c = gen_j_text(gen_j_part(text, i, i + n));

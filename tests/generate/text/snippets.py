@@ -88,6 +88,7 @@ REFUSED = [
     ("\n\n{{ raise_exception('no\nway') }}", "line 3: no way"),
     ("{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}", "more than"),
     ("{% set t = 'a' * 900000 %}{% for i in range(900) %}{% if 'b' in t %}{% endif %}{% endfor %}", "too many steps"),
+    ("{% set t = 'a' * 900000 %}{% for i in range(900) %}{% if t | length > 5 and t.isalpha() %}{% endif %}{% endfor %}", "too many steps"),
     ("{% set ns = namespace(s='aaaaaaaaaaaaaaaa') %}{% for i in range(60) %}{% set ns.s = ns.s + ns.s %}{% endfor %}", "more than"),
     ("{{ 'a' * 100000000 }}", "too often"),
     ("{{ range(1000000) }}", "more than 100000"),
