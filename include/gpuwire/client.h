@@ -127,7 +127,7 @@ struct gw_client_reply {
      *   `-EAGAIN`      The model is not on that GPU now.
      *   `-EBUSY`       The server has too much to do (HTTP). A fleet refused it: `retry_ns` says when to ask
      *                  again.
-     *   `-EACCES`      The server wants another token (HTTP).
+     *   `-EACCES`      The server wants another token (HTTP); all controllers refuse ours (fleet).
      *   `-ECONNRESET`  The server has gone (HTTP; the next submit connects again).
      *   `-EPROTO`      The answer is not one of the protocol, or not this model's (HTTP, fleet).
      *   `-EHOSTDOWN`   The worker that had it died, and no time was left to ask another (fleet).
@@ -146,7 +146,7 @@ struct gw_client_reply {
 /* Opens a client: asks what the model takes and gives and, over RDMA, opens a session at the worker.
  *   `-ENOENT`        No such model there.
  *   `-EBUSY`         All its sessions are taken.
- *   `-EACCES`        The server wants another token.
+ *   `-EACCES`        The server wants another token, or the fleet another token or name.
  *   `-EINVAL`        Bad arguments, or an input whose shape must be given (`shapes`).
  *   `-ENOTSUP`       A URL that this library has no door for; elements of a type it does not know (BYTES).
  *   `-EFBIG`         Slots, rows and tensors take more than 4 GiB.
