@@ -110,6 +110,28 @@ static void attend_queries(const struct attend_run *run, uint32_t row, uint32_t 
     }
 }
 
+/* Where a page's keys, or values, of a head lie. */
+static const char *attend_at(const struct attend_run *run, uint32_t kind, uint32_t kv, uint32_t page)
+{
+    const struct gen_cache *c = &run->r->cache;
+    uint64_t at = gen_cache_page(c, run->op->layer, kind, page) + (uint64_t)kv * GEN_PAGE * c->width;
+
+    return (const char *)c->at + at * gw_dtype_bytes(c->dtype);
+}
+
+/* Asks for a page before it is needed: the processor foresees no jumps from page to page. */
+static void attend_fetch(const struct attend_run *run, uint32_t kv, uint32_t page)
+{
+    const struct gen_cache *c = &run->r->cache;
+    size_t bytes = (size_t)GEN_PAGE * c->width * gw_dtype_bytes(c->dtype);
+    const char *key = attend_at(run, 0, kv, page), *value = attend_at(run, 1, kv, page);
+
+    for (size_t i = 0; i < bytes; i += GEN_CPU_ALIGN) {
+        __builtin_prefetch(key + i);
+        __builtin_prefetch(value + i);
+    }
+}
+
 /* One page, for all rows of a tile. */
 static void attend_tile_page(const struct attend_run *run, const struct gen_cpu_tile *tile, uint32_t kv,
                              uint32_t page, float *rows)
@@ -117,12 +139,12 @@ static void attend_tile_page(const struct attend_run *run, const struct gen_cpu_
     const struct gen_cpu_run *r = run->r;
     const struct gen_op *op = run->op;
     const struct gen_step *s = r->step;
-    uint32_t number = s->page[(size_t)s->lane[tile->row] * s->lane_pages + page];
-    size_t bytes = gw_dtype_bytes(r->cache.dtype), head = (size_t)kv * GEN_PAGE * r->cache.width;
+    const uint32_t *number = s->page + (size_t)s->lane[tile->row] * s->lane_pages + page;
     struct gen_cpu_attend a = {.dtype = r->cache.dtype, .width = r->cache.width, .group = run->group};
 
-    a.key = (char *)r->cache.at + (gen_cache_page(&r->cache, op->layer, 0, number) + head) * bytes;
-    a.value = (char *)r->cache.at + (gen_cache_page(&r->cache, op->layer, 1, number) + head) * bytes;
+    if ((page + 1) * GEN_PAGE <= s->position[tile->row + tile->rows - 1]) attend_fetch(run, kv, number[1]);
+    a.key = attend_at(run, 0, kv, *number);
+    a.value = attend_at(run, 1, kv, *number);
     a.head = op->head;
     a.value_head = op->value_head;
     a.stride = run->stride;

@@ -466,41 +466,66 @@ static void kernel_store(uint32_t dtype, void *to, const float *from, uint32_t n
     for (; i < n; i++) gen_number_put(dtype, to, i, from[i]);
 }
 
-/* The scores of a page's tokens for query g; -INFINITY for tokens outside. */
+/* Keys, or values, of the page's token t. */
+INLINE const void *attend_token(const struct gen_cpu_attend *a, uint32_t format, const void *page, uint32_t t)
+{
+    return (const char *)page + t * (size_t)a->width * (format == GEN_F32 ? 4 : 2);
+}
+
+/* The scores of a page's tokens for query g; -INFINITY for tokens outside, of which anything may be in the
+ * page. */
 INLINE vf attend_scores(const struct gen_cpu_attend *a, uint32_t format, uint32_t g)
 {
-    size_t bytes = format == GEN_F32 ? 4 : 2;
     const float *query = a->query + (size_t)g * a->stride;
     vf dot[16], score;
 
-    for (uint32_t t = 0; t < 16; t++) {
-        const char *key = (const char *)a->key + t * (size_t)a->width * bytes;
+    for (uint32_t t = 0; t < 16; t += TILE) {
+        vf sum[TILE];
 
-        dot[t] = vf_set(0);
-        if (t < a->from || t >= a->to) continue;
-        for (uint32_t i = 0; i < a->head; i += 16)
-            dot[t] = vf_fma(vf_load(query + i), kernel_numbers(format, key, i, a->head), dot[t]);
+#pragma GCC unroll 4
+        for (uint32_t j = 0; j < TILE; j++) sum[j] = vf_set(0);
+        for (size_t i = 0; i < a->head; i += 16)
+#pragma GCC unroll 4
+            for (uint32_t j = 0; j < TILE; j++) {
+                vf key = kernel_numbers(format, attend_token(a, format, a->key, t + j), i, a->head);
+                sum[j] = vf_fma(vf_load(query + i), key, sum[j]);
+            }
+#pragma GCC unroll 4
+        for (uint32_t j = 0; j < TILE; j++) dot[t + j] = sum[j];
     }
     score = vf_mul(vf_sum16(dot), vf_set(a->scale));
     if (a->cap > 0) score = vf_cap(score, a->cap);
     return vf_keep(score, a->from, a->to, -INFINITY);
 }
 
+/* Elements i … of the values' sum: n vectors of them. */
+INLINE void attend_some(const struct gen_cpu_attend *a, uint32_t format, size_t i, uint32_t n, float *out,
+                        const float *weight)
+{
+    vf sum[TILE];
+
+#pragma GCC unroll 4
+    for (uint32_t j = 0; j < n; j++) sum[j] = vf_load(out + i + 16 * j);
+    for (uint32_t t = a->from; t < a->to; t++) {
+        const void *value = attend_token(a, format, a->value, t);
+#pragma GCC unroll 4
+        for (uint32_t j = 0; j < n; j++)
+            sum[j] =
+                vf_fma(vf_set(weight[t]), kernel_numbers(format, value, i + 16 * j, a->value_head), sum[j]);
+    }
+#pragma GCC unroll 4
+    for (uint32_t j = 0; j < n; j++) vf_store(out + i + 16 * j, sum[j]);
+}
+
 INLINE void attend_values(const struct gen_cpu_attend *a, uint32_t format, uint32_t g, const float *weight,
                           float keep)
 {
-    size_t bytes = format == GEN_F32 ? 4 : 2;
     float *out = a->out + (size_t)g * a->stride;
+    size_t i = 0;
 
-    for (uint32_t i = 0; i < a->value_head; i += 16) {
-        vf sum = vf_mul(vf_load(out + i), vf_set(keep));
-
-        for (uint32_t t = a->from; t < a->to; t++) {
-            const char *value = (const char *)a->value + t * (size_t)a->width * bytes;
-            sum = vf_fma(vf_set(weight[t]), kernel_numbers(format, value, i, a->value_head), sum);
-        }
-        vf_store(out + i, sum);
-    }
+    for (; keep != 1 && i < a->value_head; i += 16) vf_store(out + i, vf_mul(vf_load(out + i), vf_set(keep)));
+    for (i = 0; i + 16 * TILE <= a->value_head; i += 16 * TILE) attend_some(a, format, i, TILE, out, weight);
+    for (; i < a->value_head; i += 16) attend_some(a, format, i, 1, out, weight);
 }
 
 INLINE void attend_page(const struct gen_cpu_attend *a, uint32_t format)
