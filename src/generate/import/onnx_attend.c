@@ -154,7 +154,10 @@ static int onnx_gqa(struct gen_onnx *o)
 }
 
 const struct gen_onnx_operator gen_onnx_attends[] = {
-    {"RotaryEmbedding", 4, 4, onnx_rotary},
-    {"GroupQueryAttention", 7, 12, onnx_gqa},
+    {"RotaryEmbedding", 4, 4, "interleaved num_heads rotary_embedding_dim is_packed_batching ", onnx_rotary},
+    {"GroupQueryAttention", 7, 12,
+     "num_heads kv_num_heads scale do_rotary rotary_interleaved local_window_size softcap smooth_softmax "
+     "sliding_window_cache ",
+     onnx_gqa},
     {0},
 };

@@ -59,6 +59,7 @@ struct gen_onnx {
 struct gen_onnx_operator {
     const char *name;
     uint32_t min_in, max_in;
+    const char *attrs; /* the attributes it knows, each followed by a space */
     int (*import)(struct gen_onnx *o);
 };
 /* Ended by a NULL name. */

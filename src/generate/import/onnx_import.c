@@ -86,6 +86,20 @@ static bool onnx_runtime(const struct gen_onnx *o)
     return runtime;
 }
 
+/* An attribute that is not known may change what the operator computes. */
+static int onnx_attributes(struct gen_onnx *o, const char *known)
+{
+    const Onnx__NodeProto *n = o->im.node;
+
+    for (size_t i = 0; i < n->n_attribute; i++) {
+        const char *name = n->attribute[i]->name ? n->attribute[i]->name : "", *at = known;
+        size_t len = strlen(name);
+        while (*at && (strncmp(at, name, len) || at[len] != ' ')) at += strcspn(at, " ") + 1;
+        if (!*at) return gwm_op_fail(&o->im, -ENOTSUP, "attribute '%.60s' is not supported", name);
+    }
+    return 0;
+}
+
 static int onnx_node(struct gen_onnx *o, const Onnx__NodeProto *n)
 {
     const struct gen_onnx_operator *op = onnx_find(n->op_type ? n->op_type : "");
@@ -105,7 +119,8 @@ static int onnx_node(struct gen_onnx *o, const Onnx__NodeProto *n)
     for (uint32_t i = 0; i < op->min_in; i++)
         if (!o->in[i] && strcmp(op->name, "GroupQueryAttention"))
             return gwm_op_fail(&o->im, -EBADMSG, "input %u is missing", i);
-    err = op->import(o);
+    err = onnx_attributes(o, op->attrs);
+    if (!err) err = op->import(o);
     if (!err && o->b.err) err = gwm_op_fail(&o->im, o->b.err, "%s", gw_last_error());
     return err;
 }

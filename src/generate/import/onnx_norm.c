@@ -79,10 +79,10 @@ static int onnx_skip_rms_norm(struct gen_onnx *o)
 }
 
 const struct gen_onnx_operator gen_onnx_norms[] = {
-    {"LayerNormalization", 2, 3, onnx_layer_norm},
-    {"SimplifiedLayerNormalization", 2, 2, onnx_rms_norm},
-    {"RMSNormalization", 2, 2, onnx_rms_norm},
-    {"SkipLayerNormalization", 3, 5, onnx_skip_layer_norm},
-    {"SkipSimplifiedLayerNormalization", 3, 4, onnx_skip_rms_norm},
+    {"LayerNormalization", 2, 3, "axis epsilon stash_type ", onnx_layer_norm},
+    {"SimplifiedLayerNormalization", 2, 2, "axis epsilon stash_type ", onnx_rms_norm},
+    {"RMSNormalization", 2, 2, "axis epsilon stash_type ", onnx_rms_norm},
+    {"SkipLayerNormalization", 3, 5, "epsilon ", onnx_skip_layer_norm},
+    {"SkipSimplifiedLayerNormalization", 3, 4, "epsilon ", onnx_skip_rms_norm},
     {0},
 };

@@ -174,6 +174,7 @@ static int onnx_gather_q4(struct gen_onnx *o)
     int err = gen_onnx_must(o, "gather_axis", 0);
 
     if (!err) err = gen_onnx_must(o, "bits", 4);
+    if (!err) err = gen_onnx_must(o, "quantize_axis", 1);
     if (!err && gwm_attr_int(&o->im, "block_size", &block) < 0) err = -EBADMSG;
     if (err) return err;
     if (!c || c->turned || c->rank != 2 || block < 16 || block > 256 || !gen_onnx_is(o, 1, GEN_ONNX_TOKENS))
@@ -199,10 +200,10 @@ static int onnx_gather_q4(struct gen_onnx *o)
 }
 
 const struct gen_onnx_operator gen_onnx_products[] = {
-    {"MatMul", 2, 2, onnx_matmul},
-    {"Gemm", 2, 3, onnx_gemm},
-    {"MatMulNBits", 3, 6, onnx_matmul_nbits},
-    {"Gather", 2, 2, onnx_gather},
-    {"GatherBlockQuantized", 3, 4, onnx_gather_q4},
+    {"MatMul", 2, 2, "", onnx_matmul},
+    {"Gemm", 2, 3, "alpha beta transA transB ", onnx_gemm},
+    {"MatMulNBits", 3, 6, "K N bits block_size accuracy_level ", onnx_matmul_nbits},
+    {"Gather", 2, 2, "axis ", onnx_gather},
+    {"GatherBlockQuantized", 3, 4, "bits block_size gather_axis quantize_axis ", onnx_gather_q4},
     {0},
 };

@@ -197,6 +197,7 @@ BYTES = [
     (patch(b"SkipSimplifiedLayerNormalization", b"SkipSimplifiedLayerNormalizatioX"),
      "node '/model/layers.0/post_attention_layernorm/SkipLayerNorm' (SkipSimplifiedLayerNormalizati): this operator is not"),
     (patch(b"past_key_values.0.key", b"past_key_values.1.key"), "the past keys and values of one layer"),
+    (patch(b"do_rotary", b"du_rotary"), "(GroupQueryAttention): attribute 'du_rotary' is not supported"),
     (genai(inputs={"past_key_names": "past.%d.key"}), "the input 'past_key_values.0.key' is not supported"),
     (genai(inputs={"input_ids": "ids"}), "the input 'input_ids' is not supported"),
     (genai(outputs={"logits": "scores"}), "no rows of logits are made as 'scores'"),
