@@ -179,6 +179,57 @@ static void long_sequences(void **state)
     }
 }
 
+struct turn {
+    struct gw_loop *loop;
+    struct steps s;
+};
+
+/* The common stage: keeps what the last step made, and composes the next one. */
+static int next_turn(void *ctx)
+{
+    struct turn *t = ctx;
+
+    steps_keep(&t->s);
+    if (steps_next(&t->s, 20, false))
+        gw_loop_pick(gw_loop_ctl(t->loop), 1);
+    else
+        gw_loop_stop(t->loop);
+    return 0;
+}
+
+static void runs_in_a_loop(void **state)
+{
+    struct gen_cpu_opts o = {.threads = 3, .max_rows = 40};
+    struct gen_program *p = random_program(7);
+    struct gw_loop_stage stage = {.name = "turn", .run = next_turn};
+    struct gen_net_shape shape;
+    struct gw_exec *exec;
+    struct gen_net net;
+    struct turn t;
+
+    (void)state;
+    assert_int_equal(gen_program_check(p), 0);
+    assert_int_equal(gw_exec_create("cpu", NULL, &exec), 0);
+    assert_int_equal(gw_loop_create(exec, NULL, &t.loop), 0);
+    assert_int_equal(gen_cpu_net(p, &o, &net), 0);
+    net.ops->shape(net.own, &shape);
+    steps_new(&t.s, &shape, 3, 50, 7);
+    assert_int_equal(net.ops->bind(net.own, exec, &t.s.memory), 0);
+    stage.ctx = &t;
+    assert_int_equal(gw_loop_add(t.loop, &stage), 0);
+    assert_int_equal(net.ops->add(net.own, t.loop, 1, 39), -EINVAL);
+    assert_int_equal(net.ops->add(net.own, t.loop, 1, 40), 0);
+    assert_int_equal(gw_loop_start(t.loop), 0);
+    assert_int_equal(gw_loop_wait(t.loop, gw_deadline(UINT64_C(100000000000)), NULL), 0);
+    assert_int_equal(gw_loop_destroy(t.loop), 0);
+    assert_true(t.s.at[0] == 50 && t.s.at[1] == 50 && t.s.at[2] == 50);
+    assert_true(distance(p, &t.s) < 2e-5);
+    net.ops->free(net.own);
+    gw_exec_destroy(exec);
+    steps_free(&t.s);
+    gen_program_free(p);
+}
+
 static void wrong_memory_is_refused(void **state)
 {
     struct gen_cpu_opts o = {.threads = 1, .max_rows = 8};
@@ -224,9 +275,9 @@ static void wrong_memory_is_refused(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(equals_reference),        cmocka_unit_test(narrow_caches),
-        cmocka_unit_test(long_sequences),          cmocka_unit_test(same_bits),
-        cmocka_unit_test(wrong_memory_is_refused),
+        cmocka_unit_test(equals_reference), cmocka_unit_test(narrow_caches),
+        cmocka_unit_test(long_sequences),   cmocka_unit_test(same_bits),
+        cmocka_unit_test(runs_in_a_loop),   cmocka_unit_test(wrong_memory_is_refused),
     };
 
     return cmocka_run_group_tests(tests, NULL, NULL);
