@@ -47,6 +47,30 @@ static void serve_cut_short(const struct running *r, int err)
 
 /* ---- beginning ---- */
 
+/* What the balancer compares: requests that wait, or are under way. */
+static uint64_t serve_load(void *infer)
+{
+    struct gw_infer_stats s;
+    struct gw_infer_model m;
+    uint64_t load = 0;
+    gw_infer_enter(infer);
+    for (size_t i = 0; gw_infer_model(infer, i, &m); i++) {
+        gw_infer_stats(infer, &m, &s);
+        load += s.waiting + s.calls_taken;
+    }
+    gw_infer_leave(infer);
+    return load;
+}
+
+static int serve_join_balancer(const struct gw_cli_serving *all, struct running *r,
+                               const struct gw_server_view *view)
+{
+    const struct gw_cli_balanced server = {"serve", serve_load, r->infer, view->sessions,
+                                           gw_http_door_port(r->http)};
+
+    return gw_cli_balancer_start(&all->balancer, &server, &r->balancer);
+}
+
 static int serve_open_doors(const struct gw_cli_serving *all, struct running *r)
 {
     struct gw_server_view view;
@@ -61,9 +85,7 @@ static int serve_open_doors(const struct gw_cli_serving *all, struct running *r)
     if (!err) err = gw_server_add_door(r->server, &http);
     if (!err) err = gw_cli_grpc_open(r->infer, &all->doors.http, &all->doors.grpc, &grpc, &r->grpc_port);
     if (!err && r->grpc_port) err = gw_server_add_door(r->server, &grpc);
-    return err ? err
-               : gw_cli_balancer_start(&all->balancer, r->infer, view.sessions, gw_http_door_port(r->http),
-                                       &r->balancer);
+    return err ? err : serve_join_balancer(all, r, &view);
 }
 
 static int serve_start(struct gw_cli_serving *all, struct running *r)

@@ -19,14 +19,13 @@
 
 #include "src/cli/serve_pairs.h"
 #include "src/client/http_client.h"
-#include "src/server/requests/stats.h"
 #include "src/door/secret.h"
 
 #define BEAT_MS    1000u
 #define TIMEOUT_NS 3000000000u
 
 struct gw_cli_balancer {
-    struct gw_infer *infer;
+    struct gw_cli_balanced server;
     struct gw_http *http;
     struct gw_cli_pairs pairs;
     pthread_t thread;
@@ -37,7 +36,6 @@ struct gw_cli_balancer {
     int end_fd, now_fd; /* eventfds: the thread ends; it beats at once */
     char *base, *token;
     char path[3 * GW_CLI_SERVICE], address[64];
-    uint16_t port;
     uint64_t weight;
     int told; /* the balancer has taken the last word */
     int said; /* that it has not, on stderr */
@@ -90,22 +88,8 @@ static void name_path(struct gw_cli_balancer *b, const char *service, char worke
     gethostname(host, sizeof(host) - 1);
     for (char *c = host; *c; c++)
         if (!strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_.", *c)) *c = '-';
-    snprintf(worker, GW_CLI_SERVICE, "%s-%.36s-%u", host, b->address, b->port);
+    snprintf(worker, GW_CLI_SERVICE, "%s-%.36s-%u", host, b->address, b->server.port);
     snprintf(b->path, sizeof(b->path), "v1/services/%.64s/workers/%s", service, worker);
-}
-
-static uint64_t queue_depth(struct gw_infer *infer)
-{
-    struct gw_infer_stats s;
-    struct gw_infer_model m;
-    uint64_t depth = 0;
-    gw_infer_enter(infer);
-    for (size_t i = 0; gw_infer_model(infer, i, &m); i++) {
-        gw_infer_stats(infer, &m, &s);
-        depth += s.waiting + s.calls_taken;
-    }
-    gw_infer_leave(infer);
-    return depth;
 }
 
 /* What this server says of itself. */
@@ -113,7 +97,7 @@ static json_t *beat_of(struct gw_cli_balancer *b, int *leaving)
 {
     pthread_mutex_lock(&b->lock);
     *leaving = b->leaving;
-    uint64_t queue = b->leaving ? 0 : queue_depth(b->infer);
+    uint64_t queue = b->leaving ? 0 : b->server.load(b->server.ctx);
     pthread_mutex_unlock(&b->lock);
     return json_pack("{s:s, s:I, s:I, s:I, s:b}", "address", b->address, "weight", (json_int_t)b->weight,
                      "queue", (json_int_t)queue, "beat_ms", (json_int_t)BEAT_MS, "leaving", *leaving);
@@ -123,11 +107,11 @@ static void serve_balancer_tell(struct gw_cli_balancer *b)
 {
     int leaving;
     json_t *reply = NULL, *rdma = beat_of(b, &leaving), *body = json_copy(rdma);
-    json_object_set_new(body, "port", json_integer(b->port));
+    json_object_set_new(body, "port", json_integer(b->server.port));
     b->told = body && !gw_http_call(b->http, "PUT", b->path, body, &reply);
     gw_cli_pairs_hear(&b->pairs, b->told ? reply : NULL);
     if (b->told != !b->said) {
-        fprintf(stderr, "gpuwire serve: balancer: %s\n",
+        fprintf(stderr, "gpuwire %s: balancer: %s\n", b->server.command,
                 b->told ? "it knows this server now" : gw_last_error());
         b->said = !b->told;
     }
@@ -183,13 +167,12 @@ static int serve_balancer_start_thread(struct gw_cli_balancer *b)
     return err ? gw_error_errno(err, "balancer: thread") : 0;
 }
 
-static struct gw_cli_balancer *new_balancer(const struct gw_cli_balancer_opts *o, struct gw_infer *infer,
-                                            uint16_t port)
+static struct gw_cli_balancer *new_balancer(const struct gw_cli_balancer_opts *o,
+                                            const struct gw_cli_balanced *server)
 {
     struct gw_cli_balancer *b = calloc(1, sizeof(*b));
     if (!b) return NULL;
-    b->infer = infer;
-    b->port = port;
+    b->server = *server;
     b->weight = o->weight ? o->weight : 1;
     b->end_fd = eventfd(0, EFD_CLOEXEC);
     b->now_fd = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
@@ -216,12 +199,12 @@ static int take_options(struct gw_cli_balancer *b, const struct gw_cli_balancer_
     return gw_cli_pairs_init(&b->pairs, worker);
 }
 
-int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer *infer,
-                          struct gw_table *sessions, uint16_t port, struct gw_cli_balancer **out)
+int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, const struct gw_cli_balanced *server,
+                          struct gw_cli_balancer **out)
 {
     *out = NULL;
     if (!o->url) return 0;
-    struct gw_cli_balancer *b = new_balancer(o, infer, port);
+    struct gw_cli_balancer *b = new_balancer(o, server);
     if (!b) return gw_error_errno(-ENOMEM, "balancer");
     int err = take_options(b, o);
     if (!err) err = serve_balancer_start_thread(b);
@@ -229,7 +212,7 @@ int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer 
         free_balancer(b);
         return err;
     }
-    gw_table_set_route(sessions, &b->pairs.route);
+    if (server->sessions) gw_table_set_route(server->sessions, &b->pairs.route);
     *out = b;
     return 0;
 }
@@ -256,7 +239,8 @@ void gw_cli_balancer_stop(struct gw_cli_balancer *b)
     gw_cli_pairs_leave(&b->pairs, b->http);
     /* It has left already where none of its connections was open. */
     int err = b->told ? gw_http_call(b->http, "DELETE", b->path, NULL, &reply) : 0;
-    if (err && err != -ENOENT) fprintf(stderr, "gpuwire serve: balancer: %s\n", gw_last_error());
+    if (err && err != -ENOENT)
+        fprintf(stderr, "gpuwire %s: balancer: %s\n", b->server.command, gw_last_error());
     json_decref(reply);
     free_balancer(b);
 }

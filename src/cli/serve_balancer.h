@@ -6,7 +6,6 @@
 
 #include <stdint.h>
 
-#include "src/server/requests/infer.h"
 #include "src/server/lifecycle/table.h"
 
 struct gw_cli_balancer_opts {
@@ -18,12 +17,21 @@ struct gw_cli_balancer_opts {
 
 struct gw_cli_balancer;
 
-/* Begins to tell it, on a thread; `port` is the server's. The balancer need not be there yet. *out is NULL
- * when there is none to tell. 0 or a negative errno with the reason in gw_last_error(). */
-int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, struct gw_infer *infer,
-                          struct gw_table *sessions, uint16_t port, struct gw_cli_balancer **out);
+/* What a server has to do. */
+struct gw_cli_balanced {
+    const char *command;         /* "serve": for messages */
+    uint64_t (*load)(void *ctx); /* how much waits or is under way: the balancer compares it */
+    void *ctx;
+    struct gw_table *sessions; /* NULL: its sessions' queue pairs are not told */
+    uint16_t port;
+};
+
+/* Begins to tell it, on a thread. The balancer need not be there yet. *out is NULL when there is none to tell.
+ * 0 or a negative errno with the reason in gw_last_error(). */
+int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, const struct gw_cli_balanced *server,
+                          struct gw_cli_balancer **out);
 /* Deregisters: the balancer gives this server no more connections, and those that it has go on. From now on
- * `infer` is not used any more. It takes some seconds when the balancer does not answer. NULL is allowed. */
+ * `load` is not called any more. It takes some seconds when the balancer does not answer. NULL is allowed. */
 void gw_cli_balancer_leave(struct gw_cli_balancer *b);
 /* After that, and after the server has stopped: its last sessions have ended. NULL is allowed. */
 void gw_cli_balancer_stop(struct gw_cli_balancer *b);
