@@ -29,6 +29,7 @@ int gw_http_ports_open(const struct gw_http_door_opts *o, uint32_t max_each,
                        struct gw_http_ports *out)
 {
     struct ports_secrets secrets = {0};
+    struct gw_httpd_handler both;
     struct gw_proxies proxies;
     int err = gw_proxies_parse("--trusted-proxy", o->trusted_proxies, &proxies);
     if (!err) err = ports_read_secrets(o, &secrets);
@@ -43,6 +44,11 @@ int gw_http_ports_open(const struct gw_http_door_opts *o, uint32_t max_each,
                                  .key = secrets.key,
                                  .token = secrets.token,
                                  .open_health = o->open_health};
+    if (o->beside) {
+        out->fork = (struct gw_http_fork){*handler, *o->beside, o->is_beside};
+        both = gw_http_fork_handler(&out->fork);
+        handler = &both;
+    }
     if (!err) err = gw_httpd_start(&opts, handler, &out->httpd);
     opts.option = "--metrics-port";
     opts.port = o->metrics_port;

@@ -6,7 +6,8 @@
 
 #include <stdint.h>
 
-#include "src/door/httpd.h"
+#include "src/door/fork.h"
+#include "src/door/text.h"
 
 struct gw_http_door_opts {
     const char *host;            /* numeric; NULL: 127.0.0.1 */
@@ -20,12 +21,17 @@ struct gw_http_door_opts {
     const char *host_names;      /* further names of the server, as calls may say them; NULL: none */
     const char *trusted_proxies; /* whose X-Forwarded-For counts (src/door/proxies.h); NULL: none */
     uint16_t metrics_port;       /* `metrics` is answered there, too, and nothing else; 0: nowhere else */
+    /* NULL, or a handler for the calls whose paths is_beside knows; its ctx is is_beside's, too. */
+    const struct gw_httpd_handler *beside;
+    bool (*is_beside)(void *ctx, const char *path);
+    int (*beside_metrics)(const void *ctx, struct gw_text *t); /* what it adds to `metrics`; 0 or -ENOMEM */
 };
 
 /* The servers of a door. */
 struct gw_http_ports {
     struct gw_httpd *httpd;
     struct gw_httpd *metrics; /* NULL: they have no port of their own */
+    struct gw_http_fork fork; /* with a handler beside the first one */
 };
 
 /* Listens on the ports that the options name. `metrics` answers on metrics_port. A client may have `max_each`

@@ -40,7 +40,7 @@ static unsigned openai_api_models(const struct gen_openai_door *d, const char *r
         return s ? openai_api_done(openai_api_model(d, s), reply) : openai_api_refused(&refusal, reply);
     }
     json_t *list = json_array();
-    for (uint32_t i = 0; i < d->services; i++)
+    for (uint32_t i = 0; i < gen_openai_services(d); i++)
         json_array_append_new(list, openai_api_model(d, d->service[i]));
     return openai_api_done(json_pack("{s:s, s:o}", "object", "list", "data", list), reply);
 }
@@ -55,7 +55,7 @@ static unsigned openai_api_live(const struct gen_openai_door *d, const char *res
 static unsigned openai_api_ready(const struct gen_openai_door *d, const char *rest, json_t **reply)
 {
     (void)rest;
-    for (uint32_t i = 0; i < d->services; i++)
+    for (uint32_t i = 0; i < gen_openai_services(d); i++)
         if (gen_service_draining(d->service[i]))
             return openai_api_refuse(503, "the server is about to end", reply);
     return openai_api_done(json_object(), reply);

@@ -1,5 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* /metrics: Prometheus' text format, with vLLM's names, so that its dashboards work, and ours beside them. */
+#include <errno.h>
 #include <stdlib.h>
 
 #include "src/generate/openai/shared.h"
@@ -246,20 +247,28 @@ static void openai_metrics_server(struct gw_text *t, const struct gen_openai_doo
                    (unsigned long long)gw_access_dropped(d->access));
 }
 
-json_t *gen_openai_metrics(const struct gen_openai_door *d)
+int gen_openai_metrics_models(const void *door, struct gw_text *t)
 {
-    struct gw_text t = {0};
-    struct openai_metrics_of *m = calloc(d->services, sizeof(*m));
-    for (uint32_t i = 0; m && i < d->services; i++) {
+    const struct gen_openai_door *d = door;
+    uint32_t n = gen_openai_services(d);
+    struct openai_metrics_of *m = calloc(n ? n : 1, sizeof(*m));
+    for (uint32_t i = 0; m && i < n; i++) {
         const struct gen_service_opts *o = gen_service_of(d->service[i]);
         m[i].name = o->name;
         gen_service_stats(d->service[i], &m[i].t);
         o->source->ops->stats(o->source->own, &m[i].s);
     }
-    if (m) openai_metrics_write(&t, m, d->services);
-    openai_metrics_server(&t, d);
-    json_t *text = m && !t.broken ? json_stringn(t.at, t.bytes) : NULL;
+    if (m && n) openai_metrics_write(t, m, n);
     free(m);
+    return m ? 0 : -ENOMEM;
+}
+
+json_t *gen_openai_metrics(const struct gen_openai_door *d)
+{
+    struct gw_text t = {0};
+    int err = gen_openai_metrics_models(d, &t);
+    openai_metrics_server(&t, d);
+    json_t *text = !err && !t.broken ? json_stringn(t.at, t.bytes) : NULL;
     free(t.at);
     return text;
 }

@@ -12,8 +12,8 @@
 
 struct gen_openai_door {
     struct gw_http_ports ports;
-    struct gen_service *const *service;
-    uint32_t services;
+    struct gen_service **service;
+    uint32_t services; /* it grows while the door answers: gen_openai_services reads it */
     struct gw_access *access;
     const char *executor;
     struct gen_openai_beside beside;
@@ -21,6 +21,13 @@ struct gen_openai_door {
     struct gw_room room; /* for bodies that are being received */
     int64_t since;       /* seconds since 1970 */
 };
+
+/* How many services there are; those are whole. */
+static inline uint32_t gen_openai_services(const struct gen_openai_door *d)
+{
+    /* Acquire, with gen_openai_add's release: a service is seen as it was put there. */
+    return __atomic_load_n(&d->services, __ATOMIC_ACQUIRE);
+}
 
 /* The service of that name; NULL as the name: the only one. NULL and *refusal: there is none. */
 struct gen_service *gen_openai_find(const struct gen_openai_door *d, const char *model,

@@ -20,6 +20,9 @@ struct gw_api {
     uint64_t max_body;   /* bytes of an inference's body */
     struct gw_room room; /* for those whose JSON is being received */
     struct gw_past past; /* what the models did in the last minutes */
+    /* NULL, or what another part of this server adds to its metrics; with `beside`. */
+    int (*beside_metrics)(const void *beside, struct gw_text *t);
+    const void *beside;
 };
 
 /* The functions of a gw_httpd_handler; ctx is the gw_api. Any thread. */

@@ -91,6 +91,7 @@ int gw_http_door_start(const struct gw_server_view *server, struct gw_infer *inf
     if (server) h->api.server = *server;
     h->api.infer = infer;
     h->api.max_body = o->max_body ? o->max_body : GW_HTTP_MAX_BODY;
+    if (o->beside) h->api.beside = o->beside->ctx, h->api.beside_metrics = o->beside_metrics;
     gw_room_open(&h->api.room, 4 * h->api.max_body);
     gw_past_open(&h->api.past);
     int err = listen_for(h, o);

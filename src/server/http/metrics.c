@@ -269,7 +269,8 @@ unsigned gw_http_metrics(struct gw_api *api, const struct gw_http_request *r, co
     if (api->server.on_gpu) write_gpus(&t);
     write_server(&t, api);
     gw_infer_metrics(api->infer, &t);
-    json_t *text = t.broken ? NULL : json_stringn(t.at, t.bytes);
+    int err = api->beside_metrics ? api->beside_metrics(api->beside, &t) : 0;
+    json_t *text = err || t.broken ? NULL : json_stringn(t.at, t.bytes);
     free(t.at);
     return gw_http_done(200, reply, text);
 }
