@@ -184,6 +184,29 @@ struct gw_serving_captured {
 GW_API int gw_serving_add_graphs(struct gw_serving *serving, const struct gw_serving_model *model,
                                  const struct gw_serving_captured *captured);
 
+/* A language model that makes tokens. Zero means the default. */
+struct gw_serving_generator {
+    uint32_t size;        /* sizeof(struct gw_serving_generator) */
+    uint32_t lanes;       /* requests that make tokens at the same time; 0: 32 */
+    const char *folder;   /* of onnxruntime-genai or transformers: docs/generation.md */
+    const char *name;     /* what clients ask for; NULL: as the folder is called */
+    uint32_t context;     /* tokens of prompt and answer together; 0: what the model knows, 4,096 at most */
+    uint32_t max_tokens;  /* of an answer; 0: the context */
+    uint32_t threads;     /* of CPU threads; 0: the server's */
+    uint32_t cache_type;  /* of keys and values: GW_DTYPE_F32, F16 or BF16; 0: what the network prefers */
+    uint64_t cache_bytes; /* for keys and values; 0: what all lanes need, 1 GiB at most */
+};
+
+/*
+ * Adds a language model and serves it by OpenAI's API, under /v1/ of the HTTP port. It stays until
+ * gw_serving_stop. On a GPU the other models pause during the call. Any thread.
+ *
+ * Errors: -EINVAL, -EEXIST (a generator of that name), -ENOSPC (64 generators), -ENOENT (no model or no
+ * tokenizer in the folder), -ENOTSUP (a family, an operator or a tokenizer that is not supported; built
+ * without generators), -EBADMSG (a damaged file), -ENOMEM (the text says what to lower), -EIO.
+ */
+GW_API int gw_serving_add_generator(struct gw_serving *serving, const struct gw_serving_generator *generator);
+
 /* Pauses all models: their requests wait. On a GPU, CUDA allocates and frees nothing, and may load no kernel,
  * while a model is served. So a program that captures another one pauses first; it then adds the model, which
  * ends the pause. On CPU threads nothing happens. Any thread. 0; -EBUSY: a model is still at work after 10 s,

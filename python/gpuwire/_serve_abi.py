@@ -63,6 +63,14 @@ class Stats(c.Structure):
     ]
 
 
+class Generator(c.Structure):
+    _fields_ = [
+        ("size", c.c_uint32), ("lanes", c.c_uint32), ("folder", c.c_char_p), ("name", c.c_char_p),
+        ("context", c.c_uint32), ("max_tokens", c.c_uint32), ("threads", c.c_uint32), ("cache_type", c.c_uint32),
+        ("cache_bytes", c.c_uint64),
+    ]
+
+
 def library() -> c.CDLL:
     lib = load("gpuwire-serve")
     serving, model = c.c_void_p, c.POINTER(Model)
@@ -72,6 +80,7 @@ def library() -> c.CDLL:
     declare(lib, "gw_serving_on_gpu", c.c_int, serving)
     declare(lib, "gw_serving_add_file", c.c_int, serving, model, c.c_char_p)
     declare(lib, "gw_serving_add_graphs", c.c_int, serving, model, c.POINTER(Captured))
+    declare(lib, "gw_serving_add_generator", c.c_int, serving, c.POINTER(Generator))
     declare(lib, "gw_serving_remove", c.c_int, serving, c.c_char_p)
     declare(lib, "gw_serving_query", c.c_int, serving, c.c_char_p, c.POINTER(Stats))
     declare(lib, "gw_serving_pause", c.c_int, serving)

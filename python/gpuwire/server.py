@@ -7,6 +7,7 @@ import os
 import pathlib
 import signal
 import sys
+import tempfile
 import threading
 import time
 import weakref
@@ -21,6 +22,7 @@ _LOOK_NS = 1_000_000_000  # a signal that comes just before a wait begins is see
 BATCH_SIZES = (1, 2, 4, 8)
 _RESIDENT = ("never", "auto", "always")
 _NEVER = 2**64 - 1
+_CACHE_TYPES = {"fp32": 1, "fp16": 2, "bf16": 3}  # enum gw_dtype
 Path = Union[str, "os.PathLike[str]"]
 
 
@@ -239,6 +241,40 @@ class Server:
             self._modules.pop(name, None)
         return name
 
+    def add_generator(self, model: Any, tokenizer: Any = None, *, name: Optional[str] = None, lanes: int = 0,
+                      context: int = 0, max_tokens: int = 0, cache: Optional[str] = None, cache_bytes: int = 0,
+                      threads: int = 0) -> str:
+        """Serves a language model by OpenAI's API: v1/chat/completions and v1/completions of the HTTP port. It stays until
+        the server closes. Returns its name.
+
+        Args:
+            model: the folder of an onnxruntime-genai or a transformers model; or a model of transformers, whose weights are
+                copied.
+            tokenizer: of transformers, for a model that is no folder.
+            name: what clients ask for; by default the folder's name, or that of the model's class.
+            lanes: requests that make tokens at the same time; 0: 32.
+            context: tokens of prompt and answer together; 0: what the model knows, 4,096 at most.
+            max_tokens: of an answer; 0: the context.
+            cache: the type of keys and values: "fp32", "fp16" or "bf16". None: the network's choice.
+            cache_bytes: for keys and values; 0: what all lanes need, 1 GiB at most.
+            threads: of a network on CPU threads; 0: the server's.
+        Raises:
+            NotFound: there is no model or no tokenizer in the folder. Unsupported: its family, an operator or its tokenizer
+            is not supported; the line names it. Invalid: an argument does not fit. Error: there is a generator of that name.
+        """
+        if cache not in (None, *_CACHE_TYPES):
+            raise errors.Invalid(f"generator {name}: cache={cache!r}: must be one of {', '.join(_CACHE_TYPES)}")
+        with self._use(), _folder_of(model, tokenizer, name) as folder:
+            self._change()
+            name = name or (folder.resolve().name if _is_folder(model) else type(model).__name__)
+            how = abi.Generator(size=ctypes.sizeof(abi.Generator), folder=os.fsencode(folder), name=name.encode(),
+                                cache_type=_CACHE_TYPES.get(cache or "", 0),
+                                cache_bytes=_count("cache_bytes", cache_bytes, _NEVER))
+            for field, value in (("lanes", lanes), ("context", context), ("max_tokens", max_tokens), ("threads", threads)):
+                setattr(how, field, _count(field, value, 2**32 - 1))
+            interruptible(lambda: check(self._lib.gw_serving_add_generator(self._handle, ctypes.byref(how))))
+        return name
+
     def stop(self, name: str) -> None:
         """Stops serving a model and frees what it took. Requests in work are answered; others are told that the model is
         closing. NotFound: there is none of that name. Busy: it is still at work after 10 seconds."""
@@ -393,6 +429,28 @@ def serve(module: Any, example_inputs: Any, *, name: str, batch_sizes: Optional[
     with Server(host, port, exec="gpu") as server:
         server.add(module, example_inputs, name=name, batch_sizes=batch_sizes, **options)
         server.run()
+
+
+def _is_folder(model: Any) -> bool:
+    return isinstance(model, (str, os.PathLike))
+
+
+@contextlib.contextmanager
+def _folder_of(model: Any, tokenizer: Any, name: Optional[str]) -> Iterator[pathlib.Path]:
+    """The model's folder; of a model of transformers a temporary one. The server maps its files, so they may go once it has
+    opened them."""
+    if _is_folder(model):
+        if tokenizer is not None:
+            raise errors.Invalid(f"generator {name or model}: a folder has its own tokenizer; give none")
+        yield pathlib.Path(model)
+        return
+    if not hasattr(model, "save_pretrained") or not hasattr(tokenizer, "save_pretrained"):
+        raise errors.Invalid(f"generator {name or type(model).__name__}: give a folder, or a model and a tokenizer of "
+                             "transformers")
+    with tempfile.TemporaryDirectory(prefix="gpuwire-generator-") as folder:
+        model.save_pretrained(folder)
+        tokenizer.save_pretrained(folder)
+        yield pathlib.Path(folder)
 
 
 def _describe(captured: Captured, name: str) -> Tuple[abi.Captured, Any]:

@@ -16,7 +16,8 @@ from gpuwire import _client_abi, _collective_abi, _serve_abi
 
 HEADERS = ("client.h", "collective.h", "exec.h", "ranks.h", "serve.h")
 STRUCTS = {
-    "gw_serving_opts": _serve_abi.Opts, "gw_serving_model": _serve_abi.Model, "gw_serving_tensor": _serve_abi.Tensor,
+    "gw_serving_opts": _serve_abi.Opts, "gw_serving_model": _serve_abi.Model,
+    "gw_serving_generator": _serve_abi.Generator, "gw_serving_tensor": _serve_abi.Tensor,
     "gw_serving_graph": _serve_abi.Graph, "gw_serving_captured": _serve_abi.Captured, "gw_serving_stats": _serve_abi.Stats,
     "gw_client_shape": _client_abi.Shape, "gw_client_opts": _client_abi.Opts, "gw_client_tensor": _client_abi.Tensor,
     "gw_client_request": _client_abi.Request, "gw_client_times": _client_abi.Times, "gw_client_output": _client_abi.Output,

@@ -11,11 +11,12 @@
 #include <gpuwire/error.h>
 #include <gpuwire/exec.h>
 
+#include "src/cli/generate/args.h"
 #include "src/cli/generate/load.h"
-#include "src/cli/generate/model.h"
 #include "src/cli/options.h"
 #include "src/door/access.h"
 #include "src/door/log.h"
+#include "src/generate/host/model.h"
 #include "src/generate/openai/door.h"
 #include "src/generate/rdma/sessions.h"
 
@@ -24,8 +25,8 @@
 #define STOP_NS 5000000000u /* for the step that runs */
 
 struct generating {
-    struct gw_cli_generate_place place;
-    struct gw_cli_generate_one model[GW_CLI_GENERATE_MODELS];
+    struct gen_place place;
+    struct gen_model model[GW_CLI_GENERATE_MODELS];
     struct gen_worker *worker[GW_CLI_GENERATE_MODELS];
     struct gen_service *service[GW_CLI_GENERATE_MODELS];
     uint32_t models; /* that there are; the last one may be half made */
@@ -38,19 +39,6 @@ struct generating {
 
 /* ---- beginning ---- */
 
-static int generate_open_devices(const struct gw_cli_generate *all, struct gw_cli_generate_place *p)
-{
-    const struct gw_exec_opts opts = {.device = all->gpu};
-    struct gw_device_info nic;
-    int err = gw_exec_create(all->exec, &opts, &p->exec);
-    if (!err) err = gw_device_open(all->device, p->exec, &p->dev);
-    if (err) return err;
-    /* The doors use the same NIC from CPU threads, wherever the models run. */
-    gw_device_query(p->dev, &nic);
-    err = gw_exec_create("cpu", NULL, &p->own_exec);
-    return err ? err : gw_device_open(nic.soft ? "softnic" : nic.name, p->own_exec, &p->own_dev);
-}
-
 static int generate_check_names(const struct generating *g)
 {
     for (uint32_t i = 0; i < g->models; i++)
@@ -60,18 +48,34 @@ static int generate_check_names(const struct generating *g)
     return 0;
 }
 
+static struct gen_model_opts generate_model_opts(const struct gw_cli_generate *all, uint32_t i)
+{
+    return (struct gen_model_opts){.folder = all->model[i].folder,
+                                   .name = all->model[i].name,
+                                   .threads = all->threads,
+                                   .lanes = all->lanes,
+                                   .context = all->context,
+                                   .max_tokens = all->max_tokens,
+                                   .prompt_rows = all->rows,
+                                   .cache_bytes = all->kv_bytes,
+                                   .cache_type = all->kv,
+                                   .sessions = all->sessions,
+                                   .slots = all->slots};
+}
+
 /* On a GPU all are made before one runs. */
 static int generate_open_models(const struct gw_cli_generate *all, struct generating *g)
 {
     int err = 0;
     for (uint32_t i = 0; !err && i < all->models; i++) {
         g->models = i + 1;
-        err = gw_cli_generate_open_one(all, i, &g->place, &g->model[i]);
+        const struct gen_model_opts opts = generate_model_opts(all, i);
+        err = gen_model_make(&opts, &g->place, &g->model[i]);
         g->worker[i] = g->model[i].worker;
     }
     if (!err) err = generate_check_names(g);
     for (uint32_t i = 0; !err && i < g->models; i++) {
-        err = gw_cli_generate_start_one(&g->model[i]);
+        err = gen_model_start(&g->model[i]);
         g->service[i] = g->model[i].service;
     }
     return err;
@@ -98,7 +102,7 @@ static int generate_start(const struct gw_cli_generate *all, struct generating *
 {
     int err = gw_cli_doors_log(&all->doors, &g->access, &g->hangup_fd);
     g->quiet = all->doors.access_log && !strcmp(all->doors.access_log, "-");
-    if (!err) err = generate_open_devices(all, &g->place);
+    if (!err) err = gen_place_open(all->exec, all->gpu, all->device, &g->place);
     if (!err) err = generate_open_models(all, g);
     return err ? err : generate_open_doors(all, g);
 }
@@ -110,7 +114,7 @@ static void generate_tell(const struct gw_cli_generate *all, const struct genera
     unsigned port = gen_openai_port(g->door);
     gw_device_query(g->place.dev, &nic);
     for (uint32_t i = 0; i < g->models; i++) {
-        const struct gw_cli_generate_one *m = &g->model[i];
+        const struct gen_model *m = &g->model[i];
         struct gen_source_shape s;
         gen_worker_shape(m->worker, &s);
         gw_cli_doors_tell(
@@ -163,8 +167,7 @@ static int generate_run(struct generating *g)
 static bool generate_is_busy(const struct generating *g)
 {
     bool busy = false;
-    for (uint32_t i = 0; i < g->models && !busy; i++)
-        busy = gen_worker_busy(g->worker[i]) || gen_service_answers(g->service[i]);
+    for (uint32_t i = 0; i < g->models && !busy; i++) busy = gen_model_busy(&g->model[i]);
     return busy;
 }
 
@@ -203,13 +206,10 @@ static int generate_stop(struct generating *g)
     if (g->door) gen_openai_close(g->door);
     for (uint32_t i = 0; i < g->models; i++)
         if (g->service[i]) gen_worker_stop(g->worker[i], gw_deadline(STOP_NS));
-    for (uint32_t i = 0; !err && i < g->models; i++) err = gw_cli_generate_close_one(&g->model[i]);
+    for (uint32_t i = 0; !err && i < g->models; i++) err = gen_model_close(&g->model[i]);
     if (err) return err; /* a step still runs: nothing it uses may go */
     gen_rdma_destroy(g->rdma);
-    if (g->place.own_dev) gw_device_close(g->place.own_dev);
-    gw_exec_destroy(g->place.own_exec);
-    if (g->place.dev) gw_device_close(g->place.dev);
-    gw_exec_destroy(g->place.exec);
+    gen_place_close(&g->place);
     gw_access_close(g->access);
     return 0;
 }

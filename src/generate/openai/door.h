@@ -37,7 +37,7 @@ int gen_openai_open(const struct gen_openai_opts *opts, struct gen_openai_door *
 int gen_openai_make(const struct gen_openai_opts *opts, struct gen_openai_door **out,
                     struct gw_httpd_handler *handler);
 bool gen_openai_knows(void *door, const char *path);
-/* A further service; room for it is in opts.service behind those that there are. One thread at a time, also
+/* A further service; opts.service has room for it after those that there are. One thread at a time, also
  * while the door answers. */
 void gen_openai_add(struct gen_openai_door *d, struct gen_service *s);
 /* Adds the models' part of /metrics. 0 or -ENOMEM. */

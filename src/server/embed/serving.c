@@ -15,6 +15,7 @@
 
 #include <gpuwire/exec.h>
 
+#include "src/server/embed/generators.h"
 #include "src/server/http/http.h"
 #include "src/server/requests/infer.h"
 #include "src/server/requests/local.h"
@@ -31,7 +32,7 @@
 #define WHY 512 /* bytes of a reason */
 
 struct job {
-    int (*run)(struct gw_server *server, const void *arg);
+    int (*run)(struct gw_serving *s, const void *arg);
     const void *arg;
     int result;
     char why[WHY];
@@ -46,6 +47,7 @@ struct gw_serving {
     struct gw_watch *watch;   /* NULL: the repository's changes are not looked for */
     struct gw_access *access; /* NULL: there is no such log */
     uint64_t drain_ns;
+    struct gw_generators *generators; /* NULL: built without them */
     struct gw_http_door *http;
     uint16_t grpc_port; /* 0: no such door */
     pthread_t thread;
@@ -79,7 +81,7 @@ static void do_job(struct gw_serving *s)
 {
     struct job *job = s->job;
     pthread_mutex_unlock(&s->lock);
-    job->result = job->run(s->server, job->arg);
+    job->result = job->run(s, job->arg);
     if (job->result) snprintf(job->why, sizeof(job->why), "%s", gw_last_error());
     pthread_mutex_lock(&s->lock);
     s->job = NULL;
@@ -96,13 +98,14 @@ static void note_failure(struct gw_serving *s, int err)
 static void *serving_keep_house(void *arg)
 {
     struct gw_serving *s = arg;
-    int fds[] = {s->job_fd, gw_control_fd(s->control), -1}, quit = 0;
+    int fds[] = {s->job_fd, gw_control_fd(s->control), -1, gw_generators_fd(s->generators)}, quit = 0;
     while (!quit) {
         /* A model that comes would end the program's pause. */
         int watches = s->watch && !s->failed && !gw_server_is_paused(s->server);
         fds[2] = watches ? gw_watch_fd(s->watch) : -1;
         /* A server that has failed only waits for its end; its house is not kept. */
-        int err = s->failed ? (int)gw_wait_fds(fds, 2, GW_NEVER) : gw_server_run(s->server, fds, 3);
+        int err = s->failed ? (int)gw_wait_fds(fds, 2, GW_NEVER) : gw_server_run(s->server, fds, 4);
+        if (!err && !s->failed) err = gw_generators_look(s->generators);
         serving_empty(s->job_fd);
         gw_control_do(s->control);
         if (watches && !err) gw_watch_do(s->watch, s->server);
@@ -115,8 +118,7 @@ static void *serving_keep_house(void *arg)
     return NULL;
 }
 
-static int hand_over(struct gw_serving *s, int (*run)(struct gw_server *server, const void *arg),
-                     const void *arg)
+static int hand_over(struct gw_serving *s, int (*run)(struct gw_serving *s, const void *arg), const void *arg)
 {
     struct job job = {.run = run, .arg = arg};
     pthread_mutex_lock(&s->turn);
@@ -216,7 +218,10 @@ static int open_http(struct gw_serving *s, const struct gw_serving_opts *o)
     struct gw_server_view view;
     struct gw_server_door door;
     gw_server_view(s->server, &view);
-    int err = gw_http_door_start(&view, s->infer, &http, &door, &s->http);
+    int err = gw_generators_create(o, s->access, &s->generators);
+    if (err) return err;
+    gw_generators_beside(s->generators, &http);
+    err = gw_http_door_start(&view, s->infer, &http, &door, &s->http);
     return err ? err : gw_server_add_door(s->server, &door);
 }
 
@@ -354,14 +359,14 @@ static int make_model(const struct gw_serving_model *m, struct gw_server_model *
     return 0;
 }
 
-static int add_job(struct gw_server *server, const void *arg)
+static int add_job(struct gw_serving *s, const void *arg)
 {
-    return gw_server_add(server, arg);
+    return gw_server_add(s->server, arg);
 }
 
-static int remove_job(struct gw_server *server, const void *arg)
+static int remove_job(struct gw_serving *s, const void *arg)
 {
-    return gw_server_remove(server, arg);
+    return gw_server_remove(s->server, arg);
 }
 
 int gw_serving_add_file(struct gw_serving *s, const struct gw_serving_model *model, const char *path)
@@ -385,16 +390,16 @@ int gw_serving_add_graphs(struct gw_serving *s, const struct gw_serving_model *m
     return hand_over(s, add_job, &m);
 }
 
-static int pause_job(struct gw_server *server, const void *unused)
+static int pause_job(struct gw_serving *s, const void *unused)
 {
     (void)unused;
-    return gw_server_pause(server);
+    return gw_server_pause(s->server);
 }
 
-static int resume_job(struct gw_server *server, const void *unused)
+static int resume_job(struct gw_serving *s, const void *unused)
 {
     (void)unused;
-    return gw_server_resume(server);
+    return gw_server_resume(s->server);
 }
 
 int gw_serving_pause(struct gw_serving *s)
@@ -405,6 +410,23 @@ int gw_serving_pause(struct gw_serving *s)
 int gw_serving_resume(struct gw_serving *s)
 {
     return hand_over(s, resume_job, NULL);
+}
+
+/* CUDA may wait for a resident kernel while the network is made, so models pause. */
+static int generator_job(struct gw_serving *s, const void *arg)
+{
+    bool pauses = gw_server_on_gpu(s->server) && !gw_server_is_paused(s->server);
+    int err = pauses ? gw_server_pause(s->server) : 0, again;
+
+    if (!err) err = gw_generators_add(s->generators, arg);
+    again = pauses ? gw_server_resume(s->server) : 0;
+    return err ? err : again;
+}
+
+int gw_serving_add_generator(struct gw_serving *s, const struct gw_serving_generator *generator)
+{
+    int err = generator->name ? serving_check_name(generator->name) : 0;
+    return err ? err : hand_over(s, generator_job, generator);
 }
 
 int gw_serving_remove(struct gw_serving *s, const char *name)
@@ -482,6 +504,7 @@ static void end_thread(struct gw_serving *s)
 /* The thread has ended, so this one does the housekeeping. */
 static void serving_drain(struct gw_serving *s)
 {
+    if (s->generators) gw_generators_drain(s->generators, gw_deadline(s->failed ? 0 : s->drain_ns));
     if (!s->drain_ns || s->failed || !s->infer) return;
     gw_infer_drain(s->infer);
     if (gw_server_drain(s->server, gw_deadline(s->drain_ns)))
@@ -503,7 +526,9 @@ int gw_serving_stop(struct gw_serving *s)
     gw_control_close(s->control);
     serving_drain(s);
     int err = gw_server_stop(s->server, NULL);
+    if (!err) err = gw_generators_destroy(s->generators);
     if (err) return err;
+    s->generators = NULL;
     gw_infer_destroy(s->infer);
     gw_control_destroy(s->control);
     gw_watch_destroy(s->watch);

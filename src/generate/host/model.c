@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /* Opens the folder of a model, and makes a generator of it. */
-#include "src/cli/generate/model.h"
+#include "src/generate/host/model.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -17,22 +17,22 @@
 #define LANES        32u
 #define MAX_ROWS_CPU 256u
 
-static int model_net(const struct gw_cli_generate *all, const struct gw_cli_generate_place *place,
+static int model_net(const struct gen_model_opts *o, const struct gen_place *place,
                      const struct gen_program *program, struct gen_net *net)
 {
     if (gw_exec_kind(place->exec) == GW_EXEC_GPU) {
         const struct gen_gpu_options gpu = {.exec = place->exec,
                                             .max_rows = GEN_MAX_ROWS,
-                                            .lanes = all->lanes ? all->lanes : LANES,
-                                            .cache_type = all->kv};
+                                            .lanes = o->lanes ? o->lanes : LANES,
+                                            .cache_type = o->cache_type};
         return gen_gpu_net(program, &gpu, net);
     }
-    const struct gen_cpu_opts cpu = {.threads = all->threads, .max_rows = MAX_ROWS_CPU, .dtype = all->kv};
+    const struct gen_cpu_opts cpu = {.threads = o->threads, .max_rows = MAX_ROWS_CPU, .dtype = o->cache_type};
     return gen_cpu_net(program, &cpu, net);
 }
 
 /* A model without a template knows no chats; one that cannot be read is said, and the rest is served. */
-static int model_text(const char *folder, struct gw_cli_generate_one *m)
+static int model_text(const char *folder, struct gen_model *m)
 {
     int err = gen_tokenizer_open(folder, &m->tokenizer);
     if (err) return err;
@@ -42,34 +42,32 @@ static int model_text(const char *folder, struct gw_cli_generate_one *m)
     return err == -ENOMEM ? err : 0;
 }
 
-int gw_cli_generate_open_one(const struct gw_cli_generate *all, uint32_t i,
-                             const struct gw_cli_generate_place *place, struct gw_cli_generate_one *m)
+int gen_model_make(const struct gen_model_opts *o, const struct gen_place *place, struct gen_model *m)
 {
-    const struct gw_cli_generate_model *from = &all->model[i];
     struct gen_worker_opts opts = {.name = m->name,
                                    .exec = place->exec,
                                    .dev = place->dev,
-                                   .lanes = all->lanes,
-                                   .context = all->context,
-                                   .max_tokens = all->max_tokens,
-                                   .prompt_rows = all->rows,
-                                   .cache_bytes = all->kv_bytes,
-                                   .sessions = all->sessions,
-                                   .slots = all->slots,
+                                   .lanes = o->lanes,
+                                   .context = o->context,
+                                   .max_tokens = o->max_tokens,
+                                   .prompt_rows = o->prompt_rows,
+                                   .cache_bytes = o->cache_bytes,
+                                   .sessions = o->sessions,
+                                   .slots = o->slots,
                                    .own_sessions = OWN_SESSIONS,
                                    .own_dev = place->own_dev};
-    int err = gen_model_open(from->folder, &m->program, &m->info);
+    int err = gen_model_open(o->folder, &m->program, &m->info);
     if (err) return err;
-    snprintf(m->name, sizeof(m->name), "%s", from->name[0] ? from->name : m->info.name);
-    err = model_text(from->folder, m);
-    if (!err) err = model_net(all, place, m->program, &opts.net);
+    snprintf(m->name, sizeof(m->name), "%s", o->name && o->name[0] ? o->name : m->info.name);
+    err = model_text(o->folder, m);
+    if (!err) err = model_net(o, place, m->program, &opts.net);
     if (err) return err;
     err = gen_worker_create(&opts, &m->worker);
     if (!err) m->source = gen_client_source(gen_worker_client(m->worker));
     return err;
 }
 
-int gw_cli_generate_start_one(struct gw_cli_generate_one *m)
+int gen_model_start(struct gen_model *m)
 {
     struct gen_service_opts opts = {.name = m->name,
                                     .source = &m->source,
@@ -86,7 +84,12 @@ int gw_cli_generate_start_one(struct gw_cli_generate_one *m)
     return err ? err : gen_service_open(&opts, &m->service);
 }
 
-int gw_cli_generate_close_one(struct gw_cli_generate_one *m)
+bool gen_model_busy(const struct gen_model *m)
+{
+    return gen_worker_busy(m->worker) || gen_service_answers(m->service);
+}
+
+int gen_model_close(struct gen_model *m)
 {
     gen_service_close(m->service);
     m->service = NULL;
