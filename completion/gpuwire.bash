@@ -232,6 +232,12 @@ _gpuwire()
         'generate --metrics-port')
             return
             ;;
+        'generate --balancer')
+            return
+            ;;
+        'generate --balancer-address')
+            return
+            ;;
         'generate --drain-seconds')
             return
             ;;
@@ -730,7 +736,7 @@ _gpuwire()
             options='--config --models --model --exec --gpu --device --listen --port --grpc --sessions --sessions-per-client --connections-per-client --trusted-proxy --host-name --idle --slots --threads --max-batch --batch-delay --resident --model-memory-limit --max-body --tls-cert --tls-key --token-file --open-health --balancer --balancer-address --balancer-token-file --metrics-port --fleet --fleet-name --fleet-address --fleet-folder --worker --gpu-pages --host-pages --load-delay --leases --model-control --watch --drain-seconds --access-log --log-level -h --help'
             ;;
         generate)
-            options='--name --exec --gpu --threads --lanes --context --max-tokens --kv-memory --kv --prompt-rows --sessions --sessions-per-client --slots --device --listen --port --connections-per-client --trusted-proxy --host-name --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --drain-seconds --access-log --log-level -h --help'
+            options='--name --exec --gpu --threads --lanes --context --max-tokens --kv-memory --kv --prompt-rows --sessions --sessions-per-client --slots --device --listen --port --connections-per-client --trusted-proxy --host-name --max-body --tls-cert --tls-key --token-file --open-health --metrics-port --balancer --balancer-address --balancer-token-file --drain-seconds --access-log --log-level -h --help'
             ;;
         generate-load)
             options='--model --streams --rate --prompt --prompt-spread --shared --tokens --seconds --warmup --seed --json --token-file --ca-file -h --help'

@@ -59,6 +59,12 @@ static const char usage[] =
     "  --token-file FILE  every call must bring the token in this file: \"Authorization: Bearer TOKEN\"\n"
     "  --open-health      but for health, which every client may ask\n"
     "  --metrics-port N   metrics are answered on this port, too, and nothing else is\n"
+    "  --balancer URL     this server is a worker of that service of a load balancer (gpuwire balance):\n"
+    "                     http://HOST:PORT/SERVICE\n"
+    "  --balancer-address ADDRESS\n"
+    "                     where the balancer reaches it (default: as it reaches the balancer)\n"
+    "  --balancer-token-file FILE\n"
+    "                     the token of the balancer's API\n"
     "  --drain-seconds N  how long answers under way may take when the server ends (default 30)\n"
     "  --access-log FILE  a line of JSON for each request, - for standard output; SIGHUP opens the file\n"
     "                     again\n"
@@ -82,7 +88,10 @@ enum {
     SESSIONS,
     EACH,
     SLOTS,
-    DEVICE
+    DEVICE,
+    BALANCER,
+    BALANCER_ADDRESS,
+    BALANCER_TOKEN
 };
 
 static const struct option options[] = {
@@ -101,6 +110,9 @@ static const struct option options[] = {
     {"sessions-per-client", 1, NULL, EACH},
     {"slots", 1, NULL, SLOTS},
     {"device", 1, NULL, DEVICE},
+    {"balancer", 1, NULL, BALANCER},
+    {"balancer-address", 1, NULL, BALANCER_ADDRESS},
+    {"balancer-token-file", 1, NULL, BALANCER_TOKEN},
     {"help", 0, NULL, 'h'},
     {0},
 };
@@ -148,6 +160,9 @@ static int generate_args_set(struct gw_cli_generate *all, int id, const char *na
     case NAME: return generate_args_name(&all->model[0], value, strlen(value));
     case EXEC: all->exec = value; return gw_option_word("generate", name, value, "gpu cpu auto", NULL);
     case DEVICE: all->device = value; return 0;
+    case BALANCER: all->balancer.url = value; return 0;
+    case BALANCER_ADDRESS: all->balancer.address = value; return 0;
+    case BALANCER_TOKEN: all->balancer.token_file = value; return 0;
     case KV_MEMORY: return gw_option_bytes("generate", name, value, 1, UINT64_C(1) << 50, &all->kv_bytes);
     default:
         wrong = gw_option_word("generate", name, value, "fp32 fp16 bf16", &word);

@@ -6,6 +6,7 @@
 #include <stdint.h>
 
 #include "src/cli/doors.h"
+#include "src/cli/serve_balancer.h"
 
 #define GW_CLI_GENERATE_MODELS 64u
 
@@ -25,6 +26,7 @@ struct gw_cli_generate {
     uint64_t kv_bytes;                         /* 0: chosen */
     uint32_t kv;                               /* GW_DTYPE_F32, F16 or BF16; 0: the network's choice */
     uint32_t sessions, sessions_each, slots;
+    struct gw_cli_balancer_opts balancer;
 };
 
 /* Sets `all` to the defaults, and then to what the command line says. -1: go on; else the exit code. */

@@ -33,6 +33,7 @@ struct generating {
     struct gen_rdma *rdma;
     struct gen_openai_door *door;
     struct gw_access *access;
+    struct gw_cli_balancer *balancer;
     int hangup_fd; /* -1: SIGHUP ends the server */
     int quiet;     /* standard output belongs to the access log */
 };
@@ -98,13 +99,36 @@ static int generate_open_doors(const struct gw_cli_generate *all, struct generat
     return err ? err : gen_openai_open(&opts, &g->door);
 }
 
+/* What the balancer compares: pages in use, and a lane's share of them for each request that waits. */
+static uint64_t generate_load(void *ctx)
+{
+    const struct generating *g = ctx;
+    uint64_t load = 0;
+    for (uint32_t i = 0; i < g->models; i++) {
+        struct gen_source_shape shape;
+        struct gen_source_stats s;
+        gen_worker_shape(g->worker[i], &shape);
+        gen_worker_stats(g->worker[i], &s);
+        load += s.pages_used + s.waiting * (s.pages / shape.lanes);
+    }
+    return load;
+}
+
+static int generate_join_balancer(const struct gw_cli_generate *all, struct generating *g)
+{
+    const struct gw_cli_balanced server = {
+        .command = "generate", .load = generate_load, .ctx = g, .port = gen_openai_port(g->door)};
+    return gw_cli_balancer_start(&all->balancer, &server, &g->balancer);
+}
+
 static int generate_start(const struct gw_cli_generate *all, struct generating *g)
 {
     int err = gw_cli_doors_log(&all->doors, &g->access, &g->hangup_fd);
     g->quiet = all->doors.access_log && !strcmp(all->doors.access_log, "-");
     if (!err) err = gen_place_open(all->exec, all->gpu, all->device, &g->place);
     if (!err) err = generate_open_models(all, g);
-    return err ? err : generate_open_doors(all, g);
+    if (!err) err = generate_open_doors(all, g);
+    return err ? err : generate_join_balancer(all, g);
 }
 
 /* Says which models there are, and how to try one. */
@@ -183,6 +207,7 @@ static void generate_nap(const struct generating *g, uint64_t end)
 static void generate_drain(const struct gw_cli_generate *all, const struct generating *g)
 {
     unsigned long long seconds = all->doors.drain_ns / 1000000000u;
+    gw_cli_balancer_leave(g->balancer);
     if (all->doors.drain_ns)
         gw_log(GW_LOG_INFO,
                "the server ends: it takes nothing new, and answers what is under way for %llu s at most",
@@ -203,6 +228,8 @@ static void generate_drain(const struct gw_cli_generate *all, const struct gener
 static int generate_stop(struct generating *g)
 {
     int err = 0;
+    gw_cli_balancer_leave(g->balancer);
+    gw_cli_balancer_stop(g->balancer);
     if (g->door) gen_openai_close(g->door);
     for (uint32_t i = 0; i < g->models; i++)
         if (g->service[i]) gen_worker_stop(g->worker[i], gw_deadline(STOP_NS));
