@@ -26,8 +26,8 @@ struct gw_cli_balanced {
     uint16_t port;
 };
 
-/* Begins to tell it, on a thread. The balancer need not be there yet. *out is NULL when there is none to tell.
- * 0 or a negative errno with the reason in gw_last_error(). */
+/* Begins to tell it, on a thread. The balancer need not be there yet. *out is NULL when there is none to
+ * tell. 0 or a negative errno with the reason in gw_last_error(). */
 int gw_cli_balancer_start(const struct gw_cli_balancer_opts *o, const struct gw_cli_balanced *server,
                           struct gw_cli_balancer **out);
 /* Deregisters: the balancer gives this server no more connections, and those that it has go on. From now on

@@ -19,8 +19,8 @@ struct gen_place {
     struct gw_device *dev, *own_dev; /* own: for the doors, on CPU threads */
 };
 
-/* `exec` is "gpu", "cpu" or "auto"; `device` an RDMA device, "softnic" or NULL. gen_place_close closes what is
- * there, also when this has failed. */
+/* `exec` is "gpu", "cpu" or "auto"; `device` an RDMA device, "softnic" or NULL. gen_place_close closes what
+ * is there, also when this has failed. */
 int gen_place_open(const char *exec, uint32_t gpu, const char *device, struct gen_place *p);
 void gen_place_close(struct gen_place *p);
 

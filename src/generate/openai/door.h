@@ -32,8 +32,9 @@ struct gen_openai_opts {
 
 /* Listens, and answers on threads of its own. 0, or a negative errno with the reason in gw_last_error(). */
 int gen_openai_open(const struct gen_openai_opts *opts, struct gen_openai_door **out);
-/* The same without listening: for a server whose port answers other calls, too (src/door/http_door.h). *handler
- * gets what it must know; gen_openai_knows says which paths are this door's, with the handler's ctx. */
+/* The same without listening: for a server whose port answers other calls, too (src/door/http_door.h).
+ * *handler gets what it must know. gen_openai_knows says which paths are this door's, with the handler's
+ * ctx. */
 int gen_openai_make(const struct gen_openai_opts *opts, struct gen_openai_door **out,
                     struct gw_httpd_handler *handler);
 bool gen_openai_knows(void *door, const char *path);

@@ -1,6 +1,6 @@
 /* SPDX-License-Identifier: Apache-2.0 */
-/* The generators of a server inside a program: language models behind its HTTP port. One thread at a time makes
- * all calls but those of the door. */
+/* The generators of a server inside a program: language models behind its HTTP port. One thread at a time
+ * makes all calls but those of the door. */
 #ifndef GW_SERVER_EMBED_GENERATORS_H
 #define GW_SERVER_EMBED_GENERATORS_H
 

@@ -21,13 +21,16 @@ class Balancer(http.server.BaseHTTPRequestHandler):
         with news:
             beats.append((self.path, body))
             news.notify_all()
+        self.answer()
+
+    def answer(self):
         self.send_response(200)
         self.send_header("Content-Length", "2")
         self.end_headers()
         self.wfile.write(b"{}")
 
     def do_DELETE(self):
-        self.do_PUT()
+        self.answer()
 
     def log_message(self, *_):
         pass
@@ -39,6 +42,13 @@ def until(what, true):
             sys.exit(f"FAILED: {what}: the last beat was {beats[-1:]}")
 
 
+def ask(port, enough):
+    """One answer after the other: a single one may be over between two beats."""
+    body = json.dumps({"prompt": "Once upon a time", "max_tokens": 1000, "ignore_eos": True}).encode()
+    while not enough.is_set():
+        urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/v1/completions", body), timeout=PATIENCE).read()
+
+
 def main():
     model = sys.argv[1]
     balancer = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Balancer)
@@ -48,13 +58,15 @@ def main():
     try:
         port = next(int(m.group(1)) for m in (re.search(r"HTTP on port (\d+)", line) for line in server.stdout) if m)
         until("an idle generator", lambda b: b["port"] == port and b["queue"] == 0)
-        stream = urllib.request.urlopen(urllib.request.Request(
-            f"http://127.0.0.1:{port}/v1/completions",
-            json.dumps({"prompt": "Once upon a time", "max_tokens": 2000, "ignore_eos": True, "stream": True}).encode()),
-            timeout=PATIENCE)
-        until("a stream", lambda b: b["queue"] > 0)
-        stream.close()
-        until("the stream has gone", lambda b: b["queue"] == 0)
+        busy = threading.Event()
+        threads = [threading.Thread(target=ask, args=(port, busy)) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        until("streams", lambda b: b["queue"] > 0)
+        busy.set()
+        for thread in threads:
+            thread.join()
+        until("the streams have gone", lambda b: b["queue"] == 0)
         server.send_signal(signal.SIGTERM)
         until("the end", lambda b: b["leaving"])
         if server.wait(PATIENCE):
