@@ -10,6 +10,13 @@
 #define SERVING     "GW_SERVE"
 #define SERVE(text) NULL
 #endif
+#ifdef GW_HAVE_GENERATE
+#define GENERATING     "gpuwire-serving"
+#define GENERATE(text) text
+#else
+#define GENERATING     "GW_SERVE=ON and GW_GENERATE"
+#define GENERATE(text) NULL
+#endif
 #ifdef GW_HAVE_ROUTER
 #define ROUTING     "gpuwire-serving"
 #define ROUTE(text) text
@@ -43,7 +50,7 @@
 static const struct gw_command commands[] = {
     {"demo", SERVE("a real picture through a worker process, and where the time went"), .in = SERVING},
     {"serve", SERVE("serve models to clients that write their inputs by RDMA"), .in = SERVING},
-    {"generate", SERVE("serve language models: OpenAI's API over HTTP, tokens by RDMA"), .in = SERVING},
+    {"generate", GENERATE("serve language models: OpenAI's API over HTTP, tokens by RDMA"), .in = GENERATING},
     {"infer", SERVE("ask a server for one inference: a picture or tensors"), .in = SERVING},
     {"load", SERVE("load a server at levels of concurrency or rate, and report latencies"), .in = SERVING},
     {"chat", SERVE("talk to a language model: in the terminal, or for a script"), .in = SERVING},

@@ -6,7 +6,9 @@
 static const struct gw_command commands[] = {
     {"demo", .run = gw_cli_demo},
     {"serve", .run = gw_cli_serve},
+#ifdef GW_HAVE_GENERATE
     {"generate", .run = gw_cli_generate},
+#endif
     {"infer", .run = gw_cli_infer},
     {"load", .run = gw_cli_load},
     {"chat", .run = gw_cli_chat},
