@@ -117,6 +117,11 @@ refuse 2 'everything: not understood' everything
 refuse 1 'no software NIC' --pid 1
 refuse 1 'has a queue pair 0x000001' --qp 1
 kill -STOP "$a"
+# A thread that runs on another processor stops a moment later.
+for ((i = 0; i < 200; i++)); do
+    grep -h '^State' "/proc/$a/task"/*/status 2>/dev/null | grep -qv '^State:.T' || break
+    sleep 0.02
+done
 nic --pid "$a" >"$work/stopped.out" 2>&1 && fail 'a stopped process answers'
 kill -CONT "$a"
 grep -q "process $a is stopped: left out; .kill -CONT $a. lets it go on" "$work/stopped.out" || fail 'a stopped process'

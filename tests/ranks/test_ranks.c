@@ -265,6 +265,10 @@ static int first_dies_part(uint32_t rank, uint32_t size)
     int fd;
 
     TRY(meet(rank, size, LIMIT, &r) == 0);
+    if (rank) TRY(gw_ranks_publish(r, "here", &rank, sizeof(rank)) == 0);
+    /* What rank 0 has not yet sent dies with it: the others must know first that all have joined. */
+    for (uint32_t i = 1; !rank && i < size; i++)
+        TRY(gw_ranks_lookup(r, i, "here", &word, sizeof(word), LIMIT) == sizeof(word));
     if (!rank) raise(SIGKILL);
     fd = gw_ranks_watch(r);
     TRY(gw_ranks_lookup(r, 1, "never", &word, sizeof(word), LIMIT) == -ECONNRESET);
