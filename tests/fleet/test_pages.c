@@ -712,7 +712,7 @@ static void test_refuses(void **state)
 static int setup(void **state)
 {
     (void)state;
-    snprintf(folder, sizeof(folder), "/tmp/gw-pages-XXXXXX");
+    snprintf(folder, sizeof(folder), "/tmp/gpuwire-test-pages-XXXXXX");
     if (pack_open(&goldens, "goldens.bin")) return -1;
     return !mkdtemp(folder) || gw_exec_create("cpu", NULL, &exec);
 }

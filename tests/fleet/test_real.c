@@ -464,7 +464,7 @@ static int begin(void)
     struct gw_exec_opts lanes = {.lanes = 1};
     int err;
 
-    snprintf(folder, sizeof(folder), "/tmp/gw-real-XXXXXX");
+    snprintf(folder, sizeof(folder), "/tmp/gpuwire-test-real-XXXXXX");
     if (!mkdtemp(folder)) return -1;
     snprintf(models, sizeof(models), "%s/models", folder);
     snprintf(kept, sizeof(kept), "%s/kept", folder);

@@ -171,7 +171,7 @@ static struct gw_image random_picture(uint32_t channels)
 static void what_is_written_comes_back(void **state)
 {
     (void)state;
-    char path[] = "/tmp/gw-png-XXXXXX", err[GW_IMAGE_ERR];
+    char path[] = "/tmp/gpuwire-test-png-XXXXXX", err[GW_IMAGE_ERR];
     int fd = mkstemp(path);
     assert_true(fd >= 0);
     close(fd);

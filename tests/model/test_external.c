@@ -19,7 +19,7 @@
 
 #define WEIGHTS 64 /* floats in sub/weights.bin: 0, 1, 2, … */
 
-static char folder[] = "/tmp/gw-external-XXXXXX";
+static char folder[] = "/tmp/gpuwire-test-external-XXXXXX";
 
 static void write_file(const char *name, const void *bytes, size_t len)
 {

@@ -13,7 +13,7 @@
 
 #include "src/model/import/npy.h"
 
-static char path[] = "/tmp/gw-npy-XXXXXX";
+static char path[] = "/tmp/gpuwire-test-npy-XXXXXX";
 
 static void put(const char *header, size_t floats)
 {

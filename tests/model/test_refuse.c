@@ -182,7 +182,7 @@ static int open_file(const char *path, char *err)
 
 static void test_files(void **state)
 {
-    char err[GW_MODEL_ERR], path[] = "/tmp/gw-model-XXXXXX";
+    char err[GW_MODEL_ERR], path[] = "/tmp/gpuwire-test-model-XXXXXX";
     int fd = mkstemp(path);
 
     (void)state;

@@ -87,7 +87,7 @@ static void refuses_what_it_does_not_know(void **state)
     }
 }
 
-static char folder[] = "/tmp/gw-text.XXXXXX";
+static char folder[] = "/tmp/gpuwire-test-text.XXXXXX";
 
 static void put_file(const char *name, const char *text)
 {
