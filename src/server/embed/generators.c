@@ -68,8 +68,6 @@ void gw_generators_beside(struct gw_generators *g, struct gw_http_door_opts *htt
 
 static int generators_check(const struct gw_generators *g, const struct gw_serving_generator *m)
 {
-    if (m->size != sizeof(*m))
-        return gw_error(-EINVAL, "serving: generator.size is not that of this library");
     if (!m->folder) return gw_error(-EINVAL, "serving: a generator needs a folder");
     if (g->models == GENERATORS_MOST)
         return gw_error(-ENOSPC, "serving: %u generators at most", GENERATORS_MOST);

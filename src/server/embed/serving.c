@@ -425,7 +425,10 @@ static int generator_job(struct gw_serving *s, const void *arg)
 
 int gw_serving_add_generator(struct gw_serving *s, const struct gw_serving_generator *generator)
 {
-    int err = generator->name ? serving_check_name(generator->name) : 0;
+    int err = 0;
+    if (generator->size != sizeof(*generator)) /* before any other member is read */
+        return gw_error(-EINVAL, "serving: generator.size is not that of this library");
+    if (generator->name) err = serving_check_name(generator->name);
     return err ? err : hand_over(s, generator_job, generator);
 }
 
