@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: Apache-2.0 */
 /*
- * The check that every program passes before a network runs it. Programs come from files of strangers. What
- * passes can be computed without a further look at any number: no part leaves its value, no weight is smaller
- * than what is read of it, nothing is read before it is written.
+ * The check that every program passes before a network runs it. Programs come from files of strangers. A
+ * network computes what has passed without a further look at any number. No part leaves its value. No weight
+ * is smaller than what is read of it. Nothing is read before it is written.
  */
 #include "src/generate/program/program.h"
 

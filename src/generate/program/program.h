@@ -95,8 +95,8 @@ struct gen_op {
     uint32_t positions;
     /*
      * ATTEND: a has heads * head elements, b kv_heads * head, c kv_heads * value_head. The network stores b
-     * and c of each row in the cache's `layer`, then row r attends to positions max(0, p - window + 1) … p
-     * of its lane, p = position[r]. out has heads * value_head elements. heads is a multiple of kv_heads.
+     * and c of each row in the cache's `layer`. Then row r, at position p, attends to its lane's positions
+     * max(0, p - window + 1) … p. out has heads * value_head elements. heads is a multiple of kv_heads.
      */
     uint32_t layer, heads, kv_heads, value_head;
     uint32_t window;   /* 0: none */
